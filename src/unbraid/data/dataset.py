@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every dataset offers: a grid of indices, pictures for them, factor values where they are known, and a fast form for training.
+
+Pictures for people are uint8 `(n, height, width, channels)` with values 0..255. Samples for training are float32
+`(..., channels, height, width)` in [0, 1] on the training device, made there from the smallest stored form, so that no
+loader stands between the data and the step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.grid import FactorGrid
+from unbraid.registry import Citation
+
+if TYPE_CHECKING:
+    import torch
+
+    Sampler = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Dataset(ABC):
+    """Images on a factor grid.
+
+    A subclass sets `name`, `grid`, `image_shape` and `options` in its `__init__` and implements `images` and `sampler`.
+    `factor_names` and `factor_sizes` describe the columns that `factors` returns; both are empty where nothing is known
+    about how the data was made.
+    """
+
+    citation: ClassVar[Citation | None] = None
+    licence: ClassVar[str] = ""
+    bounded: ClassVar[bool] = True
+    """Samples lie in [0, 1]; a Bernoulli likelihood makes sense only then."""
+
+    name: str
+    grid: FactorGrid
+    image_shape: tuple[int, int, int]
+    """Height, width, channels of a picture."""
+    options: dict[str, Any]
+    """What `load(name, **options)` needs to make this dataset again; JSON values only."""
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """Names of the known factors; empty for unlabelled data."""
+        return self.grid.names
+
+    @property
+    def factor_sizes(self) -> tuple[int, ...]:
+        """How many values each known factor takes."""
+        return self.grid.sizes
+
+    @property
+    def labelled(self) -> bool:
+        """Whether factor values are known, so that factor metrics make sense."""
+        return bool(self.factor_names)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one training sample: channels, height, width for pictures."""
+        height, width, channels = self.image_shape
+        return (channels, height, width)
+
+    def __len__(self) -> int:
+        return self.grid.size
+
+    @abstractmethod
+    def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
+        """Pictures of *indices*: uint8 `(n, height, width, channels)`, 0..255."""
+
+    def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Factor values of *indices*: int64 `(n, factors)`; zero columns where nothing is known."""
+        return self.grid.to_factors(indices)
+
+    @abstractmethod
+    def sampler(self, device: torch.device | str) -> Sampler:
+        """Put the smallest stored form on *device*; returns `indices (...) -> float32 samples (..., *sample_shape)`."""
+
+    def pictures(self, samples: ArrayLike) -> NDArray[np.uint8]:
+        """Pictures of *samples* `(n, *sample_shape)`, the decoder's output included: clipped to [0, 1] and scaled."""
+        values = np.clip(np.asarray(samples, dtype=np.float32), 0.0, 1.0)
+        return np.rint(np.moveaxis(values, 1, -1) * 255.0).astype(np.uint8)
+
+    def fingerprint(self) -> str:
+        """A digest that changes when the data does: options, sizes and a spread of 64 pictures with their factors."""
+        spread = np.unique(np.linspace(0, self.grid.size - 1, 64).astype(np.int64))
+        digest = hashlib.sha256(json.dumps([self.name, self.options, self.grid.names, self.grid.sizes], sort_keys=True).encode())
+        digest.update(self.images(spread).tobytes())
+        digest.update(self.factors(spread).tobytes())
+        return digest.hexdigest()
+
+
+class PixelDataset(Dataset):
+    """A dataset whose pictures fit in memory as one uint8 array `(n, height, width, channels)`."""
+
+    pixels: NDArray[np.uint8]
+
+    def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
+        """Pictures of *indices*, copied out of the stored array."""
+        return self.pixels[self.grid.check_index(indices)]
+
+    def sampler(self, device: torch.device | str) -> Sampler:
+        """The stored bytes on *device*, channels first; scaled to [0, 1] when drawn."""
+        import torch
+
+        stored = torch.from_numpy(np.ascontiguousarray(np.moveaxis(self.pixels, -1, 1))).to(device)
+
+        def draw(indices: torch.Tensor) -> torch.Tensor:
+            return stored[indices].to(torch.float32) / 255.0
+
+        return draw

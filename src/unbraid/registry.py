@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lazy tables of what exists: a name, where it lives, nothing imported until it is asked for.
+
+Other packages add to a table through entry points of the same name (`unbraid.objectives`, `unbraid.metrics`,
+`unbraid.data`, `unbraid.studies`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from unbraid.errors import InputError, unknown
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a method was published."""
+
+    authors: str
+    year: int
+    title: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        """Authors (year), title, place."""
+        return f"{self.authors} ({self.year}). {self.title}." + (f" {self.where}." if self.where else "")
+
+
+class Registry(Mapping[str, str]):
+    """A table `name -> "module:attribute"` with the entry points of outside packages behind it."""
+
+    def __init__(self, kind: str, group: str, table: dict[str, str]) -> None:
+        self.kind = kind
+        self.group = group
+        self.built_in = dict(table)
+
+    def _outside(self) -> dict[str, str]:
+        return {point.name: point.value for point in entry_points(group=self.group)}
+
+    def _all(self) -> dict[str, str]:
+        return {**self._outside(), **self.built_in}
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def load(self, name: str) -> Any:
+        """Import and return the object behind *name*; an unknown name is an `InputError` with a suggestion."""
+        target = self.built_in.get(name) or self._outside().get(name)
+        if target is None:
+            raise InputError(unknown(self.kind, name, self))
+        module, _, attribute = target.partition(":")
+        return getattr(importlib.import_module(module), attribute)
+
+    def attribute_home(self, attribute: str) -> str | None:
+        """The registered name whose object is called *attribute* (`BetaVAE` -> `beta_vae`), if any."""
+        for name, target in self.built_in.items():
+            if target.partition(":")[2] == attribute:
+                return name
+        return None
