@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Factor grids and the images on them: `load("dsprites")`, `load("folder/of/images")`, `load(array, factors=labels)`."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from unbraid.registry import Registry
+
+if TYPE_CHECKING:
+    from unbraid.data.dataset import Dataset as Dataset
+    from unbraid.data.dataset import PixelDataset as PixelDataset
+    from unbraid.data.loading import load as load
 
 DATA = Registry(
     "dataset",
@@ -13,3 +23,16 @@ DATA = Registry(
         "sprites": "unbraid.data.sprites:Sprites",
     },
 )
+
+
+_HOMES = {"load": "unbraid.data.loading", "Dataset": "unbraid.data.dataset", "PixelDataset": "unbraid.data.dataset"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names, imported when first asked for; a registered class is found by its name too."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    registered = DATA.attribute_home(name)
+    if registered is not None:
+        return DATA.load(registered)
+    raise AttributeError(f"module 'unbraid.data' has no attribute '{name}'")

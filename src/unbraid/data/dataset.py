@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every dataset offers: a grid of indices, pictures for them, factor values where they are known, and a fast form for training.
+"""What every dataset offers: a grid of indices, pictures for them, factor values where known, and a fast form for training.
 
 Pictures for people are uint8 `(n, height, width, channels)` with values 0..255. Samples for training are float32
 `(..., channels, height, width)` in [0, 1] on the training device, made there from the smallest stored form, so that no
@@ -60,6 +60,11 @@ class Dataset(ABC):
     def labelled(self) -> bool:
         """Whether factor values are known, so that factor metrics make sense."""
         return bool(self.factor_names)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether `load(name, **options)` makes this dataset again; not so for arrays that only lived in memory."""
+        return True
 
     @property
     def sample_shape(self) -> tuple[int, ...]:

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of image files as one uint8 array. Every file is decoded to its end; whatever cannot be used is named.
+
+Files are taken in natural order of their names: runs of digits compare as numbers, so img2.png comes before img10.png.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.data.checks import raise_shortened
+from unbraid.data.image_arrays import FEWEST_IMAGES, check_sides
+from unbraid.errors import InputError, Problems, Shown, problem
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+LABELS = "factors.csv"
+MOST_BYTES = 4 * 2**30
+
+
+def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Sort key under which runs of digits compare as numbers; the name itself breaks ties.
+
+    >>> sorted(["img10.png", "img2.png"], key=natural_order)
+    ['img2.png', 'img10.png']
+    """
+    parts = [part for part in re.split(r"([0-9]+)", name) if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts], name
+
+
+def image_files(folder: Path) -> list[Path]:
+    """Image files in *folder*, in natural order; anything else in it but `factors.csv` and dot files is refused."""
+    problems = Problems()
+    files = []
+    for entry in sorted(folder.iterdir(), key=lambda path: natural_order(path.name)):
+        if entry.name.startswith(".") or entry.name == LABELS:
+            continue
+        if entry.is_dir():
+            problems.add(f"folder {folder}", "must hold images only, without folders inside", entry.name, "Move the images up.")
+        elif entry.suffix.lower() in SUFFIXES:
+            files.append(entry)
+        else:
+            rule = f"must hold only images ({', '.join(SUFFIXES)}) and {LABELS}"
+            problems.add(f"folder {folder}", rule, entry.name, "Move the file elsewhere.")
+    if len(files) < FEWEST_IMAGES:
+        problems.add(f"folder {folder}", f"must hold at least {FEWEST_IMAGES} images", len(files))
+    raise_shortened(problems)
+    return files
+
+
+def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list[str]]:
+    """Pixels `(n, height, width, channels)` and file names; each image scaled to *side* x *side* if that is given."""
+    files = image_files(folder)
+    problems = Problems()
+    pictures: list[NDArray[np.uint8]] = []
+    first: tuple[str, tuple[int, ...]] | None = None
+    held, mixed = 0, False
+    with _strict_decoding():
+        for path in files:
+            try:
+                picture = _decode(path, side)
+            except InputError as error:
+                problems.say(str(error))
+                continue
+            if first is None:
+                first = (path.name, picture.shape[:2])
+            elif picture.shape[:2] != first[1] and not mixed:
+                problems.say(_mixed_sizes(first[0], first[1], path.name, picture.shape[:2]))
+                mixed = True
+            if problems.lines:
+                continue
+            held += picture.nbytes
+            if held > MOST_BYTES:
+                value = Shown(f"more than that in {len(pictures)} of {len(files)} files")
+                problems.add(f"folder {folder}", f"may take at most {MOST_BYTES // 2**30} GiB", value, "Set resize=64.")
+                break
+            pictures.append(picture)
+    raise_shortened(problems)
+    # Grey pictures among coloured ones lose nothing as three equal channels.
+    channels = max(picture.shape[-1] for picture in pictures)
+    pixels = np.empty((len(pictures), *pictures[0].shape[:2], channels), dtype=np.uint8)
+    for nth, picture in enumerate(pictures):
+        pixels[nth] = picture
+    return pixels, [path.name for path in files]
+
+
+def _mixed_sizes(first: str, first_size: tuple[int, ...], other: str, size: tuple[int, ...]) -> str:
+    value = Shown(f"'{first}' of {first_size[1]}x{first_size[0]} and '{other}' of {size[1]}x{size[0]} pixels")
+    return problem("images", "must all have one size", value, "Set resize=64 to scale every image to 64x64.")
+
+
+@contextmanager
+def _strict_decoding() -> Iterator[None]:
+    """Pillow refuses torn files and gigantic pictures inside, whatever the program around us has set."""
+    from PIL import Image, ImageFile
+
+    before = ImageFile.LOAD_TRUNCATED_IMAGES
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            yield
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
+
+
+def _decode(path: Path, side: int | None) -> NDArray[np.uint8]:
+    """One file as uint8 `(height, width, 1 or 3)`."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path) as probe:
+            # Reads every chunk's checksum where the format has them (PNG); decoding alone skips some.
+            probe.verify()
+        with Image.open(path) as opened:
+            if side is None:
+                check_sides(path.name, opened.height, opened.width)
+            # Phones store a second picture behind the first in a JPEG (MPO); the first is the photograph.
+            frames = 1 if opened.format == "MPO" else getattr(opened, "n_frames", 1)
+            opened.load()
+            image = ImageOps.exif_transpose(opened)
+    except InputError:
+        raise
+    except Exception as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
+        reason = " ".join(str(error).replace(str(path), path.name).split()) or type(error).__name__
+        value = Shown(f"a file that cannot be decoded ({reason})")
+        raise InputError(problem(path.name, "must be a whole, readable image", value, "Write it again or remove it.")) from error
+    if frames > 1:
+        raise InputError(problem(path.name, "must hold one picture", Shown(f"{frames} frames"), "Save the frames as single files."))
+    image = _grey_or_rgb(image, path.name)
+    if side is not None:
+        image = image.resize((side, side), Image.Resampling.LANCZOS)
+    pixels = np.asarray(image)
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def _grey_or_rgb(image: Image.Image, name: str) -> Image.Image:
+    """*image* in mode L or RGB; what would lose something on the way is refused."""
+    if image.mode in ("L", "RGB"):
+        return _without_key_colour(image, name)
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode == "P":
+        return _opaque(image.convert("RGBA"), name)
+    if image.mode in ("LA", "RGBA"):
+        return _opaque(image, name)
+    if image.mode.startswith(("I", "F")):
+        rule = "must have 8 bits a channel"
+        remedy = "Scale the values to 0..255 and save 8-bit images, or give them as a float array in [0, 1]."
+    else:
+        rule = "must be grey or RGB"
+        remedy = "Convert it to RGB and save it again."
+    raise InputError(problem(name, rule, Shown(f"mode {image.mode}"), remedy))
+
+
+def _without_key_colour(image: Image.Image, name: str) -> Image.Image:
+    """Grey and RGB files may declare one colour transparent."""
+    if "transparency" not in image.info:
+        return image
+    return _opaque(image.convert("LA" if image.mode == "L" else "RGBA"), name)
+
+
+def _opaque(image: Image.Image, name: str) -> Image.Image:
+    """*image* without its transparency, which must not be used."""
+    alpha = np.asarray(image.getchannel("A"))
+    if alpha.min() < 255:
+        share = float((alpha < 255).mean())
+        value = Shown(f"{share:.1%} of its pixels transparent")
+        raise InputError(problem(name, "must not be transparent", value, "Paint it on a background and save it as RGB."))
+    return image.convert("L" if image.mode == "LA" else "RGB")

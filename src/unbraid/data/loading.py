@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`load`: one door to every dataset, by registered name, by path or from an array."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.data import DATA
+from unbraid.data.checks import check_option_names
+from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError, Shown, problem, unknown
+
+
+def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Dataset:
+    """The dataset of *source*: a registered name, the path of a folder, .npy or .npz, or an array of images.
+
+    Options are those of the dataset's class; numbers may be written as text. `load(d.name, **d.options)` makes *d* again.
+
+    >>> load("xysquares", spacing="3").options
+    {'spacing': 3}
+    """
+    if isinstance(source, str) and not _is_path(source):
+        return _registered(source, options)
+    return _own(source, options)
+
+
+def _is_path(source: str) -> bool:
+    """A registered name wins over a file of the same name: write ./dsprites for that."""
+    if source in DATA or source == "own":
+        return False
+    separators = {os.sep, os.altsep or os.sep, "/"}
+    return (
+        any(mark in source for mark in separators) or source.endswith((".npz", ".npy")) or (source != "" and Path(source).exists())
+    )
+
+
+def _registered(name: str, options: dict[str, Any]) -> Dataset:
+    if name == "own":
+        return _again(options)
+    if name not in DATA:
+        raise InputError(unknown("dataset", name, DATA) + " A folder, an .npy or an .npz is given by its path.")
+    constructor = DATA.load(name)
+    check_option_names(name, constructor, options)
+    return constructor(**options)
+
+
+def _own(source: Any, options: dict[str, Any]) -> Dataset:
+    from unbraid.data.own import OwnImages
+
+    if isinstance(source, (str, os.PathLike)) and not Path(source).expanduser().exists():
+        raise InputError(problem("data", "must be an existing folder or file", Shown(f"'{source}', which does not exist")))
+    if not isinstance(source, (str, os.PathLike, np.ndarray)):
+        remedy = "Use numpy.asarray for other kinds of arrays."
+        value = Shown(type(source).__name__)
+        raise InputError(problem("data", "must be a registered name, a path or a numpy array", value, remedy))
+    check_option_names("image data", OwnImages, options, positional="source")
+    return OwnImages(source, **options)
+
+
+def _again(options: dict[str, Any]) -> Dataset:
+    """Own data by the options it was saved with."""
+    from unbraid.data.own import IN_MEMORY
+
+    rest = dict(options)
+    source = rest.pop("source", None)
+    if source is None:
+        raise InputError(problem("own data", "needs its source", Shown("none"), "Give the path or the array itself to load."))
+    if isinstance(source, str) and source == IN_MEMORY:
+        rule = "was an array in memory and cannot be loaded again"
+        raise InputError(problem("own data", rule, IN_MEMORY, "Pass the array: load(array, ...)."))
+    return _own(source, rest)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XYSquares (Michlo et al. 2023): three 8x8 squares, one in each colour channel, moving on an 8x8 grid of positions.
+
+At the default spacing of 8 pixels two positions of a square never overlap, so every change of a factor moves the picture by the
+same distance 128/12288 and pixel losses see no order among the values. Departs: none; drawn when asked for, never stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.data.checks import read_whole
+from unbraid.data.dataset import Dataset
+from unbraid.grid import FactorGrid
+from unbraid.registry import Citation
+
+if TYPE_CHECKING:
+    import torch
+
+    from unbraid.data.dataset import Sampler
+
+SIDE, SQUARE, POSITIONS = 64, 8, 8
+_NAMES = ("x_R", "y_R", "x_G", "y_G", "x_B", "y_B")
+
+
+class XYSquares(Dataset):
+    """XYSquares: three coloured squares with 6 position factors whose overlap `spacing` (1..8 pixels) sets."""
+
+    citation: ClassVar = Citation(
+        "N. Michlo, R. Klein, S. James",
+        2023,
+        "Overlooked implications of the reconstruction loss for VAE disentanglement",
+        "IJCAI",
+    )
+    licence: ClassVar[str] = "none needed: drawn from its published description"
+
+    def __init__(self, spacing: int = 8) -> None:
+        self.name = "xysquares"
+        self.spacing = read_whole("spacing", spacing, 1, 8, "Use 8 for squares that never overlap, 1 for the most overlap.")
+        self.offset = (SIDE - (SQUARE + (POSITIONS - 1) * self.spacing)) // 2
+        self.grid = FactorGrid(_NAMES, (POSITIONS,) * len(_NAMES))
+        self.image_shape = (SIDE, SIDE, 3)
+        self.options = {"spacing": self.spacing}
+
+    def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
+        """Pictures of *indices*, drawn now."""
+        corners = self.offset + self.spacing * self.factors(indices)
+        distance = np.arange(SIDE) - corners[..., None]
+        covered = (distance >= 0) & (distance < SQUARE)
+        columns, rows = covered[..., 0::2, :], covered[..., 1::2, :]
+        pictures = np.swapaxes(rows, -1, -2)[..., :, None, :] & np.swapaxes(columns, -1, -2)[..., None, :, :]
+        return pictures.astype(np.uint8) * np.uint8(255)
+
+    def sampler(self, device: torch.device | str) -> Sampler:
+        """Nothing is stored: squares are drawn on *device* by comparing pixel positions."""
+        import torch
+
+        strides = torch.tensor([POSITIONS**power for power in reversed(range(len(_NAMES)))], device=device)
+        pixels = torch.arange(SIDE, device=device)
+
+        def draw(indices: torch.Tensor) -> torch.Tensor:
+            values = (indices.unsqueeze(-1) // strides) % POSITIONS
+            distance = pixels - (self.offset + self.spacing * values).unsqueeze(-1)
+            covered = (distance >= 0) & (distance < SQUARE)
+            columns, rows = covered[..., 0::2, :], covered[..., 1::2, :]
+            return (rows.unsqueeze(-1) & columns.unsqueeze(-2)).to(torch.float32)
+
+        return draw

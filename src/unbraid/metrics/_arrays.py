@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codes and factors as the metrics want them: checked once, with every problem named before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.errors import InputError, Problems, Shown, problem
+from unbraid.grid import FactorGrid, relabel
+
+# Predictors work in single precision, which ends at 3e38; nothing that a network says comes near it.
+LARGEST_CODE = 1e30
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Checked codes with their factor values; `levels` are the values renumbered 0..size-1 in order of value."""
+
+    codes: NDArray[np.float64]
+    factors: NDArray[np.int64]
+    levels: NDArray[np.int64]
+    sizes: tuple[int, ...]
+
+    @property
+    def varying(self) -> NDArray[np.bool_]:
+        """Which factors take more than one value; the others say nothing about codes."""
+        return np.array(self.sizes) > 1
+
+    @property
+    def constant_factors(self) -> tuple[int, ...]:
+        """Columns of the factors that take a single value and are left out of every mean."""
+        return tuple(int(column) for column in np.flatnonzero(~self.varying))
+
+
+def to_numpy(values: ArrayLike) -> NDArray:
+    """*values* as a NumPy array; a torch tensor is taken off its graph and device without importing torch."""
+    if hasattr(values, "detach"):
+        tensor = values.detach().cpu()  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            return np.asarray(tensor)
+        except TypeError:  # NumPy knows no bfloat16
+            return np.asarray(tensor.float())
+    return np.asarray(values)
+
+
+def _read_codes(values: ArrayLike, name: str, least_rows: int, problems: Problems) -> NDArray[np.float64]:
+    codes = to_numpy(values)
+    if codes.dtype.kind not in "fiub":
+        problems.add(name, "must be numbers", Shown(f"dtype {codes.dtype}"))
+        return np.empty(codes.shape)
+    codes = codes.astype(np.float64, copy=False)
+    if codes.ndim != 2 or codes.shape[1] == 0:
+        problems.add(name, "must have the shape (n, latents) with at least one latent", Shown(f"shape {codes.shape}"))
+    elif codes.shape[0] < least_rows:
+        problems.add(name, f"must have at least {least_rows} row{'s' * (least_rows > 1)}", Shown(f"shape {codes.shape}"))
+    else:
+        fine = np.abs(codes) <= LARGEST_CODE  # false for NaN and infinity too
+        if not fine.all():
+            row, latent = np.argwhere(~fine)[0]
+            shown = Shown(f"{codes[row, latent]} at row {row}, latent {latent}")
+            rule = f"must be finite and at most {LARGEST_CODE:g} in size"
+            problems.add(name, rule, shown, "Leave out members that diverged.")
+    return codes
+
+
+def _read_factors(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.int64]:
+    factors = to_numpy(values)
+    if factors.dtype.kind not in "iub":
+        remedy = "Number the values of each factor and pass integers, for example with .astype(int)."
+        problems.add(name, "must be whole numbers", Shown(f"dtype {factors.dtype}"), remedy)
+        return np.empty(factors.shape, dtype=np.int64)
+    if factors.ndim != 2 or factors.shape[1] == 0:
+        problems.add(name, "must have the shape (n, factors) with at least one factor", Shown(f"shape {factors.shape}"))
+    return factors.astype(np.int64, copy=False)
+
+
+def _length_problem(codes: NDArray, factors: NDArray, names: tuple[str, str], problems: Problems) -> None:
+    if codes.ndim == 2 and factors.ndim == 2 and len(codes) != len(factors):
+        shown = Shown(f"{len(codes)} and {len(factors)}")
+        problems.add(f"{names[0]} and {names[1]}", "must have the same number of rows", shown, "Pass samples first: (n, ...).")
+
+
+def _labelled(codes: NDArray[np.float64], factors: NDArray[np.int64]) -> Labelled:
+    levels, sizes = relabel(factors)
+    if max(sizes) == 1:
+        raise InputError(_nothing_varies(len(sizes)))
+    return Labelled(codes, factors, levels, sizes)
+
+
+def _nothing_varies(factors: int) -> str:
+    shown = Shown(f"one value in each of {factors} column{'s' * (factors > 1)}")
+    return problem("factors", "must take at least two values in some column", shown)
+
+
+def check_codes_factors(codes: ArrayLike, factors: ArrayLike) -> Labelled:
+    """Codes `(n, latents)` and whole-number factors `(n, factors)`, refused with every problem at once.
+
+    Constant factors pass as long as one factor varies; a caller leaves them out by `varying`.
+    """
+    problems = Problems()
+    code_rows = _read_codes(codes, "codes", 2, problems)
+    factor_rows = _read_factors(factors, "factors", problems)
+    _length_problem(code_rows, factor_rows, ("codes", "factors"), problems)
+    problems.raise_if_any()
+    return _labelled(code_rows, factor_rows)
+
+
+def check_split(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike) -> tuple[Labelled, Labelled]:
+    """Training and test part, refused with every problem at once.
+
+    Both parts are numbered by the training part's values; a test value that training never showed has level -1, which no
+    prediction equals.
+    """
+    problems = Problems()
+    train_codes = _read_codes(codes, "codes", 2, problems)
+    train_factors = _read_factors(factors, "factors", problems)
+    _length_problem(train_codes, train_factors, ("codes", "factors"), problems)
+    held_codes = _read_codes(test_codes, "test_codes", 1, problems)
+    held_factors = _read_factors(test_factors, "test_factors", problems)
+    _length_problem(held_codes, held_factors, ("test_codes", "test_factors"), problems)
+    if train_codes.ndim == held_codes.ndim == 2 and train_codes.shape[1] != held_codes.shape[1]:
+        shown = Shown(f"{train_codes.shape[1]} and {held_codes.shape[1]}")
+        problems.add("codes and test_codes", "must have the same latents", shown)
+    if train_factors.ndim == held_factors.ndim == 2 and train_factors.shape[1] != held_factors.shape[1]:
+        shown = Shown(f"{train_factors.shape[1]} and {held_factors.shape[1]}")
+        problems.add("factors and test_factors", "must have the same factors", shown)
+    problems.raise_if_any()
+    train = _labelled(train_codes, train_factors)
+    levels = np.empty_like(held_factors)
+    for column in range(held_factors.shape[1]):
+        values, asked = np.unique(train.factors[:, column]), held_factors[:, column]
+        place = np.minimum(np.searchsorted(values, asked), len(values) - 1)
+        levels[:, column] = np.where(values[place] == asked, place, -1)
+    return train, Labelled(held_codes, held_factors, levels, train.sizes)
+
+
+def check_codes_grid(codes: ArrayLike, grid: FactorGrid | ArrayLike) -> Labelled:
+    """Codes of a whole `FactorGrid` in C order, or of any rows with their factor values `(n, factors)` as *grid*."""
+    if not isinstance(grid, FactorGrid):
+        return check_codes_factors(codes, grid)
+    problems = Problems()
+    code_rows = _read_codes(codes, "codes", 1, problems)
+    if code_rows.ndim == 2 and len(code_rows) != grid.size:
+        remedy = "For a part of the grid pass the factor values (n, factors) of the rows instead."
+        problems.add("codes", f"must have {grid.size} rows, one for each point of the grid", len(code_rows), remedy)
+    if grid.size == 1:
+        problems.say(_nothing_varies(len(grid.sizes)))
+    problems.raise_if_any()
+    factors = grid.to_factors(np.arange(grid.size))
+    return Labelled(code_rows, factors, factors, grid.sizes)
+
+
+def check_counts(**options: tuple[int, int]) -> None:
+    """Refuse options given as `name=(value, least)` that are no whole numbers or too small, all at once."""
+    problems = Problems()
+    for name, (value, least) in options.items():
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not whole or value < least:
+            problems.add(name, f"must be a whole number of at least {least}", value)
+    problems.raise_if_any()

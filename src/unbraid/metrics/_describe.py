@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a metric function says about itself: its label, its paper, its result and what it has to be given.
+
+`needs` tells a caller that scores many metrics what to pass:
+
+- `sample`: `(codes, factors)`;
+- `split`: `(codes, factors, test_codes, test_factors)`;
+- `grid`: `(codes, grid)`, codes of a whole factor grid, or of any rows with their factor values in place of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Literal, Protocol, TypeVar
+
+from unbraid.registry import Citation
+
+Needs = Literal["sample", "split", "grid"]
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+class Result(Protocol):
+    """What every metric returns: a frozen dataclass with a score, its range and its direction, and the evidence."""
+
+    range: ClassVar[tuple[float, float]]
+    higher_is_better: ClassVar[bool]
+
+    @property
+    def score(self) -> float:
+        """The one number of the metric."""
+        ...
+
+
+def describe(*, label: str, needs: Needs, citation: Citation, result: type[Result]) -> Callable[[Function], Function]:
+    """Put `label`, `needs`, `citation` and `result` (the class returned) on a metric function as attributes."""
+
+    def attach(function: Function) -> Function:
+        function.__dict__.update(label=label, needs=needs, citation=citation, result=result)
+        return function
+
+    return attach

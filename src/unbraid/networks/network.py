@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every encoder-decoder pair offers; weights come in by name with a member axis, so a network holds no state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from unbraid.networks.layout import Layout
+from unbraid.registry import Citation
+
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Network(ABC):
+    """An encoder to Gaussian posteriors and a decoder back. Fields are the network's own options."""
+
+    citation: ClassVar[Citation]
+
+    def problems(self, sample_shape: tuple[int, ...]) -> list[str]:
+        """Why samples of this shape cannot be taken, each with its remedy; empty when they can."""
+        return []
+
+    @abstractmethod
+    def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
+        """The weights for samples of this shape and so many latents."""
+
+    @abstractmethod
+    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance `(members, batch, latents)` of samples `(members, batch, *sample_shape)`.
+
+        *precision* is that of the heavy layers; the small ones, and so the latents, keep the weights' own.
+        """
+
+    @abstractmethod
+    def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
+        """Raw outputs (logits for a Bernoulli likelihood) `(members, batch, *sample_shape)` of z `(members, batch, latents)`."""
+
+    def options(self) -> dict[str, object]:
+        """The options as stored in a plan."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""β-VAE (Higgins et al. 2017, eq. 4). Departs: none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unbraid.objectives.latent_terms import gaussian_kl
+from unbraid.objectives.objective import Forward, Objective, Term, number
+from unbraid.registry import Citation
+
+
+@dataclass(frozen=True)
+class BetaVAE(Objective):
+    """Reconstruction + β KL."""
+
+    beta: float = number(4.0, "weight of the KL divergence", at_least=0)
+
+    label = "β-VAE"
+    term_names = ("reconstruction", "kl")
+    strength = "beta"
+    citation = Citation("Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR")
+
+    def terms(self, forward: Forward) -> dict[str, Term]:
+        """Reconstruction, and KL weighted by β."""
+        return {
+            "reconstruction": Term(forward.reconstruction),
+            "kl": Term(gaussian_kl(forward.mean, forward.logvar), self.beta),
+        }

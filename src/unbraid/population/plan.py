@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan: everything needed to repeat a run, checked as a whole before anything runs.
+
+Objectives with lists in them and several seeds are expanded into members; one model is a population of one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError, Problems, Shown, unknown
+from unbraid.networks import NETWORKS
+from unbraid.networks.network import Network
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.likelihoods import likelihood as find_likelihood
+from unbraid.objectives.objective import Objective
+from unbraid.store import digest
+
+FORMAT = 1
+PRECISIONS = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of the population."""
+
+    id: int
+    objective: str
+    hyper: dict[str, Any]
+    learning_rate: float
+    seed: int
+
+    def build(self) -> Objective:
+        """Its objective."""
+        return OBJECTIVES.load(self.objective)(**self.hyper)
+
+    def label(self) -> str:
+        """A name for people: objective, hyper-parameters, seed."""
+        values = " ".join(f"{name}={value:g}" for name, value in self.hyper.items() if isinstance(value, (int, float)))
+        return " ".join(part for part in (self.objective, values, f"seed={self.seed}") if part)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained on what, how long and how."""
+
+    data: str
+    data_options: dict[str, Any]
+    data_fingerprint: str
+    network: str
+    network_options: dict[str, Any]
+    latents: int
+    likelihood: str
+    steps: int
+    batch_size: int
+    precision: str
+    log_every: int
+    checkpoint_seconds: float
+    code_samples: int
+    members: tuple[Member, ...]
+    command: str = ""
+    made_with: dict[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def record(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return asdict(self) | {"members": [asdict(member) for member in self.members]}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Plan:
+        """The plan a run folder holds."""
+        if record.get("format") != FORMAT:
+            raise InputError(f"the plan has format {record.get('format')!r}; this version of Unbraid reads format {FORMAT}.")
+        return cls(**{**record, "members": tuple(Member(**member) for member in record["members"])})
+
+    def digest(self) -> str:
+        """A fingerprint of the plan, kept in every checkpoint."""
+        return digest(self.record())
+
+    def build_network(self) -> Network:
+        """The network of all members."""
+        return NETWORKS.load(self.network)(**self.network_options)
+
+    def swept(self) -> list[str]:
+        """Names of what differs between members besides the seed, in order of first appearance."""
+        rows = [{"objective": m.objective, "learning_rate": m.learning_rate, **m.hyper} for m in self.members]
+        names = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
+        return [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
+
+
+def make_plan(
+    data: Any,
+    objective: Objective | str | Sequence[Objective | str] = "beta_vae",
+    *,
+    data_options: dict[str, Any] | None = None,
+    hyper: dict[str, Any] | None = None,
+    seeds: int | Sequence[int] = 1,
+    steps: int = 30_000,
+    batch_size: int = 64,
+    learning_rate: float | Sequence[float] = 1e-4,
+    latents: int = 10,
+    network: Network | str = "conv_burgess",
+    network_options: dict[str, Any] | None = None,
+    likelihood: str | None = None,
+    precision: str = "float32",
+    log_every: int | None = None,
+    checkpoint_seconds: float = 30.0,
+    code_samples: int = 15_000,
+    command: str = "",
+) -> tuple[Plan, Dataset]:
+    """Check the whole request and return the plan with its dataset; every problem is reported at once.
+
+    *data* is a name, a path, an array or a `Dataset`. *objective* is one or several objectives or their names; *hyper*
+    goes to those given by name. Lists among the hyper-parameters and learning rates are sweeps; *seeds* is how many, or
+    which. *likelihood* is Bernoulli for pictures and Gaussian for points unless given.
+    """
+    problems = Problems()
+    dataset = _collect(problems, lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
+    objectives = _objectives(objective, hyper or {}, problems)
+    chosen_network = _network(network, network_options, problems)
+    seed_list = _seeds(seeds, problems)
+    rates = _rates(learning_rate, problems)
+    for name, value, least in (("steps", steps, 1), ("batch_size", batch_size, 2), ("latents", latents, 1), ("code_samples", code_samples, 2)):
+        _whole(problems, name, value, least)
+    if log_every is not None:
+        _whole(problems, "log_every", log_every, 1)
+    if not isinstance(checkpoint_seconds, (int, float)) or not math.isfinite(checkpoint_seconds) or checkpoint_seconds < 0:
+        problems.add("checkpoint_seconds", "must be a number of at least 0", checkpoint_seconds)
+    if precision not in PRECISIONS:
+        problems.add("precision", f"must be one of {', '.join(PRECISIONS)}", precision)
+    if dataset is not None:
+        likelihood = likelihood or ("bernoulli" if dataset.bounded else "gaussian")
+        _collect(problems, lambda: find_likelihood(str(likelihood), bounded=dataset.bounded))
+        for line in chosen_network.problems(dataset.sample_shape) if chosen_network else []:
+            problems.say(line)
+    problems.raise_if_any()
+    assert dataset is not None
+    assert chosen_network is not None
+    members = tuple(
+        Member(number, one.key, one.hyper(), rate, seed)
+        for number, (one, rate, seed) in enumerate(itertools.product(objectives, rates, seed_list))
+    )
+    plan = Plan(
+        data=dataset.name,
+        data_options=dataset.options,
+        data_fingerprint=dataset.fingerprint(),
+        network=_network_name(chosen_network),
+        network_options=chosen_network.options(),
+        latents=int(latents),
+        likelihood=str(likelihood),
+        steps=int(steps),
+        batch_size=int(batch_size),
+        precision=precision,
+        log_every=int(log_every or max(1, steps // 200)),
+        checkpoint_seconds=float(checkpoint_seconds),
+        code_samples=int(code_samples),
+        members=members,
+        command=command,
+        made_with=_versions(),
+    )
+    return plan, dataset
+
+
+def _collect(problems: Problems, make: Any) -> Any:
+    """The result of *make*, or None with its complaint recorded."""
+    try:
+        return make()
+    except InputError as error:
+        for line in str(error).splitlines():
+            problems.say(line)
+        return None
+
+
+def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[Objective]:
+    """Every objective with its sweeps expanded."""
+    wanted = [given] if isinstance(given, (str, Objective)) else list(given)
+    if not wanted:
+        problems.add("objective", "needs at least one", given)
+    found: list[Objective] = []
+    classes = {name: OBJECTIVES.load(name) for name in wanted if isinstance(name, str) and name in OBJECTIVES}
+    known = {item for cls in classes.values() for item in cls.__dataclass_fields__}
+    for name in hyper.keys() - known:
+        if classes:
+            problems.say(_unknown_hyper(name, classes, known))
+    for one in wanted:
+        if isinstance(one, str):
+            fields = classes[one].__dataclass_fields__ if one in classes else {}
+            one = _collect(problems, lambda one=one, fields=fields: OBJECTIVES.load(one)(**{k: v for k, v in hyper.items() if k in fields}))
+        if one is not None:
+            found += _collect(problems, one.sweep) or []
+    return found
+
+
+def _unknown_hyper(name: str, classes: dict[str, Any], known: set[str]) -> str:
+    if not known:
+        return f"option '{name}' is unknown: {', '.join(classes)} has no hyper-parameters."
+    return unknown(f"option of {', '.join(classes)}", name, known)
+
+
+def _network(given: Network | str, options: dict[str, Any] | None, problems: Problems) -> Network | None:
+    """The network, or None with the reason recorded."""
+    if isinstance(given, Network):
+        return given
+
+    def build() -> Network:
+        cls = NETWORKS.load(given)
+        for name in (options or {}).keys() - cls.__dataclass_fields__.keys():
+            raise InputError(_unknown_hyper(name, {given: cls}, set(cls.__dataclass_fields__)))
+        return cls(**(options or {}))
+
+    return _collect(problems, build)
+
+
+def _network_name(network: Network) -> str:
+    home = NETWORKS.attribute_home(type(network).__name__)
+    if home is None:
+        raise InputError(f"network {type(network).__name__} is not registered; add it to the entry points '{NETWORKS.group}'.")
+    return home
+
+
+def _seeds(given: Any, problems: Problems) -> list[int]:
+    """Seeds 0..n-1 of a count, or the ones given."""
+    if isinstance(given, bool) or not isinstance(given, (int, list, tuple, range)):
+        problems.add("seeds", "must be how many seeds, or a list of them", given)
+        return []
+    if isinstance(given, int):
+        if given < 1:
+            problems.add("seeds", "must be at least 1", given)
+        return list(range(given))
+    listed = list(given)
+    if not listed:
+        problems.add("seeds", "needs at least one", given)
+    if any(isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63 for seed in listed):
+        problems.add("seeds", "must be whole numbers of at most 64 bits", listed)
+    if len(set(listed)) != len(listed):
+        problems.add("seeds", "must differ from each other", listed)
+    return listed
+
+
+def _rates(given: Any, problems: Problems) -> list[float]:
+    """The learning rates, each checked."""
+    rates = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not rates:
+        problems.add("learning_rate", "needs at least one", given)
+    for rate in rates:
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
+            problems.add("learning_rate", "must be a finite number above 0", rate)
+    return rates
+
+
+def _whole(problems: Problems, name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        problems.add(name, f"must be a whole number of at least {least}", Shown(repr(value)))
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    import torch
+
+    return {"unbraid": version("unbraid"), "torch": torch.__version__, "python": platform.python_version()}

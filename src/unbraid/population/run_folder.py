@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run is a folder: plan.json, members.parquet, history.parquet, checkpoint/, codes/, scores.parquet, report.html."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError, Shown, problem
+from unbraid.networks.layout import Layout
+from unbraid.population.checkpoint import Checkpoints
+from unbraid.population.plan import Member, Plan
+from unbraid.population.program import State, quantities
+from unbraid.store import read_json, read_table, write_json, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset | None = None) -> None:
+        self.path = Path(path)
+        self.plan = plan
+        self.chunk_size = chunk_size
+        self._dataset = dataset
+
+    @classmethod
+    def create(cls, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset) -> RunFolder:
+        """Start a run in an empty or new folder that has room for it; nothing is written when either is not so."""
+        folder = Path(path)
+        check_free(folder)
+        check_room(folder, plan, dataset)
+        run = cls(folder, plan, chunk_size, dataset)
+        write_json(folder / "plan.json", {**plan.record(), "chunk_size": chunk_size})
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path, dataset: Dataset | None = None) -> RunFolder:
+        """The run that a folder holds."""
+        folder = Path(path)
+        try:
+            record = read_json(folder / "plan.json")
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path))) from None
+        chunk_size = record.pop("chunk_size")
+        return cls(folder, Plan.from_record(record), chunk_size, dataset)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data of the run, made again from the plan and checked against its fingerprint."""
+        if self._dataset is None:
+            if self.plan.data_options.get("source") == "array":
+                raise InputError(f"{self.path} was trained on an array in memory; pass it again: unbraid.open_run(folder, data=array).")
+            dataset = load(self.plan.data_options.get("source", self.plan.data), **_load_options(self.plan))
+            self._dataset = self._verified(dataset)
+        return self._dataset
+
+    def use(self, dataset: Dataset) -> None:
+        """Take *dataset* as the data of the run, if it is the same."""
+        self._dataset = self._verified(dataset)
+
+    def _verified(self, dataset: Dataset) -> Dataset:
+        if dataset.fingerprint() != self.plan.data_fingerprint:
+            raise InputError(f"the data of {self.path} has changed since the run began: '{dataset.name}' has another fingerprint.")
+        return dataset
+
+    @property
+    def layout(self) -> Layout:
+        """Where the weights of a member lie."""
+        return self.plan.build_network().layout(self.dataset.sample_shape, self.plan.latents)
+
+    def chunks(self) -> list[tuple[Member, ...]]:
+        """Members that train together: neighbours of the same kind, at most `chunk_size` of them."""
+        chunks: list[list[Member]] = []
+        for member in self.plan.members:
+            last = chunks[-1] if chunks else []
+            if last and len(last) < self.chunk_size and last[-1].objective == member.objective:
+                last.append(member)
+            else:
+                chunks.append([member])
+        return [tuple(chunk) for chunk in chunks]
+
+    def checkpoints(self, chunk: tuple[Member, ...]) -> Checkpoints:
+        """The checkpoint files of a chunk."""
+        return Checkpoints(self.path / "checkpoint", tuple(member.id for member in chunk), self.plan.digest())
+
+    def states(self) -> list[tuple[tuple[Member, ...], State]]:
+        """Every chunk with its newest state."""
+        return [(chunk, self.checkpoints(chunk).newest()) for chunk in self.chunks()]
+
+    def write_tables(self) -> None:
+        """Write members.parquet and history.parquet from the checkpoints."""
+        import pandas as pd
+
+        rows, curves = [], []
+        for chunk, state in self.states():
+            names = quantities(self.plan, chunk[0])
+            for position, member in enumerate(chunk):
+                diverged = int(state.diverged_at[position])
+                done = diverged if diverged >= 0 else state.step
+                rows.append(
+                    {"member": member.id, "label": member.label(), "objective": member.objective, "seed": member.seed}
+                    | {"learning_rate": member.learning_rate, **member.hyper}
+                    | {"status": "diverged" if diverged >= 0 else "trained" if done >= self.plan.steps else "unfinished", "steps": done}
+                )
+                table = pd.DataFrame(state.history[position].numpy(), columns=list(names))
+                table.insert(0, "step", (table.index + 1) * self.plan.log_every)
+                table.insert(0, "member", member.id)
+                curves.append(table[table["step"] <= done])
+        write_table(self.path / "members.parquet", pd.DataFrame(rows))
+        write_table(self.path / "history.parquet", pd.concat(curves, ignore_index=True))
+
+    def members(self) -> pd.DataFrame:
+        """One row a member: what it is and how its training ended."""
+        return self._table("members.parquet")
+
+    def history(self) -> pd.DataFrame:
+        """Recorded means over `log_every` steps: member, step, one column a quantity."""
+        return self._table("history.parquet")
+
+    def _table(self, name: str) -> pd.DataFrame:
+        if not (self.path / name).exists():
+            self.write_tables()
+        return read_table(self.path / name)
+
+
+def _load_options(plan: Plan) -> dict[str, object]:
+    return {name: value for name, value in plan.data_options.items() if name != "source"}
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that holds another run, or anything else."""
+    if folder.is_file():
+        raise InputError(problem("out", "must be a folder", str(folder), "Choose another name."))
+    if (folder / "plan.json").exists():
+        rule = "must not hold another run"
+        raise InputError(problem("out", rule, str(folder), f"Go on with `unbraid resume {folder}` or choose another folder."))
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(problem("out", "must be a new or empty folder", str(folder), "Choose another folder."))
+
+
+def check_room(folder: Path, plan: Plan, dataset: Dataset) -> None:
+    """Refuse a plan whose files would not fit on the disk."""
+    needed = bytes_needed(plan, dataset)
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        found = Shown(f"{free / 1e9:.3f} GB free at {there}, {needed / 1e9:.3f} GB needed for {len(plan.members)} members")
+        raise InputError(problem("out", "needs a disk with room for the plan", found, "Free some room, or train fewer members."))
+
+
+def bytes_needed(plan: Plan, dataset: Dataset) -> int:
+    """Upper estimate of a finished run folder: two checkpoints a member and one being written, codes and history."""
+    network = plan.build_network().layout(dataset.sample_shape, plan.latents).size
+    samples = min(plan.code_samples, len(dataset))
+    total = 0
+    for member in plan.members:
+        auxiliary = member.build().auxiliary_network()
+        weights = network + (auxiliary.layout(plan.latents).size if auxiliary else 0)
+        records = plan.steps // plan.log_every * (len(quantities(plan, member)) + 2)
+        total += 4 * (3 * weights * 2 + 2 * samples * plan.latents) + 8 * 3 * records
+    largest = 3 * 4 * network
+    return total + largest + 10_000_000  # the report and the tables

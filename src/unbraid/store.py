@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are either whole or known to be damaged: written beside their place, synced, renamed, and checked when read.
+
+JSON for records, safetensors for numbers, Parquet for tables; nothing that is read can execute code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unbraid.errors import DamagedFileError, InputError, UnbraidError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+_CHECKSUM = "sha256"
+_UNFINISHED = ".part"
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Put *content* at *path* in one step: a reader sees the old file or the new one, never a mixture."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            size = f"{len(content) / 1e6:.1f} MB"
+            raise UnbraidError(f"{path.name} needs {size} and the disk at {path.parent} is full; free some room and resume the run.") from error
+        raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Delete what interrupted writes left beside their places."""
+    for leftover in folder.rglob(f".*{_UNFINISHED}"):
+        leftover.unlink(missing_ok=True)
+
+
+def digest(record: Any) -> str:
+    """SHA-256 of a record's canonical JSON."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a record with its checksum inside."""
+    whole = {**record, _CHECKSUM: digest(dict(record))}
+    write_bytes(path, (json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a record and check it."""
+    try:
+        record = json.loads(path.read_bytes())
+        promised = record.pop(_CHECKSUM)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise DamagedFileError(f"{path} is damaged: it is not a whole record ({type(error).__name__}).") from error
+    if digest(record) != promised:
+        raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+    return record
+
+
+def _tensor_digest(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> str:
+    import torch
+
+    total = hashlib.sha256(digest(dict(about)).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().contiguous()
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write named tensors and a small record about them, with one checksum over both."""
+    from safetensors.torch import save
+
+    on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    header = {"about": json.dumps(dict(about)), _CHECKSUM: _tensor_digest(on_host, about)}
+    write_bytes(path, save(on_host, metadata=header))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read tensors and their record, checked; the tensors own fresh, aligned memory."""
+    import torch
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            # A view into the mapped file may start at any byte, and some CPU kernels round differently by alignment.
+            tensors = {name: file.get_tensor(name).clone(memory_format=torch.contiguous_format) for name in file.keys()}  # noqa: SIM118
+        about = json.loads(header["about"])
+        promised = header[_CHECKSUM]
+    except FileNotFoundError:
+        raise
+    except (SafetensorError, OSError, KeyError, ValueError, UnicodeDecodeError, RuntimeError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+    if _tensor_digest(tensors, about) != promised:
+        raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+    return tensors, about
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as Parquet with checksummed pages."""
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), buffer, write_page_checksum=True)
+    write_bytes(path, buffer.getvalue())
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a table and check its pages."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, page_checksum_verification=True).to_pandas()
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+
+
+@contextlib.contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Hold *folder* for one writing process; a second one is told so. The lock ends with its process, however it ends."""
+    import fcntl
+
+    path = folder / ".lock"
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder} is being written by another process; wait for it to end or stop it.") from None
+        yield

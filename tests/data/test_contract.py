@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every registered dataset keeps the contract, names its source and licence, and has a test file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unbraid.data import DATA, load
+from unbraid.registry import Citation
+from unbraid.testing.data_contract import check_dataset
+
+
+@pytest.mark.parametrize("name", sorted(DATA.built_in))
+def test_registered_datasets_keep_the_contract(name):
+    dataset = load(name)
+    assert dataset.name == name
+    assert isinstance(dataset.citation, Citation)
+    assert dataset.licence
+    assert type(dataset).__doc__.splitlines()[0].endswith(".")
+    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    check_dataset(dataset)
+
+
+def test_the_contract_notices_a_sampler_that_disagrees():
+    dataset = load("sprites", x=4, y=4, scale=1)
+    brighter = dataset.sampler("cpu")
+    dataset.sampler = lambda device: lambda indices: brighter(indices) * 0.9
+    with pytest.raises(AssertionError, match="samples and images must agree within one grey level"):
+        check_dataset(dataset)
+
+
+def test_the_contract_notices_factors_out_of_range():
+    dataset = load(np.arange(2 * 64, dtype=np.uint8).reshape(2, 8, 8), factors=[0, 1])
+    dataset._table.rows[1] = 2
+    with pytest.raises(AssertionError, match="factor values must stay below their sizes"):
+        check_dataset(dataset)
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    program = "import sys; from unbraid.data import load; print([m for m in ('torch', 'PIL', 'pandas') if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_public_names_are_found_by_class_too():
+    import unbraid.data
+
+    assert unbraid.data.XYSquares is DATA.load("xysquares")
+    with pytest.raises(AttributeError, match=r"module 'unbraid\.data' has no attribute 'Nothing'"):
+        _ = unbraid.data.Nothing
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(DATA.built_in))
+def test_samples_on_the_gpu_are_those_on_the_cpu(name):
+    import torch
+
+    dataset = load(name)
+    indices = torch.from_numpy(np.random.default_rng(0).integers(0, len(dataset), (3, 16)))
+    assert torch.equal(dataset.sampler("cuda")(indices.cuda()).cpu(), dataset.sampler("cpu")(indices))

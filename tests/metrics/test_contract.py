@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every registered metric keeps the contract, has a test file of its own and costs nothing to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unbraid.metrics
+from unbraid.errors import InputError
+from unbraid.metrics import METRICS
+from unbraid.testing.metric_contract import check_metric
+
+
+@pytest.mark.parametrize("name", list(METRICS.built_in))
+def test_metric_keeps_the_contract(name: str) -> None:
+    check_metric(name)
+
+
+@pytest.mark.parametrize("name", list(METRICS.built_in))
+def test_metric_has_a_test_file_and_is_bound_by_name(name: str) -> None:
+    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    function = METRICS.load(name)
+    assert getattr(unbraid.metrics, name) is function
+    assert getattr(unbraid.metrics, function.result.__name__) is function.result
+
+
+def test_unknown_metric_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InputError) as told:
+        METRICS.load("factor_vae")
+    known = ", ".join(sorted(METRICS))
+    assert str(told.value) == f"metric 'factor_vae' is unknown; did you mean 'factor_vae_score'? Known: {known}."
+
+
+def test_import_loads_no_predictors() -> None:
+    heavy = "{'torch', 'sklearn', 'scipy', 'lightgbm', 'pandas'}"
+    program = f"import sys, unbraid.metrics; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_contract_catches_a_metric_that_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    from unbraid.metrics.mig import mig
+
+    def touching(codes, factors):
+        """A MIG that moves the global generator."""
+        np.random.random()  # noqa: NPY002
+        return mig(codes, factors)
+
+    touching.__dict__.update(mig.__dict__)
+    monkeypatch.setattr(METRICS, "load", lambda name: touching)
+    with pytest.raises(AssertionError, match="touching must not touch NumPy's global generator"):
+        check_metric("touching")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modularity: closed forms, golden numbers, invariants, degenerate input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unbraid.grid import FactorGrid
+from unbraid.metrics import modularity
+from unbraid.metrics.modularity import modularity_per_latent
+
+FULL = FactorGrid(("a", "b", "c"), (4, 4, 4)).to_factors(np.arange(64))
+
+
+def test_formula_by_hand() -> None:
+    information = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]])
+    assert modularity_per_latent(information).tolist() == [1 - 1 / (2 * 4), 0.0, 1.0, 0.0]
+
+
+def test_perfect_codes_score_one_and_dead_latents_count_as_zero() -> None:
+    assert modularity(FULL, FULL).score == pytest.approx(1.0, abs=1e-12)
+    with_dead = modularity(np.column_stack([FULL, np.full(64, 0.3)]), FULL)
+    assert with_dead.per_latent[3] == 0.0
+    assert with_dead.score == pytest.approx(0.75, abs=1e-12)
+
+
+def test_a_latent_that_counts_two_factors_alike() -> None:
+    # 4 a + b in 16 bins knows a and b entirely and c not at all: 1 - 1 / 2.
+    assert modularity(4 * FULL[:, [0]] + FULL[:, [1]], FULL, bins=16).score == pytest.approx(0.5, abs=1e-12)
+
+
+def test_constant_factors_are_no_factors() -> None:
+    mixed = 4 * FULL[:, [0]] + FULL[:, [1]]
+    result = modularity(mixed, np.column_stack([FULL, np.zeros(64, dtype=int)]), bins=16)
+    assert result.constant_factors == (3,)
+    assert result.score == pytest.approx(0.5, abs=1e-12)
+
+
+def test_one_varying_factor_cannot_be_mixed_with_anything() -> None:
+    result = modularity(np.column_stack([FULL[:, 0], np.ones(64)]), FULL[:, :1])
+    assert result.per_latent.tolist() == [1.0, 0.0]
+
+
+def test_golden(golden_case) -> None:
+    result = modularity(*golden_case.sample)
+    assert result.score == pytest.approx(golden_case.expected["modularity"], abs=1e-9)
+    assert result.per_latent == pytest.approx(np.array(golden_case.expected["modularity_per_latent"]), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000))
+def test_invariants(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    factors = generator.integers([3, 4], size=(120, 2))
+    codes = factors @ generator.normal(size=(2, 3)) + 0.3 * generator.normal(size=(120, 3))
+    score = modularity(codes, factors).score
+    order = generator.permutation(3)
+    assert modularity(codes[:, order] * [-1, 1, -1], factors[:, ::-1]).score == pytest.approx(score, abs=1e-12)
+    assert modularity(codes * 32.0, factors).score == pytest.approx(score, abs=1e-12)
+    assert modularity(codes, np.array([5, -2, 11, 3])[factors]).score == pytest.approx(score, abs=1e-12)
