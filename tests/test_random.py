@@ -40,9 +40,7 @@ def test_words_are_philox_of_block_step_and_stream():
     drawn = ub_random.words(seeds(7, (5 << 32) + 9), (3 << 32) + 11, 6, (5,))
     for member, key in enumerate([(7, 0), (9, 5)]):
         for block in range(2):
-            expected = ub_random.philox(
-                tuple(torch.tensor([w]) for w in (block, 11, 3, 6)), tuple(torch.tensor([w]) for w in key)
-            )
+            expected = ub_random.philox(tuple(torch.tensor([w]) for w in (block, 11, 3, 6)), tuple(torch.tensor([w]) for w in key))
             take = min(4, 5 - 4 * block)
             assert drawn[member, 4 * block : 4 * block + take].tolist() == [int(w) for w in expected][:take]
 
@@ -169,7 +167,9 @@ def test_streams_steps_and_members_are_independent():
 
 
 def test_seed_must_be_a_member_axis():
-    with pytest.raises(InputError, match=r"^seed must be an int64 tensor with one entry per member; got \(torch.float32, \(1,\)\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^seed must be an int64 tensor with one entry per member; got \(torch.float32, \(1,\)\)\.$"
+    ):
         ub_random.words(torch.zeros(1), 0, 0, (1,))
 
 

@@ -1,2 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unbraid."""
+"""Unbraid: a laboratory for disentangled representations.
+
+    import unbraid as ub
+    run = ub.train("dsprites", ub.BetaVAE(beta=[1, 4, 16]), seeds=10, steps=30_000)
+    run.score(["mig", "dci"]).groupby("beta").mean()
+    z = run.best("mig").encode(images)
+
+Names are imported when first used, so that `import unbraid` and `unbraid --help` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from unbraid.data import DATA
+from unbraid.errors import InputError, UnbraidError
+from unbraid.grid import FactorGrid
+from unbraid.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    from unbraid.data import load as load
+    from unbraid.run import Model as Model
+    from unbraid.run import Run as Run
+    from unbraid.run import open_run as open_run
+    from unbraid.run import train as train
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "train": "unbraid.run",
+    "open_run": "unbraid.run",
+    "Run": "unbraid.run",
+    "Model": "unbraid.run",
+    "load": "unbraid.data",
+}
+_PACKAGES = ("metrics", "testing", "studies", "report", "codes", "population", "networks")
+
+__all__ = ["DATA", "OBJECTIVES", "FactorGrid", "InputError", "UnbraidError", *_HOMES, *_PACKAGES]
+
+
+def __getattr__(name: str) -> Any:
+    """Find a public name in its module, or an objective by its class name."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"unbraid.{name}")
+    if OBJECTIVES.attribute_home(name) is not None:
+        return OBJECTIVES.load(str(OBJECTIVES.attribute_home(name)))
+    raise AttributeError(f"module 'unbraid' has no attribute '{name}'")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ class FactorGrid:
     def __post_init__(self) -> None:
         """Check names and sizes; lists are accepted and stored as tuples."""
         object.__setattr__(self, "names", tuple(str(name) for name in self.names))
-        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+        object.__setattr__(self, "sizes", tuple(self.sizes))
         problems = Problems()
         if len(self.names) != len(self.sizes):
             problems.add("grid", "needs one size for each name", Shown(f"{self.names} and {self.sizes}"))
@@ -40,9 +41,12 @@ class FactorGrid:
             problems.add("grid", "needs at least one factor", self.names)
         if len(set(self.names)) != len(self.names):
             problems.add("grid names", "must differ from each other", self.names)
-        if any(size < 1 for size in self.sizes):
+        if not all(isinstance(size, numbers.Integral) for size in self.sizes):
+            problems.add("grid sizes", "must be whole numbers", self.sizes)
+        elif any(size < 1 for size in self.sizes):
             problems.add("grid sizes", "must be at least 1", self.sizes)
         problems.raise_if_any()
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
 
     @property
     def size(self) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM = "sha256"
 _UNFINISHED = ".part"
+_PLACE_OF_CHECKSUM = b"0" * 64
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -41,7 +42,9 @@ def write_bytes(path: Path, content: bytes) -> None:
             beside.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             size = f"{len(content) / 1e6:.1f} MB"
-            raise UnbraidError(f"{path.name} needs {size} and the disk at {path.parent} is full; free some room and resume the run.") from error
+            raise UnbraidError(
+                f"{path.name} needs {size} and the disk at {path.parent} is full; free some room and resume the run."
+            ) from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
@@ -68,7 +71,9 @@ def digest(record: Any) -> str:
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record with its checksum inside."""
-    whole = {**record, _CHECKSUM: digest(dict(record))}
+    # As a reader will see it: keys that are numbers turn to text, and text sorts differently.
+    plain = json.loads(json.dumps(dict(record), allow_nan=False))
+    whole = {**plain, _CHECKSUM: digest(plain)}
     write_bytes(path, (json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
@@ -77,11 +82,12 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_bytes())
         promised = record.pop(_CHECKSUM)
+        found = digest(record)
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedFileError(f"{path} is damaged: it is not a whole record ({type(error).__name__}).") from error
-    if digest(record) != promised:
+    if found != promised:
         raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
     return record
 
@@ -115,40 +121,51 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
             # A view into the mapped file may start at any byte, and some CPU kernels round differently by alignment.
-            tensors = {name: file.get_tensor(name).clone(memory_format=torch.contiguous_format) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name).clone(memory_format=torch.contiguous_format) for name in file.keys()}
         about = json.loads(header["about"])
         promised = header[_CHECKSUM]
+        found = _tensor_digest(tensors, about)
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, KeyError, ValueError, UnicodeDecodeError, RuntimeError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
-    if _tensor_digest(tensors, about) != promised:
+    if found != promised:
         raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
     return tensors, about
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table as Parquet with checksummed pages."""
+    """Write a table as Parquet that carries the checksum of its own file.
+
+    Parquet's page checksums leave the footer uncovered, where the columns' names and types are. The SHA-256 here is that
+    of the whole file with zeros in the checksum's place.
+    """
     import io
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    rows = pa.Table.from_pandas(table, preserve_index=False)
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), buffer, write_page_checksum=True)
-    write_bytes(path, buffer.getvalue())
+    pq.write_table(rows.replace_schema_metadata({**(rows.schema.metadata or {}), _CHECKSUM: _PLACE_OF_CHECKSUM}), buffer)
+    content = buffer.getvalue()
+    before, _, after = content.rpartition(_PLACE_OF_CHECKSUM)
+    write_bytes(path, before + hashlib.sha256(content).hexdigest().encode() + after)
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a table and check its pages."""
+    """Read a table and check every byte of its file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    content = path.read_bytes()
     try:
-        return pq.read_table(path, page_checksum_verification=True).to_pandas()
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
+        promised = pq.read_metadata(pa.BufferReader(content)).metadata[_CHECKSUM.encode()]
+        before, _, after = content.rpartition(promised)
+        if hashlib.sha256(before + _PLACE_OF_CHECKSUM + after).hexdigest().encode() != promised:
+            raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+        return pq.read_table(pa.BufferReader(content)).to_pandas()
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
 
 

@@ -49,8 +49,8 @@ class _Conv(Network):
         if height == width and height in SIDES and channels in (1, 3):
             return []
         nearest = min(SIDES, key=lambda side: (abs(side - max(height, width)), side))
-        remedy = f"Load them with resize={nearest}, or use the network mlp."
-        return [problem("images", rule, Shown(f"{height}x{width} with {channels} channels"), remedy)]
+        remedy = f"Load them with resize={nearest}, or use the network mlp." if channels in (1, 3) else "Use the network mlp."
+        return [problem("images", rule, Shown(f"{height}x{width} with {channels} channel{'s' * (channels != 1)}"), remedy)]
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
         """Encoder, heads and decoder weights in order of use."""
@@ -112,5 +112,8 @@ class ConvLocatello(_Conv):
 
     kernels = (4, 4, 2, 2, 2)
     citation = Citation(
-        "Locatello et al.", 2019, "Challenging common assumptions in the unsupervised learning of disentangled representations", "ICML"
+        "Locatello et al.",
+        2019,
+        "Challenging common assumptions in the unsupervised learning of disentangled representations",
+        "ICML",
     )

@@ -68,15 +68,16 @@ class _ThinDouble(torch.autograd.Function):
     """Transposed convolution to few channels: forward by a matrix product and a fold, backward by the library's convolution."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:  # noqa: D102
+    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         batch, channels, height, width = x.shape
         patches = (x.permute(0, 2, 3, 1).reshape(-1, channels) @ weight.flatten(1)).view(batch, height * width, -1).mT
-        # float32 for the fold: in bfloat16 it would add one element at a time
-        return F.fold(patches.float(), (2 * height, 2 * width), kernel_size=4, stride=2, padding=1).to(x.dtype)
+        # At least float32 for the fold: in bfloat16 it would add one element at a time.
+        wide = torch.promote_types(x.dtype, torch.float32)
+        return F.fold(patches.to(wide), (2 * height, 2 * width), kernel_size=4, stride=2, padding=1).to(x.dtype)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         gradient = _channels_last(gradient)
         to_x = F.conv2d(gradient, _channels_last(weight), stride=2, padding=1)

@@ -28,7 +28,9 @@ class Mlp(Network):
 
     hidden: int = 1200
 
-    citation = Citation("Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR")
+    citation = Citation(
+        "Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR"
+    )
 
     def __post_init__(self) -> None:
         """Check the width."""

@@ -19,7 +19,9 @@ class BetaVAE(Objective):
     label = "β-VAE"
     term_names = ("reconstruction", "kl")
     strength = "beta"
-    citation = Citation("Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR")
+    citation = Citation(
+        "Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR"
+    )
 
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction, and KL weighted by β."""

@@ -20,7 +20,7 @@ def gaussian_kl(mean: Tensor, logvar: Tensor) -> Tensor:
 
 
 def gaussian_log_density(z: Tensor, mean: Tensor, logvar: Tensor) -> Tensor:
-    """log N(z; mean, exp logvar) of each latent, broadcasting."""
+    """Log N(z; mean, exp logvar) of each latent, broadcasting."""
     return -0.5 * ((z - mean).square() * torch.exp(-logvar) + logvar + math.log(2.0 * math.pi))
 
 
@@ -46,5 +46,6 @@ def batch_covariance(mean: Tensor) -> Tensor:
 def dip_penalty(covariance: Tensor, off_diagonal: float | Tensor, diagonal: float | Tensor) -> Tensor:
     """off_diagonal · Σ_{i≠j} C_ij² + diagonal · Σ_i (C_ii − 1)²: `(members,)`."""
     variances = covariance.diagonal(dim1=-2, dim2=-1)
-    mixed = covariance.square().sum(dim=(-2, -1)) - variances.square().sum(dim=-1)
+    # The diagonal is taken out before squaring: large variances would drown small covariances in the difference of sums.
+    mixed = (covariance - torch.diag_embed(variances)).square().sum(dim=(-2, -1))
     return off_diagonal * mixed + diagonal * (variances - 1.0).square().sum(dim=-1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +27,7 @@ from unbraid.networks.layout import Layout
 from unbraid.registry import Citation
 
 
-def number(
-    default: float, help: str, *, at_least: float | None = None, above: float | None = None, whole: bool = False
-) -> Any:
+def number(default: float, help: str, *, at_least: float | None = None, above: float | None = None, whole: bool = False) -> Any:
     """A numeric hyper-parameter with its allowed range; the command line and the checks derive from it."""
     return field(default=default, metadata={"help": help, "at_least": at_least, "above": above, "whole": whole})
 
@@ -142,10 +141,15 @@ def _checked(key: str, item: dataclasses.Field[Any], value: Any, problems: Probl
     """*value* as the field's kind of number, with what is wrong with it added to *problems*."""
     name = f"{key}: {item.name}"
     rules = item.metadata
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    # numbers.Real counts NumPy's scalars in, which are not Python's int or float.
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         problems.add(name, "must be a number", value)
         return value
-    if not math.isfinite(value):
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # a whole number beyond the largest float
+        finite = False
+    if not finite:
         problems.add(name, "must be a finite number", value)
     elif rules["at_least"] is not None and value < rules["at_least"]:
         problems.add(name, f"must be at least {rules['at_least']:g}", value)

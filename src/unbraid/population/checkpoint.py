@@ -26,7 +26,9 @@ class Checkpoints:
 
     def files(self) -> list[tuple[int, Path]]:
         """Step and path of each checkpoint, the newest first."""
-        found = [(int(path.name[len(self.prefix) :].split(".")[0]), path) for path in self.folder.glob(f"{self.prefix}*.safetensors")]
+        found = [
+            (int(path.name[len(self.prefix) :].split(".")[0]), path) for path in self.folder.glob(f"{self.prefix}*.safetensors")
+        ]
         return sorted(found, reverse=True)
 
     def save(self, state: State) -> None:
@@ -62,12 +64,16 @@ class Checkpoints:
         """The newest state, for reading results; damage is an error that names the remedy."""
         files = self.files()
         if not files:
-            raise DamagedFileError(f"{self.folder} holds no checkpoint of member {self.members[0]}; run `unbraid resume` on the run first.")
+            raise DamagedFileError(
+                f"{self.folder} holds no checkpoint of member {self.members[0]}; run `unbraid resume` on the run first."
+            )
         step, path = files[0]
         try:
             tensors, _ = read_tensors(path)
         except DamagedFileError as error:
-            raise DamagedFileError(f"{error} Run `unbraid resume {self.folder.parent}` to train it again from the last good one.") from error
+            raise DamagedFileError(
+                f"{error} Run `unbraid resume {self.folder.parent}` to train it again from the last good one."
+            ) from error
         return State.from_tensors(tensors, step, torch.device("cpu"))
 
 

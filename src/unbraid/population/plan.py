@@ -127,7 +127,12 @@ def make_plan(
     chosen_network = _network(network, network_options, problems)
     seed_list = _seeds(seeds, problems)
     rates = _rates(learning_rate, problems)
-    for name, value, least in (("steps", steps, 1), ("batch_size", batch_size, 2), ("latents", latents, 1), ("code_samples", code_samples, 2)):
+    for name, value, least in (
+        ("steps", steps, 1),
+        ("batch_size", batch_size, 2),
+        ("latents", latents, 1),
+        ("code_samples", code_samples, 2),
+    ):
         _whole(problems, name, value, least)
     if log_every is not None:
         _whole(problems, "log_every", log_every, 1)
@@ -192,7 +197,9 @@ def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[O
     for one in wanted:
         if isinstance(one, str):
             fields = classes[one].__dataclass_fields__ if one in classes else {}
-            one = _collect(problems, lambda one=one, fields=fields: OBJECTIVES.load(one)(**{k: v for k, v in hyper.items() if k in fields}))
+            one = _collect(
+                problems, lambda one=one, fields=fields: OBJECTIVES.load(one)(**{k: v for k, v in hyper.items() if k in fields})
+            )
         if one is not None:
             found += _collect(problems, one.sweep) or []
     return found

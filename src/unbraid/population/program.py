@@ -135,7 +135,11 @@ class Program:
             batch, latents = self.plan.batch_size, self.plan.latents
             indices = random.integers(self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size)
             noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (batch, latents))
-            shuffle = random.permutations(self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch) if self.objective.permutes else None
+            shuffle = (
+                random.permutations(self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch)
+                if self.objective.permutes
+                else None
+            )
             self._drawn = (block, (indices, noise, shuffle))
         indices, noise, shuffle = self._drawn[1]
         at = step - block
@@ -149,7 +153,9 @@ class Program:
         mean, logvar = self.network.encode(leaves, x, self.precision)
         z = mean + torch.exp(0.5 * logvar) * noise if self.objective.samples_latents else mean
         raw = self.network.decode(leaves, z, self.sample_shape, self.precision)
-        auxiliary_leaves = _leaves(self.auxiliary_layout, state.auxiliary.weights) if self.auxiliary_layout and state.auxiliary else {}
+        auxiliary_leaves = (
+            _leaves(self.auxiliary_layout, state.auxiliary.weights) if self.auxiliary_layout and state.auxiliary else {}
+        )
         network = self.auxiliary_network
         forward = Forward(
             reconstruction=self.likelihood.negative_log(raw, x),

@@ -46,7 +46,9 @@ class RunFolder:
         try:
             record = read_json(folder / "plan.json")
         except (FileNotFoundError, NotADirectoryError):
-            raise InputError(problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path))) from None
+            raise InputError(
+                problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path))
+            ) from None
         chunk_size = record.pop("chunk_size")
         return cls(folder, Plan.from_record(record), chunk_size, dataset)
 
@@ -55,9 +57,10 @@ class RunFolder:
         """The data of the run, made again from the plan and checked against its fingerprint."""
         if self._dataset is None:
             if self.plan.data_options.get("source") == "array":
-                raise InputError(f"{self.path} was trained on an array in memory; pass it again: unbraid.open_run(folder, data=array).")
-            dataset = load(self.plan.data_options.get("source", self.plan.data), **_load_options(self.plan))
-            self._dataset = self._verified(dataset)
+                raise InputError(
+                    f"{self.path} was trained on an array in memory; pass it again: unbraid.open_run('{self.path}', data=array)."
+                )
+            self._dataset = self._verified(load(self.plan.data, **self.plan.data_options))
         return self._dataset
 
     def use(self, dataset: Dataset) -> None:
@@ -106,7 +109,10 @@ class RunFolder:
                 rows.append(
                     {"member": member.id, "label": member.label(), "objective": member.objective, "seed": member.seed}
                     | {"learning_rate": member.learning_rate, **member.hyper}
-                    | {"status": "diverged" if diverged >= 0 else "trained" if done >= self.plan.steps else "unfinished", "steps": done}
+                    | {
+                        "status": "diverged" if diverged >= 0 else "trained" if done >= self.plan.steps else "unfinished",
+                        "steps": done,
+                    }
                 )
                 table = pd.DataFrame(state.history[position].numpy(), columns=list(names))
                 table.insert(0, "step", (table.index + 1) * self.plan.log_every)
@@ -127,10 +133,6 @@ class RunFolder:
         if not (self.path / name).exists():
             self.write_tables()
         return read_table(self.path / name)
-
-
-def _load_options(plan: Plan) -> dict[str, object]:
-    return {name: value for name, value in plan.data_options.items() if name != "source"}
 
 
 def check_free(folder: Path) -> None:

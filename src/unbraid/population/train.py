@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from unbraid.population.devices import cores
+from unbraid.population.devices import cores, keep_freed_memory
 from unbraid.population.plan import Member
 from unbraid.population.program import Program, State
 from unbraid.population.run_folder import RunFolder
@@ -57,6 +57,8 @@ def train_run(
             with lock:
                 warn(line)
 
+        if device.type == "cpu":
+            keep_freed_memory()
         workers = cores() if device.type == "cpu" else 1
         with ThreadPoolExecutor(workers, thread_name_prefix="unbraid") as pool:
             pending = {pool.submit(_train_chunk, run, chunk, device, sampler, stop, told, warned) for chunk in run.chunks()}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trained member as a person uses it: pictures to codes and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.errors import InputError, Shown, problem
+from unbraid.objectives.likelihoods import likelihood as find_likelihood
+from unbraid.population.run_folder import RunFolder
+
+_ENCODED_AT_ONCE = 256
+
+
+class Model:
+    """One member: encoder and decoder with trained weights."""
+
+    def __init__(self, run: RunFolder, member: int) -> None:
+        plan = run.plan
+        self.member = plan.members[member]
+        self._dataset = run.dataset
+        self._network = plan.build_network()
+        self._likelihood = find_likelihood(plan.likelihood, bounded=run.dataset.bounded)
+        chunk = next(chunk for chunk in run.chunks() if any(one.id == member for one in chunk))
+        position = [one.id for one in chunk].index(member)
+        rows = run.checkpoints(chunk).newest().model.weights[position : position + 1]
+        self._weights = run.layout.views(rows)
+
+    def __repr__(self) -> str:
+        """The member's label."""
+        return f"<Model {self.member.id}: {self.member.label()}>"
+
+    def posterior(self, images: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Means and log-variances `(n, latents)` of pictures: uint8 `(n, height, width, channels)`, or float in [0, 1]."""
+        samples = self._samples(images)
+        with torch.no_grad():
+            parts = [self._network.encode(self._weights, batch.unsqueeze(0)) for batch in samples.split(_ENCODED_AT_ONCE)]
+        return torch.cat([m[0] for m, _ in parts]).numpy(), torch.cat([v[0] for _, v in parts]).numpy()
+
+    def encode(self, images: ArrayLike) -> NDArray[np.float32]:
+        """Codes of pictures: the posterior means `(n, latents)`."""
+        return self.posterior(images)[0]
+
+    def decode(self, z: ArrayLike) -> NDArray[np.uint8]:
+        """Pictures of codes `(n, latents)`: uint8 `(n, height, width, channels)`."""
+        codes = torch.as_tensor(np.asarray(z, dtype=np.float32))
+        latents = self._weights["encoder.mean.bias"].shape[-1]
+        if codes.dim() != 2 or codes.shape[1] != latents:
+            raise InputError(problem("codes", f"must have the shape (n, {latents})", Shown(f"shape {tuple(codes.shape)}")))
+        with torch.no_grad():
+            raw = self._network.decode(self._weights, codes.unsqueeze(0), self._dataset.sample_shape)
+            return self._dataset.pictures(self._likelihood.expected(raw)[0].numpy())
+
+    def reconstruct(self, images: ArrayLike) -> NDArray[np.uint8]:
+        """Pictures as the model remembers them: decoded means."""
+        return self.decode(self.encode(images))
+
+    def _samples(self, images: ArrayLike) -> torch.Tensor:
+        array = np.asarray(images)
+        shape = self._dataset.sample_shape
+        if not self._dataset.bounded:
+            return torch.as_tensor(array, dtype=torch.float32)
+        if array.ndim == 3 and shape[0] == 1:
+            array = array[..., None]
+        if array.ndim != 4 or array.shape[1:] != self._dataset.image_shape:
+            expected = ("n", *self._dataset.image_shape)
+            raise InputError(
+                problem("images", f"must have the shape ({', '.join(map(str, expected))})", Shown(f"shape {array.shape}"))
+            )
+        scale = 255.0 if array.dtype == np.uint8 else 1.0
+        return torch.from_numpy(np.moveaxis(array.astype(np.float32) / scale, -1, 1).copy())

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A progress bar with throughput and time left; plain lines where the output is not a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+_LINE_EVERY_SECONDS = 15.0
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+class Progress:
+    """Counts units of work done; shows a bar on a terminal and a line now and then elsewhere, nothing when quiet."""
+
+    def __init__(self, what: str, unit: str, total: int, quiet: bool = False) -> None:
+        self.what, self.unit, self.quiet = what, unit, quiet
+        self._total, self._done, self._known = total, 0, 0
+        self._bar: Any = None
+        self._task: Any = None
+        self._began = self._shown = self._drawn = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        """Start the clock and the bar."""
+        self._began = self._shown = time.monotonic()
+        if not self.quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as RichProgress
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[speed]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(elapsed_when_finished=False),
+            )
+            self._bar = RichProgress(*columns, console=Console(stderr=True), transient=False)
+            self._bar.start()
+            self._task = self._bar.add_task(self.what, total=self._total, speed="")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close the bar; elsewhere say how it ended."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        elif not self.quiet and kind is None and self._done:
+            seconds = time.monotonic() - self._began
+            self._print(f"{self.what}: {self._done:,} {self.unit} in {seconds:.0f} s ({self._speed()})")
+
+    def total(self, units: int) -> None:
+        """Set how much work there is, when it becomes known."""
+        self._total = units
+        if self._bar is not None:
+            self._bar.update(self._task, total=units)
+
+    def advance(self, units: int) -> None:
+        """Note that so many more units are done; what is found done at the start does not count as speed."""
+        now = time.monotonic()
+        if self._done == self._known and units > 1 and now - self._began < 1.0:
+            self._known += units
+        self._done += units
+        if self._bar is not None:
+            if now - self._drawn > 0.2 or self._done >= self._total:
+                self._drawn = now
+                self._bar.update(self._task, completed=self._done, speed=self._speed())
+        elif not self.quiet and now - self._shown > _LINE_EVERY_SECONDS:
+            self._shown = now
+            fresh = max(1, self._done - self._known)
+            left = (self._total - self._done) * (now - self._began) / fresh
+            self._print(f"{self.what}: {self._done:,} of {self._total:,} {self.unit}, {self._speed()}, {left:.0f} s left")
+
+    def _speed(self) -> str:
+        seconds = max(1e-9, time.monotonic() - self._began)
+        return f"{_rate((self._done - self._known) / seconds)} {self.unit}/s"
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(line, style="yellow", highlight=False, soft_wrap=True)
+        elif not self.quiet:
+            self._print(line)
+
+    @staticmethod
+    def _print(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python door: `train`, `open_run`, and what a run and a trained model can be asked. The command line calls the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unbraid.codes.codes import CodeStore
+from unbraid.codes.model import Model
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError, Shown, UnbraidError, problem
+from unbraid.population.devices import choose_device, chunk_size
+from unbraid.population.plan import make_plan
+from unbraid.population.run_folder import RunFolder, check_free
+from unbraid.population.train import train_run
+from unbraid.progress import Progress
+from unbraid.scoring import check_request, score_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Run:
+    """A trained population: its members, curves, scores and models."""
+
+    def __init__(self, folder: RunFolder, device: torch.device) -> None:
+        self.folder = folder
+        self.device = device
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.folder.path
+
+    @property
+    def dataset(self) -> Dataset:
+        """What the population was trained on."""
+        return self.folder.dataset
+
+    @property
+    def members(self) -> pd.DataFrame:
+        """One row a member: hyper-parameters, seed, how its training ended."""
+        return self.folder.members()
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """Training curves: member, step, one column a recorded quantity."""
+        return self.folder.history()
+
+    def resume(self, *, quiet: bool = False) -> Run:
+        """Train and encode what is left; returns itself. Stopped by Ctrl-C it raises, with everything so far on disk."""
+        plan = self.folder.plan
+        with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
+            outcome = train_run(self.folder, self.device, progress.advance, progress.say)
+        if not outcome.finished:
+            raise UnbraidError(f"stopped; everything so far is in {self.path}. Go on with: unbraid resume {self.path}")
+        if outcome.diverged:
+            ids = ", ".join(map(str, outcome.diverged))
+            progress.say(f"{len(outcome.diverged)} of {len(plan.members)} members diverged and were frozen: {ids}.")
+        self._encode(quiet)
+        return self
+
+    def _encode(self, quiet: bool) -> None:
+        store = CodeStore(self.folder)
+        missing = store.missing()
+        if not missing:
+            return
+        images = min(self.folder.plan.code_samples, len(self.dataset))
+        with Progress("encoding", "images", images * len(missing), quiet) as progress:
+            store.encode(self.device, progress.advance)
+
+    def score(
+        self, metrics: str | Sequence[str] = "all", *, representation: str | Sequence[str] = "mean", quiet: bool = False
+    ) -> pd.DataFrame:
+        """Scores of every member, one row each and one column a metric, beside its hyper-parameters and seed.
+
+        Computed once and kept; the index holds member, objective and (where several are asked for) representation.
+        """
+        names = [metrics] if isinstance(metrics, str) else list(metrics)
+        kinds = [representation] if isinstance(representation, str) else list(representation)
+        self._require_trained()
+        with Progress("scoring", "scores", 0, quiet) as progress:
+            wanted = check_request(self.folder, names, kinds)
+            self._encode(quiet=True)
+            progress.total(len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds))
+            rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
+        table = rows[rows["quantity"] == "score"].pivot(index=["member", "representation"], columns="metric", values="value")
+        table = table.reset_index().merge(self._about(), on="member")
+        table = table[
+            [*(c for c in self._about().columns if c != "member"), "member", "representation", *wanted_present(table, wanted)]
+        ]
+        keys = ["member", "objective"] + (["representation"] if len(kinds) > 1 else [])
+        return table.set_index(keys).drop(columns=["representation"], errors="ignore").sort_index()
+
+    def _about(self) -> pd.DataFrame:
+        return self.members.drop(columns=["label", "status", "steps"])
+
+    def _require_trained(self) -> None:
+        if (self.members["status"] == "unfinished").any():
+            raise InputError(
+                problem(
+                    "run",
+                    "must be trained to the end",
+                    Shown(f"{self.path}, unfinished"),
+                    f"Go on with: unbraid resume {self.path}",
+                )
+            )
+
+    def best(self, metric: str) -> Model:
+        """The model with the highest score."""
+        scores = self.score(metric, quiet=True)[metric]
+        if scores.notna().sum() == 0:
+            raise InputError(problem("metric", "has no value for any member of the run", metric))
+        index = scores.idxmax()
+        return self.model(int(index[0] if isinstance(index, tuple) else index))
+
+    def model(self, member: int) -> Model:
+        """One trained model of the population."""
+        ids = [one.id for one in self.folder.plan.members]
+        if member not in ids:
+            raise InputError(problem("member", f"must be one of 0..{ids[-1]}", member))
+        return Model(self.folder, member)
+
+    def report(self) -> Path:
+        """Write report.html and return its path."""
+        from unbraid.report.build import build_report
+
+        self._require_trained()
+        self._encode(quiet=True)
+        return build_report(self.folder)
+
+
+def wanted_present(table: pd.DataFrame, wanted: list[str]) -> list[str]:
+    """Those of *wanted* that have a column."""
+    return [name for name in wanted if name in table.columns]
+
+
+def train(
+    data: Any,
+    objective: Any = "beta_vae",
+    *,
+    out: str | Path | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+    **options: Any,
+) -> Run:
+    """Train a population and return its run. See `unbraid.population.plan.make_plan` for the options.
+
+    *out* is the run folder; without it, the next free `runs/<data>-<objective>-<n>`.
+    """
+    chosen = choose_device(device)
+    plan, dataset = make_plan(data, objective, **options)
+    folder = Path(out) if out is not None else _next_folder(plan.data, plan.members[0].objective)
+    check_free(folder)
+    run = RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset)
+    return Run(run, chosen).resume(quiet=quiet)
+
+
+def _next_folder(data: str, objective: str) -> Path:
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{data}-{objective}")
+    number = 1
+    while (Path("runs") / f"{stem}-{number}").exists():
+        number += 1
+    return Path("runs") / f"{stem}-{number}"
+
+
+def open_run(path: str | Path, *, data: Any = None, device: str = "auto") -> Run:
+    """The run in a folder; *data* is needed only where it was trained on an array in memory."""
+    folder = RunFolder.open(path)
+    if data is not None:
+        folder.use(data if isinstance(data, Dataset) else load(data))
+    return Run(folder, choose_device(device))
