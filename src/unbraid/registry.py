@@ -55,11 +55,16 @@ class Registry(Mapping[str, str]):
 
     def load(self, name: str) -> Any:
         """Import and return the object behind *name*; an unknown name is an `InputError` with a suggestion."""
-        target = self.built_in.get(name) or self._outside().get(name)
+        if name in self.built_in:
+            return _load(self.built_in[name])
+        target = self._outside().get(name)
         if target is None:
             raise InputError(unknown(self.kind, name, self))
-        module, _, attribute = target.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        try:
+            return _load(target)
+        except (ImportError, AttributeError) as error:
+            message = f"{self.kind} '{name}' is offered by another package as '{target}', which cannot be loaded ({error})."
+            raise InputError(message) from error
 
     def attribute_home(self, attribute: str) -> str | None:
         """The registered name whose object is called *attribute* (`BetaVAE` -> `beta_vae`), if any."""
@@ -67,3 +72,9 @@ class Registry(Mapping[str, str]):
             if target.partition(":")[2] == attribute:
                 return name
         return None
+
+
+def _load(target: str) -> Any:
+    """The object behind "module:attribute"."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -146,19 +146,19 @@ def _checked(key: str, item: dataclasses.Field[Any], value: Any, problems: Probl
         problems.add(name, "must be a number", value)
         return value
     try:
-        finite = math.isfinite(value)
+        plain = float(value)
     except OverflowError:  # a whole number beyond the largest float
-        finite = False
-    if not finite:
+        plain = math.inf
+    if not math.isfinite(plain):
         problems.add(name, "must be a finite number", value)
-    elif rules["at_least"] is not None and value < rules["at_least"]:
+    elif rules["at_least"] is not None and plain < rules["at_least"]:
         problems.add(name, f"must be at least {rules['at_least']:g}", value)
-    elif rules["above"] is not None and value <= rules["above"]:
+    elif rules["above"] is not None and plain <= rules["above"]:
         problems.add(name, f"must be above {rules['above']:g}", value)
-    elif rules["whole"] and value != int(value):
+    elif rules["whole"] and not plain.is_integer():
         problems.add(name, "must be a whole number", value)
     else:
-        return int(value) if rules["whole"] else float(value)
+        return int(plain) if rules["whole"] else plain
     return value
 
 

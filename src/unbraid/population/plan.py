@@ -6,11 +6,12 @@ Objectives with lists in them and several seeds are expanded into members; one m
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from unbraid.data import load
@@ -25,6 +26,10 @@ from unbraid.store import digest
 
 FORMAT = 1
 PRECISIONS = ("float32", "bfloat16")
+GENERAL_OPTIONS = frozenset(
+    "seeds steps batch_size learning_rate latents network likelihood precision code_samples checkpoint_seconds out device".split()
+)
+"""What any objective can be trained with, for telling a misspelt one from an unknown hyper-parameter."""
 
 
 @dataclass(frozen=True)
@@ -190,25 +195,22 @@ def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[O
         problems.add("objective", "needs at least one", given)
     found: list[Objective] = []
     classes = {name: OBJECTIVES.load(name) for name in wanted if isinstance(name, str) and name in OBJECTIVES}
-    known = {item for cls in classes.values() for item in cls.__dataclass_fields__}
-    for name in hyper.keys() - known:
+    options = {name: {item.name for item in fields(cls)} for name, cls in classes.items()}
+    known = set().union(*options.values())
+    for name in sorted(hyper.keys() - known):
         if classes:
-            problems.say(_unknown_hyper(name, classes, known))
+            problems.say(unknown("option", name, known | GENERAL_OPTIONS))
     for one in wanted:
         if isinstance(one, str):
-            fields = classes[one].__dataclass_fields__ if one in classes else {}
-            one = _collect(
-                problems, lambda one=one, fields=fields: OBJECTIVES.load(one)(**{k: v for k, v in hyper.items() if k in fields})
-            )
+            own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
+            one = _collect(problems, functools.partial(_build_objective, one, own))
         if one is not None:
             found += _collect(problems, one.sweep) or []
     return found
 
 
-def _unknown_hyper(name: str, classes: dict[str, Any], known: set[str]) -> str:
-    if not known:
-        return f"option '{name}' is unknown: {', '.join(classes)} has no hyper-parameters."
-    return unknown(f"option of {', '.join(classes)}", name, known)
+def _build_objective(name: str, hyper: dict[str, Any]) -> Objective:
+    return OBJECTIVES.load(name)(**hyper)
 
 
 def _network(given: Network | str, options: dict[str, Any] | None, problems: Problems) -> Network | None:
@@ -218,8 +220,9 @@ def _network(given: Network | str, options: dict[str, Any] | None, problems: Pro
 
     def build() -> Network:
         cls = NETWORKS.load(given)
-        for name in (options or {}).keys() - cls.__dataclass_fields__.keys():
-            raise InputError(_unknown_hyper(name, {given: cls}, set(cls.__dataclass_fields__)))
+        known = [item.name for item in fields(cls)]
+        for name in (options or {}).keys() - set(known):
+            raise InputError(unknown(f"{given} option", name, known) if known else f"network {given} has no options; got '{name}'.")
         return cls(**(options or {}))
 
     return _collect(problems, build)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: parse, call, print. Lists are sweeps; bad input is one clear message and exit code 2."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unbraid.errors import InputError, UnbraidError
+from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list
+
+app = typer.Typer(
+    name="unbraid",
+    help="A laboratory for disentangled representations: train populations of VAEs, measure and explain them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+RunArgument = Annotated[Path, typer.Argument(help="A run folder, made by `unbraid train`.", show_default=False)]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def train(
+    context: typer.Context,
+    data: Annotated[str, typer.Argument(help="A dataset (`unbraid list data`), or a folder of images, .npy or .npz.", show_default=False)],
+    objective: Annotated[str, typer.Argument(help="What to minimise (`unbraid list objectives`); several with commas.")] = "beta_vae",
+    seeds: Annotated[str, typer.Option(help="How many seeds, or a list of them with commas.")] = "1",
+    steps: Annotated[str, typer.Option(help="Training steps of each model.")] = "30000",
+    batch_size: Annotated[str, typer.Option(help="Images a step.")] = "64",
+    learning_rate: Annotated[str, typer.Option(help="Adam's learning rate; a list is a sweep.")] = "1e-4",
+    latents: Annotated[str, typer.Option(help="Size of the code.")] = "10",
+    network: Annotated[str, typer.Option(help="conv_burgess, conv_locatello or mlp; options as in mlp:hidden=256.")] = "conv_burgess",
+    likelihood: Annotated[str | None, typer.Option(help="bernoulli or gaussian; by default what suits the data.")] = None,
+    precision: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    code_samples: Annotated[str, typer.Option(help="Images to encode for scoring; all of a smaller set.")] = "15000",
+    checkpoint_seconds: Annotated[str, typer.Option(help="Longest time between two checkpoints of a model.")] = "30",
+    out: Annotated[Path | None, typer.Option(help="Run folder; by default the next free one under runs/.")] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Train a population: every combination of the listed values, times the seeds.
+
+    Options of the objective are given by name, with lists as sweeps: `--beta 1,4,16`. Options of the data follow its name:
+    `sprites:x=16,y=8`, `xysquares:spacing=3`, `my.npz:images=pictures,resize=64`.
+    """
+    from unbraid.run import train as run_training
+
+    source, data_options = as_source(data)
+    network_name, network_options = as_source(network)
+    objectives = split_list(objective)
+    run = run_training(
+        source,
+        objectives,
+        out=out,
+        device=device,
+        data_options=data_options,
+        hyper=parse_extra_options(context.args, objectives),
+        seeds=as_numbers(seeds, always_list="," in seeds),
+        steps=as_number(steps),
+        batch_size=as_number(batch_size),
+        learning_rate=as_numbers(learning_rate),
+        latents=as_number(latents),
+        network=network_name,
+        network_options={name: as_number(value) for name, value in network_options.items()},
+        likelihood=likelihood,
+        precision=precision,
+        code_samples=as_number(code_samples),
+        checkpoint_seconds=as_number(checkpoint_seconds),
+        command=_command_line(),
+    )
+    _trained(run)
+
+
+@app.command()
+def resume(run: RunArgument, device: DeviceOption = "auto") -> None:
+    """Go on with a run that was stopped, killed or damaged; a finished one is left as it is."""
+    from unbraid.run import open_run
+
+    _trained(open_run(run, device=device).resume())
+
+
+@app.command()
+def score(
+    run: RunArgument,
+    metrics: Annotated[str, typer.Option(help="`all`, or names with commas (`unbraid list metrics`).")] = "all",
+    representation: Annotated[str, typer.Option(help="mean, sampled, or both with a comma.")] = "mean",
+) -> None:
+    """Score every model of a run; what is computed is kept, and the table is printed."""
+    from unbraid.run import open_run
+
+    opened = open_run(run)
+    table = opened.score(split_list(metrics), representation=split_list(representation))
+    _print(_best_first(table).to_string(max_rows=60, float_format=lambda value: f"{value:.4g}"))
+    _print(f"\nAll scores, with their parts: {opened.path / 'scores.parquet'}\nLook at them:  unbraid report {opened.path}")
+
+
+@app.command()
+def report(run: RunArgument) -> None:
+    """Write the run's report: one HTML file that opens offline."""
+    from unbraid.run import open_run
+
+    _print(f"Open in a browser: {open_run(run).report()}")
+
+
+@app.command(name="list")
+def list_(kind: Annotated[str, typer.Argument(help="objectives, metrics, data, networks or studies; all when left out.")] = "") -> None:
+    """List what there is to choose from."""
+    from unbraid.listing import listing
+
+    _print(listing(kind))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option(help="Run folder; by default the next free one under runs/.")] = None,
+    seeds: Annotated[str, typer.Option(help="How many seeds, or a list of them with commas.")] = "3",
+) -> None:
+    """Train, score and report a small population in a few minutes on a CPU."""
+    from unbraid.demo import run_demo
+
+    run_demo(out, as_numbers(seeds, always_list="," in seeds), _print)
+
+
+@app.command()
+def readme(check: Annotated[bool, typer.Option("--check", help="Only say whether the tables are up to date.")] = False) -> None:
+    """Write the README's generated tables anew (run in the repository)."""
+    from unbraid.readme import refresh
+
+    _print(refresh(Path("README.md"), check=check))
+
+
+def _trained(run: Any) -> None:
+    members = run.members
+    trained = int((members["status"] == "trained").sum())
+    _print(f"Trained {trained} of {len(members)} models: {run.path}")
+    following = f"unbraid score {run.path}" if run.dataset.labelled else f"unbraid report {run.path}"
+    _print(f"Next:  {following}")
+
+
+def _best_first(table: Any) -> Any:
+    return table.sort_values(table.columns[-1], ascending=False) if len(table.columns) else table
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+def _command_line() -> str:
+    import shlex
+
+    return shlex.join(["unbraid", *sys.argv[1:]])
+
+
+def _stop(signum: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the command line; foreseen failures are one message on standard error."""
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        app()
+    except InputError as error:
+        print(f"unbraid: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except UnbraidError as error:
+        print(f"unbraid: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("unbraid: stopped.", file=sys.stderr)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        raise SystemExit(0) from None

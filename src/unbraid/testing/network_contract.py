@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a network, for ours and for those of other packages: call `check_network("my_network")` in a test."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import torch
+from torch import Tensor
+
+from unbraid.networks import NETWORKS
+from unbraid.networks.network import Network
+from unbraid.random import Stream
+from unbraid.registry import Citation
+
+BATCH, LATENTS = 2, 5
+SEEDS = (3, 11, 4)
+AGREEMENT = 1e-12
+"""Relative distance in float64 between a member alone and among others: batched products add in another order."""
+HALF_AGREEMENT = 2e-2
+"""Relative distance of bfloat16 from float32, in the size of the whole output."""
+
+
+def check_network(name: str, sample_shape: tuple[int, ...] = (1, 64, 64), **options: object) -> None:
+    """Assert everything that training relies on for samples of one shape; names the broken promise otherwise."""
+    kind = NETWORKS.load(name)
+    _check_description(name, kind)
+    network = kind(**options)
+    assert network.problems(sample_shape) == [], f"{name} refuses samples of shape {sample_shape}"
+    _check_initial(name, network, sample_shape)
+    _check_outputs(name, network, sample_shape)
+    _check_members_are_separate(name, network, sample_shape)
+    _check_bfloat16(name, network, sample_shape)
+
+
+def _check_description(name: str, kind: type[Network]) -> None:
+    assert dataclasses.is_dataclass(kind), f"{name} must be a dataclass"
+    assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
+    assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
+    first = inspect.cleandoc(kind.__dict__.get("__doc__") or "").splitlines()[:1]
+    assert first, f"{name} needs a docstring"
+    assert first[0].endswith("."), f"the first docstring line of {name} must be one sentence, is {first[0]!r}"
+    assert kind(**kind().options()) == kind(), f"{name}(**options()) must make the same network"
+
+
+def _initial(network: Network, sample_shape: tuple[int, ...], seeds: tuple[int, ...] = SEEDS) -> Tensor:
+    return network.layout(sample_shape, LATENTS).initial(torch.tensor(seeds), Stream.INITIAL_WEIGHTS)
+
+
+def _inputs(sample_shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    x = torch.rand(len(SEEDS), BATCH, *sample_shape, generator=generator, dtype=torch.float64)
+    return x.to(dtype), torch.randn(len(SEEDS), BATCH, LATENTS, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def _check_initial(name: str, network: Network, sample_shape: tuple[int, ...]) -> None:
+    layout = network.layout(sample_shape, LATENTS)
+    rows = _initial(network, sample_shape)
+    assert tuple(rows.shape) == (len(SEEDS), layout.size), f"{name}: one row a member of {layout.size} numbers"
+    assert len({weight.name for weight in layout.weights}) == len(layout.weights), f"{name}: weights need different names"
+    assert torch.equal(layout.rows(layout.views(rows)), rows), f"{name}: views and rows must undo each other"
+    for position, seed in enumerate(SEEDS):
+        alone = _initial(network, sample_shape, (seed,))
+        assert torch.equal(alone[0], rows[position]), f"{name}: initial weights must depend on the member's seed alone"
+    assert not torch.equal(rows[0], rows[1]), f"{name}: members with different seeds must start differently"
+
+
+def _check_outputs(name: str, network: Network, sample_shape: tuple[int, ...]) -> None:
+    weights = network.layout(sample_shape, LATENTS).views(_initial(network, sample_shape))
+    x, z = _inputs(sample_shape, torch.float32)
+    mean, logvar = network.encode(weights, x)
+    raw = network.decode(weights, z, sample_shape)
+    for what, tensor, shape in (("mean", mean, z.shape), ("logvar", logvar, z.shape), ("output", raw, x.shape)):
+        assert tensor.shape == shape, f"{name}: {what} must have the shape {tuple(shape)}, has {tuple(tensor.shape)}"
+        assert tensor.dtype == torch.float32, f"{name}: {what} must be float32 for float32 samples, is {tensor.dtype}"
+        assert torch.isfinite(tensor).all(), f"{name}: {what} must be finite at the start"
+    assert not torch.equal(mean, logvar), f"{name}: mean and logvar need heads of their own"
+
+
+def _results(network: Network, rows: Tensor, x: Tensor, z: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Mean, logvar and raw output, with the gradient of a curved function of them with respect to the rows."""
+    rows = rows.detach().clone().requires_grad_()
+    weights = network.layout(tuple(x.shape[2:]), LATENTS).views(rows)
+    outputs = [*network.encode(weights, x), network.decode(weights, z, tuple(x.shape[2:]))]
+    (gradient,) = torch.autograd.grad(sum(output.square().sum() for output in outputs), rows)  # type: ignore[arg-type]
+    return [output.detach() for output in outputs], gradient
+
+
+def distance(found: Tensor, expected: Tensor) -> float:
+    """Largest difference in the size of the largest expected value."""
+    return ((found - expected).abs().max() / expected.abs().max()).item()
+
+
+def _check_members_are_separate(name: str, network: Network, sample_shape: tuple[int, ...]) -> None:
+    rows = _initial(network, sample_shape).double()
+    # Biases start at zero; a wrong one would not show.
+    rows += 0.01 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    x, z = _inputs(sample_shape, torch.float64)
+    outputs, gradient = _results(network, rows, x, z)
+    for member in range(len(SEEDS)):
+        one = slice(member, member + 1)
+        alone, gradient_alone = _results(network, rows[one], x[one], z[one])
+        for what, whole, part in zip(("mean", "logvar", "output"), outputs, alone, strict=True):
+            apart = distance(part, whole[one])
+            assert apart <= AGREEMENT, f"{name}: {what} of a member alone is {apart:.1e} from that in a population"
+        apart = distance(gradient_alone, gradient[one])
+        assert apart <= AGREEMENT, f"{name}: the gradient of a member alone is {apart:.1e} from that in a population"
+    torn = rows.clone()
+    torn[1] = torch.nan
+    torn_outputs, torn_gradient = _results(network, torn, x, z)
+    for whole, part in zip([*outputs, gradient], [*torn_outputs, torn_gradient], strict=True):
+        assert torch.equal(part[[0, 2]], whole[[0, 2]]), f"{name}: NaN in one member must not reach another"
+
+
+def _check_bfloat16(name: str, network: Network, sample_shape: tuple[int, ...]) -> None:
+    rows = _initial(network, sample_shape)
+    x, z = _inputs(sample_shape, torch.float32)
+    for members in (slice(0, 1), slice(0, None)):
+        weights = network.layout(sample_shape, LATENTS).views(rows[members])
+        full = [*network.encode(weights, x[members]), network.decode(weights, z[members], sample_shape)]
+        half = [
+            *network.encode(weights, x[members], torch.bfloat16),
+            network.decode(weights, z[members], sample_shape, torch.bfloat16),
+        ]
+        for what, exact, rough in zip(("mean", "logvar", "output"), full, half, strict=True):
+            assert rough.dtype == torch.float32, f"{name}: {what} must come back as float32, is {rough.dtype}"
+            apart = distance(rough, exact)
+            assert apart <= HALF_AGREEMENT, f"{name}: {what} in bfloat16 is {apart:.1e} from float32"
+            assert apart > 0, f"{name}: {what} does not change with bfloat16; the precision is ignored"

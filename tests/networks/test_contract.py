@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every registered network keeps the contract at every side and channel count; the contract notices what breaks it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from unbraid.errors import InputError
+from unbraid.networks import NETWORKS
+from unbraid.networks.conv import SIDES, ConvBurgess
+from unbraid.networks.mlp import Mlp
+from unbraid.testing.network_contract import check_network
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("name", ["conv_burgess", "conv_locatello"])
+def test_convolutions_keep_the_contract(name, side, channels):
+    check_network(name, (channels, side, side))
+
+
+@pytest.mark.parametrize(("shape", "options"), [((2,), {}), ((1, 28, 28), {"hidden": 64}), ((3, 5, 7), {"hidden": 64})])
+def test_mlp_keeps_the_contract(shape, options):
+    check_network("mlp", shape, **options)
+
+
+@pytest.mark.parametrize("name", list(NETWORKS.built_in))
+def test_network_is_tested_here(name):
+    attribute = NETWORKS.built_in[name].partition(":")[2]
+    texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py") if path.name != "test_contract.py"]
+    assert any(re.search(rf"\b({name}|{attribute})\b", text) for text in texts)
+
+
+def test_unknown_network_is_refused():
+    with pytest.raises(InputError) as told:
+        NETWORKS.load("conv_burges")
+    assert str(told.value) == (
+        f"network 'conv_burges' is unknown; did you mean 'conv_burgess'? Known: {', '.join(sorted(NETWORKS))}."
+    )
+
+
+@dataclass(frozen=True)
+class Small(Mlp):
+    """A narrow network."""
+
+    hidden: int = 6
+
+
+@dataclass(frozen=True)
+class MixesMembers(Small):
+    """Adds the mean over all members to the latents."""
+
+    def encode(self, weights, x, precision=None):
+        mean, logvar = super().encode(weights, x, precision)
+        return mean + mean.mean(dim=0), logvar
+
+
+@dataclass(frozen=True)
+class IgnoresPrecision(Small):
+    """Computes in full precision always."""
+
+    def encode(self, weights, x, precision=None):
+        return super().encode(weights, x)
+
+
+@dataclass(frozen=True)
+class SharesHeads(Small):
+    """One head for both."""
+
+    def encode(self, weights, x, precision=None):
+        mean, _ = super().encode(weights, x, precision)
+        return mean, mean
+
+
+@dataclass(frozen=True)
+class ReturnsDoubles(Small):
+    """Outputs in float64."""
+
+    def decode(self, weights, z, sample_shape, precision=None):
+        return super().decode(weights, z, sample_shape, precision).to(torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "told"),
+    [
+        (MixesMembers, (2,), "mean of a member alone is .* from that in a population"),
+        (IgnoresPrecision, (2,), "mean does not change with bfloat16"),
+        (SharesHeads, (2,), "mean and logvar need heads of their own"),
+        (ReturnsDoubles, (2,), "output must be float32 for float32 samples, is torch.float64"),
+        (ConvBurgess, (2,), r"refuses samples of shape \(2,\)"),
+    ],
+)
+def test_contract_notices_what_breaks_it(kind, shape, told, monkeypatch):
+    monkeypatch.setattr(NETWORKS, "load", lambda name: kind)
+    with pytest.raises(AssertionError, match=told):
+        check_network("broken", shape)

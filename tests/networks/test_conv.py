@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The convolutional networks: shapes, counts, a plain torch model beside them, refusals."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from unbraid.networks import NETWORKS
+from unbraid.networks.conv import SIDES, ConvBurgess, ConvLocatello
+from unbraid.random import Stream
+
+RULE = "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network"
+
+
+def test_layers_of_conv_locatello():
+    layout = ConvLocatello().layout((1, 64, 64), 10)
+    assert {weight.name.removesuffix(".weight"): weight.shape for weight in layout.weights if weight.fan_in} == {
+        "encoder.conv1": (32, 1, 4, 4),
+        "encoder.conv2": (32, 32, 4, 4),
+        "encoder.conv3": (64, 32, 2, 2),
+        "encoder.conv4": (64, 64, 2, 2),
+        "encoder.dense": (1024, 256),
+        "encoder.mean": (256, 10),
+        "encoder.logvar": (256, 10),
+        "decoder.dense1": (10, 256),
+        "decoder.dense2": (256, 1024),
+        "decoder.conv1": (64, 64, 4, 4),
+        "decoder.conv2": (64, 32, 4, 4),
+        "decoder.conv3": (32, 32, 4, 4),
+        "decoder.conv4": (32, 1, 4, 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "count"),
+    [(ConvLocatello, (1, 64, 64), 690_517), (ConvBurgess, (1, 64, 64), 764_245), (ConvLocatello, (3, 64, 64), 692_567)],
+)
+def test_number_of_weights(network, shape, count):
+    assert network().layout(shape, 10).size == count
+
+
+@pytest.mark.parametrize(("side", "corner", "depth"), [(28, 7, 2), (32, 4, 3), (64, 4, 4), (96, 3, 5), (128, 4, 5)])
+def test_every_side_halves_to_its_corner(side, corner, depth):
+    shapes = {weight.name: weight.shape for weight in ConvBurgess().layout((3, side, side), 10).weights}
+    channels = (32, 32, 64, 64, 64)[depth - 1]
+    assert shapes["encoder.dense.weight"] == (channels * corner * corner, 256)
+    assert f"encoder.conv{depth}.weight" in shapes
+    assert f"encoder.conv{depth + 1}.weight" not in shapes
+    assert shapes[f"decoder.conv{depth}.weight"][1] == 3
+
+
+def torch_model(kernels):
+    """The published network of torch's own layers, for 64x64."""
+    channels = (32, 32, 64, 64)
+    encoder, inputs = [], 3
+    for outputs, kernel in zip(channels, kernels, strict=True):
+        encoder += [nn.Conv2d(inputs, outputs, kernel, 2, kernel // 2 - 1), nn.ReLU()]
+        inputs = outputs
+    encoder += [nn.Flatten(), nn.Linear(1024, 256), nn.ReLU()]
+    decoder = [nn.Linear(10, 256), nn.ReLU(), nn.Linear(256, 1024), nn.ReLU(), nn.Unflatten(1, (64, 4, 4))]
+    for outputs in (64, 32, 32, 3):
+        decoder += [nn.ConvTranspose2d(inputs, outputs, 4, 2, 1), nn.ReLU()]
+        inputs = outputs
+    parts = {"encoder": nn.Sequential(*encoder), "mean": nn.Linear(256, 10), "logvar": nn.Linear(256, 10)}
+    return nn.ModuleDict(parts | {"decoder": nn.Sequential(*decoder[:-1])}).double()
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("conv_burgess", (4, 4, 4, 4)), ("conv_locatello", (4, 4, 2, 2))])
+def test_against_a_plain_torch_model(name, kernels):
+    network = NETWORKS.load(name)()
+    layout = network.layout((3, 64, 64), 10)
+    generator = torch.Generator().manual_seed(0)
+    rows = layout.initial(torch.tensor([1, 2]), Stream.INITIAL_WEIGHTS).double()
+    rows += 0.01 * torch.randn(rows.shape, generator=generator, dtype=torch.float64)
+    x = torch.rand(2, 3, 3, 64, 64, generator=generator, dtype=torch.float64)
+    z = torch.randn(2, 3, 10, generator=generator, dtype=torch.float64)
+    views = layout.views(rows)
+    mean, logvar = network.encode(views, x)
+    raw = network.decode(views, z, (3, 64, 64))
+    order = [f"encoder.conv{k}" for k in (1, 2, 3, 4)] + ["encoder.dense", "encoder.mean", "encoder.logvar"]
+    order += ["decoder.dense1", "decoder.dense2"] + [f"decoder.conv{k}" for k in (1, 2, 3, 4)]
+    for member in range(2):
+        model = torch_model(kernels)
+        layers = [layer for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d))]
+        for layer, key in zip(layers, order, strict=True):
+            weight = views[f"{key}.weight"][member]
+            layer.weight.data.copy_(weight.T if isinstance(layer, nn.Linear) else weight)
+            layer.bias.data.copy_(views[f"{key}.bias"][member])
+        with torch.no_grad():
+            hidden = model["encoder"](x[member])
+            assert torch.allclose(mean[member], model["mean"](hidden), rtol=1e-10, atol=1e-12)
+            assert torch.allclose(logvar[member], model["logvar"](hidden), rtol=1e-10, atol=1e-12)
+            assert torch.allclose(raw[member], model["decoder"](z[member]), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_allowed_pictures_have_no_problems(side, channels):
+    assert ConvBurgess().problems((channels, side, side)) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "got"),
+    [
+        ((1, 50, 50), "50x50 with 1 channel. Load them with resize=64, or use the network mlp."),
+        ((3, 64, 32), "64x32 with 3 channels. Load them with resize=64, or use the network mlp."),
+        ((3, 32, 64), "32x64 with 3 channels. Load them with resize=64, or use the network mlp."),
+        ((1, 8, 8), "8x8 with 1 channel. Load them with resize=28, or use the network mlp."),
+        ((3, 512, 512), "512x512 with 3 channels. Load them with resize=128, or use the network mlp."),
+        ((1, 30, 30), "30x30 with 1 channel. Load them with resize=28, or use the network mlp."),
+        ((2, 64, 64), "64x64 with 2 channels. Use the network mlp."),
+        ((4, 50, 50), "50x50 with 4 channels. Use the network mlp."),
+    ],
+)
+def test_other_pictures_are_refused_with_a_remedy(shape, got):
+    assert ConvLocatello().problems(shape) == [f"images {RULE}; got {got}"]
+
+
+def test_vectors_are_refused():
+    assert ConvBurgess().problems((2,)) == [f"samples {RULE}; got vectors of shape (2,). Use the network mlp."]
+
+
+def test_precision_changes_the_convolutions_only():
+    network = ConvBurgess()
+    layout = network.layout((1, 64, 64), 10)
+    rows = layout.initial(torch.tensor([1, 2]), Stream.INITIAL_WEIGHTS)
+    z = torch.zeros(2, 1, 10)
+    # Nothing but the heads' biases tells the latents apart when every other weight is zero: they keep float32's digits.
+    quiet = layout.views(torch.zeros_like(rows))
+    quiet["encoder.mean.bias"].fill_(math.pi)
+    mean, _ = network.encode(quiet, torch.zeros(2, 1, 1, 64, 64), torch.bfloat16)
+    assert torch.equal(mean, torch.full_like(z, math.pi))

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The capacity grows linearly and stops; the loss is the distance of the batch's KL from it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unbraid.objectives.annealed_vae import AnnealedVAE, capacity_nats
+from unbraid.objectives.objective import stack, total_loss
+
+
+def test_golden_schedule(golden):
+    for step, expected in golden.values["anneal"].items():
+        found = capacity_nats(torch.tensor(float(step)), 25.0, 100_000)
+        assert found.item() == pytest.approx(expected, rel=golden.relative, abs=0)
+
+
+def test_distance_is_taken_after_the_batch_mean(make_forward):
+    # KLs of 0 and 8 nats around a capacity of 4: their mean is on the spot, each alone is 4 away.
+    mean = torch.tensor([[[0.0], [4.0]]])
+    parts = {"mean": mean, "logvar": torch.zeros(1, 2, 1), "reconstruction": torch.tensor([[1.0, 2.0]])}
+    forward = make_forward(members=1, batch=2, latents=1, step=torch.tensor(10.0), **parts)
+    terms = AnnealedVAE(max_capacity=8, gamma=1000, ramp_steps=20).terms(forward)
+    assert terms["kl"].value.tolist() == [[0.0, 8.0]]
+    assert terms["capacity_gap"].value.tolist() == [0.0]
+    assert total_loss(terms).tolist() == [1.5]
+
+
+@pytest.mark.parametrize(("step", "gap"), [(0, 4.0), (10, 1.0), (20, 2.0), (2000, 2.0)])
+def test_loss_by_hand_along_the_ramp(make_forward, step, gap):
+    mean = torch.full((1, 3, 2), 2.0)
+    parts = {"mean": mean, "logvar": torch.zeros(1, 3, 2), "reconstruction": torch.full((1, 3), 7.0)}
+    forward = make_forward(members=1, batch=3, latents=2, step=torch.tensor(float(step)), **parts)
+    terms = AnnealedVAE(max_capacity=6, gamma=10, ramp_steps=20).terms(forward)
+    assert terms["capacity_gap"].value.item() == pytest.approx(gap, rel=1e-6)
+    assert total_loss(terms).item() == pytest.approx(7.0 + 10 * gap, rel=1e-6)
+
+
+def test_gradient_turns_at_the_capacity(make_forward):
+    for capacity, sign in ((100.0, -1.0), (0.0, 1.0)):
+        forward = make_forward(step=torch.tensor(10.0))
+        forward.mean.requires_grad_()
+        gap = AnnealedVAE(max_capacity=capacity, ramp_steps=10).terms(forward)["capacity_gap"]
+        (gradient,) = torch.autograd.grad(gap.value.sum(), forward.mean)
+        assert torch.allclose(gradient, sign * forward.mean / forward.mean.shape[1], rtol=1e-12)
+
+
+def test_members_ramp_separately(make_forward):
+    forward = make_forward(step=torch.tensor(10.0, dtype=torch.float64))
+    objectives = [AnnealedVAE(max_capacity=c, gamma=g, ramp_steps=s) for c, g, s in ((5, 1, 10), (25, 10, 20), (50, 100, 1000))]
+    together = total_loss(stack(objectives, dtype=torch.float64).terms(forward))
+    alone = torch.stack([total_loss(one.terms(forward))[k] for k, one in enumerate(objectives)])
+    assert torch.allclose(together, alone, rtol=1e-14)

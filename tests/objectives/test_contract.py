@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every registered objective keeps the contract and has a test file; the contract notices what breaks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.beta_vae import BetaVAE
+from unbraid.objectives.factor_vae import FactorVAE
+from unbraid.objectives.objective import Term, number
+from unbraid.testing.objective_contract import check_objective
+
+
+@pytest.mark.parametrize("name", list(OBJECTIVES.built_in))
+def test_objective_keeps_the_contract(name):
+    check_objective(name)
+
+
+@pytest.mark.parametrize("name", list(OBJECTIVES.built_in))
+def test_objective_has_a_test_file(name):
+    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+
+
+def broken(change, parent=BetaVAE):
+    """A copy of *parent* whose terms went through *change*."""
+
+    @dataclass(frozen=True)
+    class Broken(parent):
+        """Reconstruction + β KL, broken."""
+
+        @property
+        def key(self):
+            return "beta_vae"
+
+        def terms(self, forward):
+            return change(super().terms(forward), forward)
+
+    return Broken
+
+
+def neighbour(terms, forward):
+    return terms | {"kl": Term(terms["kl"].value + terms["kl"].value.roll(1, 0).detach(), 4.0)}
+
+
+def all_members(terms, forward):
+    return terms | {"kl": Term(terms["kl"].value * forward.mean.mean(), 4.0)}
+
+
+CASES = {
+    "term_names": (lambda terms, forward: {"kl": terms["kl"], "reconstruction": terms["reconstruction"]}, "term_names"),
+    "reduced": (
+        lambda terms, forward: terms | {"kl": Term(terms["kl"].value.mean())},
+        r"must be \(members, batch\) or \(members,\), is \(\)",
+    ),
+    "twice": (
+        lambda terms, forward: terms | {"reconstruction": Term(forward.reconstruction, 2.0)},
+        "must count the reconstruction once",
+    ),
+    "infinite": (lambda terms, forward: terms | {"kl": Term(terms["kl"].value / 0.0)}, "kl must be finite"),
+    "root": (
+        lambda terms, forward: terms | {"kl": Term((terms["kl"].value - terms["kl"].value.detach()).sqrt())},
+        "the gradient to mean must be finite",
+    ),
+    "neighbour": (neighbour, "mixes members: losses must move"),
+    "everyone": (all_members, "mixes members|NaN in one member"),
+    "constant": (
+        lambda terms, forward: terms | {"kl": replace(terms["kl"], weight=4.0 + 0.0 * forward.mean.sum())},
+        "mixes members|NaN in one member must not reach another's",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_contract_notices_broken_terms(case, monkeypatch):
+    change, told = CASES[case]
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: broken(change))
+    with pytest.raises(AssertionError, match=told):
+        check_objective("beta_vae")
+
+
+def test_contract_notices_a_wrong_name_and_silent_class(monkeypatch):
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: BetaVAE)
+    with pytest.raises(AssertionError, match=r"^the file of 'beta' must bear its name, not 'beta_vae'"):
+        check_objective("beta")
+
+    @dataclass(frozen=True)
+    class Silent(BetaVAE):
+        pass
+
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Silent)
+    with pytest.raises(AssertionError, match="docstring line of silent must be one sentence"):
+        check_objective("silent")
+
+
+def test_contract_notices_an_unchecked_field(monkeypatch):
+    @dataclass(frozen=True)
+    class Lax(BetaVAE):
+        """β is whatever."""
+
+        gamma: float = number(1.0, "unchecked", at_least=0)
+        key = "lax"
+
+        def __post_init__(self):
+            pass
+
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Lax)
+    with pytest.raises(
+        AssertionError, match=r"^lax\(beta=nan\) must be an InputError that says 'lax: beta must be a finite number; got nan\.'"
+    ):
+        check_objective("lax")
+
+
+def test_contract_notices_an_auxiliary_loss_that_trains_the_encoder(monkeypatch):
+    @dataclass(frozen=True)
+    class Leaky(FactorVAE):
+        """The discriminator's loss reaches z."""
+
+        key = "leaky"
+
+        def auxiliary_loss(self, forward):
+            return super().auxiliary_loss(forward) + forward.z.sum(dim=-1)
+
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Leaky)
+    with pytest.raises(AssertionError, match="the auxiliary loss of leaky must not send gradients into z"):
+        check_objective("leaky")

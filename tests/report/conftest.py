@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small trained runs of every kind the page must be right for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unbraid as ub
+from unbraid.run import Run
+
+SMALL: dict[str, Any] = {"image_size": 16, "x": 6, "y": 4, "scale": 3}
+
+
+def small_train(out: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> Run:
+    """A run of a few quick steps with a small dense network."""
+    usual: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 24}, "steps": 40, "latents": 4, "learning_rate": 1e-3}
+    if data == "sprites" and "data_options" not in options:
+        usual["data_options"] = SMALL
+    return ub.train(data, objective, out=out, quiet=True, device="cpu", **{**usual, **options})
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """One run of each kind, by name; only `sweep` has stored scores."""
+    home = tmp_path_factory.mktemp("runs")
+    own = np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3), dtype=np.uint8)
+    made = {
+        "sweep": small_train(home / "sweep", objective=ub.BetaVAE(beta=[16, 1, 4]), seeds=3, steps=60),
+        "two": small_train(home / "two", objective=[ub.BetaVAE(beta=[1, 4]), ub.FactorVAE(gamma=10)], seeds=2, steps=20),
+        "one": small_train(home / "one", objective="vae"),
+        "own": small_train(home / "own", data=own, objective=ub.BetaVAE(beta=[1, 4]), seeds=2),
+        "points": small_train(home / "points", data="pinwheel", seeds=2, latents=2),
+        "diverged": small_train(home / "diverged", seeds=2, learning_rate=[1e-3, 1e6]),
+        "all_diverged": small_train(home / "all_diverged", learning_rate=1e6),
+        "ae": small_train(home / "ae", objective="ae", seeds=2),
+        "colour": small_train(home / "colour", data_options={**SMALL, "channels": 3, "hue": 3}),
+    }
+    made["sweep"].score(["mig", "sap"], quiet=True)
+    return made
