@@ -18,7 +18,7 @@ SMALL: dict[str, Any] = {"image_size": 16, "x": 6, "y": 4, "scale": 3}
 def small_train(out: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> Run:
     """A run of a few quick steps with a small dense network."""
     usual: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 24}, "steps": 40, "latents": 4, "learning_rate": 1e-3}
-    if data == "sprites" and "data_options" not in options:
+    if isinstance(data, str) and data == "sprites" and "data_options" not in options:
         usual["data_options"] = SMALL
     return ub.train(data, objective, out=out, quiet=True, device="cpu", **{**usual, **options})
 

@@ -8,7 +8,9 @@ import pytest
 
 from unbraid.report.advice import Findings, advice, still_falling
 
-FINE = Findings(path="runs/a", labelled=True, missing_metrics=(), seeds=3, diverged=0, best_loss=[1.0] * 100, active_latents=4, latents=10)
+FINE = Findings(
+    path="runs/a", labelled=True, missing_metrics=(), seeds=3, diverged=0, best_loss=[1.0] * 100, active_latents=4, latents=10
+)
 SWEPT = replace(FINE, swept_strength="β", strengths=[1.0, 4.0, 16.0])
 
 

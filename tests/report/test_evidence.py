@@ -35,7 +35,8 @@ def test_choice_by_mig_then_by_loss_then_by_order() -> None:
     best, score, rule = choose_best([], {"loss": {0: 2.0, 3: 1.0}}, [0, 3], labelled=False)
     assert (best, score) == (3, None)
     assert rule == (
-        "the lowest final loss (without factors there is no score to choose by; losses of different settings weigh their terms differently)"
+        "the lowest final loss (without factors there is no score to choose by; "
+        "losses of different settings weigh their terms differently)"
     )
     assert choose_best([], {"loss": {}}, [4, 5], labelled=True) == (4, None, "the first trained (no loss was recorded)")
     assert choose_best([], {}, [], labelled=True) == (None, None, "")

@@ -27,25 +27,27 @@ def test_objectives_stand_further_apart_than_settings() -> None:
 def test_every_scored_member_is_a_dot_and_the_median_a_bar() -> None:
     scores = {0: 0.1, 1: 0.4, 2: 0.2, 3: 0.3, 4: math.nan}
     figure = scores_figure(scores, TWO, NAMES, title="MIG", ticks=["a", "b"], axis="β", best=1, bounds=(0.0, 1.0))
-    bars, dots = figure["data"]
+    bars, dots, ring = figure["data"]
     assert dots["x"] == [-0.26, 0.0, 0.26, 1.24]
     assert dots["y"] == [0.1, 0.4, 0.2, 0.3]
     assert dots["text"] == ["model 0", "model 1", "model 2", "model 3"]
     assert dots["marker"]["color"] == ["#aa0000"] * 3 + ["#0000bb"]
-    assert dots["marker"]["line"]["color"] == ["#ffffff", ACCENT, "#ffffff", "#ffffff"]
+    assert (ring["x"], ring["y"], ring["marker"]["color"]) == ([0.0], [0.4], ACCENT)
     assert bars["x"] == [-0.36, 0.36, None]
     assert bars["y"] == [0.2, 0.2, None]
     assert figure["layout"]["xaxis"]["ticktext"] == ["a", "b"]
     assert figure["layout"]["xaxis"]["title"]["text"] == "β"
-    assert figure["layout"]["yaxis"]["range"] == [0.0, 0.5]
+    assert figure["layout"]["yaxis"]["range"] == [-0.02, 0.5]
 
 
 @pytest.mark.parametrize(
     ("values", "bounds", "expected"),
     [
-        ([0.05, 0.09], (0.0, 1.0), [0.0, 0.1]),
-        ([0.3], (0.0, 1.0), [0.0, 0.5]),
-        ([0.99, 1.0], (0.0, 1.0), [0.0, 1.03]),
+        ([0.05, 0.09], (0.0, 1.0), [-0.004, 0.1]),
+        ([0.3], (0.0, 1.0), [-0.02, 0.5]),
+        ([0.96], (0.0, 1.0), [-0.04, 1.0]),
+        ([0.99, 1.0], (0.0, 1.0), [-0.0416, 1.04]),
+        ([-0.9], (-1.0, 1.0), [-1.008, -0.8]),
         ([0.5], (-math.inf, math.inf), None),
         ([-0.2], (0.0, 1.0), None),
         ([math.nan], (0.0, 1.0), None),
@@ -85,12 +87,14 @@ def test_long_curves_are_thinned_and_keep_their_end() -> None:
 
 
 def test_curve_range_leaves_out_the_first_steps_only() -> None:
-    table = history(1, 100)
+    steps = np.arange(1, 101)
     low, high = 1.0, 100 / 6  # steps 6..100 are after the first 5 %
-    assert curve_range(table, "loss") == [0.0, pytest.approx(high + 0.06 * (high - low), rel=1e-4)]
-    assert curve_range(table.iloc[:0], "loss") is None
-    assert curve_range(table.assign(loss=3.0), "loss") is None
-    assert curve_range(table.assign(loss=np.linspace(-5, 5, 100)), "loss") == [pytest.approx(-5.0642, abs=1e-3), pytest.approx(5.5697, abs=1e-3)]
+    assert curve_range(steps, 100.0 / steps) == [0.0, pytest.approx(high + 0.06 * (high - low), rel=1e-4)]
+    assert curve_range(steps[:0], steps[:0] / 1.0) is None
+    assert curve_range(steps, np.full(100, 3.0)) is None
+    # From -5 + 10 · 5/99 to 5, and 6 % of that more on either side.
+    low = -5 + 50 / 99
+    assert curve_range(steps, np.linspace(-5, 5, 100)) == pytest.approx([low - 0.06 * (5 - low), 5 + 0.06 * (5 - low)], rel=1e-4)
 
 
 def test_bars_keep_the_order_given() -> None:

@@ -210,7 +210,11 @@ def _table(found: Evidence) -> dict[str, Any]:
         for member in setting.members:
             numbers = [m.scores.get(member) for m in found.metrics] + [found.final[q].get(member) for q in quantities]
             digits = [".3f"] * len(found.metrics) + ["#.4g"] * len(quantities)
-            cells = [(str(member), member), (setting.label, place), (str(found.seeds[member]), found.seeds[member])]
+            cells: list[tuple[str, Any]] = [
+                (str(member), member),
+                (setting.label, place),
+                (str(found.seeds[member]), found.seeds[member]),
+            ]
             cells += [("–", None) if v is None else (format(v, d), v) for v, d in zip(numbers, digits, strict=True)]
             if uneven:
                 cells.append((found.status[member], found.status[member]))

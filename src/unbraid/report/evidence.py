@@ -88,7 +88,10 @@ class Evidence:
         firsts = [min(setting.members, key=self.rank) for setting in self.settings]
         others = sorted((m for m in firsts if m != self.best and m not in self.diverged), key=self.rank)[: most - 1]
         others.sort(key=firsts.index)
-        return [(self.best, "best of the run" if len(self.names) > 1 else "the only model"), *((member, "best of its setting") for member in others)]
+        return [
+            (self.best, "best of the run" if len(self.names) > 1 else "the only model"),
+            *((member, "best of its setting") for member in others),
+        ]
 
 
 def gather(run: RunFolder) -> Evidence:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unbraid.report.settings import Setting, symbol
 
@@ -73,19 +74,19 @@ def seed_offsets(count: int) -> list[float]:
 
 
 def score_range(values: Sequence[float], bounds: tuple[float, float]) -> list[float] | None:
-    """Axis from the metric's lowest value to a round number above the scores; None lets the figure choose.
+    """Axis from just below the metric's lowest value to a round number above the scores; None lets the figure choose.
 
     >>> score_range([0.1, 0.21], (0.0, 1.0))
-    [0.0, 0.25]
+    [-0.01, 0.25]
     """
     finite = [value for value in values if math.isfinite(value)]
     low, high = bounds
     if not finite or not (math.isfinite(low) and math.isfinite(high)) or min(finite) < low:
         return None
-    for share in (0.1, 0.25, 0.5):
-        if max(finite) <= low + (high - low) * share * 0.96:
-            return [low, low + (high - low) * share]
-    return [low, high + (high - low) * 0.03]
+    shares = (0.1, 0.25, 0.5, 1.0)
+    share = next((share for share in shares if max(finite) <= low + (high - low) * share * 0.96), 1.04)
+    top = (high - low) * share
+    return [_rounded(low - 0.04 * top), _rounded(low + top)]  # a dot at the lowest value is whole and clear of the labels
 
 
 def scores_figure(
@@ -103,8 +104,9 @@ def scores_figure(
 
     *scores* and *names* are by member; members without a score are left out. *axis* is the title of the axis of settings.
     """
-    dots: dict[str, list[Any]] = {"x": [], "y": [], "text": [], "colour": [], "line": [], "width": []}
-    bars: dict[str, list[Any]] = {"x": [], "y": [], "colour": [], "text": []}
+    dots: dict[str, list[Any]] = {"x": [], "y": [], "text": [], "colour": []}
+    bars: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
+    ring: dict[str, list[Any]] = {"x": [], "y": []}
     lone, most = len(settings) == 1, max(len(setting.members) for setting in settings)
     places = positions(settings)
     for place, setting in zip(places, settings, strict=True):
@@ -115,13 +117,14 @@ def scores_figure(
             dots["y"].append(_rounded(scores[member]))
             dots["text"].append(names[member])
             dots["colour"].append(setting.colour)
-            dots["line"].append(ACCENT if member == best else "#ffffff")
-            dots["width"].append(2.5 if member == best else 1)
+            if member == best:
+                ring = {"x": dots["x"][-1:], "y": dots["y"][-1:]}
         if len(present) > 1:
             middle = float(np.median([scores[member] for member in present]))
             bars["x"] += [place - 0.36, place + 0.36, None]
             bars["y"] += [_rounded(middle), _rounded(middle), None]
             bars["text"] += [f"median {middle:.3f}", f"median {middle:.3f}", ""]
+    size = 10 if most <= 12 else 7 if most <= 30 else 5
     span = [-0.6, places[-1] + 0.6]
     data = [
         {
@@ -142,12 +145,22 @@ def scores_figure(
             "text": dots["text"],
             "hovertemplate": "%{text}<br>" + title + " %{y:.3f}<extra></extra>",
             "marker": {
-                "size": 10 if most <= 12 else 7 if most <= 30 else 5,
+                "size": size,
                 "opacity": 0.92,
                 "color": dots["colour"],
-                "line": {"color": dots["line"], "width": dots["width"]},
+                "line": {"color": "#ffffff", "width": 1},
             },
+            "cliponaxis": False,
             "name": "models",
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            **ring,
+            "hoverinfo": "skip",
+            "marker": {"symbol": "circle-open", "size": size + 7, "color": ACCENT, "line": {"color": ACCENT, "width": 2}},
+            "cliponaxis": False,
+            "name": "best",
         },
     ]
     x = {"tickmode": "array", "tickvals": places, "ticktext": list(ticks), "range": span, "title": axis_title(axis)}
@@ -160,23 +173,26 @@ def scores_figure(
     return {"data": data, "layout": layout(xaxis=x, yaxis=y)}
 
 
-def curves_figure(history: pd.DataFrame, quantity: str, settings: Sequence[Setting], names: dict[int, str], diverged: set[int]) -> dict[str, Any]:
+def curves_figure(
+    history: pd.DataFrame, quantity: str, settings: Sequence[Setting], names: dict[int, str], diverged: set[int]
+) -> dict[str, Any]:
     """One line a member of *quantity* against the step, in its setting's colour; diverged members dotted."""
-    table = history[["member", "step", quantity]].dropna()
-    table = table[np.isfinite(table[quantity].to_numpy(dtype=np.float64))]
-    stride = max(1, math.ceil(len(table) / _MOST_POINTS))
+    members, steps = np.asarray(history["member"]), np.asarray(history["step"])
+    values = np.asarray(history[quantity], dtype=np.float64)
+    finite = np.isfinite(values)
+    stride = max(1, math.ceil(finite.sum() / _MOST_POINTS))
     data = []
     for number, setting in enumerate(settings):
         for member in setting.members:
-            rows = table[table["member"] == member].iloc[::-1].iloc[::stride].iloc[::-1]  # the last record always stays
-            if rows.empty:
+            rows = np.flatnonzero(finite & (members == member))[::-1][::stride][::-1]  # the last record always stays
+            if len(rows) == 0:
                 continue
             data.append(
                 {
                     "type": "scatter",
                     "mode": "lines" if len(rows) > 1 else "markers",
-                    "x": rows["step"].tolist(),
-                    "y": [_rounded(value) for value in rows[quantity]],
+                    "x": steps[rows].tolist(),
+                    "y": [_rounded(value) for value in values[rows]],
                     "name": names[member],
                     "meta": {"setting": number},
                     "hovertemplate": names[member] + "<br>step %{x:,}: %{y:.4g}<extra></extra>",
@@ -186,18 +202,22 @@ def curves_figure(history: pd.DataFrame, quantity: str, settings: Sequence[Setti
                 }
             )
     y: dict[str, Any] = {}
-    chosen = curve_range(table[~table["member"].isin(diverged)], quantity)
+    healthy = finite & ~np.isin(members, list(diverged))
+    chosen = curve_range(steps[healthy], values[healthy])
     if chosen is not None:
         y["range"] = chosen
-    return {"data": data, "layout": layout(xaxis={"title": axis_title("step"), "rangemode": "tozero", "tickformat": ",d", "nticks": 6}, yaxis=y)}
+    return {
+        "data": data,
+        "layout": layout(xaxis={"title": axis_title("step"), "rangemode": "tozero", "tickformat": ",d", "nticks": 6}, yaxis=y),
+    }
 
 
-def curve_range(table: pd.DataFrame, quantity: str) -> list[float] | None:
+def curve_range(steps: NDArray[Any], values: NDArray[np.float64]) -> list[float] | None:
     """Axis that shows everything after the first steps, whose values may be far higher; None where that leaves nothing."""
-    late = table[table["step"] > _EARLY * table["step"].max()] if len(table) else table
-    if late.empty:
+    late = values[steps > _EARLY * steps.max(initial=0)]
+    if len(late) == 0:
         return None
-    low, high = float(late[quantity].min()), float(late[quantity].max())
+    low, high = float(late.min()), float(late.max())
     if low == high:
         return None
     room = 0.06 * (high - low)

@@ -19,7 +19,7 @@ _SYMBOLS = {
     "max_capacity": "C max",
 }
 _ORDERED = ("#35b779", "#1f9e89", "#26828e", "#31688e", "#3e4989", "#482878")
-"""Weak to strong, where one objective is swept: from green to violet with falling lightness, so that the order shows in grey too."""
+"""Weak to strong, where one objective is swept: from green to violet darker step by step, so that the order shows in grey too."""
 _HUES = ("#0072b2", "#d55e00", "#009e73", "#b4559a", "#b07c00", "#3a9bd6", "#4d4d4d", "#7a5c2e")
 """One for each objective: Okabe and Ito's colours, the light ones darkened to be read on white."""
 

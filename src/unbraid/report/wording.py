@@ -70,7 +70,7 @@ def spread_sentence(spread: Spread | None) -> str:
 
 
 def models(count: int) -> str:
-    """"1 model", "9 models"."""
+    """A count with its noun: `1 model`, `9 models`."""
     return f"{count:,} model" + ("" if count == 1 else "s")
 
 
@@ -115,7 +115,9 @@ def factor_sentence(factor: str, shares: NDArray[np.float64], active: NDArray[np
     order = np.argsort(-shares, kind="stable")
     if not active[order[0]]:
         first = next(latent for latent in order if active[latent])
-        return f"{factor} is not clearly in any active latent: the best, latent {first}, holds {shares[first]:.2f} of its information."
+        return (
+            f"{factor} is not clearly in any active latent: the best, latent {first}, holds {shares[first]:.2f} of its information."
+        )
     first, best = order[0], shares[order[0]]
     if len(order) == 1:
         return f"{factor}: the only latent holds {best:.2f} of its information."
@@ -130,7 +132,7 @@ def factor_sentence(factor: str, shares: NDArray[np.float64], active: NDArray[np
 def carried(factors: Sequence[str], shares: NDArray[np.float64]) -> list[tuple[str, float]]:
     """Factors a latent carries with their shares, largest first: *shares* `(factors,)` of that latent."""
     order = np.argsort(-np.nan_to_num(shares), kind="stable")
-    return [(factors[at], float(shares[at])) for at in order if np.isfinite(shares[at]) and shares[at] >= CARRIED]
+    return [(str(factors[at]), float(shares[at])) for at in order if np.isfinite(shares[at]) and shares[at] >= CARRIED]
 
 
 def inactive_sentence(latents: Sequence[int], kind: str) -> str:

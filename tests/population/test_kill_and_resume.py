@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kill -9` at random moments, then resume: the same bits as a run that was never disturbed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from unbraid.population.run_folder import RunFolder
+from unbraid.store import read_tensors
+
+STEPS = 1200
+TRAIN = [
+    *("train", "sprites:x=6,y=4,image_size=28", "factor_vae", "--gamma", "2,20", "--seeds", "2", "--steps", str(STEPS)),
+    *("--network", "mlp:hidden=24", "--latents", "3", "--batch-size", "16", "--checkpoint-seconds", "0.1", "--device", "cpu"),
+]
+
+
+def unbraid(*words: str, wait: bool = True) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from unbraid.cli import main; main()", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    if wait:
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, output + errors
+    return process
+
+
+def newest_steps(folder: Path) -> list[int]:
+    names = [path.name.split("step-")[1].split(".")[0] for path in (folder / "checkpoint").glob("*.safetensors")]
+    return [int(name) for name in names]
+
+
+def results(folder: Path) -> dict[str, object]:
+    run = RunFolder.open(folder)
+    found: dict[str, object] = {"history": run.history(), "members": run.members()}
+    for chunk in run.chunks():
+        step, path = run.checkpoints(chunk).files()[0]
+        found[str(chunk[0].id)] = (step, read_tensors(path)[0])
+    return found
+
+
+def assert_same_bits(left: dict[str, object], right: dict[str, object]) -> None:
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        if name in ("history", "members"):
+            assert value.equals(right[name])  # type: ignore[attr-defined]
+            continue
+        (left_step, ours), (right_step, theirs) = value, right[name]  # type: ignore[misc]
+        assert left_step == right_step == STEPS
+        assert ours.keys() == theirs.keys()
+        for key in ours:
+            assert torch.equal(ours[key].view(torch.uint8), theirs[key].view(torch.uint8)), (name, key)
+
+
+def kill_at_random_moments(folder: Path, kills: int, seed: int) -> tuple[int, list[int]]:
+    """Start or resume the run and kill it, *kills* times; how many kills met a living process, and the steps reached."""
+    moments = random.Random(seed)
+    hits, reached = 0, []
+    for _ in range(kills):
+        words = ["resume", str(folder)] if (folder / "plan.json").exists() else [*TRAIN, "--out", str(folder)]
+        before = max(newest_steps(folder), default=-1)
+        process = unbraid(*words, wait=False)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and max(newest_steps(folder), default=-1) <= before and time.monotonic() < deadline:
+            time.sleep(0.01)  # until this process itself has moved on: a kill during start-up would test nothing
+        time.sleep(moments.uniform(0.0, 0.15))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        hits += process.returncode == -signal.SIGKILL
+        reached.append(max(newest_steps(folder), default=-1))
+    return hits, reached
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    unbraid(*TRAIN, "--out", str(folder))
+    return results(folder)
+
+
+def test_ten_kills_change_no_bit(tmp_path: Path, undisturbed: dict[str, object]):
+    folder = tmp_path / "run"
+    hits, reached = kill_at_random_moments(folder, kills=10, seed=int(os.environ.get("UNBRAID_KILL_SEED", "1")))
+    assert hits == 10, "every kill must meet a living training process, or this test shows nothing"
+    assert reached[0] < STEPS, "the first kill must come before the end"
+    unbraid("resume", str(folder))
+    assert_same_bits(results(folder), undisturbed)
+    assert not list(folder.rglob("*.part"))
+
+
+def test_the_comparison_notices_a_single_bit(undisturbed: dict[str, object]):
+    step, tensors = undisturbed["0"]  # type: ignore[misc]
+    changed = {name: tensor.clone() for name, tensor in tensors.items()}
+    changed["model.weights"].view(torch.uint8)[0, 0] ^= 1
+    with pytest.raises(AssertionError):
+        assert_same_bits({**undisturbed, "0": (step, changed)}, undisturbed)
