@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-gpu lint types check readme bench clean
+.PHONY: demo test types test-slow test-gpu readme bench clean
 
 demo: $(READY)
 	$(BIN)/unbraid demo
@@ -12,9 +12,11 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
 	$(BIN)/unbraid readme --check
 	$(BIN)/python -m pytest
+
+types: $(READY)
+	$(BIN)/pyright
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

@@ -29,14 +29,20 @@ DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(
     context: typer.Context,
-    data: Annotated[str, typer.Argument(help="A dataset (`unbraid list data`), or a folder of images, .npy or .npz.", show_default=False)],
-    objective: Annotated[str, typer.Argument(help="What to minimise (`unbraid list objectives`); several with commas.")] = "beta_vae",
+    data: Annotated[
+        str, typer.Argument(help="A dataset (`unbraid list data`), or a folder of images, .npy or .npz.", show_default=False)
+    ],
+    objective: Annotated[
+        str, typer.Argument(help="What to minimise (`unbraid list objectives`); several with commas.")
+    ] = "beta_vae",
     seeds: Annotated[str, typer.Option(help="How many seeds, or a list of them with commas.")] = "1",
     steps: Annotated[str, typer.Option(help="Training steps of each model.")] = "30000",
     batch_size: Annotated[str, typer.Option(help="Images a step.")] = "64",
     learning_rate: Annotated[str, typer.Option(help="Adam's learning rate; a list is a sweep.")] = "1e-4",
     latents: Annotated[str, typer.Option(help="Size of the code.")] = "10",
-    network: Annotated[str, typer.Option(help="conv_burgess, conv_locatello or mlp; options as in mlp:hidden=256.")] = "conv_burgess",
+    network: Annotated[
+        str, typer.Option(help="conv_burgess, conv_locatello or mlp; options as in mlp:hidden=256.")
+    ] = "conv_burgess",
     likelihood: Annotated[str | None, typer.Option(help="bernoulli or gaussian; by default what suits the data.")] = None,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     code_samples: Annotated[str, typer.Option(help="Images to encode for scoring; all of a smaller set.")] = "15000",
@@ -109,7 +115,9 @@ def report(run: RunArgument) -> None:
 
 
 @app.command(name="list")
-def list_(kind: Annotated[str, typer.Argument(help="objectives, metrics, data, networks or studies; all when left out.")] = "") -> None:
+def list_(
+    kind: Annotated[str, typer.Argument(help="objectives, metrics, data, networks or studies; all when left out.")] = "",
+) -> None:
     """List what there is to choose from."""
     from unbraid.listing import listing
 

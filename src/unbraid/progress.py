@@ -62,11 +62,10 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, total=units)
 
-    def advance(self, units: int) -> None:
-        """Note that so many more units are done; what is found done at the start does not count as speed."""
+    def advance(self, units: int, found_done: bool = False) -> None:
+        """Note that so many more units are done; what was *found_done* rather than done now does not count as speed."""
         now = time.monotonic()
-        if self._done == self._known and units > 1 and now - self._began < 1.0:
-            self._known += units
+        self._known += units if found_done else 0
         self._done += units
         if self._bar is not None:
             if now - self._drawn > 0.2 or self._done >= self._total:

@@ -114,10 +114,12 @@ class Run:
 
     def best(self, metric: str) -> Model:
         """The model with the highest score."""
-        scores = self.score(metric, quiet=True)[metric]
-        if scores.notna().sum() == 0:
+        if metric == "all":
+            raise InputError(problem("metric", "must be a single one", metric))
+        table = self.score(metric, quiet=True)
+        if metric not in table or table[metric].notna().sum() == 0:
             raise InputError(problem("metric", "has no value for any member of the run", metric))
-        index = scores.idxmax()
+        index = table[metric].idxmax()
         return self.model(int(index[0] if isinstance(index, tuple) else index))
 
     def model(self, member: int) -> Model:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
-from unbraid.errors import InputError, Problems, unknown
+from unbraid.errors import DamagedFileError, InputError, Problems, unknown
 from unbraid.metrics import METRICS
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import RunFolder
@@ -24,6 +24,8 @@ from unbraid.store import read_table, write_table
 if TYPE_CHECKING:
     import pandas as pd
 
+_WORTH_PROCESSES = 4
+"""Fewer scores than this are computed here: starting processes would take longer."""
 COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds"]
 
 
@@ -52,7 +54,7 @@ def score_run(
     run: RunFolder,
     metrics: Sequence[str],
     representations: Sequence[str] = ("mean",),
-    progress: Callable[[int], None] = lambda scores: None,
+    progress: Callable[[int, bool], None] = lambda scores, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
     """Compute what is missing of the request and return all its rows; every finished score is on disk at once.
@@ -68,17 +70,18 @@ def score_run(
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
     healthy = run.members().query("status != 'diverged'")["member"].tolist()
     tasks = [(m, name, kind) for m in healthy for name in names for kind in representations if (m, name, kind) not in done]
-    progress(len(healthy) * len(names) * len(representations) - len(tasks))
+    progress(len(healthy) * len(names) * len(representations) - len(tasks), True)
     store = CodeStore(run)
     jobs = (delayed(_score)(member, name, kind, *_arrays(store, member, kind)) for member, name, kind in tasks)
     tables = [stored]
-    for rows, complaint in Parallel(n_jobs=min(cores(), max(1, len(tasks))), return_as="generator_unordered")(jobs):
+    workers = min(cores(), len(tasks)) if len(tasks) >= _WORTH_PROCESSES else 1
+    for rows, complaint in Parallel(n_jobs=workers, return_as="generator_unordered")(jobs):
         if complaint:
             warn(complaint)
         else:
             tables.append(pd.DataFrame(rows, columns=COLUMNS))
             write_table(run.path / "scores.parquet", pd.concat([table for table in tables if len(table)], ignore_index=True))
-        progress(1)
+        progress(1, False)
     whole = stored_scores(run)
     wanted = whole["member"].isin(healthy) & whole["metric"].isin(names) & whole["representation"].isin(list(representations))
     return whole[wanted].sort_values(["member", "metric", "representation"], kind="stable", ignore_index=True)
@@ -89,7 +92,12 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
     import pandas as pd
 
     path = run.path / "scores.parquet"
-    return read_table(path) if path.exists() else pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
+    if not path.exists():
+        return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
+    try:
+        return read_table(path)
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
 
 
 def _arrays(store: CodeStore, member: int, kind: str) -> tuple[NDArray[Any], NDArray[np.int64], int]:

@@ -52,7 +52,9 @@ def parse_extra_options(words: Sequence[str], objectives: Sequence[str]) -> dict
     while waiting:
         word = waiting.pop(0)
         if not word.startswith("--") or word == "--":
-            raise InputError(problem("command line", "has a word too many", word, "Lists are written with commas and no blanks: --beta 1,4."))
+            raise InputError(
+                problem("command line", "has a word too many", word, "Lists are written with commas and no blanks: --beta 1,4.")
+            )
         name, equals, value = word[2:].partition("=")
         if not equals:
             if not waiting:

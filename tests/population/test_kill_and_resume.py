@@ -19,20 +19,19 @@ from unbraid.store import read_tensors
 
 STEPS = 1200
 TRAIN = [
-    *("train", "sprites:x=6,y=4,image_size=28", "factor_vae", "--gamma", "2,20", "--seeds", "2", "--steps", str(STEPS)),
+    *("train", "sprites:x=6,y=4,image_size=28", "beta_tcvae", "--beta", "2,6", "--seeds", "2", "--steps", str(STEPS)),
     *("--network", "mlp:hidden=24", "--latents", "3", "--batch-size", "16", "--checkpoint-seconds", "0.1", "--device", "cpu"),
 ]
 
 
-def unbraid(*words: str, wait: bool = True) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from unbraid.cli import main; main()", *words],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    if wait:
-        output, errors = process.communicate(timeout=300)
-        assert process.returncode == 0, output + errors
-    return process
+def start(*words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", "from unbraid.cli import main; main()", *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def unbraid(*words: str) -> None:
+    with start(*words) as process:
+        assert process.wait(timeout=120) == 0
 
 
 def newest_steps(folder: Path) -> list[int]:
@@ -69,13 +68,12 @@ def kill_at_random_moments(folder: Path, kills: int, seed: int) -> tuple[int, li
     for _ in range(kills):
         words = ["resume", str(folder)] if (folder / "plan.json").exists() else [*TRAIN, "--out", str(folder)]
         before = max(newest_steps(folder), default=-1)
-        process = unbraid(*words, wait=False)
-        deadline = time.monotonic() + 60
-        while process.poll() is None and max(newest_steps(folder), default=-1) <= before and time.monotonic() < deadline:
-            time.sleep(0.01)  # until this process itself has moved on: a kill during start-up would test nothing
-        time.sleep(moments.uniform(0.0, 0.15))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        with start(*words) as process:
+            deadline = time.monotonic() + 60
+            while process.poll() is None and max(newest_steps(folder), default=-1) <= before and time.monotonic() < deadline:
+                time.sleep(0.01)  # until this process itself has moved on: a kill during start-up would test nothing
+            time.sleep(moments.uniform(0.0, 0.15))
+            process.send_signal(signal.SIGKILL)
         hits += process.returncode == -signal.SIGKILL
         reached.append(max(newest_steps(folder), default=-1))
     return hits, reached

@@ -61,6 +61,9 @@ class Model:
         array = np.asarray(images)
         shape = self._dataset.sample_shape
         if not self._dataset.bounded:
+            if array.shape[1:] != shape or array.dtype.kind not in "fiu":
+                rule = f"must be numbers of the shape ({', '.join(map(str, ('n', *shape)))})"
+                raise InputError(problem("samples", rule, Shown(f"{array.dtype} of shape {array.shape}")))
             return torch.as_tensor(array, dtype=torch.float32)
         if array.ndim == 3 and shape[0] == 1:
             array = array[..., None]
@@ -70,4 +73,9 @@ class Model:
                 problem("images", f"must have the shape ({', '.join(map(str, expected))})", Shown(f"shape {array.shape}"))
             )
         scale = 255.0 if array.dtype == np.uint8 else 1.0
+        if array.dtype.kind not in "bf" and array.dtype != np.uint8:
+            raise InputError(problem("images", "must be uint8, or floats in [0, 1]", Shown(f"dtype {array.dtype}")))
+        if array.dtype.kind == "f" and array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+            found = Shown(f"values from {array.min():g} to {array.max():g}")
+            raise InputError(problem("images", "as floats must lie in [0, 1]", found))
         return torch.from_numpy(np.moveaxis(array.astype(np.float32) / scale, -1, 1).copy())

@@ -193,6 +193,8 @@ def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[O
     wanted = [given] if isinstance(given, (str, Objective)) else list(given)
     if not wanted:
         problems.add("objective", "needs at least one", given)
+    if hyper and wanted and not any(isinstance(one, str) for one in wanted):
+        problems.add("hyper", "goes to objectives given by name", hyper, "Set the values in the objective itself.")
     found: list[Objective] = []
     classes = {name: OBJECTIVES.load(name) for name in wanted if isinstance(name, str) and name in OBJECTIVES}
     options = {name: {item.name for item in fields(cls)} for name, cls in classes.items()}
@@ -229,10 +231,12 @@ def _network(given: Network | str, options: dict[str, Any] | None, problems: Pro
 
 
 def _network_name(network: Network) -> str:
-    home = NETWORKS.attribute_home(type(network).__name__)
-    if home is None:
-        raise InputError(f"network {type(network).__name__} is not registered; add it to the entry points '{NETWORKS.group}'.")
-    return home
+    """The registered name of a network, those of outside packages included."""
+    home = f"{type(network).__module__}:{type(network).__name__}"
+    for name, target in NETWORKS.items():
+        if target == home:
+            return name
+    raise InputError(f"network {type(network).__name__} is not registered; add it to the entry points '{NETWORKS.group}'.")
 
 
 def _seeds(given: Any, problems: Problems) -> list[int]:

@@ -42,7 +42,7 @@ class Adam:
         return cls(weights, torch.zeros_like(weights), torch.zeros_like(weights))
 
     def update(self, gradient: Tensor, healthy: Tensor, rate: Tensor, betas: tuple[float, float], updates_before: int) -> None:
-        """One step of Adam (Kingma and Ba 2015, algorithm 1) in place for the members where *healthy*; the others keep every bit."""
+        """One step of Adam (Kingma and Ba 2015, algorithm 1), in place; members that are not *healthy* keep every bit."""
         first, second = betas
         keep_first = torch.where(healthy, first, 1.0).unsqueeze(1)
         keep_second = torch.where(healthy, second, 1.0).unsqueeze(1)

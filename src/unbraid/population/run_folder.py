@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, Shown, problem
+from unbraid.errors import DamagedFileError, InputError, Shown, problem
 from unbraid.networks.layout import Layout
+from unbraid.objectives.objective import structure
 from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.plan import Member, Plan
 from unbraid.population.program import State, quantities
@@ -82,7 +83,7 @@ class RunFolder:
         chunks: list[list[Member]] = []
         for member in self.plan.members:
             last = chunks[-1] if chunks else []
-            if last and len(last) < self.chunk_size and last[-1].objective == member.objective:
+            if last and len(last) < self.chunk_size and structure(last[-1].build()) == structure(member.build()):
                 last.append(member)
             else:
                 chunks.append([member])
@@ -130,9 +131,12 @@ class RunFolder:
         return self._table("history.parquet")
 
     def _table(self, name: str) -> pd.DataFrame:
-        if not (self.path / name).exists():
+        """A table of the run, made again from the checkpoints where it is missing or damaged."""
+        try:
+            return read_table(self.path / name)
+        except (FileNotFoundError, DamagedFileError):
             self.write_tables()
-        return read_table(self.path / name)
+            return read_table(self.path / name)
 
 
 def check_free(folder: Path) -> None:

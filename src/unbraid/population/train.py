@@ -23,8 +23,8 @@ from unbraid.population.program import Program, State
 from unbraid.population.run_folder import RunFolder
 from unbraid.store import only_one, remove_unfinished
 
-Report = Callable[[int], None]
-"""Told how many model-steps were done since the last call."""
+Report = Callable[[int, bool], None]
+"""Told how many model-steps more are done, and whether they were found so (from a checkpoint, or never needed)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Outcome:
 def train_run(
     run: RunFolder,
     device: torch.device,
-    progress: Report = lambda model_steps: None,
+    progress: Report = lambda model_steps, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
     """Train what is left of *run*; on Ctrl-C checkpoints are written and the outcome says that it is not finished."""
@@ -49,9 +49,9 @@ def train_run(
         stop = threading.Event()
         lock = threading.Lock()
 
-        def told(model_steps: int) -> None:
+        def told(model_steps: int, found_done: bool) -> None:
             with lock:
-                progress(model_steps)
+                progress(model_steps, found_done)
 
         def warned(line: str) -> None:
             with lock:
@@ -107,10 +107,10 @@ def _train_chunk(
     if state is None:
         state = program.start()
     else:
-        progress(state.step * len(chunk))
+        progress(state.step * len(chunk), True)
     if not program.finished(state):
         _advance(program, state, checkpoints.save, run.plan.checkpoint_seconds, stop, progress)
-    progress((run.plan.steps - state.step) * len(chunk) if program.finished(state) else 0)
+    progress((run.plan.steps - state.step) * len(chunk) if program.finished(state) else 0, True)
     return [member.id for member, at in zip(chunk, state.diverged_at.tolist(), strict=True) if at >= 0]
 
 
@@ -122,7 +122,7 @@ def _advance(
     saved_at, saved_step = time.monotonic(), -1
     while not program.finished(state) and not stop.is_set():
         program.step(state)
-        progress(members)
+        progress(members, False)
         due = time.monotonic() - saved_at >= seconds
         # The halfway checkpoint means that a damaged last one never costs a whole training.
         if (due or state.step == steps // 2) and not program.finished(state):

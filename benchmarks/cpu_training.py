@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many model-steps a second a population trains on this machine's CPU, against a plain PyTorch loop in the same run.
+
+    python benchmarks/cpu_training.py [--seconds 20] [--rounds 3] [--out results.json]
+
+The plain loop is what one would write first: `torch.nn` modules of the same network, `torch.optim.Adam`, float32, all
+cores, images taken by random index from a tensor in memory. Each contender runs in a fresh process, so that none inherits
+another's settings; rounds alternate, and the best of each is compared, since other loads on the machine only ever slow
+things down. Prints a table and, with --out, writes the JSON that the README's table is generated from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BATCH = 64
+LATENTS = 10
+MEMBERS = 4
+CONTENDERS = {
+    "plain": "plain PyTorch loop, float32, one model",
+    "float32": f"Unbraid, population of {MEMBERS}, float32",
+    "bfloat16": f"Unbraid, population of {MEMBERS}, bfloat16 convolutions",
+}
+
+
+def plain_loop(seconds: float) -> float:
+    """Model-steps a second of the plain loop."""
+    import torch
+    from torch import nn
+
+    import unbraid as ub
+
+    encoder = nn.Sequential(
+        *(nn.Conv2d(1, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 32, 4, 2, 1), nn.ReLU()),
+        *(nn.Conv2d(32, 64, 4, 2, 1), nn.ReLU(), nn.Conv2d(64, 64, 4, 2, 1), nn.ReLU()),
+        *(nn.Flatten(), nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 2 * LATENTS)),
+    )
+    decoder = nn.Sequential(
+        *(nn.Linear(LATENTS, 256), nn.ReLU(), nn.Linear(256, 1024), nn.ReLU(), nn.Unflatten(1, (64, 4, 4))),
+        *(nn.ConvTranspose2d(64, 64, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU()),
+        *(nn.ConvTranspose2d(32, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 1, 4, 2, 1)),
+    )
+    optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-4)
+    dataset = ub.load("dsprites")
+    images = torch.from_numpy(dataset.images(range(0, len(dataset), 40))).permute(0, 3, 1, 2).contiguous()
+
+    def step() -> None:
+        x = images[torch.randint(len(images), (BATCH,))].float() / 255
+        mean, logvar = encoder(x).chunk(2, dim=1)
+        z = mean + torch.exp(0.5 * logvar) * torch.randn_like(mean)
+        likelihood = nn.functional.binary_cross_entropy_with_logits(decoder(z), x, reduction="sum") / BATCH
+        loss = likelihood + 4 * 0.5 * (mean**2 + logvar.exp() - logvar - 1).sum(dim=1).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    for _ in range(3):
+        step()
+    began, steps = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        step()
+        steps += 1
+    return steps / (time.perf_counter() - began)
+
+
+def population(seconds: float, precision: str) -> float:
+    """Model-steps a second of `train_run`, the loop that `unbraid train` uses, checkpoints included."""
+    import torch
+
+    from unbraid.population.plan import make_plan
+    from unbraid.population.run_folder import RunFolder
+    from unbraid.population.train import train_run
+
+    rate_guess = 20
+    plan, dataset = make_plan(
+        "dsprites", "beta_vae", seeds=MEMBERS, steps=max(10, int(seconds * rate_guess / MEMBERS)), batch_size=BATCH,
+        latents=LATENTS, precision=precision,
+    )  # fmt: skip
+    dataset.sampler("cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder.create(Path(folder) / "run", plan, 1, dataset)
+        began = time.perf_counter()
+        train_run(run, torch.device("cpu"))
+        return plan.steps * MEMBERS / (time.perf_counter() - began)
+
+
+def measure(name: str, seconds: float) -> float:
+    """Run one contender in a process of its own."""
+    command = [sys.executable, __file__, "--only", name, "--seconds", str(seconds)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=20.0, help="about how long each contender runs in a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--only", choices=CONTENDERS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only:
+        print(plain_loop(options.seconds) if options.only == "plain" else population(options.seconds, options.only))
+        return
+    best = dict.fromkeys(CONTENDERS, 0.0)
+    for number in range(options.rounds):
+        for name in CONTENDERS:
+            rate = measure(name, options.seconds)
+            best[name] = max(best[name], rate)
+            print(f"round {number + 1}: {name:<10}{rate:8.1f} model-steps/s", flush=True)
+    rows = [
+        {"what": what, "model_steps_per_second": best[name], "ratio": best[name] / best["plain"]}
+        for name, what in CONTENDERS.items()
+    ]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    print(f"\n{'what':<58}{'model-steps/s':>14}{'ratio':>8}")
+    for row in rows:
+        print(f"{row['what']:<58}{row['model_steps_per_second']:>14.1f}{row['ratio']:>8.2f}")
+    if options.out:
+        task = f"β-VAE on dSprites, 64x64, conv_burgess, batch {BATCH}"
+        setting = f"{task}; best of {options.rounds} rounds, `python benchmarks/cpu_training.py`"
+        record = {"rows": rows, "machine": f"{cores} cores of {_processor()}", "setting": setting}
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    main()

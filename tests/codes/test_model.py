@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trained model in a person's hands: pictures to codes and back, and what it does not take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unbraid as ub
+from unbraid.errors import InputError
+from unbraid.run import Run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return ub.train(
+        "sprites",
+        "ae",
+        data_options={"x": 6, "y": 4, "scale": 1, "image_size": 28},
+        network="mlp",
+        network_options={"hidden": 48},
+        seeds=2,
+        latents=4,
+        batch_size=16,
+        steps=600,
+        learning_rate=3e-3,
+        out=tmp_path_factory.mktemp("model") / "run",
+        quiet=True,
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out: Path = tmp_path_factory.mktemp("points") / "run"
+    settings: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 8}, "latents": 2, "batch_size": 8, "steps": 5}
+    return ub.train("pinwheel", "vae", out=out, quiet=True, device="cpu", **settings)
+
+
+def refused(make) -> str:
+    with pytest.raises(InputError) as caught:
+        make()
+    return str(caught.value)
+
+
+def test_pictures_to_codes_and_back(run: Run):
+    model, pictures = run.model(1), run.dataset.images(np.arange(24))
+    assert repr(model) == "<Model 1: ae seed=1>"
+    codes = model.encode(pictures)
+    assert codes.shape == (24, 4)
+    assert codes.dtype == np.float32
+    decoded = model.decode(codes)
+    assert decoded.shape == pictures.shape
+    assert decoded.dtype == np.uint8
+    np.testing.assert_array_equal(model.reconstruct(pictures), decoded)
+    # 600 steps suffice to be better than the mean picture, which is what a model that ignores its input gives
+    mean_picture = pictures.mean(axis=0)
+    ours = np.square(decoded.astype(float) - pictures).mean()
+    assert ours < 0.5 * np.square(mean_picture - pictures).mean()
+
+
+def test_bytes_floats_and_grey_pictures_without_channels_mean_the_same(run: Run):
+    model, pictures = run.model(0), run.dataset.images(np.arange(5))
+    codes = model.encode(pictures)
+    np.testing.assert_allclose(model.encode(pictures / 255.0), codes, atol=1e-5)
+    np.testing.assert_array_equal(model.encode(pictures[..., 0]), codes)
+    np.testing.assert_allclose(model.encode(pictures > 127), model.encode((pictures > 127).astype(float)), atol=0)
+
+
+def test_many_pictures_are_the_same_as_few(run: Run):
+    pictures = np.repeat(run.dataset.images(np.arange(24)), 12, axis=0)
+    np.testing.assert_allclose(run.model(0).encode(pictures)[::12], run.model(0).encode(pictures[::12]), atol=1e-5)
+
+
+def test_what_a_model_does_not_take(run: Run):
+    model, pictures = run.model(0), run.dataset.images(np.arange(2))
+    assert refused(lambda: model.encode(pictures[:, :20])) == "images must have the shape (n, 28, 28, 1); got shape (2, 20, 28, 1)."
+    assert refused(lambda: model.encode(pictures[0])) == "images must have the shape (n, 28, 28, 1); got shape (28, 28, 1, 1)."
+    assert refused(lambda: model.encode(pictures.astype(np.int64))) == "images must be uint8, or floats in [0, 1]; got dtype int64."
+    loud = pictures.astype(np.float32)
+    assert refused(lambda: model.encode(loud)) == f"images as floats must lie in [0, 1]; got values from 0 to {loud.max():g}."
+    loud[0, 0, 0] = np.nan
+    assert refused(lambda: model.encode(loud)).startswith("images as floats must lie in [0, 1]; got values from nan")
+    assert refused(lambda: model.decode(np.zeros((3, 5)))) == "codes must have the shape (n, 4); got shape (3, 5)."
+    assert refused(lambda: model.decode(np.zeros(4))) == "codes must have the shape (n, 4); got shape (4,)."
+    assert refused(lambda: run.model(2)) == "member must be one of 0..1; got 2."
+
+
+def test_points_are_encoded_too(points: Run):
+    model = points.model(0)
+    assert model.encode(np.zeros((3, 2))).shape == (3, 2)
+    assert model.decode(np.zeros((3, 2))).shape == (3, *points.dataset.image_shape)
+    assert refused(lambda: model.encode(np.zeros((3, 5)))) == "samples must be numbers of the shape (n, 2); got float64 of shape (3, 5)."

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small plans that train in a moment, and the bits of what a run folder holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from unbraid.data.dataset import Dataset
+from unbraid.population.plan import Plan, make_plan
+from unbraid.population.run_folder import RunFolder
+
+SMALL: dict[str, Any] = {
+    "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28},
+    "network": "mlp",
+    "network_options": {"hidden": 8},
+    "latents": 3,
+    "batch_size": 8,
+    "steps": 20,
+    "learning_rate": 1e-3,
+    "log_every": 5,
+    "checkpoint_seconds": 1e6,
+}
+
+
+def plan(objective: Any = "beta_vae", data: Any = "sprites", **options: Any) -> tuple[Plan, Dataset]:
+    settings = {**SMALL, **options}
+    if not isinstance(data, str) or data != "sprites":
+        settings.pop("data_options")
+    return make_plan(data, objective, **settings)
+
+
+def create(folder: Path, objective: Any = "beta_vae", data: Any = "sprites", chunk_size: int = 1, **options: Any) -> RunFolder:
+    made, dataset = plan(objective, data, **options)
+    return RunFolder.create(folder, made, chunk_size, dataset)
+
+
+def bits(run: RunFolder) -> dict[int, dict[str, torch.Tensor]]:
+    """Every tensor of every member's newest state, as bytes."""
+    found = {}
+    for chunk, state in run.states():
+        for position, member in enumerate(chunk):
+            found[member.id] = {name: tensor[position].contiguous().view(torch.uint8) for name, tensor in state.tensors().items() if tensor.dim() > 1}
+            found[member.id]["diverged_at"] = state.diverged_at[position]
+    return found
+
+
+def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.fixture
+def small_plan() -> Callable[..., tuple[Plan, Dataset]]:
+    return plan
+
+
+@pytest.fixture
+def new_run() -> Callable[..., RunFolder]:
+    return create
+
+
+@pytest.fixture
+def bits_of() -> Callable[[RunFolder], dict[int, dict[str, torch.Tensor]]]:
+    return bits
+
+
+@pytest.fixture
+def same_bits() -> Callable[[dict[str, torch.Tensor], dict[str, torch.Tensor]], bool]:
+    return same

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints: two are kept, damage is noticed, said and repaired without changing a bit of the result."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from unbraid.errors import DamagedFileError
+from unbraid.population.run_folder import RunFolder
+from unbraid.population.train import train_run
+
+CPU = torch.device("cpu")
+NEWEST, OLDER = (f"members-00000-00000.step-{step:09d}.safetensors" for step in (20, 10))
+
+
+def truncate(path: Path) -> str:
+    path.write_bytes(path.read_bytes()[:-100])
+    return "it cannot be read ("
+
+
+def flip(path: Path) -> str:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(bytes(content))
+    return "its content does not match its checksum."
+
+
+def empty(path: Path) -> str:
+    path.write_bytes(b"")
+    return "it cannot be read ("
+
+
+def trained(new_run, folder: Path, **options) -> RunFolder:
+    run = new_run(folder, **options)
+    train_run(run, CPU)
+    return run
+
+
+def test_the_newest_two_are_kept(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run", checkpoint_seconds=0)
+    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER.replace("010", "019"), NEWEST]
+    assert [step for step, _ in run.checkpoints(run.chunks()[0]).files()] == [20, 19]
+
+
+def test_a_quick_run_keeps_halfway_and_end(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run")
+    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER, NEWEST]
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, empty])
+def test_a_damaged_newest_one_is_passed_over_and_said(tmp_path: Path, new_run, bits_of, same_bits, damage):
+    run = trained(new_run, tmp_path / "run")
+    before = bits_of(run)[0]
+    path = run.path / "checkpoint" / NEWEST
+    reason = damage(path)
+    said: list[str] = []
+    assert train_run(run, CPU, warn=said.append).finished
+    assert len(said) == 2
+    assert said[0].startswith(f"{path} is damaged: {reason}")
+    assert said[1] == f"going on from the last good checkpoint, {OLDER}."
+    assert same_bits(bits_of(run)[0], before)
+    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER, NEWEST]
+
+
+def test_with_every_one_damaged_training_starts_again_and_says_so(tmp_path: Path, new_run, bits_of, same_bits):
+    run = trained(new_run, tmp_path / "run")
+    before = bits_of(run)[0]
+    flip(run.path / "checkpoint" / NEWEST)
+    flip(run.path / "checkpoint" / OLDER)
+    said: list[str] = []
+    steps: list[int] = []
+    train_run(run, CPU, lambda units, found: steps.append(0 if found else units), said.append)
+    assert said == [
+        f"{run.path / 'checkpoint' / NEWEST} is damaged: its content does not match its checksum.",
+        f"{run.path / 'checkpoint' / OLDER} is damaged: its content does not match its checksum.",
+        "no good checkpoint is left for these members; they train again from the start.",
+    ]
+    assert sum(steps) == 20
+    assert same_bits(bits_of(run)[0], before)
+
+
+def test_a_checkpoint_of_another_plan_is_refused(tmp_path: Path, new_run, bits_of, same_bits):
+    run = trained(new_run, tmp_path / "run")
+    before = bits_of(run)[0]
+    other = trained(new_run, tmp_path / "other", seeds=[4])
+    path = run.path / "checkpoint" / NEWEST
+    shutil.copy(other.path / "checkpoint" / NEWEST, path)
+    said: list[str] = []
+    train_run(run, CPU, warn=said.append)
+    assert said == [f"{path} belongs to another plan.", f"going on from the last good checkpoint, {OLDER}."]
+    assert same_bits(bits_of(run)[0], before)
+
+
+def test_a_renamed_checkpoint_is_not_taken_for_a_later_step(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run")
+    folder = run.path / "checkpoint"
+    (folder / OLDER).rename(folder / NEWEST)
+    said: list[str] = []
+    train_run(run, CPU, warn=said.append)
+    assert said[-1] == "no good checkpoint is left for these members; they train again from the start."
+
+
+def test_good_checkpoints_raise_no_word(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run")
+    said: list[str] = []
+    train_run(run, CPU, warn=said.append)
+    assert said == []
+
+
+def test_reading_results_names_the_remedy(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run")
+    checkpoints = run.checkpoints(run.chunks()[0])
+    with pytest.raises(DamagedFileError) as caught:
+        checkpoints.newest()
+    assert str(caught.value) == f"{run.path / 'checkpoint'} holds no checkpoint of member 0; run `unbraid resume` on the run first."
+    train_run(run, CPU)
+    flip(run.path / "checkpoint" / NEWEST)
+    with pytest.raises(DamagedFileError) as caught:
+        checkpoints.newest()
+    assert str(caught.value) == (
+        f"{run.path / 'checkpoint' / NEWEST} is damaged: its content does not match its checksum."
+        f" Run `unbraid resume {run.path}` to train it again from the last good one."
+    )
+
+
+def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run")
+    leftover = run.path / "checkpoint" / f".{NEWEST}.1.part"
+    leftover.write_bytes(b"half")
+    train_run(run, CPU)
+    assert not leftover.exists()

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step against plain torch operations, Adam against torch's own, and members that neither see nor disturb each other."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import unbraid as ub
+from unbraid import random
+from unbraid.objectives import OBJECTIVES, factor_vae
+from unbraid.population.program import ADAM_BETAS, ADAM_EPSILON, Adam, Program, State, quantities
+from unbraid.random import Stream
+
+CPU = torch.device("cpu")
+BATCHED_RELATIVE = 1e-3
+"""How far the loss of a member in a batched chunk may be from the loss alone, after 20 steps: other kernels round otherwise."""
+
+
+@pytest.fixture
+def small_discriminator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FactorVAE's five million weights would cost most of these tests' time and show nothing more."""
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+
+
+def program_of(plan: Any, dataset: Any, members: Any = None) -> Program:
+    return Program(plan, plan.members if members is None else members, dataset, CPU)
+
+
+def advanced(program: Program, steps: int) -> State:
+    state = program.start()
+    for _ in range(steps):
+        program.step(state)
+    return state
+
+
+def row_bits(state: State, position: int) -> list[torch.Tensor]:
+    return [tensor[position].contiguous().view(torch.uint8) for tensor in state.tensors().values() if tensor.dim() > 1]
+
+
+def equal_rows(left: State, at: int, right: State, beside: int) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(row_bits(left, at), row_bits(right, beside), strict=True))
+
+
+def test_adam_is_torchs_and_an_unhealthy_member_keeps_every_bit():
+    drawn = torch.Generator().manual_seed(1)
+    start = torch.randn(3, 50, generator=drawn)
+    rates = torch.tensor([1e-4, 1e-2, 5e-3])
+    ours = Adam.start(start.clone())
+    ours.gradient_mean[1] = 0.5
+    ours.gradient_square[1] = 2.0
+    frozen = [tensor[1].clone() for tensor in (ours.weights, ours.gradient_mean, ours.gradient_square)]
+    healthy = torch.tensor([True, False, True])
+    peers = {k: start[k].clone().requires_grad_() for k in (0, 2)}
+    optimisers = {k: torch.optim.Adam([peers[k]], lr=float(rates[k]), betas=ADAM_BETAS, eps=ADAM_EPSILON) for k in peers}
+    for step in range(12):
+        gradient = torch.randn(3, 50, generator=drawn) * 10.0 ** (step % 5 - 2)
+        for k, peer in peers.items():
+            peer.grad = gradient[k].clone()
+            optimisers[k].step()
+        gradient[1] = torch.nan
+        ours.update(gradient, healthy, rates, ADAM_BETAS, step)
+    for k, peer in peers.items():
+        torch.testing.assert_close(ours.weights[k], peer.detach(), rtol=0, atol=1e-6)
+        assert (ours.weights[k] - start[k]).abs().max() > 1e-4
+    for before, after in zip(frozen, (ours.weights[1], ours.gradient_mean[1], ours.gradient_square[1]), strict=True):
+        assert torch.equal(before.view(torch.uint8), after.view(torch.uint8))
+
+
+def by_hand(program: Program, weights: torch.Tensor, member: int, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
+    """Reconstruction, KL and loss of one member's β-VAE on the dense network, in plain operations, with the leaf weights."""
+    plan = program.plan
+    seed = torch.tensor([plan.members[member].seed])
+    indices = random.integers(seed, step, Stream.IMAGE_INDICES, (plan.batch_size,), program.dataset_size)[0]
+    noise = random.normal(seed, step, Stream.LATENT_NOISE, (plan.batch_size, plan.latents))[0]
+    pictures = ub.load("sprites", **plan.data_options).images(indices.numpy())
+    x = torch.from_numpy(pictures).float().reshape(plan.batch_size, -1) / 255.0
+    leaves = {name: view[0].clone().requires_grad_() for name, view in program.layout.views(weights[None]).items()}
+
+    def layer(name: str, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden @ leaves[f"{name}.weight"] + leaves[f"{name}.bias"]
+
+    hidden = layer("encoder.dense2", layer("encoder.dense1", x).relu()).relu()
+    mean, logvar = layer("encoder.mean", hidden), layer("encoder.logvar", hidden)
+    hidden = mean + torch.exp(logvar / 2) * noise
+    for number in (1, 2, 3):
+        hidden = torch.tanh(layer(f"decoder.dense{number}", hidden))
+    p = torch.sigmoid(layer("decoder.out", hidden))
+    reconstruction = -(x * p.log() + (1 - x) * (1 - p).log()).sum(1).mean()
+    kl = (0.5 * (mean**2 + logvar.exp() - 1 - logvar)).sum(1).mean()
+    return reconstruction, kl, reconstruction + plan.members[member].hyper["beta"] * kl, leaves
+
+
+def test_terms_and_gradient_of_one_step_are_those_of_plain_operations(small_plan):
+    plan, dataset = small_plan(ub.BetaVAE(beta=[0.5, 6]), seeds=[3, 11], steps=2, log_every=1)
+    program = program_of(plan, dataset)
+    state = program.start()
+    for step in range(2):
+        weights, before = state.model.weights.clone(), state.model.gradient_mean.clone()
+        program.step(state)
+        for member in range(4):
+            reconstruction, kl, loss, leaves = by_hand(program, weights[member], member, step)
+            expected = torch.stack([reconstruction, kl, loss]).detach()
+            torch.testing.assert_close(state.history[member, step], expected, rtol=1e-5, atol=1e-4)
+            gradient = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(leaves.values()))])
+            # Adam's running mean is 0.9 of the last one and 0.1 of the gradient.
+            found = (state.model.gradient_mean[member] - ADAM_BETAS[0] * before[member]) / (1 - ADAM_BETAS[0])
+            torch.testing.assert_close(found, gradient, rtol=1e-3, atol=1e-3)
+            assert gradient.abs().max() > 0.5
+
+
+def test_the_gaussian_likelihood_reaches_the_loss(small_plan):
+    plan, dataset = small_plan("ae", likelihood="gaussian", steps=1, log_every=1)
+    program = program_of(plan, dataset)
+    start = program.start()
+    state = copy.deepcopy(start)
+    program.step(state)
+    indices = random.integers(program.seed, 0, Stream.IMAGE_INDICES, (plan.batch_size,), len(dataset))
+    x = program.sampler(indices)
+    views = program.layout.views(start.model.weights)
+    raw = program.network.decode(views, program.network.encode(views, x)[0], dataset.sample_shape)
+    expected = F.mse_loss(torch.sigmoid(raw), x, reduction="sum") / plan.batch_size
+    torch.testing.assert_close(state.history[0, 0, 0], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_quantities_are_the_terms_the_loss_and_an_auxiliary_loss(small_plan):
+    plan, _ = small_plan(["vae", "factor_vae"])
+    assert quantities(plan, plan.members[0]) == ("reconstruction", "kl", "loss")
+    assert quantities(plan, plan.members[1]) == ("reconstruction", "kl", "total_correlation", "loss", "auxiliary_loss")
+
+
+def test_starts_depend_on_the_seed_alone(small_plan):
+    plan, dataset = small_plan(ub.BetaVAE(beta=[1, 9]), seeds=[5, 6])
+    weights = program_of(plan, dataset).start().model.weights
+    assert torch.equal(weights[0], weights[2])
+    assert torch.equal(weights[1], weights[3])
+    assert not torch.equal(weights[0], weights[1])
+    assert torch.equal(program_of(plan, dataset, plan.members[3:]).start().model.weights[0], weights[1])
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_three_steps_of_every_objective_are_finite(small_plan, small_discriminator, objective: str):
+    plan, dataset = small_plan(objective, seeds=2, steps=3, log_every=1)
+    program = program_of(plan, dataset)
+    start = program.start()
+    state = advanced(program, 3)
+    assert state.diverged_at.tolist() == [-1, -1]
+    assert torch.isfinite(state.history).all()
+    assert torch.isfinite(state.model.weights).all()
+    assert not torch.equal(state.model.weights, start.model.weights)
+    if objective == "factor_vae":
+        assert state.auxiliary is not None
+        assert start.auxiliary is not None
+        assert not torch.equal(state.auxiliary.weights, start.auxiliary.weights)
+    assert program.finished(state)
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_a_member_in_a_batched_chunk_of_eight_stays_close_to_itself_alone(small_plan, small_discriminator, objective: str):
+    plan, dataset = small_plan(objective, seeds=8, steps=20, log_every=1)
+    together = advanced(program_of(plan, dataset), 20)
+    loss = list(quantities(plan, plan.members[0])).index("loss")
+    for member in (0, 5):
+        alone = advanced(program_of(plan, dataset, plan.members[member : member + 1]), 20)
+        torch.testing.assert_close(together.history[member, :, loss], alone.history[0, :, loss], rtol=BATCHED_RELATIVE, atol=0)
+    others = together.history[:, -1, loss]
+    assert len(set(others.tolist())) == 8, "the members must differ, or closeness shows nothing"
+
+
+def test_convolutions_in_a_chunk_stay_close_to_one_member_alone(small_plan):
+    plan, dataset = small_plan("beta_vae", seeds=3, steps=3, log_every=1, network="conv_burgess", network_options={})
+    together = advanced(program_of(plan, dataset), 3)
+    alone = advanced(program_of(plan, dataset, plan.members[1:2]), 3)
+    torch.testing.assert_close(together.history[1], alone.history[0], rtol=BATCHED_RELATIVE, atol=1e-3)
+
+
+@pytest.mark.parametrize("objective", ["beta_vae", "beta_tcvae", "factor_vae"])
+def test_neighbours_of_a_diverging_member_keep_every_bit(small_plan, small_discriminator, objective: str):
+    plan, dataset = small_plan(objective, seeds=8, steps=15, log_every=5)
+    broken = [dataclasses.replace(m, learning_rate=1e30) if m.id == 3 else m for m in plan.members]
+    healthy = advanced(program_of(plan, dataset), 15)
+    mixed = advanced(program_of(plan, dataset, broken), 15)
+    assert healthy.diverged_at.tolist() == [-1] * 8
+    assert mixed.diverged_at.tolist() == [-1, -1, -1, 1, -1, -1, -1, -1]
+    assert [equal_rows(healthy, k, mixed, k) for k in range(8)] == [k != 3 for k in range(8)]
+
+
+def test_a_nan_in_one_members_weights_reaches_no_other(small_plan):
+    plan, dataset = small_plan("beta_vae", seeds=8, steps=10)
+    program = program_of(plan, dataset)
+    whole, torn = program.start(), program.start()
+    torn.model.weights[6] = torch.nan
+    before = row_bits(torn, 6)[2].clone()
+    for _ in range(10):
+        program.step(whole)
+        program.step(torn)
+    assert torn.diverged_at.tolist() == [-1] * 6 + [0, -1]
+    assert [equal_rows(whole, k, torn, k) for k in range(8)] == [k != 6 for k in range(8)]
+    assert torch.equal(row_bits(torn, 6)[2], before)
+
+
+def test_a_diverged_member_is_frozen_at_its_last_finite_weights(small_plan):
+    plan, dataset = small_plan("beta_vae", seeds=2, steps=12, log_every=2)
+    broken = (plan.members[0], dataclasses.replace(plan.members[1], learning_rate=1e30))
+    program = program_of(plan, dataset, broken)
+    state = advanced(program, 1)
+    assert state.diverged_at.tolist() == [-1, -1]
+    last = [tensor[1].clone() for tensor in (state.model.weights, state.model.gradient_mean, state.model.gradient_square)]
+    for _ in range(11):
+        program.step(state)
+    assert state.diverged_at.tolist() == [-1, 1]
+    assert torch.isfinite(last[0]).all()
+    for before, after in zip(last, (state.model.weights, state.model.gradient_mean, state.model.gradient_square), strict=True):
+        assert torch.equal(before.view(torch.uint8), after[1].view(torch.uint8))
+    assert torch.isfinite(state.history[0]).all()
+    assert torch.isnan(state.history[1]).all()
+
+
+def test_a_chunk_is_finished_when_every_member_has_diverged(small_plan):
+    plan, dataset = small_plan("beta_vae", seeds=2, steps=12, learning_rate=1e30)
+    program = program_of(plan, dataset)
+    state = advanced(program, 1)
+    assert not program.finished(state)
+    program.step(state)
+    assert program.finished(state)
+    assert state.diverged_at.tolist() == [1, 1]
+
+
+def test_recorded_values_are_means_over_windows(small_plan):
+    plan, dataset = small_plan("beta_tcvae", seeds=2, steps=23, log_every=1)
+    every = advanced(program_of(plan, dataset), 23)
+    assert every.history.shape == (2, 23, 4)
+    windows = dataclasses.replace(plan, log_every=5)
+    state = advanced(program_of(windows, dataset), 23)
+    assert state.history.shape == (2, 4, 4)
+    torch.testing.assert_close(state.history, every.history[:, :20].view(2, 4, 5, 4).mean(dim=2), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(state.window, every.history[:, 20:].sum(dim=1), rtol=1e-5, atol=1e-5)
+
+
+def test_state_survives_its_tensors(small_plan, small_discriminator):
+    plan, dataset = small_plan("factor_vae", seeds=2, steps=9)
+    program = program_of(plan, dataset)
+    state = advanced(program, 4)
+    again = State.from_tensors({name: tensor.clone() for name, tensor in state.tensors().items()}, 4, CPU)
+    fresh = program_of(plan, dataset)
+    for _ in range(5):
+        program.step(state)
+        fresh.step(again)
+    assert again.step == state.step == 9
+    assert all(equal_rows(state, k, again, k) for k in range(2))
+    assert torch.equal(state.diverged_at, again.diverged_at)

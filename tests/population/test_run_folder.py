@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run folders: refused where they would overwrite or not fit, opened again with the same data or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import unbraid as ub
+from unbraid.errors import DamagedFileError, InputError
+from unbraid.population import run_folder
+from unbraid.population.run_folder import RunFolder, bytes_needed
+from unbraid.population.train import train_run
+
+CPU = torch.device("cpu")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused(make) -> str:
+    with pytest.raises(InputError) as caught:
+        make()
+    return str(caught.value)
+
+
+def test_another_run_is_not_overwritten(tmp_path: Path, new_run):
+    new_run(tmp_path / "run")
+    before = contents(tmp_path)
+    assert refused(lambda: new_run(tmp_path / "run")) == (
+        f"out must not hold another run; got '{tmp_path / 'run'}'."
+        f" Go on with `unbraid resume {tmp_path / 'run'}` or choose another folder."
+    )
+    assert contents(tmp_path) == before
+
+
+def test_a_folder_with_anything_in_it_is_not_used(tmp_path: Path, new_run):
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert refused(lambda: new_run(tmp_path)) == f"out must be a new or empty folder; got '{tmp_path}'. Choose another folder."
+    assert contents(tmp_path) == {"thesis.txt": b"mine"}
+
+
+def test_a_file_is_not_a_folder(tmp_path: Path, new_run):
+    (tmp_path / "file").write_text("mine")
+    assert refused(lambda: new_run(tmp_path / "file")) == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
+    assert contents(tmp_path) == {"file": b"mine"}
+
+
+def test_an_empty_folder_is_used(tmp_path: Path, new_run):
+    assert new_run(tmp_path).path == tmp_path
+    assert list(contents(tmp_path)) == ["plan.json"]
+
+
+def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path, new_run, small_plan, monkeypatch: pytest.MonkeyPatch):
+    needed = bytes_needed(*small_plan(seeds=3))
+    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed - 1))
+    free = f"{(needed - 1) / 1e9:.3f}"
+    assert refused(lambda: new_run(tmp_path / "a" / "run", seeds=3)) == (
+        f"out needs a disk with room for the plan; got {free} GB free at {tmp_path}, {needed / 1e9:.3f} GB needed for 3 members."
+        " Free some room, or train fewer members."
+    )
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed))
+    new_run(tmp_path / "a" / "run", seeds=3)
+
+
+@pytest.mark.parametrize("objective", ["beta_vae", "factor_vae"])
+def test_the_estimate_covers_a_finished_run(tmp_path: Path, new_run, objective: str):
+    from unbraid.codes.codes import CodeStore
+
+    run = new_run(tmp_path / "run", objective, steps=2, log_every=1)
+    train_run(run, CPU)
+    CodeStore(run).encode(CPU)
+    used = sum(len(content) for content in contents(run.path).values())
+    assert used < bytes_needed(run.plan, run.dataset) < 1.5 * used + 11_000_000  # ten of them for the report
+
+
+def test_what_is_not_a_run_is_refused(tmp_path: Path):
+    for path in (tmp_path, tmp_path / "missing"):
+        assert refused(lambda path=path: RunFolder.open(path)) == (
+            f"run must be a folder made by `unbraid train`, with a plan.json in it; got '{path}'."
+        )
+
+
+def test_opening_gives_the_plan_and_data_back(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", ub.BetaVAE(beta=[1, 4]), chunk_size=2)
+    again = RunFolder.open(tmp_path / "run")
+    assert again.plan == run.plan
+    assert again.chunk_size == 2
+    assert again.dataset.fingerprint() == run.dataset.fingerprint()
+    assert again.layout == run.layout
+
+
+def test_a_damaged_plan_is_said(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run")
+    whole = (run.path / "plan.json").read_text()
+    (run.path / "plan.json").write_text(whole.replace('"latents": 3', '"latents": 4'))
+    with pytest.raises(DamagedFileError) as caught:
+        RunFolder.open(run.path)
+    assert str(caught.value) == f"{run.path / 'plan.json'} is damaged: its content does not match its checksum."
+    (run.path / "plan.json").write_text(whole[:100])
+    with pytest.raises(DamagedFileError) as caught:
+        RunFolder.open(run.path)
+    assert str(caught.value) == f"{run.path / 'plan.json'} is damaged: it is not a whole record (JSONDecodeError)."
+
+
+def test_data_that_changed_since_is_refused(tmp_path: Path, new_run):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 28, 28), dtype=np.uint8)
+    file = tmp_path / "mine.npz"
+    np.savez(file, images=pixels)
+    run = new_run(tmp_path / "run", data=str(file), steps=2, log_every=1)
+    train_run(run, CPU)
+    assert RunFolder.open(run.path).dataset.fingerprint() == run.plan.data_fingerprint
+    pixels[3, 5, 5] ^= 1
+    np.savez(file, images=pixels)
+    changed = f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    assert refused(lambda: RunFolder.open(run.path).dataset) == changed
+    assert refused(lambda: train_run(RunFolder.open(run.path), CPU)) == changed
+
+
+def test_an_array_in_memory_must_be_given_again(tmp_path: Path, new_run):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 28, 28), dtype=np.uint8)
+    run = new_run(tmp_path / "run", data=pixels, steps=2, log_every=1)
+    train_run(run, CPU)
+    opened = ub.open_run(run.path)
+    assert refused(lambda: opened.dataset) == (
+        f"{run.path} was trained on an array in memory; pass it again: unbraid.open_run('{run.path}', data=array)."
+    )
+    assert len(ub.open_run(run.path, data=pixels).dataset) == 12
+    assert refused(lambda: ub.open_run(run.path, data=255 - pixels)) == (
+        f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    )
+
+
+@pytest.mark.parametrize("table", ["members", "history"])
+def test_a_missing_or_damaged_table_is_made_again(tmp_path: Path, new_run, table: str):
+    run = new_run(tmp_path / "run", seeds=2)
+    train_run(run, CPU)
+    path = run.path / f"{table}.parquet"
+    before = path.read_bytes()
+    path.unlink()
+    getattr(run, table)()
+    assert path.read_bytes() == before
+    path.write_bytes(before[:-30])
+    getattr(run, table)()
+    assert path.read_bytes() == before
+
+
+def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", seeds=2, steps=4, log_every=1)
+    train_run(run, CPU)
+    shutil.move(run.path, tmp_path / "moved")
+    moved = RunFolder.open(tmp_path / "moved")
+    assert train_run(moved, CPU).finished
+    assert moved.members()["status"].tolist() == ["trained", "trained"]

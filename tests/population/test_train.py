@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop: a member alone and among others has the same bits on a CPU, and so has one that was stopped and went on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+import unbraid as ub
+from unbraid.errors import InputError
+from unbraid.objectives import OBJECTIVES, factor_vae
+from unbraid.population import train as train_module
+from unbraid.population.program import Program
+from unbraid.population.run_folder import RunFolder
+from unbraid.population.train import Outcome, train_run
+from unbraid.store import only_one
+
+CPU = torch.device("cpu")
+
+
+class Halt(Exception):
+    """Raised by a progress report, as a process that ends would leave things."""
+
+
+def halting_after(steps: int):
+    done = 0
+
+    def progress(model_steps: int, found_done: bool) -> None:
+        nonlocal done
+        done += 0 if found_done else model_steps
+        if done >= steps:
+            raise Halt
+
+    return progress
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_a_member_alone_has_the_bits_it_has_among_eight(tmp_path: Path, new_run, bits_of, same_bits, objective: str, monkeypatch):
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+    together = new_run(tmp_path / "eight", objective, seeds=8, steps=200, log_every=50)
+    assert train_run(together, CPU) == Outcome(True, ())
+    alone = new_run(tmp_path / "one", objective, seeds=[5], steps=200, log_every=50)
+    train_run(alone, CPU)
+    eight, (one,) = bits_of(together), bits_of(alone).values()
+    assert same_bits(one, eight[5])
+    assert not same_bits(one, eight[4])
+    history = together.history()
+    pd.testing.assert_frame_equal(
+        history[history["member"] == 5].drop(columns="member").reset_index(drop=True), alone.history().drop(columns="member")
+    )
+
+
+def test_neighbours_of_a_diverged_member_have_the_bits_of_a_run_without_it(tmp_path: Path, new_run, bits_of, same_bits):
+    mixed = new_run(tmp_path / "mixed", seeds=2, learning_rate=[1e-3, 1e30], steps=30, log_every=1)
+    outcome = train_run(mixed, CPU)
+    assert outcome.finished
+    assert sorted(outcome.diverged) == [2, 3]
+    healthy = new_run(tmp_path / "healthy", seeds=2, learning_rate=1e-3, steps=30, log_every=1)
+    assert train_run(healthy, CPU) == Outcome(True, ())
+    left, right = bits_of(mixed), bits_of(healthy)
+    assert same_bits(left[0], right[0])
+    assert same_bits(left[1], right[1])
+    members = mixed.members()
+    assert members["status"].tolist() == ["trained", "trained", "diverged", "diverged"]
+    assert members["steps"].tolist() == [30, 30, 1, 1]
+    history = mixed.history()
+    assert history.groupby("member")["step"].max().to_dict() == {0: 30, 1: 30, 2: 1, 3: 1}
+    assert not history.isna().any().any()
+    for chunk, state in mixed.states():
+        assert torch.isfinite(state.model.weights).all(), chunk
+
+
+def test_a_huge_beta_diverges_alone(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", ub.BetaVAE(beta=[4, 1e38]), steps=20)
+    assert train_run(run, CPU).diverged == (1,)
+    assert run.members()["status"].tolist() == ["trained", "diverged"]
+
+
+def test_resuming_a_run_whose_members_all_diverged_does_nothing(tmp_path: Path, new_run, bits_of, same_bits):
+    run = new_run(tmp_path / "run", learning_rate=1e30)
+    assert train_run(run, CPU) == Outcome(True, (0,))
+    before, done = bits_of(run)[0], []
+    assert train_run(run, CPU, lambda units, found: done.append((units, found))) == Outcome(True, (0,))
+    assert same_bits(before, bits_of(run)[0])
+    assert all(found for _, found in done)
+    assert sum(units for units, _ in done) == 20
+
+
+def test_members_and_history_tables(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", ub.BetaVAE(beta=[1, 4]), seeds=[9], steps=22, log_every=5)
+    counted = []
+    train_run(run, CPU, lambda units, found: counted.append((units, found)))
+    assert sum(units for units, _ in counted) == 44
+    assert sum(units for units, found in counted if not found) == 44
+    assert run.members().to_dict("list") == {
+        "member": [0, 1],
+        "label": ["beta_vae beta=1 seed=9", "beta_vae beta=4 seed=9"],
+        "objective": ["beta_vae", "beta_vae"],
+        "seed": [9, 9],
+        "learning_rate": [1e-3, 1e-3],
+        "beta": [1.0, 4.0],
+        "status": ["trained", "trained"],
+        "steps": [22, 22],
+    }
+    history = run.history()
+    assert list(history.columns) == ["member", "step", "reconstruction", "kl", "loss"]
+    assert history["step"].tolist() == [5, 10, 15, 20] * 2
+    # loss = reconstruction + beta KL survives averaging
+    beta = history["member"].map({0: 1.0, 1: 4.0})
+    pd.testing.assert_series_equal(history["loss"], history["reconstruction"] + beta * history["kl"], rtol=1e-5, check_names=False, check_dtype=False)
+    state = run.states()[0][1]
+    assert torch.equal(torch.tensor(history[history["member"] == 0].iloc[:, 2:].to_numpy()), state.history[0])
+
+
+@pytest.mark.parametrize(("objective", "steps", "halt"), [("beta_tcvae", 40, 27), ("annealed_vae", 40, 3), ("factor_vae", 6, 4)])
+def test_a_stopped_run_ends_with_the_same_bits(tmp_path: Path, new_run, bits_of, same_bits, objective: str, steps: int, halt: int):
+    whole = new_run(tmp_path / "whole", objective, steps=steps, log_every=4)
+    train_run(whole, CPU)
+    broken = new_run(tmp_path / "broken", objective, steps=steps, log_every=4, checkpoint_seconds=0)
+    with pytest.raises(Halt):
+        train_run(broken, CPU, halting_after(halt))
+    reached = [step for step, _ in broken.checkpoints(broken.chunks()[0]).files()]
+    assert reached == [halt - 1, halt - 2]
+    again = RunFolder.open(tmp_path / "broken")
+    done = []
+    assert train_run(again, CPU, lambda units, found: done.append((units, found))).finished
+    assert done[0] == (halt - 1, True)
+    assert sum(units for units, _ in done) == steps
+    assert same_bits(bits_of(again)[0], bits_of(whole)[0])
+    pd.testing.assert_frame_equal(again.history(), whole.history())
+
+
+def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(tmp_path: Path, new_run, bits_of, same_bits, monkeypatch: pytest.MonkeyPatch):
+    whole = new_run(tmp_path / "whole", seeds=3, steps=60)
+    train_run(whole, CPU)
+    begun = threading.Event()
+    real_wait, real_step = train_module.wait, Program.step
+
+    def slow_step(self: Program, state) -> None:
+        begun.wait(10) if state.step == 7 else None
+        real_step(self, state)
+        if state.step == 7:
+            stopped.wait(10)
+
+    stopped = threading.Event()
+
+    def interrupted(*args, **kwargs):
+        begun.set()
+        real_wait(args[0], timeout=0.2)
+        threading.Timer(0.1, stopped.set).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Program, "step", slow_step)
+    monkeypatch.setattr(train_module, "wait", interrupted)
+    run = new_run(tmp_path / "run", seeds=3, steps=60)
+    assert train_run(run, CPU) == Outcome(False, ())
+    assert not (run.path / "members.parquet").exists()
+    steps = [run.checkpoints(chunk).files() for chunk in run.chunks()]
+    assert any(files and files[0][0] < 60 for files in steps), "the interruption came too late to show anything"
+    monkeypatch.undo()
+    assert train_run(run, CPU).finished
+    left, right = bits_of(run), bits_of(whole)
+    assert all(same_bits(left[k], right[k]) for k in range(3))
+
+
+def test_a_failing_chunk_stops_the_others_and_its_error_comes_out(tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch):
+    real = Program.step
+
+    def failing(self: Program, state) -> None:
+        if self.members[0].id == 0 and state.step == 2:
+            raise RuntimeError("no memory")
+        real(self, state)
+
+    monkeypatch.setattr(Program, "step", failing)
+    run = new_run(tmp_path / "run", seeds=4, steps=100_000)
+    with pytest.raises(RuntimeError, match=r"^no memory$"):
+        train_run(run, CPU)
+
+
+def test_a_second_process_is_refused(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run")
+    with only_one(run.path), pytest.raises(InputError) as caught:
+        train_run(run, CPU)
+    assert str(caught.value) == f"{run.path} is being written by another process; wait for it to end or stop it."
+
+
+def test_chunks_hold_neighbours_of_one_objective(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", ["vae", "beta_vae", "vae"], chunk_size=2, seeds=3)
+    assert [[m.id for m in chunk] for chunk in run.chunks()] == [[0, 1], [2], [3, 4], [5], [6, 7], [8]]
+
+
+def test_a_run_of_larger_chunks_trains_resumes_and_lists_every_member(tmp_path: Path, new_run, bits_of, same_bits):
+    whole = new_run(tmp_path / "whole", chunk_size=3, seeds=3, steps=24, log_every=4)
+    train_run(whole, CPU)
+    broken = new_run(tmp_path / "broken", chunk_size=3, seeds=3, steps=24, log_every=4, checkpoint_seconds=0)
+    with pytest.raises(Halt):
+        train_run(broken, CPU, halting_after(30))
+    again = RunFolder.open(broken.path)
+    assert again.members()["status"].tolist() == ["unfinished"] * 3
+    assert again.members()["steps"].tolist() == [9] * 3
+    assert again.history().groupby("member")["step"].max().tolist() == [8] * 3
+    train_run(again, CPU)
+    assert again.members()["status"].tolist() == ["trained"] * 3
+    left, right = bits_of(again), bits_of(whole)
+    assert all(same_bits(left[k], right[k]) for k in range(3))
+
+
+def test_bfloat16_trains_and_differs_from_float32(tmp_path: Path, new_run):
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        run = new_run(tmp_path / precision, precision=precision, steps=20)
+        assert train_run(run, CPU) == Outcome(True, ())
+        losses[precision] = run.history()["loss"]
+    pd.testing.assert_series_equal(losses["bfloat16"], losses["float32"], rtol=0.02)
+    assert not losses["bfloat16"].equals(losses["float32"])
