@@ -14,9 +14,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from unbraid.data import DATA
-from unbraid.errors import InputError, UnbraidError
-from unbraid.grid import FactorGrid
+from unbraid.data import DATA as DATA
+from unbraid.errors import InputError as InputError
+from unbraid.errors import UnbraidError as UnbraidError
+from unbraid.grid import FactorGrid as FactorGrid
 from unbraid.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ _HOMES = {
 }
 _PACKAGES = ("metrics", "testing", "studies", "report", "codes", "population", "networks")
 
-__all__ = ["DATA", "OBJECTIVES", "FactorGrid", "InputError", "UnbraidError", *_HOMES, *_PACKAGES]
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:

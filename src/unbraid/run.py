@@ -102,7 +102,7 @@ class Run:
         return self.members.drop(columns=["label", "status", "steps"])
 
     def _require_trained(self) -> None:
-        if (self.members["status"] == "unfinished").any():
+        if "unfinished" in set(self.members["status"]):
             raise InputError(
                 problem(
                     "run",
@@ -117,10 +117,9 @@ class Run:
         if metric == "all":
             raise InputError(problem("metric", "must be a single one", metric))
         table = self.score(metric, quiet=True)
-        if metric not in table or table[metric].notna().sum() == 0:
+        if metric not in table or bool(table[metric].isna().all()):
             raise InputError(problem("metric", "has no value for any member of the run", metric))
-        index = table[metric].idxmax()
-        return self.model(int(index[0] if isinstance(index, tuple) else index))
+        return self.model(int(table[metric].idxmax()[0]))  # type: ignore[index]
 
     def model(self, member: int) -> Model:
         """One trained model of the population."""
@@ -158,14 +157,15 @@ def train(
     """
     chosen = choose_device(device)
     plan, dataset = make_plan(data, objective, **options)
-    folder = Path(out) if out is not None else _next_folder(plan.data, plan.members[0].objective)
+    folder = Path(out) if out is not None else next_folder(f"{plan.data}-{plan.members[0].objective}")
     check_free(folder)
     run = RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset)
     return Run(run, chosen).resume(quiet=quiet)
 
 
-def _next_folder(data: str, objective: str) -> Path:
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{data}-{objective}")
+def next_folder(stem: str) -> Path:
+    """The first of runs/<stem>-1, -2, ... that is free."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", stem)
     number = 1
     while (Path("runs") / f"{stem}-{number}").exists():
         number += 1

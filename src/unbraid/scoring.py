@@ -75,7 +75,8 @@ def score_run(
     jobs = (delayed(_score)(member, name, kind, *_arrays(store, member, kind)) for member, name, kind in tasks)
     tables = [stored]
     workers = min(cores(), len(tasks)) if len(tasks) >= _WORTH_PROCESSES else 1
-    for rows, complaint in Parallel(n_jobs=workers, return_as="generator_unordered")(jobs):
+    results: Any = Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+    for rows, complaint in results:
         if complaint:
             warn(complaint)
         else:
@@ -84,7 +85,7 @@ def score_run(
         progress(1, False)
     whole = stored_scores(run)
     wanted = whole["member"].isin(healthy) & whole["metric"].isin(names) & whole["representation"].isin(list(representations))
-    return whole[wanted].sort_values(["member", "metric", "representation"], kind="stable", ignore_index=True)
+    return whole.loc[wanted].sort_values(by=["member", "metric", "representation"], kind="stable", ignore_index=True)
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:

@@ -44,7 +44,11 @@ def bits(run: RunFolder) -> dict[int, dict[str, torch.Tensor]]:
     found = {}
     for chunk, state in run.states():
         for position, member in enumerate(chunk):
-            found[member.id] = {name: tensor[position].contiguous().view(torch.uint8) for name, tensor in state.tensors().items() if tensor.dim() > 1}
+            found[member.id] = {
+                name: tensor[position].contiguous().view(torch.uint8)
+                for name, tensor in state.tensors().items()
+                if tensor.dim() > 1
+            }
             found[member.id]["diverged_at"] = state.diverged_at[position]
     return found
 

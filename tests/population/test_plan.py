@@ -116,12 +116,24 @@ def test_every_problem_is_reported_at_once_and_in_full():
     [
         ({"hyper": {"beta": -1}}, "beta_vae: beta must be at least 0; got -1."),
         ({"hyper": {"beta": [1, math.inf]}}, "beta_vae: beta must be a finite number; got inf."),
-        ({"hyper": {"bta": 4}}, f"option 'bta' is unknown; did you mean 'beta'? Known: {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}."),
-        ({"hyper": {"step": 4}}, f"option 'step' is unknown; did you mean 'steps'? Known: {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}."),
-        ({"objective": ub.BetaVAE(), "hyper": {"beta": 2}}, "hyper goes to objectives given by name; got {'beta': 2}. Set the values in the objective itself."),
+        (
+            {"hyper": {"bta": 4}},
+            f"option 'bta' is unknown; did you mean 'beta'? Known: {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}.",
+        ),
+        (
+            {"hyper": {"step": 4}},
+            f"option 'step' is unknown; did you mean 'steps'? Known: {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}.",
+        ),
+        (
+            {"objective": ub.BetaVAE(), "hyper": {"beta": 2}},
+            "hyper goes to objectives given by name; got {'beta': 2}. Set the values in the objective itself.",
+        ),
         ({"objective": []}, "objective needs at least one; got []."),
         ({"likelihood": "bernouli"}, "likelihood 'bernouli' is unknown; did you mean 'bernoulli'? Known: bernoulli, gaussian."),
-        ({"network": "mlp", "network_options": {"hiden": 8}}, "mlp option 'hiden' is unknown; did you mean 'hidden'? Known: hidden."),
+        (
+            {"network": "mlp", "network_options": {"hiden": 8}},
+            "mlp option 'hiden' is unknown; did you mean 'hidden'? Known: hidden.",
+        ),
         ({"network_options": {"hidden": 8}}, "network conv_burgess has no options; got 'hidden'."),
         ({"network": "mlp", "network_options": {"hidden": 0}}, "hidden must be a whole number of at least 1; got 0."),
         ({"seeds": []}, "seeds needs at least one; got []."),

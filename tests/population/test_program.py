@@ -72,7 +72,9 @@ def test_adam_is_torchs_and_an_unhealthy_member_keeps_every_bit():
         assert torch.equal(before.view(torch.uint8), after.view(torch.uint8))
 
 
-def by_hand(program: Program, weights: torch.Tensor, member: int, step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
+def by_hand(
+    program: Program, weights: torch.Tensor, member: int, step: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
     """Reconstruction, KL and loss of one member's β-VAE on the dense network, in plain operations, with the leaf weights."""
     plan = program.plan
     seed = torch.tensor([plan.members[member].seed])

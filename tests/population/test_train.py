@@ -111,7 +111,9 @@ def test_members_and_history_tables(tmp_path: Path, new_run):
     assert history["step"].tolist() == [5, 10, 15, 20] * 2
     # loss = reconstruction + beta KL survives averaging
     beta = history["member"].map({0: 1.0, 1: 4.0})
-    pd.testing.assert_series_equal(history["loss"], history["reconstruction"] + beta * history["kl"], rtol=1e-5, check_names=False, check_dtype=False)
+    pd.testing.assert_series_equal(
+        history["loss"], history["reconstruction"] + beta * history["kl"], rtol=1e-5, check_names=False, check_dtype=False
+    )
     state = run.states()[0][1]
     assert torch.equal(torch.tensor(history[history["member"] == 0].iloc[:, 2:].to_numpy()), state.history[0])
 
@@ -134,7 +136,9 @@ def test_a_stopped_run_ends_with_the_same_bits(tmp_path: Path, new_run, bits_of,
     pd.testing.assert_frame_equal(again.history(), whole.history())
 
 
-def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(tmp_path: Path, new_run, bits_of, same_bits, monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(
+    tmp_path: Path, new_run, bits_of, same_bits, monkeypatch: pytest.MonkeyPatch
+):
     whole = new_run(tmp_path / "whole", seeds=3, steps=60)
     train_run(whole, CPU)
     begun = threading.Event()

@@ -27,7 +27,8 @@ from unbraid.random import Stream
 from unbraid.store import read_tensors, write_tensors
 
 REPRESENTATIONS = ("mean", "sampled")
-_BATCH = 256
+_IMAGES_AT_ONCE = 2048
+"""Images in flight, counted over members: bounds the memory of a chunk, however many members it has."""
 _TRAIN_SHARE = 2 / 3
 """The studies' 10,000 training and 5,000 test points."""
 
@@ -76,7 +77,7 @@ def encode_images(
     members = next(iter(weights.values())).shape[0]
     parts = []
     with torch.no_grad():
-        for batch in indices.split(_BATCH):
+        for batch in indices.split(max(1, min(256, _IMAGES_AT_ONCE // members))):
             x = samples(batch).unsqueeze(0)
             parts.append(network.encode(weights, x.expand(members, *x.shape[1:])))
     return torch.cat([mean for mean, _ in parts], dim=1).cpu(), torch.cat([logvar for _, logvar in parts], dim=1).cpu()
