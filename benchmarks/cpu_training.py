@@ -5,8 +5,8 @@
 
 The plain loop is what one would write first: `torch.nn` modules of the same network, `torch.optim.Adam`, float32, all
 cores, images taken by random index from a tensor in memory. Each contender runs in a fresh process, so that none inherits
-another's settings; rounds alternate, and the best of each is compared, since other loads on the machine only ever slow
-things down. Prints a table and, with --out, writes the JSON that the README's table is generated from.
+another's settings; rounds alternate, and medians are compared, the ratio being the median of the ratios within a round,
+since a machine shared with others changes its speed from minute to minute. Prints a table and, with --out, writes the JSON that the README's table is generated from.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -79,7 +80,7 @@ def population(seconds: float, precision: str) -> float:
     from unbraid.population.run_folder import RunFolder
     from unbraid.population.train import train_run
 
-    rate_guess = 20
+    rate_guess = 25
     plan, dataset = make_plan(
         "dsprites", "beta_vae", seeds=MEMBERS, steps=max(10, int(seconds * rate_guess / MEMBERS)), batch_size=BATCH,
         latents=LATENTS, precision=precision,
@@ -108,14 +109,17 @@ def main() -> None:
     if options.only:
         print(plain_loop(options.seconds) if options.only == "plain" else population(options.seconds, options.only))
         return
-    best = dict.fromkeys(CONTENDERS, 0.0)
+    rates: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     for number in range(options.rounds):
         for name in CONTENDERS:
-            rate = measure(name, options.seconds)
-            best[name] = max(best[name], rate)
-            print(f"round {number + 1}: {name:<10}{rate:8.1f} model-steps/s", flush=True)
+            rates[name].append(measure(name, options.seconds))
+            print(f"round {number + 1}: {name:<10}{rates[name][-1]:8.1f} model-steps/s", flush=True)
     rows = [
-        {"what": what, "model_steps_per_second": best[name], "ratio": best[name] / best["plain"]}
+        {
+            "what": what,
+            "model_steps_per_second": statistics.median(rates[name]),
+            "ratio": statistics.median(ours / plain for ours, plain in zip(rates[name], rates["plain"], strict=True)),
+        }
         for name, what in CONTENDERS.items()
     ]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -124,7 +128,7 @@ def main() -> None:
         print(f"{row['what']:<58}{row['model_steps_per_second']:>14.1f}{row['ratio']:>8.2f}")
     if options.out:
         task = f"β-VAE on dSprites, 64x64, conv_burgess, batch {BATCH}"
-        setting = f"{task}; best of {options.rounds} rounds, `python benchmarks/cpu_training.py`"
+        setting = f"{task}; medians of {options.rounds} rounds, `python benchmarks/cpu_training.py`"
         record = {"rows": rows, "machine": f"{cores} cores of {_processor()}", "setting": setting}
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -294,8 +294,12 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(unbraid: Unbraid, run: Pat
     spoiled = bytearray(whole)
     spoiled[-50] ^= 1
     path.write_bytes(bytes(spoiled))
-    answer = unbraid("report", str(run))
-    assert answer.code in (0, 1)
+    assert unbraid("report", str(run)) == (
+        1,
+        "",
+        f"unbraid: {path} is damaged: its content does not match its checksum."
+        f" Run `unbraid resume {run}` to train it again from the last good one.\n",
+    )
     answer = unbraid("resume", str(run))
     assert answer.code == 0
     assert answer.err.splitlines()[:2] == [

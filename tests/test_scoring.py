@@ -175,6 +175,9 @@ def test_diverged_members_are_left_out(tmp_path: Path):
     out = tmp_path / "run"
     run = ub.train("sprites", "vae", data_options=SPRITES, learning_rate=[1e30, 1e-3], out=out, **SETTINGS)
     assert run.members["status"].tolist() == ["diverged", "trained"]
+    said: list[str] = []
+    score_run(run.folder, ["mig"], warn=said.append)
+    assert said == [], "a member without codes worth scoring is not even tried"
     table = run.score("mig", quiet=True)
     assert table.index.tolist() == [(1, "vae")]
     assert run.best("mig").member.id == 1

@@ -20,7 +20,7 @@ from unbraid.run import Run, next_folder, train
 DATA = {"image_size": 28, "x": 16, "y": 10, "scale": 6, "y_range": 0.5, "scale_min": 0.18, "scale_max": 0.26}
 OBJECTIVE = "beta_tcvae"
 BETAS = [1.0, 8.0, 32.0]
-STEPS = 1200
+STEPS = 1000
 LATENTS = 5
 LEARNING_RATE = 2e-3
 SUCCESS = 0.5

@@ -47,8 +47,8 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
     Shapes: x `(members, batch, in, height, width)`, weight `(members, in, out, 4, 4)`, bias `(members, out)`.
     """
     if x.shape[0] == 1 and x.device.type == "cpu":
-        out = _double_one(_channels_last(_only(x)), _only(weight), _only(bias))
-        return (out.relu_() if relu else out).unsqueeze(0)
+        out: Tensor = _DoubleOne.apply(_only(x), _only(weight), _only(bias), relu)  # type: ignore[assignment]
+        return out.unsqueeze(0)
     members, batch, channels, height, width = x.shape
     rows = x.permute(0, 1, 3, 4, 2).reshape(members, batch * height * width, channels)
     patches = torch.bmm(rows, weight.flatten(2)).view(members * batch, height * width, -1).mT
@@ -57,34 +57,44 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
     return out.relu() if relu else out
 
 
-def _double_one(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """One member's transposed convolution on a CPU."""
-    if weight.shape[1] > _THIN_CHANNELS:
-        return F.conv_transpose2d(x, _channels_last(weight), bias, stride=2, padding=1)
-    return _ThinDouble.apply(x, weight) + bias[:, None, None]  # type: ignore[operator]
+class _DoubleOne(torch.autograd.Function):
+    """One member's transposed convolution with bias and ReLU on a CPU.
 
-
-class _ThinDouble(torch.autograd.Function):
-    """Transposed convolution to few channels: forward by a matrix product and a fold, backward by the library's convolution."""
+    Its own derivative: a convolution for the input and the weight gradient of a convolution for the weight, both of which the
+    library does at full speed, where its derivative of a transposed convolution takes twice as long.
+    """
 
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        batch, channels, height, width = x.shape
-        patches = (x.permute(0, 2, 3, 1).reshape(-1, channels) @ weight.flatten(1)).view(batch, height * width, -1).mT
-        # At least float32 for the fold: in bfloat16 it would add one element at a time.
-        wide = torch.promote_types(x.dtype, torch.float32)
-        return F.fold(patches.to(wide), (2 * height, 2 * width), kernel_size=4, stride=2, padding=1).to(x.dtype)
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:  # noqa: D102
+        x, by_channel = _channels_last(x), _channels_last(weight)
+        if weight.shape[1] > _THIN_CHANNELS:
+            out = F.conv_transpose2d(x, by_channel, bias, stride=2, padding=1)
+        else:
+            batch, channels, height, width = x.shape
+            patches = (x.permute(0, 2, 3, 1).reshape(-1, channels) @ weight.flatten(1)).view(batch, height * width, -1).mT
+            # At least float32 for the fold: in bfloat16 it would add one element at a time.
+            patches = patches.to(torch.promote_types(x.dtype, torch.float32))
+            out = F.fold(patches, (2 * height, 2 * width), kernel_size=4, stride=2, padding=1).to(x.dtype)
+            out = out.add_(bias[:, None, None])
+        out = out.relu_() if relu else out
+        ctx.relu = relu
+        ctx.save_for_backward(x, by_channel, *([out] if relu else []))
+        return out
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        x, weight = ctx.saved_tensors
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # noqa: D102
+        x, weight, *outs = ctx.saved_tensors
         gradient = _channels_last(gradient)
-        to_x = F.conv2d(gradient, _channels_last(weight), stride=2, padding=1)
+        if ctx.relu:
+            gradient = torch.ops.aten.threshold_backward(gradient, outs[0], 0)
+        to_x = F.conv2d(gradient, weight, stride=2, padding=1)
         # Seen from behind, x is the output gradient of a convolution whose input is *gradient*.
         arguments = (None, (2, 2), (1, 1), (1, 1), False, (0, 0), 1, (False, True, False))
-        to_weight = torch.ops.aten.convolution_backward(x, gradient, _channels_last(weight), *arguments)[1]
-        return to_x, to_weight
+        to_weight = torch.ops.aten.convolution_backward(x, gradient, weight, *arguments)[1]
+        # A matrix product with ones: faster than a reduction in channels-last layout.
+        rows = gradient.permute(0, 2, 3, 1).flatten(0, 2)
+        to_bias = (torch.ones(1, len(rows), dtype=rows.dtype) @ rows).view(-1)
+        return to_x, to_weight, to_bias, None
 
 
 def _only(x: Tensor) -> Tensor:

@@ -44,11 +44,11 @@ class Adam:
     def update(self, gradient: Tensor, healthy: Tensor, rate: Tensor, betas: tuple[float, float], updates_before: int) -> None:
         """One step of Adam (Kingma and Ba 2015, algorithm 1), in place; members that are not *healthy* keep every bit."""
         first, second = betas
-        keep_first = torch.where(healthy, first, 1.0).unsqueeze(1)
-        keep_second = torch.where(healthy, second, 1.0).unsqueeze(1)
+        take_first = torch.where(healthy, 1.0 - first, 0.0).unsqueeze(1)
+        take_second = torch.where(healthy, 1.0 - second, 0.0).unsqueeze(1)
         gradient = torch.where(healthy.unsqueeze(1), gradient, 0.0)
-        self.gradient_mean.mul_(keep_first).addcmul_(gradient, 1.0 - keep_first)
-        self.gradient_square.mul_(keep_second).addcmul_(gradient.square_(), 1.0 - keep_second)
+        self.gradient_mean.lerp_(gradient, take_first)
+        self.gradient_square.lerp_(gradient.square_(), take_second)
         count = updates_before + 1
         size = self.gradient_square.sqrt().mul_((1.0 - second**count) ** -0.5).add_(ADAM_EPSILON)
         pace = torch.where(healthy, rate / (1.0 - first**count), 0.0).unsqueeze(1)
