@@ -6,7 +6,8 @@
 The plain loop is what one would write first: `torch.nn` modules of the same network, `torch.optim.Adam`, float32, all
 cores, images taken by random index from a tensor in memory. Each contender runs in a fresh process, so that none inherits
 another's settings; rounds alternate, and medians are compared, the ratio being the median of the ratios within a round,
-since a machine shared with others changes its speed from minute to minute. Prints a table and, with --out, writes the JSON that the README's table is generated from.
+since a machine shared with others changes its speed from minute to minute. Prints a table and, with --out, writes the JSON
+that the README's table is generated from.
 """
 
 from __future__ import annotations

@@ -47,9 +47,7 @@ def test_an_old_table_is_noticed_and_mended(tmp_path: Path):
 
 
 def test_a_missing_readme_is_said(tmp_path: Path):
-    with pytest.raises(
-        InputError, match=r"^README must be in the current folder; got '.*'\. Run this in the repository\.$"
-    ):
+    with pytest.raises(InputError, match=r"^README must be in the current folder; got '.*'\. Run this in the repository\.$"):
         refresh(tmp_path / "README.md")
 
 

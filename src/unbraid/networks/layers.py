@@ -65,7 +65,7 @@ class _DoubleOne(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:  # noqa: D102
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
         x, by_channel = _channels_last(x), _channels_last(weight)
         if weight.shape[1] > _THIN_CHANNELS:
             out = F.conv_transpose2d(x, by_channel, bias, stride=2, padding=1)
@@ -82,7 +82,7 @@ class _DoubleOne(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # noqa: D102
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight, *outs = ctx.saved_tensors
         gradient = _channels_last(gradient)
         if ctx.relu:
