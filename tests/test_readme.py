@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unbraid.cli import app
@@ -80,3 +81,16 @@ def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert names["codes"].shape == (3, 10)  # type: ignore[attr-defined]
     assert (tmp_path / "runs" / "sprites-beta_vae-1" / "report.html").exists()
     assert "mig" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_snippets_for_own_things_run(number: int):
+    blocks = re.findall(r"```python\n(from dataclasses.*?)```", TEXT, re.DOTALL)
+    assert len(blocks) == 2
+    names: dict[str, object] = {"__name__": "readme_snippet"}
+    exec(compile(blocks[number], "README snippet", "exec", dont_inherit=True), names)
+    if number == 0:
+        assert names["MyVAE"](weight=[1, 2]).sweep()[1].weight == 2.0  # type: ignore[operator]
+    else:
+        assert names["spread"](np.eye(4), None).score == 1.0  # type: ignore[operator]
+        assert names["Stripes"]().images([0, 7]).shape == (2, 32, 32, 1)  # type: ignore[operator]

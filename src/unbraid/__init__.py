@@ -19,6 +19,7 @@ from unbraid.errors import InputError as InputError
 from unbraid.errors import UnbraidError as UnbraidError
 from unbraid.grid import FactorGrid as FactorGrid
 from unbraid.objectives import OBJECTIVES
+from unbraid.registry import Citation as Citation
 
 if TYPE_CHECKING:
     from unbraid.data import load as load

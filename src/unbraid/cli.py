@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from unbraid.errors import InputError, UnbraidError
 from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list
@@ -22,11 +23,32 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+class _TrainCommand(typer.core.TyperCommand):
+    """Sets the options of the objective aside, so that their values are not taken for arguments."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        kept, extra, waiting = [], [], list(args)
+        while waiting:
+            word = waiting.pop(0)
+            name, equals, _ = word.partition("=")
+            if name.startswith("--") and name.replace("_", "-") in known:
+                word = name.replace("_", "-") + word[len(name) :]
+            elif name.startswith("--") and name != "--":
+                extra += [word] if equals or not waiting else [word, waiting.pop(0)]
+                continue
+            kept.append(word)
+        rest = super().parse_args(ctx, kept)
+        ctx.args = [*extra, *ctx.args]
+        return rest
+
+
 RunArgument = Annotated[Path, typer.Argument(help="A run folder, made by `unbraid train`.", show_default=False)]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(cls=_TrainCommand, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(
     context: typer.Context,
     data: Annotated[

@@ -40,7 +40,7 @@ def entries(kind: str) -> list[Entry]:
     found = []
     for name, target in KINDS[kind].items():
         thing = KINDS[kind].load(name)
-        summary = (inspect.getdoc(thing) or "").splitlines()[0]
+        summary = (inspect.getdoc(thing) or "no description").splitlines()[0]
         file = "src/" + target.partition(":")[0].replace(".", "/") + ".py"
         found.append(Entry(name, summary, _options(thing), getattr(thing, "citation", None), file))
     return found
@@ -70,6 +70,8 @@ def listing(kind: str = "") -> str:
             lines.append("  none yet")
         for row in rows:
             lines.append(f"  {row.name:<18}{row.summary}")
+            if row.citation:
+                lines.append(f"  {'':<18}{row.citation}")
             if row.options:
                 lines.append(f"  {'':<18}options: {row.options}")
         blocks.append("\n".join(lines))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from unbraid.codes.codes import CodeStore
 from unbraid.codes.model import Model
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, Shown, UnbraidError, problem
+from unbraid.errors import InputError, UnbraidError, problem, unknown
 from unbraid.population.devices import choose_device, chunk_size
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder, check_free
@@ -32,6 +33,10 @@ class Run:
     def __init__(self, folder: RunFolder, device: torch.device) -> None:
         self.folder = folder
         self.device = device
+
+    def __repr__(self) -> str:
+        """The folder and what it holds."""
+        return f"<Run {self.path}: {len(self.folder.plan.members)} models on {self.folder.plan.data}>"
 
     @property
     def path(self) -> Path:
@@ -102,15 +107,8 @@ class Run:
         return self.members.drop(columns=["label", "status", "steps"])
 
     def _require_trained(self) -> None:
-        if "unfinished" in set(self.members["status"]):
-            raise InputError(
-                problem(
-                    "run",
-                    "must be trained to the end",
-                    Shown(f"{self.path}, unfinished"),
-                    f"Go on with: unbraid resume {self.path}",
-                )
-            )
+        for chunk in self.folder.chunks():
+            self.folder.trained_state(chunk)
 
     def best(self, metric: str) -> Model:
         """The model with the highest score."""
@@ -156,6 +154,10 @@ def train(
     *out* is the run folder; without it, the next free `runs/<data>-<objective>-<n>`.
     """
     chosen = choose_device(device)
+    known = set(inspect.signature(make_plan).parameters) - {"data", "objective"}
+    for name in options.keys() - known:
+        remedy = "Hyper-parameters go into the objective, as in BetaVAE(beta=[1, 4]); options of the data into data_options={...}."
+        raise InputError(f"{unknown('option of train', name, known)} {remedy}")
     plan, dataset = make_plan(data, objective, **options)
     folder = Path(out) if out is not None else next_folder(f"{plan.data}-{plan.members[0].objective}")
     check_free(folder)

@@ -19,7 +19,7 @@ from unbraid.errors import DamagedFileError, InputError, Problems, unknown
 from unbraid.metrics import METRICS
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import RunFolder
-from unbraid.store import read_table, write_table
+from unbraid.store import only_one, read_table, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,13 +62,31 @@ def score_run(
     Members that diverged have no codes worth scoring and are left out. A score that cannot be computed is told through
     *warn* and has no row.
     """
+    names = check_request(run, metrics, representations)
+    healthy = run.members().query("status != 'diverged'")["member"].tolist()
+    if not healthy:
+        raise InputError(f"every member of {run.path} diverged; there is nothing to score. Train with a lower learning rate.")
+    with only_one(run.path, ".scores.lock"):
+        _score_missing(run, names, representations, healthy, progress, warn)
+    whole = stored_scores(run)
+    wanted = whole["member"].isin(healthy) & whole["metric"].isin(names) & whole["representation"].isin(list(representations))
+    return whole.loc[wanted].sort_values(by=["member", "metric", "representation"], kind="stable", ignore_index=True)
+
+
+def _score_missing(
+    run: RunFolder,
+    names: list[str],
+    representations: Sequence[str],
+    healthy: list[int],
+    progress: Callable[[int, bool], None],
+    warn: Callable[[str], None],
+) -> None:
+    """Compute the scores that are not on disk, adding each to the table as it is done."""
     import pandas as pd
     from joblib import Parallel, delayed
 
-    names = check_request(run, metrics, representations)
     stored = stored_scores(run)
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
-    healthy = run.members().query("status != 'diverged'")["member"].tolist()
     tasks = [(m, name, kind) for m in healthy for name in names for kind in representations if (m, name, kind) not in done]
     progress(len(healthy) * len(names) * len(representations) - len(tasks), True)
     store = CodeStore(run)
@@ -83,9 +101,6 @@ def score_run(
             tables.append(pd.DataFrame(rows, columns=COLUMNS))
             write_table(run.path / "scores.parquet", pd.concat([table for table in tables if len(table)], ignore_index=True))
         progress(1, False)
-    whole = stored_scores(run)
-    wanted = whole["member"].isin(healthy) & whole["metric"].isin(names) & whole["representation"].isin(list(representations))
-    return whole.loc[wanted].sort_values(by=["member", "metric", "representation"], kind="stable", ignore_index=True)
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:

@@ -127,7 +127,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         found = _tensor_digest(tensors, about)
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+    except OSError as error:  # too many open files, no permission: says nothing against the file
+        raise UnbraidError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (SafetensorError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
     if found != promised:
         raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
@@ -170,12 +172,15 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 @contextlib.contextmanager
-def only_one(folder: Path) -> Iterator[None]:
+def only_one(folder: Path, name: str = ".lock") -> Iterator[None]:
     """Hold *folder* for one writing process; a second one is told so. The lock ends with its process, however it ends."""
     import fcntl
 
-    path = folder / ".lock"
-    with path.open("a") as file:
+    try:
+        opened = (folder / name).open("a")
+    except OSError as error:
+        raise UnbraidError(f"{folder} cannot be written: {error.strerror or error}.") from error
+    with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,12 +18,15 @@ def split_list(text: str) -> list[str]:
 
 def as_number(text: str) -> Any:
     """An int where the text is one, else a float, else the text itself, for whoever checks it to refuse by name."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if "e" in text.lower() and number.is_integer() else number
 
 
 def as_numbers(text: str, *, always_list: bool = False) -> Any:
@@ -32,17 +36,33 @@ def as_numbers(text: str, *, always_list: bool = False) -> Any:
 
 
 def as_source(text: str) -> tuple[str, dict[str, str]]:
-    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`; a path that exists is taken whole."""
-    if os.path.exists(text) or ":" not in text:
+    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`; a path that exists is taken whole.
+
+    Options begin at the first colon with a `key=` behind it; a part without `=` belongs to the value before it, so that
+    values may be lists: `own.npz:factor_names=shape,size`.
+    """
+    begin = re.search(r":(?=\s*[A-Za-z_]\w*\s*=)", text)
+    if os.path.exists(text) or begin is None:
+        name, _, rest = text.rpartition(":")
+        if name and not os.path.exists(text) and "/" not in rest and "\\" not in rest:
+            return _without_options(name, rest)
         return text, {}
-    name, _, rest = text.rpartition(":")
-    options = {}
-    for part in split_list(rest):
+    options: dict[str, str] = {}
+    for part in split_list(text[begin.end() :]):
         key, equals, value = part.partition("=")
-        if not equals or not key.strip():
-            raise InputError(problem(f"option of {name}", "must be written key=value", part, f"For example {name}:key=3."))
-        options[key.strip()] = value.strip()
-    return name, options
+        if equals and re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
+            last = key.strip()
+            options[last] = value.strip()
+        else:
+            options[last] += f",{part}"
+    return text[: begin.start()], options
+
+
+def _without_options(name: str, rest: str) -> tuple[str, dict[str, str]]:
+    """What follows a colon without being `key=value`: nothing, or a mistake."""
+    if rest.strip(" ,"):
+        raise InputError(problem(f"option of {name}", "must be written key=value", rest, f"For example {name}:key=3."))
+    return name, {}
 
 
 def parse_extra_options(words: Sequence[str], objectives: Sequence[str]) -> dict[str, Any]:
@@ -61,5 +81,8 @@ def parse_extra_options(words: Sequence[str], objectives: Sequence[str]) -> dict
                 known = f"Options of {', '.join(objectives)}: unbraid list objectives."
                 raise InputError(problem(f"option --{name}", "needs a value", Shown("nothing"), known))
             value = waiting.pop(0)
-        options[name.replace("-", "_")] = as_numbers(value)
+        key = name.replace("-", "_")
+        if key in options:
+            raise InputError(problem(f"option --{name}", "may be given once", Shown("twice"), f"For a sweep write --{name} 1,4."))
+        options[key] = as_numbers(value)
     return options

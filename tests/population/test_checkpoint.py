@@ -63,7 +63,7 @@ def test_a_damaged_newest_one_is_passed_over_and_said(tmp_path: Path, new_run, b
     assert said[0].startswith(f"{path} is damaged: {reason}")
     assert said[1] == f"going on from the last good checkpoint, {OLDER}."
     assert same_bits(bits_of(run)[0], before)
-    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER, NEWEST]
+    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER, NEWEST, f"{NEWEST}.damaged"]
 
 
 def test_with_every_one_damaged_training_starts_again_and_says_so(tmp_path: Path, new_run, bits_of, same_bits):

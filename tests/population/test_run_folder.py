@@ -54,7 +54,7 @@ def test_a_file_is_not_a_folder(tmp_path: Path, new_run):
 
 def test_an_empty_folder_is_used(tmp_path: Path, new_run):
     assert new_run(tmp_path).path == tmp_path
-    assert list(contents(tmp_path)) == ["plan.json"]
+    assert set(contents(tmp_path)) == {"plan.json", ".lock"}
 
 
 def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path, new_run, small_plan, monkeypatch: pytest.MonkeyPatch):
@@ -130,7 +130,8 @@ def test_an_array_in_memory_must_be_given_again(tmp_path: Path, new_run):
     train_run(run, CPU)
     opened = ub.open_run(run.path)
     assert refused(lambda: opened.dataset) == (
-        f"{run.path} was trained on an array in memory; pass it again: unbraid.open_run('{run.path}', data=array)."
+        f"{run.path} was trained on an array in memory; pass it again, loaded as it was: "
+        f"unbraid.open_run('{run.path}', data=unbraid.load(array, ...))."
     )
     assert len(ub.open_run(run.path, data=pixels).dataset) == 12
     assert refused(lambda: ub.open_run(run.path, data=255 - pixels)) == (

@@ -193,7 +193,7 @@ def test_a_second_process_is_refused(tmp_path: Path, new_run):
 
 
 def test_chunks_hold_neighbours_of_one_objective(tmp_path: Path, new_run):
-    run = new_run(tmp_path / "run", ["vae", "beta_vae", "vae"], chunk_size=2, seeds=3)
+    run = new_run(tmp_path / "run", ["vae", "beta_vae", "dip_vae_i"], chunk_size=2, seeds=3)
     assert [[m.id for m in chunk] for chunk in run.chunks()] == [[0, 1], [2], [3, 4], [5], [6, 7], [8]]
 
 

@@ -94,14 +94,21 @@ class CodeStore:
         return self.folder / f"member-{member:05d}.safetensors"
 
     def missing(self) -> list[Member]:
-        """Members whose codes are not stored, or not in a readable state."""
-        return [member for member in self.run.plan.members if not self._good(member.id)]
+        """Members whose codes are not stored, not readable, or of an earlier state than the newest checkpoint."""
+        digest = self.run.plan.digest()
+        missing = []
+        for chunk in self.run.chunks():
+            files = self.run.checkpoints(chunk).files()
+            step = files[0][0] if files else -1
+            missing += [member for member in chunk if not self._good(member.id, digest, step)]
+        return missing
 
-    def _good(self, member: int) -> bool:
+    def _good(self, member: int, digest: str, step: int) -> bool:
         try:
-            return read_tensors(self._file(member))[1].get("plan") == self.run.plan.digest()
+            about = read_tensors(self._file(member))[1]
         except (FileNotFoundError, DamagedFileError):
             return False
+        return about.get("plan") == digest and about.get("step") == step
 
     def encode(self, device: torch.device, progress: Callable[[int], None] = lambda images: None) -> None:
         """Encode what is missing; *progress* is told how many images more were encoded."""
@@ -119,14 +126,14 @@ class CodeStore:
             weights = layout.views(state.model.weights.to(device))
             mean, logvar = encode_images(network, weights, sampler, indices.to(device))
             for position, member in enumerate(chunk):
-                about = {"plan": self.run.plan.digest(), "member": member.id}
+                about = {"plan": self.run.plan.digest(), "member": member.id, "step": state.step}
                 tensors = {"indices": indices, "mean": mean[position], "logvar": logvar[position]}
                 write_tensors(self._file(member.id), tensors, about)
                 progress(len(indices))
 
         chunks = [chunk for chunk in self.run.chunks() if any(member.id in wanted for member in chunk)]
         with ThreadPoolExecutor(cores() if device.type == "cpu" else 1) as pool:
-            list(pool.map(lambda chunk: encode_chunk(chunk, self.run.checkpoints(chunk).newest()), chunks))
+            list(pool.map(lambda chunk: encode_chunk(chunk, self.run.trained_state(chunk)), chunks))
 
     def load(self, member: int) -> Codes:
         """The stored codes of a member."""

@@ -25,7 +25,7 @@ class Model:
         self._likelihood = find_likelihood(plan.likelihood, bounded=run.dataset.bounded)
         chunk = next(chunk for chunk in run.chunks() if any(one.id == member for one in chunk))
         position = [one.id for one in chunk].index(member)
-        rows = run.checkpoints(chunk).newest().model.weights[position : position + 1]
+        rows = run.trained_state(chunk).model.weights[position : position + 1]
         self._weights = run.layout.views(rows)
 
     def __repr__(self) -> str:

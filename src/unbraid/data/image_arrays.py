@@ -55,8 +55,11 @@ def npz_keys(path: Path) -> list[str]:
     """Keys of the .npz at *path*; none when it is not a zip file, which reading it then says."""
     if not zipfile.is_zipfile(path):
         return []
-    with zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    except _UNREADABLE as error:
+        raise InputError(_damaged(path, error)) from error
 
 
 def _damaged(path: Path, error: BaseException) -> str:

@@ -35,7 +35,7 @@ def _is_path(source: str) -> bool:
         return False
     separators = {os.sep, os.altsep or os.sep, "/"}
     return (
-        any(mark in source for mark in separators) or source.endswith((".npz", ".npy")) or (source != "" and Path(source).exists())
+        any(mark in source for mark in separators) or source.endswith((".npz", ".npy")) or (source != "" and os.path.exists(source))
     )
 
 

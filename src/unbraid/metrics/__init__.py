@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from unbraid.metrics._describe import describe as describe
 from unbraid.registry import Registry
 
 METRICS = Registry(

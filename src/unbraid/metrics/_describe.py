@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal, Protocol, TypeVar
 
+from unbraid.errors import InputError, Shown, problem
 from unbraid.registry import Citation
 
 Needs = Literal["sample", "split", "grid"]
@@ -33,6 +34,9 @@ class Result(Protocol):
 
 def describe(*, label: str, needs: Needs, citation: Citation, result: type[Result]) -> Callable[[Function], Function]:
     """Put `label`, `needs`, `citation` and `result` (the class returned) on a metric function as attributes."""
+    for needed in ("range", "higher_is_better"):
+        if not hasattr(result, needed):
+            raise InputError(problem(f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")))
 
     def attach(function: Function) -> Function:
         function.__dict__.update(label=label, needs=needs, citation=citation, result=result)

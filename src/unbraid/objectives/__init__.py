@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is minimised: one file an objective, one line here."""
 
+import importlib
 from typing import Any
 
 from unbraid.registry import Registry
@@ -21,8 +22,16 @@ OBJECTIVES = Registry(
 )
 
 
+_HOMES: dict[str, str] = dict.fromkeys(
+    ("Objective", "Term", "Forward", "AuxiliaryNetwork", "number"), "unbraid.objectives.objective"
+)
+_HOMES |= dict.fromkeys(("gaussian_kl", "gaussian_log_density"), "unbraid.objectives.latent_terms")
+
+
 def __getattr__(attribute: str) -> Any:
     """`unbraid.objectives.BetaVAE` without importing torch for those who never ask."""
+    if attribute in _HOMES:
+        return getattr(importlib.import_module(_HOMES[attribute]), attribute)
     name = OBJECTIVES.attribute_home(attribute)
     if name is None:
         raise AttributeError(f"module 'unbraid.objectives' has no attribute '{attribute}'")

@@ -98,6 +98,7 @@ class Objective(ABC):
             if not _is_number(item):
                 continue
             value = getattr(self, item.name)
+            value = value.tolist() if hasattr(value, "tolist") else value  # NumPy's numbers and arrays
             values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
             if not values:
                 problems.add(f"{self.key}: {item.name}", "needs at least one value", value)
@@ -107,8 +108,12 @@ class Objective(ABC):
 
     @property
     def key(self) -> str:
-        """The registry name, which is the name of the file."""
-        return type(self).__module__.rpartition(".")[2]
+        """The registered name; that of the file for a class that is not registered."""
+        from unbraid.objectives import OBJECTIVES
+
+        home = f"{type(self).__module__}:{type(self).__qualname__}"
+        found = [name for table in (OBJECTIVES.built_in, OBJECTIVES) for name, target in table.items() if target == home]
+        return found[0] if found else type(self).__module__.rpartition(".")[2]
 
     @abstractmethod
     def terms(self, forward: Forward) -> dict[str, Term]:

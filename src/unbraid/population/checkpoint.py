@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,10 +27,9 @@ class Checkpoints:
 
     def files(self) -> list[tuple[int, Path]]:
         """Step and path of each checkpoint, the newest first."""
-        found = [
-            (int(path.name[len(self.prefix) :].split(".")[0]), path) for path in self.folder.glob(f"{self.prefix}*.safetensors")
-        ]
-        return sorted(found, reverse=True)
+        steps = re.compile(re.escape(self.prefix) + r"(\d{9})\.safetensors")
+        matches = ((steps.fullmatch(path.name), path) for path in self.folder.glob(f"{self.prefix}*"))
+        return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
 
     def save(self, state: State) -> None:
         """Write *state*, then drop what is older than the newest two."""
@@ -43,21 +43,18 @@ class Checkpoints:
         damaged: list[Path] = []
         for step, path in self.files():
             try:
-                tensors, about = read_tensors(path)
-                if about.get("plan") != self.plan_digest or about.get("step") != step:
-                    raise DamagedFileError(f"{path} belongs to another plan.")
-                state = State.from_tensors(tensors, step, device)
+                state = self._read(step, path, device)
             except (DamagedFileError, KeyError) as error:
                 warn(str(error))
                 damaged.append(path)
                 continue
             if damaged:
                 warn(f"going on from the last good checkpoint, {path.name}.")
-                _remove(damaged)
+                _set_aside(damaged)
             return state
         if damaged:
             warn("no good checkpoint is left for these members; they train again from the start.")
-            _remove(damaged)
+            _set_aside(damaged)
         return None
 
     def newest(self) -> State:
@@ -69,14 +66,20 @@ class Checkpoints:
             )
         step, path = files[0]
         try:
-            tensors, _ = read_tensors(path)
+            return self._read(step, path, torch.device("cpu"))
         except DamagedFileError as error:
             raise DamagedFileError(
                 f"{error} Run `unbraid resume {self.folder.parent}` to train it again from the last good one."
             ) from error
-        return State.from_tensors(tensors, step, torch.device("cpu"))
+
+    def _read(self, step: int, path: Path, device: torch.device) -> State:
+        tensors, about = read_tensors(path)
+        if about.get("plan") != self.plan_digest or about.get("step") != step:
+            raise DamagedFileError(f"{path} belongs to another plan.")
+        return State.from_tensors(tensors, step, device)
 
 
-def _remove(paths: list[Path]) -> None:
+def _set_aside(paths: list[Path]) -> None:
+    """Rename what cannot be used: it is out of the way, and not lost."""
     for path in paths:
-        path.unlink(missing_ok=True)
+        path.rename(path.with_name(f"{path.name}.damaged"))

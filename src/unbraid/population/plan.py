@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -16,7 +15,7 @@ from typing import Any
 
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, Problems, Shown, unknown
+from unbraid.errors import InputError, Problems, Shown, problem, unknown
 from unbraid.networks import NETWORKS
 from unbraid.networks.network import Network
 from unbraid.objectives import OBJECTIVES
@@ -25,6 +24,7 @@ from unbraid.objectives.objective import Objective
 from unbraid.store import digest
 
 FORMAT = 1
+MOST_SEEDS = 1_000_000
 PRECISIONS = ("float32", "bfloat16")
 GENERAL_OPTIONS = frozenset(
     "seeds steps batch_size learning_rate latents network likelihood precision code_samples checkpoint_seconds out device".split()
@@ -130,18 +130,15 @@ def make_plan(
     dataset = _collect(problems, lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
     objectives = _objectives(objective, hyper or {}, problems)
     chosen_network = _network(network, network_options, problems)
-    seed_list = _seeds(seeds, problems)
-    rates = _rates(learning_rate, problems)
-    for name, value, least in (
-        ("steps", steps, 1),
-        ("batch_size", batch_size, 2),
-        ("latents", latents, 1),
-        ("code_samples", code_samples, 2),
-    ):
-        _whole(problems, name, value, least)
+    seed_list = _seeds(_plain(seeds), problems)
+    rates = _rates(_plain(learning_rate), problems)
+    steps = _whole(problems, "steps", _plain(steps), 1, 10**9)
+    batch_size = _whole(problems, "batch_size", _plain(batch_size), 2, 10**5)
+    latents = _whole(problems, "latents", _plain(latents), 1, 10**4)
+    code_samples = _whole(problems, "code_samples", _plain(code_samples), 2, 10**9)
     if log_every is not None:
-        _whole(problems, "log_every", log_every, 1)
-    if not isinstance(checkpoint_seconds, (int, float)) or not math.isfinite(checkpoint_seconds) or checkpoint_seconds < 0:
+        log_every = _whole(problems, "log_every", _plain(log_every), 1, 10**9)
+    if not _is_finite(_plain(checkpoint_seconds)) or checkpoint_seconds < 0:
         problems.add("checkpoint_seconds", "must be a number of at least 0", checkpoint_seconds)
     if precision not in PRECISIONS:
         problems.add("precision", f"must be one of {', '.join(PRECISIONS)}", precision)
@@ -157,6 +154,7 @@ def make_plan(
         Member(number, one.key, one.hyper(), rate, seed)
         for number, (one, rate, seed) in enumerate(itertools.product(objectives, rates, seed_list))
     )
+    _refuse_twins(members)
     plan = Plan(
         data=dataset.name,
         data_options=dataset.options,
@@ -206,6 +204,11 @@ def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[O
         if isinstance(one, str):
             own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
             one = _collect(problems, functools.partial(_build_objective, one, own))
+        elif OBJECTIVES.get(one.key) != f"{type(one).__module__}:{type(one).__qualname__}":
+            problems.say(
+                f"objective {type(one).__name__} is not registered, so a run could not find it again; "
+                f"add it to the entry points '{OBJECTIVES.group}' of an installed package."
+            )
         if one is not None:
             found += _collect(problems, one.sweep) or []
     return found
@@ -247,7 +250,9 @@ def _seeds(given: Any, problems: Problems) -> list[int]:
     if isinstance(given, int):
         if given < 1:
             problems.add("seeds", "must be at least 1", given)
-        return list(range(given))
+        elif given > MOST_SEEDS:
+            problems.add("seeds", f"must be at most {MOST_SEEDS}", given)
+        return list(range(min(given, MOST_SEEDS)))
     listed = list(given)
     if not listed:
         problems.add("seeds", "needs at least one", given)
@@ -264,14 +269,42 @@ def _rates(given: Any, problems: Problems) -> list[float]:
     if not rates:
         problems.add("learning_rate", "needs at least one", given)
     for rate in rates:
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not math.isfinite(rate) or rate <= 0:
+        if not _is_finite(rate) or rate <= 0:
             problems.add("learning_rate", "must be a finite number above 0", rate)
-    return rates
+    return [float(rate) if _is_finite(rate) else rate for rate in rates]
 
 
-def _whole(problems: Problems, name: str, value: Any, least: int) -> None:
+def _is_finite(value: Any) -> bool:
+    """Whether *value* is a number that float32 can hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 3e38
+
+
+def _whole(problems: Problems, name: str, value: Any, least: int, most: int) -> int:
+    """*value* where it is a whole number in range, else *least* with the problem recorded."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         problems.add(name, f"must be a whole number of at least {least}", Shown(repr(value)))
+    elif value > most:
+        problems.add(name, f"must be at most {most}", value)
+    else:
+        return value
+    return least
+
+
+def _plain(value: Any) -> Any:
+    """NumPy numbers and arrays as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _refuse_twins(members: tuple[Member, ...]) -> None:
+    """Two members that are the same in everything would pass for two seeds."""
+    seen: set[str] = set()
+    for member in members:
+        what = repr((member.objective, member.hyper, member.learning_rate, member.seed))
+        if what in seen:
+            raise InputError(
+                problem("members", "must differ from each other", Shown(f"'{member.label()}' twice"), "List each value once.")
+            )
+        seen.add(what)
 
 
 def _versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,10 @@ from unbraid.errors import DamagedFileError, InputError, Shown, problem
 from unbraid.networks.layout import Layout
 from unbraid.objectives.objective import structure
 from unbraid.population.checkpoint import Checkpoints
+from unbraid.population.devices import cores
 from unbraid.population.plan import Member, Plan
 from unbraid.population.program import State, quantities
-from unbraid.store import read_json, read_table, write_json, write_table
+from unbraid.store import only_one, read_json, read_table, write_json, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +37,15 @@ class RunFolder:
         """Start a run in an empty or new folder that has room for it; nothing is written when either is not so."""
         folder = Path(path)
         check_free(folder)
-        check_room(folder, plan, dataset)
+        check_room(folder, plan, dataset, chunk_size)
         run = cls(folder, plan, chunk_size, dataset)
-        write_json(folder / "plan.json", {**plan.record(), "chunk_size": chunk_size})
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+        with only_one(folder):
+            check_free(folder)  # again, now that nobody else can write here
+            write_json(folder / "plan.json", {**plan.record(), "chunk_size": chunk_size})
         return run
 
     @classmethod
@@ -59,7 +67,8 @@ class RunFolder:
         if self._dataset is None:
             if self.plan.data_options.get("source") == "array":
                 raise InputError(
-                    f"{self.path} was trained on an array in memory; pass it again: unbraid.open_run('{self.path}', data=array)."
+                    f"{self.path} was trained on an array in memory; pass it again, loaded as it was: "
+                    f"unbraid.open_run('{self.path}', data=unbraid.load(array, ...))."
                 )
             self._dataset = self._verified(load(self.plan.data, **self.plan.data_options))
         return self._dataset
@@ -93,6 +102,15 @@ class RunFolder:
         """The checkpoint files of a chunk."""
         return Checkpoints(self.path / "checkpoint", tuple(member.id for member in chunk), self.plan.digest())
 
+    def trained_state(self, chunk: tuple[Member, ...]) -> State:
+        """The final state of a chunk; a chunk that has steps left to do is refused."""
+        checkpoints = self.checkpoints(chunk)
+        state = checkpoints.newest() if checkpoints.files() else None
+        if state is None or (state.step < self.plan.steps and bool((state.diverged_at < 0).any())):
+            value = Shown(f"{self.path}, unfinished")
+            raise InputError(problem("run", "must be trained to the end", value, f"Go on with: unbraid resume {self.path}"))
+        return state
+
     def states(self) -> list[tuple[tuple[Member, ...], State]]:
         """Every chunk with its newest state."""
         return [(chunk, self.checkpoints(chunk).newest()) for chunk in self.chunks()]
@@ -122,6 +140,11 @@ class RunFolder:
         write_table(self.path / "members.parquet", pd.DataFrame(rows))
         write_table(self.path / "history.parquet", pd.concat(curves, ignore_index=True))
 
+    def forget_tables(self) -> None:
+        """Remove both tables: what is about to change must not be read from them."""
+        for name in ("members.parquet", "history.parquet"):
+            (self.path / name).unlink(missing_ok=True)
+
     def members(self) -> pd.DataFrame:
         """One row a member: what it is and how its training ended."""
         return self._table("members.parquet")
@@ -141,18 +164,24 @@ class RunFolder:
 
 def check_free(folder: Path) -> None:
     """Refuse a folder that holds another run, or anything else."""
-    if folder.is_file():
+    try:
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    except OSError as error:
+        raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+    if not there.is_dir():
         raise InputError(problem("out", "must be a folder", str(folder), "Choose another name."))
+    if not os.access(there, os.W_OK):
+        raise InputError(problem("out", "must be a folder that can be written", str(folder), "Choose another folder."))
     if (folder / "plan.json").exists():
         rule = "must not hold another run"
         raise InputError(problem("out", rule, str(folder), f"Go on with `unbraid resume {folder}` or choose another folder."))
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
         raise InputError(problem("out", "must be a new or empty folder", str(folder), "Choose another folder."))
 
 
-def check_room(folder: Path, plan: Plan, dataset: Dataset) -> None:
+def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) -> None:
     """Refuse a plan whose files would not fit on the disk."""
-    needed = bytes_needed(plan, dataset)
+    needed = bytes_needed(plan, dataset, chunk_size)
     there = folder.absolute()
     while not there.exists():
         there = there.parent
@@ -162,15 +191,17 @@ def check_room(folder: Path, plan: Plan, dataset: Dataset) -> None:
         raise InputError(problem("out", "needs a disk with room for the plan", found, "Free some room, or train fewer members."))
 
 
-def bytes_needed(plan: Plan, dataset: Dataset) -> int:
-    """Upper estimate of a finished run folder: two checkpoints a member and one being written, codes and history."""
+def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
+    """Upper estimate of a run folder: two checkpoints a member, a third of those being written, codes and history."""
     network = plan.build_network().layout(dataset.sample_shape, plan.latents).size
     samples = min(plan.code_samples, len(dataset))
-    total = 0
+    total = largest = 0
     for member in plan.members:
         auxiliary = member.build().auxiliary_network()
         weights = network + (auxiliary.layout(plan.latents).size if auxiliary else 0)
         records = plan.steps // plan.log_every * (len(quantities(plan, member)) + 2)
-        total += 4 * (3 * weights * 2 + 2 * samples * plan.latents) + 8 * 3 * records
-    largest = 3 * 4 * network
-    return total + largest + 10_000_000  # the report and the tables
+        checkpoint = 4 * (3 * weights + records)
+        total += 2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records
+        largest = max(largest, checkpoint)
+    being_written = min(len(plan.members), max(chunk_size, cores()))
+    return total + largest * being_written + 10_000_000  # the report and the tables

@@ -45,6 +45,7 @@ def train_run(
     """Train what is left of *run*; on Ctrl-C checkpoints are written and the outcome says that it is not finished."""
     with only_one(run.path):
         remove_unfinished(run.path)
+        run.forget_tables()
         sampler = run.dataset.sampler(device)
         stop = threading.Event()
         lock = threading.Lock()
