@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many model-steps a second a population trains on this machine's CPU, against a plain PyTorch loop in the same run.
 
-    python benchmarks/cpu_training.py [--seconds 20] [--rounds 3] [--out results.json]
+    python benchmarks/cpu_training.py [--seconds 30] [--rounds 3] [--out results.json]
 
 The plain loop is what one would write first: `torch.nn` modules of the same network, `torch.optim.Adam`, float32, all
 cores, images taken by random index from a tensor in memory. Each contender runs in a fresh process, so that none inherits
@@ -102,7 +102,7 @@ def measure(name: str, seconds: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=20.0, help="about how long each contender runs in a round")
+    parser.add_argument("--seconds", type=float, default=30.0, help="about how long each contender runs in a round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, help="JSON file to write")
     parser.add_argument("--only", choices=CONTENDERS, help=argparse.SUPPRESS)

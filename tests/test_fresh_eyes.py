@@ -145,11 +145,3 @@ def test_a_flipped_bit_in_the_directory_of_an_npz_is_one_message(tmp_path: Path)
     path.write_bytes(bytes(content))
     with pytest.raises(InputError, match=r"bad\.npz must be a complete"):
         ub.load(path)
-
-
-def test_all_members_diverged_is_said_when_scoring(tmp_path: Path):
-    run = small_run(tmp_path / "run", learning_rate=1e30)
-    with pytest.raises(
-        InputError, match=r"^every member of .* diverged; there is nothing to score\. Train with a lower learning rate\.$"
-    ):
-        run.score("mig", quiet=True)

@@ -28,7 +28,8 @@ def test_everything_registered_is_listed(kind: str):
 def test_options_are_shown_with_their_defaults():
     lines = listing("objectives").splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("  beta_vae "))
-    assert lines[at + 1] == f"  {'':<18}options: beta=4"
+    assert lines[at + 1].startswith(f"  {'':<18}Higgins et al. (2017). β-VAE: ")
+    assert lines[at + 2] == f"  {'':<18}options: beta=4"
     assert f"  {'':<18}options: hidden=1200" in listing("networks").splitlines()
     assert f"  {'':<18}options: bins=20" in listing("metrics")
     assert "scale_max=0.2" in listing("data")
