@@ -174,7 +174,7 @@ def test_about_of_the_wrong_kind_is_damage(tmp_path):
 
     path = tmp_path / "state.safetensors"
     for about in ("[1]", "3", "null", '{"a": NaN}'):
-        save_file({"a": torch.zeros(2)}, path, metadata={"about": about, "sha256": "0"})
+        save_file({"a": torch.zeros(2)}, path, metadata={"record": f'{{"about": {about}, "sha256": "0"}}'})
         with pytest.raises(DamagedFileError):
             store.read_tensors(path)
 
@@ -364,3 +364,9 @@ def test_tensors_own_their_memory(tmp_path):
     assert found["transposed"].is_contiguous()
     assert not found["grad"].requires_grad
     assert about == {}
+
+
+def test_the_same_tensors_are_the_same_bytes(tmp_path: Path):
+    for number in range(8):
+        store.write_tensors(tmp_path / f"{number}", {"b": torch.ones(3), "a": torch.zeros(2)}, {"step": 3, "plan": "x"})
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1

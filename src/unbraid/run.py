@@ -96,15 +96,11 @@ class Run:
             progress.total(len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds))
             rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
         table = rows[rows["quantity"] == "score"].pivot(index=["member", "representation"], columns="metric", values="value")
-        table = table.reset_index().merge(self._about(), on="member")
-        table = table[
-            [*(c for c in self._about().columns if c != "member"), "member", "representation", *wanted_present(table, wanted)]
-        ]
+        about = self.members.drop(columns=["label", "status", "steps"])
+        columns = [*about.columns, "representation", *(name for name in wanted if name in table.columns)]
+        table = table.reset_index().merge(about, on="member")[columns]
         keys = ["member", "objective"] + (["representation"] if len(kinds) > 1 else [])
         return table.set_index(keys).drop(columns=["representation"], errors="ignore").sort_index()
-
-    def _about(self) -> pd.DataFrame:
-        return self.members.drop(columns=["label", "status", "steps"])
 
     def _require_trained(self) -> None:
         for chunk in self.folder.chunks():
@@ -133,11 +129,6 @@ class Run:
         self._require_trained()
         self._encode(quiet=True)
         return build_report(self.folder)
-
-
-def wanted_present(table: pd.DataFrame, wanted: list[str]) -> list[str]:
-    """Those of *wanted* that have a column."""
-    return [name for name in wanted if name in table.columns]
 
 
 def train(

@@ -108,7 +108,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     from safetensors.torch import save
 
     on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    header = {"about": json.dumps(dict(about)), _CHECKSUM: _tensor_digest(on_host, about)}
+    # One entry: safetensors writes several in a random order, and the same content should be the same bytes.
+    header = {"record": json.dumps({"about": dict(about), _CHECKSUM: _tensor_digest(on_host, about)})}
     write_bytes(path, save(on_host, metadata=header))
 
 
@@ -122,8 +123,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             header = file.metadata() or {}
             # A view into the mapped file may start at any byte, and some CPU kernels round differently by alignment.
             tensors = {name: file.get_tensor(name).clone(memory_format=torch.contiguous_format) for name in file.keys()}
-        about = json.loads(header["about"])
-        promised = header[_CHECKSUM]
+        record = json.loads(header["record"])
+        about, promised = record["about"], record[_CHECKSUM]
         found = _tensor_digest(tensors, about)
     except FileNotFoundError:
         raise

@@ -17,7 +17,7 @@ def randoms(*shapes, seed=0):
     return [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
 
 
-def compare(layer, peer, x, weight, bias):
+def assert_members_agree(layer, peer, x, weight, bias):
     """*layer* on all members, and on each alone, gives *peer*'s values and gradients for each member."""
     members = x.shape[0]
     parts = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
@@ -46,7 +46,7 @@ def close(found, expected):
 
 def test_dense():
     x, weight, bias = randoms((3, 5, 7), (3, 7, 4), (3, 4))
-    compare(dense, lambda x, weight, bias: F.linear(x, weight.T, bias), x, weight, bias)
+    assert_members_agree(dense, lambda x, weight, bias: F.linear(x, weight.T, bias), x, weight, bias)
 
 
 def test_dense_by_hand():
@@ -62,7 +62,9 @@ def test_dense_by_hand():
 def test_halve(kernel, inputs, outputs, side):
     x, weight, bias = randoms((3, 2, inputs, side, side), (3, outputs, inputs, kernel, kernel), (3, outputs))
     padding = {4: 1, 2: 0}[kernel]
-    compare(halve, lambda x, weight, bias: F.conv2d(x, weight, bias, stride=2, padding=padding).relu(), x, weight, bias)
+    assert_members_agree(
+        halve, lambda x, weight, bias: F.conv2d(x, weight, bias, stride=2, padding=padding).relu(), x, weight, bias
+    )
     assert tuple(halve(x, weight, bias).shape) == (3, 2, outputs, side // 2, side // 2)
 
 
@@ -76,7 +78,7 @@ def test_double(relu, inputs, outputs, side):
         out = F.conv_transpose2d(x, weight, bias, stride=2, padding=1)
         return out.relu() if relu else out
 
-    compare(lambda *parts: double(*parts, relu=relu), peer, x, weight, bias)
+    assert_members_agree(lambda *parts: double(*parts, relu=relu), peer, x, weight, bias)
     assert tuple(double(x, weight, bias, relu=relu).shape) == (3, 2, outputs, 2 * side, 2 * side)
 
 
