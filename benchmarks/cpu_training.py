@@ -36,34 +36,12 @@ CONTENDERS = {
 def plain_loop(seconds: float) -> float:
     """Model-steps a second of the plain loop."""
     import torch
-    from torch import nn
+    from plain_loop import plain_step
 
     import unbraid as ub
 
-    encoder = nn.Sequential(
-        *(nn.Conv2d(1, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 32, 4, 2, 1), nn.ReLU()),
-        *(nn.Conv2d(32, 64, 4, 2, 1), nn.ReLU(), nn.Conv2d(64, 64, 4, 2, 1), nn.ReLU()),
-        *(nn.Flatten(), nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 2 * LATENTS)),
-    )
-    decoder = nn.Sequential(
-        *(nn.Linear(LATENTS, 256), nn.ReLU(), nn.Linear(256, 1024), nn.ReLU(), nn.Unflatten(1, (64, 4, 4))),
-        *(nn.ConvTranspose2d(64, 64, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU()),
-        *(nn.ConvTranspose2d(32, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 1, 4, 2, 1)),
-    )
-    optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-4)
     dataset = ub.load("dsprites")
-    images = torch.from_numpy(dataset.images(range(0, len(dataset), 40))).permute(0, 3, 1, 2).contiguous()
-
-    def step() -> None:
-        x = images[torch.randint(len(images), (BATCH,))].float() / 255
-        mean, logvar = encoder(x).chunk(2, dim=1)
-        z = mean + torch.exp(0.5 * logvar) * torch.randn_like(mean)
-        likelihood = nn.functional.binary_cross_entropy_with_logits(decoder(z), x, reduction="sum") / BATCH
-        loss = likelihood + 4 * 0.5 * (mean**2 + logvar.exp() - logvar - 1).sum(dim=1).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-
+    step = plain_step(torch.from_numpy(dataset.images(range(0, len(dataset), 40))).permute(0, 3, 1, 2).contiguous(), BATCH)
     for _ in range(3):
         step()
     began, steps = time.perf_counter(), 0

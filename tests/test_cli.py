@@ -152,7 +152,7 @@ def test_lists(unbraid: Unbraid):
         ((DATA, "vae", "--seeds", "2,2"), "seeds must differ from each other; got [2, 2]."),
         ((DATA, "vae", "--steps", "soon"), "steps must be a whole number of at least 1; got 'soon'."),
         ((DATA, "vae", "--network", "cnn"), "network 'cnn' is unknown. Known: conv_burgess, conv_locatello, mlp."),
-        ((DATA, "vae", "--device", "tpu"), "device must be auto, cpu or cuda; got 'tpu'."),
+        ((DATA, "vae", "--device", "tpu"), "device must be auto, cpu, cuda or cuda:NUMBER; got 'tpu'."),
         (("nowhere/at/all", "vae"), "data must be an existing folder or file; got 'nowhere/at/all', which does not exist."),
     ],
 )

@@ -73,13 +73,26 @@ def test_broken_entry_point_is_named(offer, target, why):
     assert str(told.value) == f"tool 'broken' is offered by another package as '{target}', which cannot be loaded ({why})."
 
 
-def test_entry_point_becomes_an_objective(offer):
+def test_entry_point_becomes_an_objective(offer, monkeypatch):
     from unbraid.objectives import OBJECTIVES
     from unbraid.objectives.beta_vae import BetaVAE
 
+    # What was looked up before in this process is set aside for this test.
+    monkeypatch.setattr(OBJECTIVES, "__dict__", {key: OBJECTIVES.__dict__[key] for key in ("kind", "group", "built_in")})
     offer("unbraid.objectives", other_vae="unbraid.objectives.beta_vae:BetaVAE")
     assert "other_vae" in OBJECTIVES
     assert OBJECTIVES.load("other_vae") is BetaVAE
+
+
+def test_other_packages_are_asked_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr("unbraid.registry.entry_points", lambda **wanted: asked.append(wanted) or [])
+    registry = Registry("tool", "unbraid.tools", TABLE)
+    for _ in range(3):
+        assert list(registry.items()) == list(TABLE.items())
+        with pytest.raises(InputError):
+            registry.load("rot")
+    assert asked == [{"group": "unbraid.tools"}]
 
 
 def test_attribute_home():

@@ -1,35 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's generated tables: objectives, metrics, data and networks from the registry, speed from the benchmark's file."""
+"""The README's generated tables: objectives, metrics, data and networks from the registry, speed from the benchmarks' files."""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.listing import KINDS, Entry, entries
 
-SPEED_FILE = Path("benchmarks/results/cpu_training.json")
+RESULTS = Path("benchmarks/results")
+SPEED_FILE = RESULTS / "cpu_training.json"
+GPU_FILE = RESULTS / "throughput.json"
+PRECISION_FILE = RESULTS / "precision.json"
+ENGINE_PAGE = Path("docs/engine.md")
 
 
 def refresh(readme: Path, *, check: bool = False) -> str:
-    """Write the tables between their markers anew, or only say whether they are current."""
+    """Write the tables between their markers anew, here and in the engine's page, or only say whether they are current."""
     if not readme.exists():
         raise InputError(problem("README", "must be in the current folder", str(readme), "Run this in the repository."))
-    old = readme.read_text(encoding="utf-8")
-    new = fill(old, readme.parent)
-    if new == old:
-        return f"{readme} is up to date."
-    if check:
-        raise UnbraidError(f"{readme} is out of date; run `unbraid readme`.")
-    readme.write_text(new, encoding="utf-8")
-    return f"{readme} was written anew."
+    said = []
+    for page in (readme, readme.parent / ENGINE_PAGE):
+        if not page.exists():
+            continue
+        old = page.read_text(encoding="utf-8")
+        new = fill(old, readme.parent)
+        if new != old and check:
+            raise UnbraidError(f"{page} is out of date; run `unbraid readme`.")
+        if new != old:
+            page.write_text(new, encoding="utf-8")
+        said.append(f"{page} is up to date." if new == old else f"{page} was written anew.")
+    return "\n".join(said)
 
 
 def fill(text: str, root: Path) -> str:
     """*text* with every marked block replaced by its table."""
-    blocks = {kind: _table(entries(kind)) for kind in KINDS} | {"speed": _speed(root / SPEED_FILE)}
+    blocks = {kind: _table(entries(kind)) for kind in KINDS}
+    tables = {
+        "speed": (SPEED_FILE, _speed),
+        "gpu speed": (GPU_FILE, _gpu_speed),
+        "kernels": (GPU_FILE, _kernels),
+        "precision": (PRECISION_FILE, _precision),
+    }
+    for name, (file, table) in tables.items():
+        blocks[name] = table(json.loads((root / file).read_text("utf-8"))) if (root / file).exists() else "Not measured yet."
     for name, table in blocks.items():
         pattern = re.compile(rf"(<!-- {name}: generated -->\n).*?(<!-- end -->)", re.DOTALL)
         text = pattern.sub(lambda match, table=table: f"{match[1]}{table}\n{match[2]}", text)
@@ -46,10 +63,58 @@ def _table(rows: list[Entry]) -> str:
     return "\n".join(lines)
 
 
-def _speed(path: Path) -> str:
-    if not path.exists():
-        return "Not measured yet."
-    record = json.loads(path.read_text(encoding="utf-8"))
+def _speed(record: dict[str, Any]) -> str:
     lines = ["| what | model-steps/s | ratio to the plain loop |", "|---|---|---|"]
     lines += [f"| {row['what']} | {row['model_steps_per_second']:.1f} | {row['ratio']:.2f} |" for row in record["rows"]]
     return "\n".join([*lines, "", f"{record['machine']}; {record['setting']}."])
+
+
+def _gpu_speed(record: dict[str, Any]) -> str:
+    lines = ["| what | model-steps/s | ratio to the plain loop | TFLOP/s |", "|---|---|---|---|"]
+    lines += [
+        f"| {row['what']} | {row['model_steps_per_second']:,.0f} | {row['ratio']:.1f} | {row['tflops']:.1f} |"
+        for row in record["rows"]
+    ]
+    others = ", ".join(f"`{row['objective']}` {row['of_beta_vae']:.0%}" for row in record["objectives"])
+    codes, ceilings = record["encoding"], record["ceilings"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Other objectives, of β-VAE's rate with the same population: {others}. Encoding {codes['images']:,} pictures for "
+            f"{codes['members']} members takes {codes['seconds']:.0f} s and {codes['peak_gib']:.1f} GiB of the device's memory.",
+            "",
+            f"One {record['machine']} (copies at {ceilings['copy'] / 1e12:.1f} TB/s, bfloat16 products at "
+            f"{ceilings['matrix'] / 1e12:.0f} TFLOP/s, measured in the same run), torch {record['torch']}; β-VAE, 64x64, "
+            f"conv_burgess, batch {record['batch']}, bfloat16; `python benchmarks/throughput.py`.",
+        ]
+    )
+
+
+def _kernels(record: dict[str, Any]) -> str:
+    lines = ["| kernel, population of 128 | ms | floor, ms | times | floor set by |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {row['kernel']} | {row['ms']:.3f} | {row['floor_ms']:.3f} | {row['ms'] / row['floor_ms']:.1f} | {row['floor']} |"
+        for row in record["kernels"]
+    ]
+    setting = f"One {record['machine']}, batch {record['batch']}, bfloat16; `python benchmarks/throughput.py`."
+    return "\n".join([*lines, "", setting])
+
+
+def _precision(record: dict[str, Any]) -> str:
+    last = max(row["step"] for row in record["rows"])
+    lines = [
+        "| at step | | float32 | bfloat16 | difference, 95% | Mann-Whitney p | Kolmogorov-Smirnov p |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        if row["step"] == last:
+            a, b, (low, high) = row["float32"], row["bfloat16"], row["difference_95"]
+            digits = 2 if row["quantity"] == "elbo" else 4
+            lines.append(
+                f"| {last:,} | {row['quantity'].upper()} | {a['mean']:.{digits}f} ± {a['std']:.{digits}f} | "
+                f"{b['mean']:.{digits}f} ± {b['std']:.{digits}f} | {low:+.{digits}f} to {high:+.{digits}f} | "
+                f"{row['mann_whitney_p']:.2f} | {row['kolmogorov_smirnov_p']:.2f} |"
+            )
+    setting = f"{record['seeds']} seeds of β-VAE (β = {record['beta']:g}) on dSprites, mean ± standard deviation over seeds"
+    return "\n".join([*lines, "", f"{setting}; `python benchmarks/precision.py`."])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -38,26 +39,29 @@ class Registry(Mapping[str, str]):
         self.group = group
         self.built_in = dict(table)
 
+    @cached_property
     def _outside(self) -> dict[str, str]:
+        """What other packages offer; asked once, since asking reads a file of every package installed."""
         return {point.name: point.value for point in entry_points(group=self.group)}
 
+    @cached_property
     def _all(self) -> dict[str, str]:
-        return {**self._outside(), **self.built_in}
+        return {**self._outside, **self.built_in}
 
     def __getitem__(self, name: str) -> str:
-        return self._all()[name]
+        return self._all[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._all)
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._all)
 
     def load(self, name: str) -> Any:
         """Import and return the object behind *name*; an unknown name is an `InputError` with a suggestion."""
         if name in self.built_in:
             return _load(self.built_in[name])
-        target = self._outside().get(name)
+        target = self._outside.get(name)
         if target is None:
             raise InputError(unknown(self.kind, name, self))
         try:

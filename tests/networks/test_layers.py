@@ -3,11 +3,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from unbraid.networks.layers import dense, double, halve
+from unbraid.networks import layers
+from unbraid.networks.layers import (
+    carry_lowered,
+    dense,
+    double,
+    double_and_compare,
+    double_to_picture,
+    halve,
+    halve_picture,
+    uses_kernels,
+)
 
 TOLERANCE = 1e-12
 
@@ -44,6 +56,23 @@ def close(found, expected):
     assert (found - expected).abs().max() <= TOLERANCE * expected.abs().max()
 
 
+def first(channels_last):
+    return channels_last.permute(0, 3, 1, 2)
+
+
+def last(channels_first):
+    return channels_first.permute(0, 2, 3, 1)
+
+
+def torch_halve(picture, weight, bias):
+    """Torch's own on one member: pictures and result channels first."""
+    return F.conv2d(picture, first(weight), bias, stride=2, padding=weight.shape[1] // 2 - 1).relu()
+
+
+def torch_double(x, weight, bias):
+    return F.conv_transpose2d(first(x), first(weight), bias, stride=2, padding=1)
+
+
 def test_dense():
     x, weight, bias = randoms((3, 5, 7), (3, 7, 4), (3, 4))
     assert_members_agree(dense, lambda x, weight, bias: F.linear(x, weight.T, bias), x, weight, bias)
@@ -56,59 +85,159 @@ def test_dense_by_hand():
     assert both.tolist() == [[[121.0]], [[284.0]]]
 
 
+SIDES = [(2, 2), (3, 3), (6, 6), (7, 14), (28, 28)]
+
+
 @pytest.mark.parametrize("kernel", [4, 2])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 32), (3, 8), (8, 1)])
-@pytest.mark.parametrize("side", [2, 6, 28])
-def test_halve(kernel, inputs, outputs, side):
-    x, weight, bias = randoms((3, 2, inputs, side, side), (3, outputs, inputs, kernel, kernel), (3, outputs))
-    padding = {4: 1, 2: 0}[kernel]
-    assert_members_agree(
-        halve, lambda x, weight, bias: F.conv2d(x, weight, bias, stride=2, padding=padding).relu(), x, weight, bias
-    )
-    assert tuple(halve(x, weight, bias).shape) == (3, 2, outputs, side // 2, side // 2)
+@pytest.mark.parametrize("sides", SIDES)
+def test_halve(kernel, inputs, outputs, sides):
+    x, weight, bias = randoms((3, 2, *sides, inputs), (3, outputs, kernel, kernel, inputs), (3, outputs))
+    assert_members_agree(halve, lambda x, *rest: last(torch_halve(first(x), *rest)), x, weight, bias)
+    assert tuple(halve(x, weight, bias).shape) == (3, 2, sides[0] // 2, sides[1] // 2, outputs)
 
 
-@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("kernel", [4, 2])
+@pytest.mark.parametrize("channels", [1, 3, 5])
+@pytest.mark.parametrize("sides", SIDES)
+def test_halve_picture(kernel, channels, sides):
+    picture, weight, bias = randoms((3, 2, channels, *sides), (3, 8, kernel, kernel, channels), (3, 8))
+
+    def layer(picture, weight, bias):
+        return halve_picture(picture, weight, bias, torch.float64)
+
+    assert_members_agree(layer, lambda *parts: last(torch_halve(*parts)), picture, weight, bias)
+
+
 @pytest.mark.parametrize(("inputs", "outputs"), [(32, 1), (8, 3), (4, 4), (4, 5), (1, 32)])
-@pytest.mark.parametrize("side", [1, 3, 14])
-def test_double(relu, inputs, outputs, side):
-    x, weight, bias = randoms((3, 2, inputs, side, side), (3, inputs, outputs, 4, 4), (3, outputs))
-
-    def peer(x, weight, bias):
-        out = F.conv_transpose2d(x, weight, bias, stride=2, padding=1)
-        return out.relu() if relu else out
-
-    assert_members_agree(lambda *parts: double(*parts, relu=relu), peer, x, weight, bias)
-    assert tuple(double(x, weight, bias, relu=relu).shape) == (3, 2, outputs, 2 * side, 2 * side)
+@pytest.mark.parametrize("sides", [(1, 1), (3, 3), (3, 5), (14, 14)])
+def test_double(inputs, outputs, sides):
+    x, weight, bias = randoms((3, 2, *sides, inputs), (3, inputs, 4, 4, outputs), (3, outputs))
+    assert_members_agree(double, lambda *parts: last(torch_double(*parts)).relu(), x, weight, bias)
+    assert_members_agree(double_to_picture, torch_double, x, weight, bias)
+    assert tuple(double(x, weight, bias).shape) == (3, 2, 2 * sides[0], 2 * sides[1], outputs)
+    assert tuple(double_to_picture(x, weight, bias).shape) == (3, 2, outputs, 2 * sides[0], 2 * sides[1])
 
 
 @pytest.mark.parametrize("members", [1, 3])
 def test_layers_on_views_into_a_row(members):
-    """Weights lie somewhere inside a member's row, not at its start, and pictures may come transposed."""
-    (rows, x) = randoms((members, 1000), (members, 2, 6, 6, 1))
-    x = x.permute(0, 1, 4, 2, 3)
-    weight, bias = rows[:, 13 : 13 + 16 * 5].view(members, 5, 1, 4, 4), rows[:, 900:905]
+    """Weights lie somewhere inside a member's row, not at its start, and activations may come transposed."""
+    (rows, x) = randoms((members, 1000), (members, 2, 1, 6, 6))
+    x = x.permute(0, 1, 3, 4, 2)
+    weight, bias = rows[:, 13 : 13 + 16 * 5].view(members, 5, 4, 4, 1), rows[:, 900:905]
     for member in range(members):
-        expected = F.conv2d(x[member].contiguous(), weight[member].contiguous(), bias[member], stride=2, padding=1).relu()
-        close(halve(x, weight, bias)[member], expected)
-    weight, bias = rows[:, 13 : 13 + 16 * 3].view(members, 1, 3, 4, 4), rows[:, 900:903]
+        expected = torch_halve(first(x[member]).contiguous(), weight[member].contiguous(), bias[member])
+        close(halve(x, weight, bias)[member], last(expected))
+        close(halve_picture(x.permute(0, 1, 4, 2, 3), weight, bias, x.dtype)[member], last(expected))
+    weight, bias = rows[:, 13 : 13 + 16 * 3].view(members, 1, 4, 4, 3), rows[:, 900:903]
     for member in range(members):
-        expected = F.conv_transpose2d(x[member].contiguous(), weight[member].contiguous(), bias[member], stride=2, padding=1)
-        close(double(x, weight, bias, relu=False)[member], expected)
+        expected = torch_double(x[member].contiguous(), weight[member].contiguous(), bias[member])
+        close(double(x, weight, bias)[member], last(expected).relu())
+        close(double_to_picture(x, weight, bias)[member], expected)
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_promises_about_neighbours_change_no_bit(members):
+    def through(promise):
+        picture, *weights = randoms(
+            *[(members, 2, 3, 16, 16), (members, 4, 4, 4, 3), (members, 4), (members, 4, 2, 2, 4), (members, 4)],
+            *[(members, 4, 4, 4, 4), (members, 4), (members, 4, 4, 4, 3), (members, 3)],
+        )
+        leaves = [weight.requires_grad_() for weight in weights]
+        hidden = halve_picture(picture, *leaves[:2], torch.float64, masked_later=promise)
+        hidden = halve(hidden, *leaves[2:4], after_relu=promise, masked_later=promise)
+        hidden = double(hidden, *leaves[4:6], after_relu=promise, masked_later=promise)
+        out = double_to_picture(hidden, *leaves[6:], after_relu=promise)
+        return [out, *torch.autograd.grad(out.square().sum(), leaves)]
+
+    for with_promise, without in zip(through(True), through(False), strict=True):
+        assert torch.equal(with_promise, without)
+
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("kind", ["dense", "halve_picture", "halve", "double", "double_to_picture"])
+def test_activations_say_the_precision_and_weights_keep_theirs(kind, members, device):
+    shapes = {
+        "dense": ((5, 64), (64, 32), 32),
+        "halve_picture": ((5, 3, 8, 8), (16, 4, 4, 3), 16),
+        "halve": ((5, 8, 8, 16), (32, 4, 4, 16), 32),
+        "double": ((5, 4, 4, 32), (32, 4, 4, 16), 16),
+        "double_to_picture": ((5, 4, 4, 16), (16, 4, 4, 3), 3),
+    }[kind]
+    layer = {"dense": dense, "halve": halve, "double": double, "double_to_picture": double_to_picture}.get(kind)
+    x, weight, bias = randoms(*((members, *shape) for shape in (shapes[0], shapes[1], (shapes[2],))))
+    # Both sides start from numbers that bfloat16 holds, so that only the products and sums differ.
+    x, weight, bias = (tensor.bfloat16().to(device) for tensor in (x, weight, bias))
+
+    def apply(x, weight, bias):
+        return halve_picture(x, weight, bias, torch.bfloat16) if layer is None else layer(x, weight, bias)
+
+    low = x.float() if layer is None else x.clone()
+    parts = [low.requires_grad_(layer is not None), weight.float().requires_grad_(), bias.float().requires_grad_()]
+    out = apply(*parts)
+    assert out.dtype == torch.bfloat16
+    wanted = [part for part in parts if part.requires_grad]
+    gradients = torch.autograd.grad(out.float().sum(), wanted)
+    assert [gradient.dtype for gradient in gradients] == [part.dtype for part in wanted]
+    exact = [tensor.double().cpu().requires_grad_() for tensor in (x, weight, bias)]
+    full = halve_picture(*exact, torch.float64) if layer is None else layer(*exact)
+    expected = torch.autograd.grad(full.sum(), exact[len(exact) - len(wanted) :])
+    for found, value in zip([out, *gradients], [full, *expected], strict=True):
+        apart = ((found.cpu().double() - value).norm() / value.norm()).item()
+        # The plain form rounds each of the four patches that meet in a pixel, the kernels only their sum.
+        assert apart <= {"cpu": 3e-2, "cuda": 1e-2}[device], (kind, apart)
+
+
+@pytest.mark.gpu
+def test_a_carried_copy_takes_the_place_of_the_weight_on_the_device():
+    (x, weight, bias) = (tensor.float().cuda() for tensor in randoms((2, 5, 64), (2, 64, 32), (2, 32)))
+    leaf = weight.clone().requires_grad_()
+    carry_lowered(leaf, 2 * weight.bfloat16())
+    out = dense(x.bfloat16(), leaf, bias)
+    assert torch.equal(out, dense(x.bfloat16(), (2 * weight.bfloat16()).float(), bias))
+    (gradient,) = torch.autograd.grad(out.float().sum(), leaf)
+    assert gradient.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("properties", "roomy"),
+    [
+        ({"shared_memory_per_block_optin": 232448, "major": 9, "minor": 0}, True),
+        ({"shared_memory_per_block_optin": 166912, "major": 8, "minor": 0}, True),
+        ({"shared_memory_per_block_optin": 101376, "major": 8, "minor": 9}, False),
+        ({"major": 9, "minor": 0}, True),
+        ({"major": 8, "minor": 6}, False),
+    ],
+)
+def test_kernels_need_room_on_the_device(properties, roomy, monkeypatch):
+    """An H200, an A100 and an RTX 4090; and as torch before 2.7 describes them."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(**properties))
+    assert layers._roomy.__wrapped__(torch.device("cuda")) is roomy
+
+
+def test_a_cpu_has_no_kernels_and_compares_by_itself():
+    assert not uses_kernels(torch.device("cpu"))
+    x, weight, bias, picture = (tensor.float() for tensor in randoms((2, 2, 4, 4, 16), (2, 16, 4, 4, 1), (2, 1), (2, 2, 1, 8, 8)))
+    assert double_and_compare(x, weight, bias, picture, "bernoulli") is None
 
 
 @pytest.mark.parametrize("outputs", [1, 3, 8])
 @pytest.mark.parametrize("members", [1, 2])
 def test_double_in_bfloat16_stays_near(outputs, members):
-    parts = randoms((members, 2, 16, 8, 8), (members, 16, outputs, 4, 4), (members, outputs))
-    exact = double(*parts, relu=False)
-    rough = double(*(part.bfloat16() for part in parts), relu=False)
-    assert rough.dtype == torch.bfloat16
-    assert (rough - exact).abs().max() <= 2e-2 * exact.abs().max()
+    parts = randoms((members, 2, 8, 8, 16), (members, 16, 4, 4, outputs), (members, outputs))
+    for layer in (double, double_to_picture):
+        exact = layer(*parts)
+        rough = layer(*(part.bfloat16() for part in parts))
+        assert rough.dtype == torch.bfloat16
+        assert (rough - exact).abs().max() <= 2e-2 * exact.abs().max()
 
 
 def test_nan_in_one_member_stays_there():
-    x, weight, bias = randoms((3, 2, 4, 6, 6), (3, 8, 4, 4, 4), (3, 8))
+    x, weight, bias = randoms((3, 2, 6, 6, 4), (3, 8, 4, 4, 4), (3, 8))
     clean = halve(x, weight, bias)
     x[1] = torch.nan
     torn = halve(x, weight, bias)

@@ -11,40 +11,98 @@ import torch
 from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights
 from unbraid.random import Stream
 
-LAYOUT = Layout((*halve_weights("conv", 3, 8, 4), *dense_weights("dense", 8, 5), *double_weights("up", 5, 2)))
+LAYOUT = Layout(
+    (
+        *halve_weights("conv", 3, 8, 4),
+        *dense_weights("dense", 8, 5),
+        *double_weights("up", 5, 2),
+        *dense_weights("wide", 64, 64),
+    )
+)
+STARTS = {
+    "wide.weight": 0,
+    "conv.weight": 4096,
+    "conv.bias": 4480,
+    "dense.weight": 4496,
+    "dense.bias": 4544,
+    "up.weight": 4560,
+    "up.bias": 4720,
+    "wide.bias": 4736,
+}
+"""4096 numbers of the one large weight, then 384, 8, 40, 5, 160, 2 and 64, each from a multiple of 16 on."""
 
 
-def test_weights_and_offsets_by_hand():
+def test_weights_and_where_they_lie_by_hand():
     assert LAYOUT.weights == (
-        Weight("conv.weight", (8, 3, 4, 4), 48, 128),
+        Weight("conv.weight", (8, 4, 4, 3), 48, 128),
         Weight("conv.bias", (8,)),
         Weight("dense.weight", (8, 5), 8, 5),
         Weight("dense.bias", (5,)),
-        Weight("up.weight", (5, 2, 4, 4), 80, 32),
+        Weight("up.weight", (5, 4, 4, 2), 80, 32),
         Weight("up.bias", (2,)),
+        Weight("wide.weight", (64, 64), 64, 64),
+        Weight("wide.bias", (64,)),
     )
-    assert LAYOUT.offsets == (0, 384, 392, 432, 437, 597, 599)
-    assert LAYOUT.size == 599
+    assert [(weight.count, weight.gap) for weight in LAYOUT.weights[:4]] == [(384, 0), (8, 8), (40, 8), (5, 11)]
+    assert list(LAYOUT.starts.items()) == list(STARTS.items())
+    assert LAYOUT.size == 4800
+    assert LAYOUT.count == 384 + 8 + 40 + 5 + 160 + 2 + 4096 + 64 == 4759
+
+
+def held(rows):
+    """*rows* with zeros in the gaps."""
+    kept = torch.zeros_like(rows)
+    for weight in LAYOUT.weights:
+        part = slice(STARTS[weight.name], STARTS[weight.name] + weight.count)
+        kept[:, part] = rows[:, part]
+    return kept
 
 
 @pytest.mark.parametrize("members", [1, 4])
 def test_views_and_rows_undo_each_other(members):
     rows = torch.arange(members * LAYOUT.size, dtype=torch.float64).view(members, -1)
     views = LAYOUT.views(rows)
-    assert {name: tuple(view.shape) for name, view in views.items()} == {
-        weight.name: (members, *weight.shape) for weight in LAYOUT.weights
-    }
-    assert views["dense.weight"][-1, 0, :2].tolist() == [(members - 1) * 599 + 392, (members - 1) * 599 + 393]
-    assert torch.equal(LAYOUT.rows(views), rows)
-    assert torch.equal(LAYOUT.rows(dict(reversed(views.items()))), rows)
-    assert torch.equal(LAYOUT.rows(list(views.values())), rows)
+    assert [(name, tuple(view.shape)) for name, view in views.items()] == [
+        (weight.name, (members, *weight.shape)) for weight in LAYOUT.weights
+    ]
+    assert views["dense.weight"][-1, 0, :2].tolist() == [(members - 1) * 4800 + 4496, (members - 1) * 4800 + 4497]
+    assert torch.equal(LAYOUT.rows(views), held(rows))
+    assert torch.equal(LAYOUT.rows(dict(reversed(views.items()))), held(rows))
+    assert torch.equal(LAYOUT.rows(list(views.values())), held(rows))
+
+
+@pytest.mark.parametrize("members", [1, 4])
+def test_parts_put_at_their_starts_are_the_rows(members):
+    rows = torch.arange(members * LAYOUT.size, dtype=torch.float64).view(members, -1)
+    views = LAYOUT.views(rows)
+    for tensors in (views, list(views.values())):
+        parts = LAYOUT.parts(tensors)
+        assert [(start, tuple(part.shape)) for start, part in parts] == [(0, (members, 64, 64)), (4096, (members, 704))]
+        assert parts[0][1].data_ptr() == views["wide.weight"].data_ptr(), "a large weight is not copied"
+        assert torch.equal(torch.cat([part.flatten(1) for _, part in parts], dim=1), held(rows))
+
+
+def test_a_layout_of_large_weights_alone_has_no_part_of_small_ones():
+    layout = Layout((Weight("a", (4096,)), Weight("b", (70, 60))))
+    a, b = torch.zeros(2, 4096), torch.ones(2, 70, 60)
+    assert [(start, part.shape[1:].numel()) for start, part in layout.parts([a, b])] == [(0, 4096), (4096, 4200)]
+    assert layout.size == 4096 + 4208
+    assert not Layout((Weight("few", (3,)),)).parts([torch.zeros(2, 3)])[0][0]
 
 
 def test_views_share_memory_with_the_rows():
     rows = torch.zeros(2, LAYOUT.size)
     LAYOUT.views(rows)["up.bias"][1, 0] = 7.0
-    assert rows[1, 597] == 7.0
+    assert rows[1, 4720] == 7.0
     assert rows.sum() == 7.0
+
+
+def test_gaps_start_at_zero_and_belong_to_no_view():
+    rows = LAYOUT.initial(torch.arange(2), Stream.INITIAL_WEIGHTS)
+    for view in LAYOUT.views(rows).values():
+        view.fill_(torch.nan)
+    assert not rows[~rows.isnan()].any()
+    assert int((~rows.isnan()).sum()) == 2 * (4800 - 4759)
 
 
 def test_initial_weights_fill_their_glorot_range_and_biases_are_zero():

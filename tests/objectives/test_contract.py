@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unbraid.objectives import OBJECTIVES
+from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.factor_vae import FactorVAE
 from unbraid.objectives.objective import Term, number
@@ -114,16 +114,68 @@ def test_contract_notices_an_unchecked_field(monkeypatch):
         check_objective("lax")
 
 
-def test_contract_notices_an_auxiliary_loss_that_trains_the_encoder(monkeypatch):
-    @dataclass(frozen=True)
-    class Leaky(FactorVAE):
-        """The discriminator's loss reaches z."""
+def cut_off(forward, loss):
+    """Connected to every weight, and zero in all of them."""
+    return loss.detach() + (loss - loss.detach()) * 0.0
 
-        key = "leaky"
+
+AUXILIARY_CASES = {
+    "reduced": (lambda forward, loss: loss.mean(dim=1), r"must be \(members, batch\), is \(3,\)"),
+    "constant": (lambda forward, loss: loss.detach(), "must reach every auxiliary weight, and does not reach dense1.weight"),
+    "encoder": (lambda forward, loss: forward.z.sum(dim=-1), "must reach every auxiliary weight, and does not reach dense1.weight"),
+    "zeros": (cut_off, "must reach every auxiliary weight, and does not reach dense1.weight"),
+    "root": (lambda forward, loss: loss + (loss - loss.detach()).sqrt(), "must have a finite gradient to dense1.weight"),
+    "neighbour": (lambda forward, loss: loss + loss.roll(1, 0), "NaN in one member must not reach another's auxiliary loss"),
+}
+
+
+@pytest.mark.parametrize("case", AUXILIARY_CASES)
+def test_contract_notices_a_broken_auxiliary_loss(case, monkeypatch):
+    change, told = AUXILIARY_CASES[case]
+
+    @dataclass(frozen=True)
+    class Broken(FactorVAE):
+        """The discriminator's loss went through a change."""
+
+        key = "broken"
+
+        def auxiliary_loss(self, forward):
+            return change(forward, super().auxiliary_loss(forward))
+
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Broken)
+    with pytest.raises(AssertionError, match=told):
+        check_objective("broken")
+
+
+def test_contract_notices_terms_that_leave_the_wrong_thing_behind(monkeypatch):
+    @dataclass(frozen=True)
+    class Careless(FactorVAE):
+        """Leaves other logits for the discriminator's loss than it would compute."""
+
+        key = "careless"
+
+        def terms(self, forward):
+            terms = super().terms(forward)
+            forward.shared["logits"] = forward.shared["logits"].roll(1, 1)
+            return terms
+
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Careless)
+    with pytest.raises(AssertionError, match="must be the same whether or not terms left something in shared"):
+        check_objective("careless")
+
+
+def test_contract_lets_an_auxiliary_loss_depend_on_the_latents(monkeypatch):
+    @dataclass(frozen=True)
+    class Connected(FactorVAE):
+        """The discriminator's loss reaches z, which training does not follow."""
+
+        key = "connected"
 
         def auxiliary_loss(self, forward):
             return super().auxiliary_loss(forward) + forward.z.sum(dim=-1)
 
-    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Leaky)
-    with pytest.raises(AssertionError, match="the auxiliary loss of leaky must not send gradients into z"):
-        check_objective("leaky")
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Connected)
+    check_objective("connected")

@@ -43,7 +43,8 @@ def test_shuffle_permutes_every_column_of_every_member_by_itself():
 
 
 def test_total_correlation_is_the_difference_of_logits(make_forward):
-    forward = make_forward(members=1, batch=3, latents=2, z=Z, auxiliary=linear, reconstruction=torch.zeros(1, 3))
+    parts = {"z": Z, "auxiliary": linear, "permutation": PERMUTATION, "reconstruction": torch.zeros(1, 3)}
+    forward = make_forward(members=1, batch=3, latents=2, **parts)
     terms = FactorVAE(gamma=10).terms(forward)
     assert terms["total_correlation"].value.tolist() == [[12.0, 22.0, 32.0]]
     assert total_loss(terms).item() == pytest.approx(terms["kl"].mean().item() + 10 * 22.0, rel=1e-12)
@@ -68,15 +69,46 @@ def test_undecided_discriminator_loses_one_bit_and_says_nothing(make_forward):
 
 def test_gradients_go_where_they_should(make_forward):
     scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+
+    def forward_of(z):
+        auxiliary = {"auxiliary": lambda given: scale * linear(given), "permutation": PERMUTATION}
+        return make_forward(members=1, batch=3, latents=2, z=z, **auxiliary)
+
     z = Z.clone().requires_grad_()
-    forward = make_forward(
-        members=1, batch=3, latents=2, z=z, auxiliary=lambda given: scale * linear(given), permutation=PERMUTATION
-    )
-    to_z, to_scale = torch.autograd.grad(FactorVAE().auxiliary_loss(forward).sum(), [z, scale], allow_unused=True)
-    assert to_z is None
-    assert to_scale.abs() > 0
-    (to_z,) = torch.autograd.grad(FactorVAE().terms(forward)["total_correlation"].value.sum(), z)
+    forward = forward_of(z)
+    (to_z,) = torch.autograd.grad(FactorVAE().terms(forward)["total_correlation"].value.sum(), z, retain_graph=True)
     assert to_z.tolist() == [[[0.0, 1.0]] * 3]
+    (to_scale,) = torch.autograd.grad(FactorVAE().auxiliary_loss(forward).sum(), scale)
+    # With ratio r = scale (z2 + 2): -1/2 (z2 + 2) sigmoid(-r) on joint latents, +1/2 (z2 + 2) sigmoid(r) on shuffled ones.
+    joint, shuffled = Z[..., 1] + 2, shuffle_latents(Z, PERMUTATION)[..., 1] + 2
+    expected = 0.5 * (shuffled * torch.sigmoid(shuffled) - joint * torch.sigmoid(-joint)).sum()
+    assert to_scale.item() == pytest.approx(expected.item(), rel=1e-12)
+    (alone,) = torch.autograd.grad(FactorVAE().auxiliary_loss(forward_of(Z)).sum(), scale)
+    assert torch.equal(to_scale, alone)
+
+
+def test_shuffled_latents_send_nothing_back(make_forward):
+    """The encoder learns from the total correlation of the joint latents, never from how well shuffled ones are told apart."""
+    z = Z.clone().requires_grad_()
+    forward = make_forward(members=1, batch=3, latents=2, z=z, auxiliary=linear, permutation=PERMUTATION)
+    (to_z,) = torch.autograd.grad(FactorVAE().auxiliary_loss(forward).sum(), z)
+    # Of the joint half alone: the slope of -1/2 log sigmoid(z2 + 2).
+    expected = -0.5 * torch.sigmoid(-(Z[..., 1] + 2))
+    assert torch.allclose(to_z[..., 1], expected, rtol=1e-12)
+    assert to_z[..., 0].abs().max() <= 1e-15
+
+
+def test_one_pass_through_the_discriminator_serves_both_losses(make_forward):
+    seen = []
+
+    def counted(z):
+        seen.append(tuple(z.shape))
+        return linear(z)
+
+    forward = make_forward(members=1, batch=3, latents=2, z=Z, auxiliary=counted, permutation=PERMUTATION)
+    FactorVAE().terms(forward)
+    FactorVAE().auxiliary_loss(forward)
+    assert seen == [(1, 6, 2)]
 
 
 def test_discriminator_is_the_published_one():
@@ -104,7 +136,7 @@ def test_discriminator_against_torch_layers():
 
 
 def test_zero_gamma_is_the_vae(make_forward):
-    forward = replace(make_forward(latents=2), auxiliary=linear)
+    forward = replace(make_forward(latents=2), auxiliary=linear, permutation=torch.arange(8).expand(3, 2, 8))
     terms = FactorVAE(gamma=0).terms(forward)
     expected = forward.reconstruction.mean(dim=1) + terms["kl"].mean()
     assert torch.equal(total_loss(terms), expected)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from unbraid.data.dataset import Dataset
+from unbraid.population import train
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.run_folder import RunFolder
 
@@ -55,6 +56,12 @@ def bits(run: RunFolder) -> dict[int, dict[str, torch.Tensor]]:
 
 def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.fixture
+def save_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints as often as the plan says, however long they take to write beside such small trainings."""
+    monkeypatch.setattr(train, "_LEAST_TRAINING_PER_SAVING", 0)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def trained(new_run, folder: Path, **options) -> RunFolder:
     return run
 
 
-def test_the_newest_two_are_kept(tmp_path: Path, new_run):
+def test_the_newest_two_are_kept(tmp_path: Path, new_run, save_when_asked):
     run = trained(new_run, tmp_path / "run", checkpoint_seconds=0)
     assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER.replace("010", "019"), NEWEST]
     assert [step for step, _ in run.checkpoints(run.chunks()[0]).files()] == [20, 19]

@@ -18,8 +18,13 @@ def test_devices_by_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert devices.choose_device() == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert devices.choose_device() == torch.device("cuda")
+    assert devices.choose_device("cuda") == torch.device("cuda")
     assert devices.choose_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(InputError) as caught:
+        devices.choose_device("cuda:2")
+    assert str(caught.value) == ("device must name one of the CUDA devices, counted from 0, and this machine has 2; got 'cuda:2'.")
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,10 @@ def test_devices_by_name(monkeypatch: pytest.MonkeyPatch):
     [
         ("cuda", "device needs a CUDA device and this machine has none; got 'cuda'. Use --device cpu."),
         ("cuda:0", "device needs a CUDA device and this machine has none; got 'cuda:0'. Use --device cpu."),
-        ("gpu", "device must be auto, cpu or cuda; got 'gpu'."),
+        *(
+            (name, f"device must be auto, cpu, cuda or cuda:NUMBER; got '{name}'.")
+            for name in ("gpu", "cuda:", "cuda:one", "cuda:-1")
+        ),
     ],
 )
 def test_devices_that_are_not_there(monkeypatch: pytest.MonkeyPatch, name: str, message: str):
@@ -37,22 +45,46 @@ def test_devices_that_are_not_there(monkeypatch: pytest.MonkeyPatch, name: str, 
     assert str(caught.value) == message
 
 
-def test_one_member_a_core_on_a_cpu_and_what_fits_on_a_gpu(small_plan, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("kernels", [True, False])
+def test_one_member_a_core_on_a_cpu_and_what_fits_on_a_gpu_in_equal_chunks(small_plan, monkeypatch: pytest.MonkeyPatch, kernels):
+    monkeypatch.setattr(devices, "uses_kernels", lambda device: kernels)
     plan, dataset = small_plan(seeds=9)
     assert devices.chunk_size(plan, dataset, torch.device("cpu")) == 1
-    each = devices.bytes_per_member(plan, dataset)
-    for free, expected in ((0, 1), (5 * each, 4), (10**15, 9)):
+    cuda = torch.device("cuda")
+    each = devices.bytes_per_member(plan, dataset, kernels=kernels)
+    # Of five that fit beside the data a second chunk takes four, of four the third would take one: three times three.
+    for fits, expected in ((0, 1), (1, 1), (4, 3), (5, 5), (8, 5), (10**6, 9)):
+        free = int((fits * each + devices.dataset_bytes(dataset)) / 0.8) + 2
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 0))
-        assert devices.chunk_size(plan, dataset, torch.device("cuda")) == expected
+        assert devices.chunk_size(plan, dataset, cuda) == expected, fits
+    with monkeypatch.context() as few:
+        few.setattr(devices, "_MOST_MEMBERS", 4)
+        assert devices.chunk_size(plan, dataset, cuda) == 3, "no more than pays, however much fits"
+    # A checkpoint holds the weights and two running means, 4 bytes each.
+    weights = plan.build_network().layout(dataset.sample_shape, plan.latents).size
+    monkeypatch.setattr(devices, "_MOST_CHECKPOINT_BYTES", 5 * 12 * weights + 1)
+    assert devices.chunk_size(plan, dataset, cuda) == 5
+    monkeypatch.setattr(devices, "_MOST_CHECKPOINT_BYTES", 1)
+    assert devices.chunk_size(plan, dataset, cuda) == 1
 
 
-def test_the_estimate_grows_with_what_a_member_holds(small_plan):
-    small = devices.bytes_per_member(*small_plan())
+def test_the_data_counts_a_byte_a_value(small_plan):
+    _, dataset = small_plan()
+    assert devices.dataset_bytes(dataset) == len(dataset) * 28 * 28 == 48 * 784
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_the_estimate_grows_with_what_a_member_holds(small_plan, kernels: bool):
+    def estimate(*objective, **options):
+        return devices.bytes_per_member(*small_plan(*objective, **options), kernels=kernels)
+
+    small = estimate()
     weights = ConvBurgess().layout((1, 28, 28), 3).size
-    assert devices.bytes_per_member(*small_plan(network="conv_burgess", network_options={})) - small > 4 * 3 * weights
+    assert estimate(network="conv_burgess", network_options={}) - small > 4 * 3 * weights
     # FactorVAE's discriminator: about five million weights with gradient and two running means each
-    assert devices.bytes_per_member(*small_plan(["vae", "factor_vae"])) - small > 4 * 4 * 5_000_000
-    assert devices.bytes_per_member(*small_plan(batch_size=64)) > small
+    assert estimate(["vae", "factor_vae"]) - small > 4 * 4 * 5_000_000
+    assert estimate(batch_size=64) > small
+    assert devices.bytes_per_member(*small_plan(), kernels=False) > devices.bytes_per_member(*small_plan(), kernels=True)
 
 
 def test_cores_are_those_this_process_may_use():

@@ -224,7 +224,7 @@ def test_the_digest_covers_every_field():
         "data": "own", "data_options": {**SPRITES, "x": 7}, "data_fingerprint": "0", "network": "conv_burgess",
         "network_options": {"hidden": 3}, "latents": 9, "likelihood": "gaussian", "steps": 1, "batch_size": 3,
         "precision": "bfloat16", "log_every": 3, "checkpoint_seconds": 3.0, "code_samples": 3,
-        "command": "other", "made_with": {}, "format": 2,
+        "command": "other", "made_with": {}, "format": 3,
         "members": (dataclasses.replace(member, seed=1),),
     }  # fmt: skip
     assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, "a new field needs a value here"

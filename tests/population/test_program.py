@@ -13,8 +13,12 @@ import torch.nn.functional as F
 
 import unbraid as ub
 from unbraid import random
+from unbraid.networks.layout import Layout, Weight
 from unbraid.objectives import OBJECTIVES, factor_vae
-from unbraid.population.program import ADAM_BETAS, ADAM_EPSILON, Adam, Program, State, quantities
+from unbraid.population.adam import BETAS as ADAM_BETAS
+from unbraid.population.adam import EPSILON as ADAM_EPSILON
+from unbraid.population.adam import Adam, Gradient
+from unbraid.population.program import Program, State, quantities
 from unbraid.random import Stream
 
 CPU = torch.device("cpu")
@@ -49,7 +53,8 @@ def equal_rows(left: State, at: int, right: State, beside: int) -> bool:
 
 def test_adam_is_torchs_and_an_unhealthy_member_keeps_every_bit():
     drawn = torch.Generator().manual_seed(1)
-    start = torch.randn(3, 50, generator=drawn)
+    layout = Layout((Weight("weights", (48,)),))
+    start = torch.randn(3, 48, generator=drawn)
     rates = torch.tensor([1e-4, 1e-2, 5e-3])
     ours = Adam.start(start.clone())
     ours.gradient_mean[1] = 0.5
@@ -59,17 +64,27 @@ def test_adam_is_torchs_and_an_unhealthy_member_keeps_every_bit():
     peers = {k: start[k].clone().requires_grad_() for k in (0, 2)}
     optimisers = {k: torch.optim.Adam([peers[k]], lr=float(rates[k]), betas=ADAM_BETAS, eps=ADAM_EPSILON) for k in peers}
     for step in range(12):
-        gradient = torch.randn(3, 50, generator=drawn) * 10.0 ** (step % 5 - 2)
+        gradient = torch.randn(3, 48, generator=drawn) * 10.0 ** (step % 5 - 2)
         for k, peer in peers.items():
             peer.grad = gradient[k].clone()
             optimisers[k].step()
         gradient[1] = torch.nan
-        ours.update(gradient, healthy, rates, ADAM_BETAS, step)
+        ours.update(Gradient(layout, [gradient]), healthy, rates, ADAM_BETAS, torch.tensor(step))
     for k, peer in peers.items():
         torch.testing.assert_close(ours.weights[k], peer.detach(), rtol=0, atol=1e-6)
         assert (ours.weights[k] - start[k]).abs().max() > 1e-4
     for before, after in zip(frozen, (ours.weights[1], ours.gradient_mean[1], ours.gradient_square[1]), strict=True):
         assert torch.equal(before.view(torch.uint8), after.view(torch.uint8))
+
+
+def test_gradients_of_a_group_are_rows_and_say_who_is_finite():
+    layout = Layout((Weight("few", (3,)), Weight("large", (64, 64))))
+    few, large = torch.ones(4, 3), torch.ones(4, 64, 64)
+    few[1, 2], large[3, 63, 63] = torch.nan, torch.inf
+    gradient = Gradient(layout, [few, large])
+    assert gradient.rows is not None
+    assert torch.equal(gradient.rows.nan_to_num(), layout.rows({"few": few, "large": large}).nan_to_num())
+    assert gradient.finite().tolist() == [True, False, True, False]
 
 
 def by_hand(
@@ -109,11 +124,12 @@ def test_terms_and_gradient_of_one_step_are_those_of_plain_operations(small_plan
             reconstruction, kl, loss, leaves = by_hand(program, weights[member], member, step)
             expected = torch.stack([reconstruction, kl, loss]).detach()
             torch.testing.assert_close(state.history[member, step], expected, rtol=1e-5, atol=1e-4)
-            gradient = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(leaves.values()))])
+            gradients = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
             # Adam's running mean is 0.9 of the last one and 0.1 of the gradient.
-            found = (state.model.gradient_mean[member] - ADAM_BETAS[0] * before[member]) / (1 - ADAM_BETAS[0])
-            torch.testing.assert_close(found, gradient, rtol=1e-3, atol=1e-3)
-            assert gradient.abs().max() > 0.5
+            row = (state.model.gradient_mean[member] - ADAM_BETAS[0] * before[member]) / (1 - ADAM_BETAS[0])
+            for name, found in program.layout.views(row[None]).items():
+                torch.testing.assert_close(found[0], gradients[name], rtol=1e-3, atol=1e-3)
+            assert max(gradient.abs().max() for gradient in gradients.values()) > 0.5
 
 
 def test_the_gaussian_likelihood_reaches_the_loss(small_plan):
@@ -160,6 +176,51 @@ def test_three_steps_of_every_objective_are_finite(small_plan, small_discriminat
         assert start.auxiliary is not None
         assert not torch.equal(state.auxiliary.weights, start.auxiliary.weights)
     assert program.finished(state)
+
+
+def test_each_network_follows_its_own_loss_alone(small_plan, small_discriminator, monkeypatch: pytest.MonkeyPatch):
+    """One pass through the discriminator serves both losses, and neither may reach the other's weights."""
+    plan, dataset = small_plan("factor_vae", seeds=2, steps=4)
+    once = advanced(program_of(plan, dataset), 1)
+    real = factor_vae.FactorVAE.auxiliary_loss
+    monkeypatch.setattr(factor_vae.FactorVAE, "auxiliary_loss", lambda self, forward: 4.0 * real(self, forward))
+    louder = advanced(program_of(plan, dataset), 1)
+    monkeypatch.undo()
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+    stronger, _ = small_plan(ub.FactorVAE(gamma=500), seeds=2, steps=4)
+    pushed = advanced(program_of(stronger, dataset), 1)
+    assert once.auxiliary is not None
+    assert louder.auxiliary is not None
+    assert pushed.auxiliary is not None
+    assert torch.equal(louder.model.gradient_mean, once.model.gradient_mean)
+    assert torch.equal(louder.auxiliary.gradient_mean, 4.0 * once.auxiliary.gradient_mean)  # four times is exact
+    assert torch.equal(pushed.auxiliary.gradient_mean, once.auxiliary.gradient_mean)
+    assert not torch.equal(pushed.model.gradient_mean, once.model.gradient_mean)
+
+
+def test_the_clock_counts_with_the_steps_and_draws_do_not_depend_on_blocks(small_plan):
+    plan, dataset = small_plan("factor_vae", seeds=2, steps=40)
+    program = program_of(plan, dataset)
+    state = program.start()
+    assert (state.step, state.clock.item(), state.clock.dtype) == (0, 0, torch.int64)
+    together = program.draw(torch.arange(14, 19))
+    for at, step in enumerate(range(14, 19)):
+        for some, alone in zip(together, program.draw(torch.tensor([step])), strict=True):
+            assert torch.equal(some[:, at], alone[:, 0])
+
+
+def test_an_update_takes_the_step_from_the_clock(small_plan, small_discriminator):
+    """A captured step sees no host: the same update with the host's count left behind does the same."""
+    plan, dataset = small_plan("factor_vae", seeds=2, steps=20, log_every=3)
+    program = program_of(plan, dataset)
+    stepped, updated = program.start(), program.start()
+    draws = program.draw(torch.arange(7))
+    for at in range(7):
+        program.step(stepped)
+        program.update(updated, draws, at)
+    assert (stepped.step, stepped.clock.item()) == (7, 7)
+    assert (updated.step, updated.clock.item()) == (0, 7)
+    assert all(equal_rows(stepped, k, updated, k) for k in range(2))
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
@@ -254,5 +315,6 @@ def test_state_survives_its_tensors(small_plan, small_discriminator):
         program.step(state)
         fresh.step(again)
     assert again.step == state.step == 9
+    assert again.clock.item() == state.clock.item() == 9
     assert all(equal_rows(state, k, again, k) for k in range(2))
     assert torch.equal(state.diverged_at, again.diverged_at)

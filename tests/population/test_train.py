@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import torch
 
 import unbraid as ub
-from unbraid.errors import InputError
+from unbraid.errors import InputError, UnbraidError
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population import train as train_module
 from unbraid.population.program import Program
@@ -119,7 +120,9 @@ def test_members_and_history_tables(tmp_path: Path, new_run):
 
 
 @pytest.mark.parametrize(("objective", "steps", "halt"), [("beta_tcvae", 40, 27), ("annealed_vae", 40, 3), ("factor_vae", 6, 4)])
-def test_a_stopped_run_ends_with_the_same_bits(tmp_path: Path, new_run, bits_of, same_bits, objective: str, steps: int, halt: int):
+def test_a_stopped_run_ends_with_the_same_bits(
+    tmp_path: Path, new_run, bits_of, same_bits, save_when_asked, objective: str, steps: int, halt: int
+):
     whole = new_run(tmp_path / "whole", objective, steps=steps, log_every=4)
     train_run(whole, CPU)
     broken = new_run(tmp_path / "broken", objective, steps=steps, log_every=4, checkpoint_seconds=0)
@@ -134,6 +137,44 @@ def test_a_stopped_run_ends_with_the_same_bits(tmp_path: Path, new_run, bits_of,
     assert sum(units for units, _ in done) == steps
     assert same_bits(bits_of(again)[0], bits_of(whole)[0])
     pd.testing.assert_frame_equal(again.history(), whole.history())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "saved"),
+    [(0.0, [1, 31, 50, 80, 100]), (20.0, [20, 50, 80, 100]), (40.0, [40, 50, 90, 100]), (1e6, [50, 100])],
+)
+def test_saving_takes_no_more_than_a_tenth_of_the_time(small_plan, monkeypatch: pytest.MonkeyPatch, seconds: float, saved: list):
+    """By a clock on which a step takes a second and a checkpoint three."""
+    plan, dataset = small_plan(steps=100)
+    program, clock, real = Program(plan, plan.members, dataset, CPU), [0.0], Program.step
+    state, steps = program.start(), []
+
+    def step(self: Program, state) -> None:
+        real(self, state)
+        clock[0] += 1.0
+
+    def save(state) -> None:
+        steps.append(state.step)
+        clock[0] += 3.0
+
+    monkeypatch.setattr(Program, "step", step)
+    monkeypatch.setattr(train_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    train_module._advance(program, state, save, seconds, threading.Event(), lambda model_steps, found_done: None)
+    assert steps == saved
+
+
+def test_too_little_memory_on_the_device_is_told_with_a_remedy(tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch):
+    def full(self: Program, state) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(Program, "step", full)
+    run = new_run(tmp_path / "run", seeds=3, chunk_size=3)
+    with pytest.raises(UnbraidError) as caught:
+        train_run(run, CPU)
+    assert str(caught.value) == (
+        f"3 members do not fit together in the memory of cpu, which others may use too. Nothing saved is lost: free some memory "
+        f"and run `unbraid resume {run.path}`, or start again with a smaller batch size."
+    )
 
 
 def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(
@@ -197,7 +238,7 @@ def test_chunks_hold_neighbours_of_one_objective(tmp_path: Path, new_run):
     assert [[m.id for m in chunk] for chunk in run.chunks()] == [[0, 1], [2], [3, 4], [5], [6, 7], [8]]
 
 
-def test_a_run_of_larger_chunks_trains_resumes_and_lists_every_member(tmp_path: Path, new_run, bits_of, same_bits):
+def test_a_run_of_larger_chunks_trains_resumes_and_lists_every_member(tmp_path: Path, new_run, bits_of, same_bits, save_when_asked):
     whole = new_run(tmp_path / "whole", chunk_size=3, seeds=3, steps=24, log_every=4)
     train_run(whole, CPU)
     broken = new_run(tmp_path / "broken", chunk_size=3, seeds=3, steps=24, log_every=4, checkpoint_seconds=0)

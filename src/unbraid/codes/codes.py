@@ -7,6 +7,7 @@ leading part of it is a fair sample too. All members see the same images.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,8 +28,10 @@ from unbraid.random import Stream
 from unbraid.store import read_tensors, write_tensors
 
 REPRESENTATIONS = ("mean", "sampled")
-_IMAGES_AT_ONCE = 2048
-"""Images in flight, counted over members: bounds the memory of a chunk, however many members it has."""
+_IMAGES_AT_ONCE = {"cpu": 2048, "cuda": 32768}
+"""Images in flight, counted over members: bounds the memory on the device, however many members there are."""
+_BYTES_AT_ONCE = 2**30
+"""Codes held in memory before they are written: bounds how many members are encoded together."""
 _TRAIN_SHARE = 2 / 3
 """The studies' 10,000 training and 5,000 test points."""
 
@@ -71,16 +74,41 @@ def recorded_sample(size: int, wanted: int) -> NDArray[np.int64]:
 
 
 def encode_images(
-    network: Network, weights: dict[str, torch.Tensor], samples: Callable[[torch.Tensor], torch.Tensor], indices: torch.Tensor
+    network: Network,
+    weights: dict[str, torch.Tensor],
+    samples: Callable[[torch.Tensor], torch.Tensor],
+    indices: torch.Tensor,
+    precision: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and log-variances `(members, n, latents)` of *indices*, in batches of bounded size."""
+    """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of bounded size.
+
+    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share the pictures of a
+    batch. While one batch is copied to the host, the next is already at work on the device.
+    """
     members = next(iter(weights.values())).shape[0]
-    parts = []
+    found: tuple[torch.Tensor, torch.Tensor] | None = None
+    waiting: list[tuple[int, tuple[torch.Tensor, torch.Tensor]]] = []
+
+    def fetch() -> None:
+        nonlocal found
+        start, parts = waiting.pop(0)
+        if found is None:
+            shape = (members, len(indices), parts[0].shape[2])
+            found = (torch.empty(shape, dtype=parts[0].dtype), torch.empty(shape, dtype=parts[0].dtype))
+        for whole, part in zip(found, parts, strict=True):
+            whole[:, start : start + part.shape[1]] = part.cpu()
+
+    size = max(1, _IMAGES_AT_ONCE.get(indices.device.type, 2048) // members)
+    size = min(256, size) if indices.device.type == "cpu" else size
     with torch.no_grad():
-        for batch in indices.split(max(1, min(256, _IMAGES_AT_ONCE // members))):
-            x = samples(batch).unsqueeze(0)
-            parts.append(network.encode(weights, x.expand(members, *x.shape[1:])))
-    return torch.cat([mean for mean, _ in parts], dim=1).cpu(), torch.cat([logvar for _, logvar in parts], dim=1).cpu()
+        for start in range(0, len(indices), size):
+            x = samples(indices[start : start + size]).unsqueeze(0)
+            waiting.append((start, network.encode(weights, x.expand(members, *x.shape[1:]), precision)))
+            if len(waiting) > 1:
+                fetch()
+    fetch()
+    assert found is not None
+    return found
 
 
 class CodeStore:
@@ -119,17 +147,22 @@ class CodeStore:
         indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
         sampler = dataset.sampler(device)
         network, layout = self.run.plan.build_network(), self.run.layout
+        precision = self.run.plan.dtype
+        lock = threading.Lock()
 
         def encode_chunk(chunk: tuple[Member, ...], state: State) -> None:
             if device.type == "cpu":
                 torch.set_num_threads(1)
-            weights = layout.views(state.model.weights.to(device))
-            mean, logvar = encode_images(network, weights, sampler, indices.to(device))
-            for position, member in enumerate(chunk):
-                about = {"plan": self.run.plan.digest(), "member": member.id, "step": state.step}
-                tensors = {"indices": indices, "mean": mean[position], "logvar": logvar[position]}
-                write_tensors(self._file(member.id), tensors, about)
-                progress(len(indices))
+            together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
+            for first in range(0, len(chunk), together):
+                weights = layout.views(state.model.weights[first : first + together].to(device))
+                mean, logvar = encode_images(network, weights, sampler, indices.to(device), precision)
+                for position, member in enumerate(chunk[first : first + together]):
+                    about = {"plan": self.run.plan.digest(), "member": member.id, "step": state.step}
+                    tensors = {"indices": indices, "mean": mean[position], "logvar": logvar[position]}
+                    write_tensors(self._file(member.id), tensors, about)
+                    with lock:
+                        progress(len(indices))
 
         chunks = [chunk for chunk in self.run.chunks() if any(member.id in wanted for member in chunk)]
         with ThreadPoolExecutor(cores() if device.type == "cpu" else 1) as pool:

@@ -22,6 +22,7 @@ class Model:
         self.member = plan.members[member]
         self._dataset = run.dataset
         self._network = plan.build_network()
+        self._precision = plan.dtype
         self._likelihood = find_likelihood(plan.likelihood, bounded=run.dataset.bounded)
         chunk = next(chunk for chunk in run.chunks() if any(one.id == member for one in chunk))
         position = [one.id for one in chunk].index(member)
@@ -36,7 +37,10 @@ class Model:
         """Means and log-variances `(n, latents)` of pictures: uint8 `(n, height, width, channels)`, or float in [0, 1]."""
         samples = self._samples(images)
         with torch.no_grad():
-            parts = [self._network.encode(self._weights, batch.unsqueeze(0)) for batch in samples.split(_ENCODED_AT_ONCE)]
+            parts = [
+                self._network.encode(self._weights, batch.unsqueeze(0), self._precision)
+                for batch in samples.split(_ENCODED_AT_ONCE)
+            ]
         return torch.cat([m[0] for m, _ in parts]).numpy(), torch.cat([v[0] for _, v in parts]).numpy()
 
     def encode(self, images: ArrayLike) -> NDArray[np.float32]:
@@ -50,7 +54,7 @@ class Model:
         if codes.dim() != 2 or codes.shape[1] != latents:
             raise InputError(problem("codes", f"must have the shape (n, {latents})", Shown(f"shape {tuple(codes.shape)}")))
         with torch.no_grad():
-            raw = self._network.decode(self._weights, codes.unsqueeze(0), self._dataset.sample_shape)
+            raw = self._network.decode(self._weights, codes.unsqueeze(0), self._dataset.sample_shape, self._precision)
             return self._dataset.pictures(self._likelihood.expected(raw)[0].numpy())
 
     def reconstruct(self, images: ArrayLike) -> NDArray[np.uint8]:

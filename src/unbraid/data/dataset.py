@@ -9,6 +9,7 @@ loader stands between the data and the step.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -115,8 +116,21 @@ class PixelDataset(Dataset):
         import torch
 
         stored = torch.from_numpy(np.ascontiguousarray(np.moveaxis(self.pixels, -1, 1))).to(device)
+        if (gather := gather_on(stored.device)) is not None:
+            return lambda indices: gather(stored, indices, self.sample_shape)
 
         def draw(indices: torch.Tensor) -> torch.Tensor:
             return stored[indices].to(torch.float32) / 255.0
 
         return draw
+
+
+def gather_on(device: torch.device) -> Callable[..., torch.Tensor] | None:
+    """The kernel that makes samples of stored pictures in one pass, where *device* can run it."""
+    import torch
+
+    if device.type != "cuda" or torch.version.hip is not None or importlib.util.find_spec("triton") is None:
+        return None
+    from unbraid.data.gather_kernel import gather
+
+    return gather

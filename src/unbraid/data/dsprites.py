@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.data.dataset import Dataset
+from unbraid.data.dataset import Dataset, gather_on
 from unbraid.data.dsprites_drawing import (
     ORIENTATIONS,
     PICTURES_PER_SPRITE,
@@ -101,6 +101,9 @@ class DSprites(Dataset):
         if stored is None:
             stored = torch.from_numpy(self.packed_rows().view(np.int64)).to(home)
             self._on_device[str(home)] = stored
+        if (gather := gather_on(home)) is not None:
+            octets_of_all = stored.view(torch.uint8)
+            return lambda indices: gather(octets_of_all, indices, self.sample_shape, bits=True)
         bits = torch.arange(8, dtype=torch.uint8, device=home)
 
         def draw(indices: torch.Tensor) -> torch.Tensor:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from unbraid.errors import Shown, problem
-from unbraid.networks.layers import dense, double, halve
+from unbraid.networks.layers import dense, double, double_and_compare, double_to_picture, halve, halve_picture
 from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights
-from unbraid.networks.network import Network, Weights
+from unbraid.networks.network import Comparison, Network, Weights, layer
 from unbraid.registry import Citation
 
 SIDES = (28, 32, 64, 96, 128)
@@ -73,29 +73,45 @@ class _Conv(Network):
         return Layout(tuple(weights))
 
     def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-        """Halve, flatten, dense, two heads; convolutions in *precision*."""
-        full, heavy = x.dtype, precision or x.dtype
-        x = x.to(heavy)
-        for number in range(_depth(x.shape[-1])):
-            name = f"encoder.conv{number + 1}"
-            x = halve(x, weights[f"{name}.weight"].to(heavy), weights[f"{name}.bias"].to(heavy))
-        hidden = dense(x.flatten(2).to(full), weights["encoder.dense.weight"], weights["encoder.dense.bias"]).relu()
-        mean = dense(hidden, weights["encoder.mean.weight"], weights["encoder.mean.bias"])
-        return mean, dense(hidden, weights["encoder.logvar.weight"], weights["encoder.logvar.bias"])
+        """Halve, flatten, dense, two heads; all but the heads in *precision*."""
+        full, depth = x.dtype, _depth(x.shape[-1])
+        first = layer(weights, "encoder.conv1")
+        hidden = halve_picture(x, *first, precision or full, masked_later=depth > 1)
+        for number in range(1, depth):
+            at = layer(weights, f"encoder.conv{number + 1}")
+            hidden = halve(hidden, *at, after_relu=True, masked_later=number < depth - 1)
+        hidden = dense(hidden.flatten(2), *layer(weights, "encoder.dense")).relu().to(full)
+        return dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
 
     def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
         """Two dense layers, then double up to the picture in *precision*; the last layer is linear."""
-        heavy = precision or z.dtype
+        hidden = self._before_picture(weights, z, sample_shape, precision)
+        last = layer(weights, f"decoder.conv{_depth(sample_shape[-1])}")
+        return double_to_picture(hidden, *last, after_relu=True).to(z.dtype)
+
+    def compare(
+        self, weights: Weights, z: Tensor, x: Tensor, likelihood: Comparison, precision: torch.dtype | None = None
+    ) -> Tensor:
+        """The last layer and the comparison in one, where a kernel does both."""
+        hidden = self._before_picture(weights, z, tuple(x.shape[2:]), precision)
+        last = layer(weights, f"decoder.conv{_depth(x.shape[-1])}")
+        distance = double_and_compare(hidden, *last, x, likelihood.distance, after_relu=True)
+        if distance is not None:
+            return distance
+        return likelihood.negative_log(double_to_picture(hidden, *last, after_relu=True).to(z.dtype), x)
+
+    def _before_picture(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
+        """The decoder up to its last layer; its output has passed a ReLU."""
         side = sample_shape[-1]
         depth = _depth(side)
         corner = side >> depth
-        hidden = dense(z, weights["decoder.dense1.weight"], weights["decoder.dense1.bias"]).relu()
-        x = dense(hidden, weights["decoder.dense2.weight"], weights["decoder.dense2.bias"]).relu()
-        x = x.view(*z.shape[:2], _CHANNELS[depth - 1], corner, corner).to(heavy)
-        for number in range(depth):
-            name = f"decoder.conv{number + 1}"
-            x = double(x, weights[f"{name}.weight"].to(heavy), weights[f"{name}.bias"].to(heavy), relu=number < depth - 1)
-        return x.to(z.dtype)
+        hidden = dense(z, *layer(weights, "decoder.dense1")).relu().to(precision or z.dtype)
+        hidden = dense(hidden, *layer(weights, "decoder.dense2")).relu()
+        hidden = hidden.view(*z.shape[:2], corner, corner, _CHANNELS[depth - 1])
+        for number in range(depth - 1):
+            at = layer(weights, f"decoder.conv{number + 1}")
+            hidden = double(hidden, *at, after_relu=True, masked_later=True)
+        return hidden
 
 
 @dataclass(frozen=True)

@@ -1,110 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dense and convolutional layers with a leading member axis: member k's samples meet only member k's weights.
 
-Every function takes and returns tensors `(members, batch, ...)`, with bias and ReLU inside. This is the seam under which
-faster kernels slip: the callers never learn how a product is computed. Two ways exist here. One member goes to the
-library's own convolution in channels-last layout, the fastest form on a CPU, where members run side by side on the cores.
-Several members become one batched matrix product over columns, the plain form that runs anywhere.
+This is the seam under which kernels are chosen; the callers never learn how a product is computed. Measured, the fastest are
+
+- on CUDA, our own Triton kernels (`kernels/`), where Triton is installed and the channels suit them;
+- for one member on a CPU, the library's convolutions in channels-last layout (`one_member`), since there members run side by side
+  on the cores;
+- else one batched matrix product over explicit columns (`columns`), the plain form that runs anywhere and that the others are
+  tested against.
+
+Hidden activations have their channels last, `(members, batch, height, width, channels)`; pictures have them first, as the data
+does. The precision of a product is that of the activations; weights and biases keep their own, and so do their gradients.
+
+Two promises about neighbours save the kernels a pass over memory: `after_relu` says that the input is the output of a ReLU, so
+that its gradient may come back already zeroed where the input is zero, and `masked_later` that the next layer does so for
+this one's output. They change no value.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+from types import ModuleType
+from typing import Any
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-_THIN_CHANNELS = 4
-"""Up to so many output channels a transposed convolution is cheaper as a matrix product and a fold (measured: 4x)."""
+from unbraid.networks import columns, one_member
+
+
+@functools.cache
+def _operators() -> ModuleType | None:
+    """The Triton operators, where Triton is installed."""
+    if importlib.util.find_spec("triton") is None:
+        return None
+    from unbraid.networks.kernels import operators
+
+    return operators
+
+
+_SHARED_MEMORY = 160 * 1024
+"""Bytes a block of threads must be able to take: data-centre GPUs since the A100 offer them, most others about 100,000."""
+
+
+def uses_kernels(device: torch.device) -> bool:
+    """Whether layers on *device* run on our own kernels."""
+    return device.type == "cuda" and torch.version.hip is None and _roomy(device) and _operators() is not None
+
+
+@functools.cache
+def _roomy(device: torch.device) -> bool:
+    """Whether the blocks of the kernels, which were cut on an H200, fit on *device*."""
+    properties = torch.cuda.get_device_properties(device)
+    room = getattr(properties, "shared_memory_per_block_optin", None)  # torch 2.7 and newer
+    return room >= _SHARED_MEMORY if room is not None else (properties.major, properties.minor) in ((8, 0), (9, 0), (10, 0))
+
+
+def _kernels(x: Tensor, *channels: int) -> ModuleType | None:
+    """The operators, if they can take *x* and these numbers of hidden channels."""
+    suits = x.dtype in (torch.float32, torch.bfloat16) and all(count in (16, 32, 64, 128) for count in channels)
+    return _operators() if suits and uses_kernels(x.device) else None
+
+
+def _reference(x: Tensor) -> ModuleType:
+    return one_member if x.shape[0] == 1 and x.device.type == "cpu" else columns
 
 
 def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """`x @ weight + bias` for each member: `(members, batch, in)`, `(members, in, out)`, `(members, out)`."""
+    if x.device.type == "cuda" and x.dtype != weight.dtype:
+        return _MixedDense.apply(x, weight, _lowered(weight, x.dtype), bias)  # type: ignore[return-value]
+    weight, bias = weight.to(x.dtype), bias.to(x.dtype)
     if x.shape[0] == 1:
-        return torch.addmm(_only(bias), _only(x), _only(weight)).unsqueeze(0)
+        return torch.addmm(bias.squeeze(0), x.squeeze(0), weight.squeeze(0)).unsqueeze(0)
     return torch.baddbmm(bias.unsqueeze(1), x, weight)
 
 
-def halve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+class _MixedDense(torch.autograd.Function):
+    """A dense layer whose product is of lower precision than its weight, with the weight's gradient in full precision."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, lowered)
+        return torch.baddbmm(bias.to(x.dtype).unsqueeze(1), x, lowered)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
+        x, lowered = ctx.saved_tensors
+        to_x = torch.bmm(gradient, lowered.mT) if ctx.needs_input_grad[0] else None
+        to_weight = _bmm_float32(x.mT, gradient) if ctx.needs_input_grad[1] else None
+        to_bias = gradient.sum(dim=1, dtype=torch.float32) if ctx.needs_input_grad[3] else None
+        return to_x, to_weight, None, to_bias
+
+
+def _bmm_float32(left: Tensor, right: Tensor) -> Tensor:
+    """Batched product of low-precision factors, summed and kept in float32."""
+    if _BMM_HAS_OUT_DTYPE:
+        return torch.bmm(left, right, out_dtype=torch.float32)
+    return torch.bmm(left, right).float()
+
+
+_BMM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.bmm.overloads()  # torch 2.8 and newer
+
+
+def halve_picture(picture: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype, *, masked_later: bool = False) -> Tensor:
+    """First layer: ReLU of a stride-2 convolution of pictures `(members, batch, channels, height, width)`, in *precision*.
+
+    Kernels are 4x4 padded by one, or 2x2: weight `(members, out, kernel, kernel, channels)`.
+    """
+    if picture.shape[2] <= 4 and weight.shape[2] == 4 and not picture.requires_grad and _even(picture):
+        operators = _kernels(picture, weight.shape[1])
+        if operators is not None and precision in (torch.float32, torch.bfloat16):
+            return operators.halve_picture(_blocks(picture), weight, _lowered(weight, precision), bias, masked_later)
+    return halve(picture.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later)
+
+
+def halve(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False) -> Tensor:
     """ReLU of a stride-2 convolution, kernel 4 or 2, that halves height and width.
 
-    Shapes: x `(members, batch, in, height, width)`, weight `(members, out, in, kernel, kernel)`, bias `(members, out)`.
+    Shapes: x `(members, batch, height, width, in)`, weight `(members, out, kernel, kernel, in)`, bias `(members, out)`.
     """
-    kernel = weight.shape[-1]
-    padding = kernel // 2 - 1
-    if x.shape[0] == 1:
-        out = F.conv2d(_channels_last(_only(x)), _channels_last(_only(weight)), _only(bias), stride=2, padding=padding)
-        return out.relu_().unsqueeze(0)
-    members, batch, _, height, width = x.shape
-    windows = F.pad(x, (padding,) * 4).unfold(3, kernel, 2).unfold(4, kernel, 2)
-    columns = windows.permute(0, 1, 3, 4, 2, 5, 6).reshape(members, batch * (height // 2) * (width // 2), -1)
-    out = torch.baddbmm(bias.unsqueeze(1), columns, weight.flatten(2).mT).relu_()
-    return out.view(members, batch, height // 2, width // 2, -1).permute(0, 1, 4, 2, 3)
+    operators = _kernels(x, weight.shape[1], weight.shape[4])
+    if operators is not None:
+        return operators.halve(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
+    return _reference(x).halve(x, weight.to(x.dtype), bias.to(x.dtype))
 
 
-def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
-    """4x4 stride-2 transposed convolution that doubles height and width, with ReLU unless it is the last layer.
+def double(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False) -> Tensor:
+    """ReLU of a 4x4 stride-2 transposed convolution that doubles height and width.
 
-    Shapes: x `(members, batch, in, height, width)`, weight `(members, in, out, 4, 4)`, bias `(members, out)`.
+    Shapes: x `(members, batch, height, width, in)`, weight `(members, in, 4, 4, out)`, bias `(members, out)`.
     """
-    if x.shape[0] == 1 and x.device.type == "cpu":
-        out: Tensor = _DoubleOne.apply(_only(x), _only(weight), _only(bias), relu)  # type: ignore[assignment]
-        return out.unsqueeze(0)
-    members, batch, channels, height, width = x.shape
-    rows = x.permute(0, 1, 3, 4, 2).reshape(members, batch * height * width, channels)
-    patches = torch.bmm(rows, weight.flatten(2)).view(members * batch, height * width, -1).mT
-    out = F.fold(patches, (2 * height, 2 * width), kernel_size=4, stride=2, padding=1)
-    out = out.view(members, batch, -1, 2 * height, 2 * width) + bias[:, None, :, None, None]
-    return out.relu() if relu else out
+    operators = _kernels(x, weight.shape[1], weight.shape[4])
+    if operators is not None:
+        return operators.double(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
+    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype)).relu()
 
 
-class _DoubleOne(torch.autograd.Function):
-    """One member's transposed convolution with bias and ReLU on a CPU.
-
-    Its own derivative: a convolution for the input and the weight gradient of a convolution for the weight, both of which the
-    library does at full speed, where its derivative of a transposed convolution takes twice as long.
-    """
-
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
-        x, by_channel = _channels_last(x), _channels_last(weight)
-        if weight.shape[1] > _THIN_CHANNELS:
-            out = F.conv_transpose2d(x, by_channel, bias, stride=2, padding=1)
-        else:
-            batch, channels, height, width = x.shape
-            patches = (x.permute(0, 2, 3, 1).reshape(-1, channels) @ weight.flatten(1)).view(batch, height * width, -1).mT
-            # At least float32 for the fold: in bfloat16 it would add one element at a time.
-            patches = patches.to(torch.promote_types(x.dtype, torch.float32))
-            out = F.fold(patches, (2 * height, 2 * width), kernel_size=4, stride=2, padding=1).to(x.dtype)
-            out = out.add_(bias[:, None, None])
-        out = out.relu_() if relu else out
-        ctx.relu = relu
-        ctx.save_for_backward(x, by_channel, *([out] if relu else []))
-        return out
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        x, weight, *outs = ctx.saved_tensors
-        gradient = _channels_last(gradient)
-        if ctx.relu:
-            gradient = torch.ops.aten.threshold_backward(gradient, outs[0], 0)
-        to_x = F.conv2d(gradient, weight, stride=2, padding=1)
-        # Seen from behind, x is the output gradient of a convolution whose input is *gradient*.
-        arguments = (None, (2, 2), (1, 1), (1, 1), False, (0, 0), 1, (False, True, False))
-        to_weight = torch.ops.aten.convolution_backward(x, gradient, weight, *arguments)[1]
-        # A matrix product with ones: faster than a reduction in channels-last layout.
-        rows = gradient.permute(0, 2, 3, 1).flatten(0, 2)
-        to_bias = (torch.ones(1, len(rows), dtype=rows.dtype) @ rows).view(-1)
-        return to_x, to_weight, to_bias, None
+def double_to_picture(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:
+    """Last layer: the same without ReLU, to pictures `(members, batch, channels, 2 height, 2 width)`."""
+    operators = _kernels(x, weight.shape[1]) if weight.shape[4] <= 4 else None
+    if operators is not None:
+        return operators.double_to_picture(x, weight, _lowered(weight, x.dtype), bias, after_relu)
+    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype)).movedim(-1, 2)
 
 
-def _only(x: Tensor) -> Tensor:
-    """The single member of *x*, as a view: indexing would cost a fill and a copy of the whole gradient on the way back."""
-    return x.squeeze(0)
+def double_and_compare(
+    x: Tensor, weight: Tensor, bias: Tensor, picture: Tensor, distance: str, *, after_relu: bool = False
+) -> Tensor | None:
+    """Last layer and likelihood in one: the *distance* `(members, batch)` from *picture*; None where no kernel does that."""
+    operators = _kernels(x, weight.shape[1]) if weight.shape[4] <= 4 and picture.dtype == torch.float32 else None
+    if operators is None or distance not in operators.LIKELIHOODS:
+        return None
+    kind = operators.LIKELIHOODS[distance]
+    return operators.double_and_compare(x, weight, _lowered(weight, x.dtype), bias, _blocks(picture), kind, after_relu)[0]
 
 
-def _channels_last(x: Tensor) -> Tensor:
-    """*x* `(n, channels, height, width)` with channels fastest in memory; with one channel only the strides are renamed."""
-    if x.shape[1] == 1:
-        x = x.contiguous()
-        return x.as_strided(x.shape, (x.stride(0), 1, x.shape[3], 1))
-    return x.contiguous(memory_format=torch.channels_last)
+def _even(picture: Tensor) -> bool:
+    return picture.shape[-1] % 2 == 0 and picture.shape[-2] % 2 == 0
+
+
+def _blocks(picture: Tensor) -> Tensor:
+    """*picture* by blocks, as the kernels of the first and last layer take it; made once, since both ask for it."""
+    from unbraid.networks.kernels.launch import by_blocks
+
+    if picture.is_inference():
+        return by_blocks(picture)
+    made = getattr(picture, "unbraid_blocks", None)
+    if made is None or made[0] != picture._version:  # not made yet, or the picture has changed since
+        made = (picture._version, by_blocks(picture))
+        picture.unbraid_blocks = made  # type: ignore[attr-defined]
+    return made[1]
+
+
+def carry_lowered(weight: Tensor, lowered: Tensor) -> None:
+    """Let *weight* carry a copy of itself in lower precision, which layers then take instead of making one."""
+    weight.unbraid_lowered = lowered  # type: ignore[attr-defined]
+
+
+def _lowered(weight: Tensor, precision: torch.dtype) -> Tensor:
+    carried = getattr(weight, "unbraid_lowered", None)
+    return carried if carried is not None and carried.dtype == precision else weight.detach().to(precision)

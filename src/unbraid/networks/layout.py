@@ -23,6 +23,16 @@ class Weight:
     fan_in: int = 0
     fan_out: int = 0
 
+    @property
+    def count(self) -> int:
+        """How many numbers it has."""
+        return math.prod(self.shape)
+
+    @property
+    def gap(self) -> int:
+        """Zeros after it in a row, up to where the next weight may start."""
+        return -self.count % _ALIGNMENT
+
 
 def dense_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
     """Weight and bias of a dense layer."""
@@ -30,56 +40,91 @@ def dense_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
 
 
 def halve_weights(name: str, inputs: int, outputs: int, kernel: int) -> list[Weight]:
-    """Weight and bias of a stride-2 convolution."""
+    """Weight and bias of a stride-2 convolution; channels last, as the activations are."""
     area = kernel * kernel
-    shape = (outputs, inputs, kernel, kernel)
+    shape = (outputs, kernel, kernel, inputs)
     return [Weight(f"{name}.weight", shape, area * inputs, area * outputs), Weight(f"{name}.bias", (outputs,))]
 
 
 def double_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
     """Weight and bias of a 4x4 stride-2 transposed convolution."""
-    return [Weight(f"{name}.weight", (inputs, outputs, 4, 4), 16 * inputs, 16 * outputs), Weight(f"{name}.bias", (outputs,))]
+    return [Weight(f"{name}.weight", (inputs, 4, 4, outputs), 16 * inputs, 16 * outputs), Weight(f"{name}.bias", (outputs,))]
+
+
+_ALIGNMENT = 16
+"""Weights start at multiples of so many numbers, so that a GPU can load them 16 bytes at a time in any precision."""
+_FEW = 4096
+"""Weights with fewer numbers (biases, heads) lie together at the end of a row, where one launch reaches them all."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each weight lies in a member's row."""
+    """Where each weight lies in a member's row. Gaps between weights hold zeros, which nothing reads or moves."""
 
     weights: tuple[Weight, ...]
 
     @cached_property
-    def offsets(self) -> tuple[int, ...]:
-        """Start of each weight in the row, and the row's length at the end."""
-        ends = [0]
-        for weight in self.weights:
-            ends.append(ends[-1] + math.prod(weight.shape))
-        return tuple(ends)
+    def stored(self) -> tuple[Weight, ...]:
+        """The weights in the order in which they lie in a row."""
+        return tuple(sorted(self.weights, key=lambda weight: weight.count < _FEW))
+
+    @cached_property
+    def starts(self) -> dict[str, int]:
+        """Where each weight begins, by name, in the order in which they lie."""
+        starts, end = {}, 0
+        for weight in self.stored:
+            starts[weight.name] = end
+            end += weight.count + weight.gap
+        return starts
+
+    @cached_property
+    def size(self) -> int:
+        """The length of a member's row."""
+        return sum(weight.count + weight.gap for weight in self.weights)
 
     @property
-    def size(self) -> int:
-        """How many numbers a member has."""
-        return self.offsets[-1]
+    def count(self) -> int:
+        """How many weights a member has."""
+        return sum(weight.count for weight in self.weights)
 
     def views(self, rows: Tensor) -> dict[str, Tensor]:
         """Named views `(members, *shape)` into *rows* `(members, size)`."""
         return {
-            weight.name: rows[:, start:end].view(rows.shape[0], *weight.shape)
-            for weight, start, end in zip(self.weights, self.offsets, self.offsets[1:], strict=False)
+            weight.name: rows[:, start : start + weight.count].view(rows.shape[0], *weight.shape)
+            for weight in self.weights
+            for start in (self.starts[weight.name],)
         }
 
     def rows(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> Tensor:
-        """The inverse of `views`: one row a member from tensors in this order, or by name."""
-        ordered = [tensors[weight.name] for weight in self.weights] if isinstance(tensors, Mapping) else tensors
-        return torch.cat([tensor.reshape(tensor.shape[0], -1) for tensor in ordered], dim=1)
+        """The inverse of `views`: one row a member from tensors in the order of `weights`, or by name."""
+        return self._join(self.stored, self._by_name(tensors))
+
+    def parts(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> list[tuple[int, Tensor]]:
+        """The same in parts with where they start in a row: large weights as they are, the few numbers of the others joined."""
+        named = self._by_name(tensors)
+        large = [(self.starts[weight.name], named[weight.name]) for weight in self.stored if weight.count >= _FEW]
+        small = [weight for weight in self.stored if weight.count < _FEW]
+        return large + ([(self.starts[small[0].name], self._join(small, named))] if small else [])
+
+    def _by_name(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        if isinstance(tensors, Mapping):
+            return tensors
+        return {weight.name: tensor for weight, tensor in zip(self.weights, tensors, strict=True)}
+
+    def _join(self, weights: Sequence[Weight], named: Mapping[str, Tensor]) -> Tensor:
+        pieces = []
+        for weight in weights:
+            tensor = named[weight.name]
+            pieces.append(tensor.reshape(tensor.shape[0], -1))
+            if weight.gap:
+                pieces.append(tensor.new_zeros(tensor.shape[0], weight.gap))
+        return torch.cat(pieces, dim=1)
 
     def initial(self, seed: Tensor, stream: random.Stream) -> Tensor:
         """Glorot-uniform weights and zero biases `(members, size)` (disentanglement_lib's, through tf.layers)."""
-        drawn = []
-        for number, weight in enumerate(self.weights):
-            if weight.fan_in == 0:
-                drawn.append(torch.zeros(len(seed), math.prod(weight.shape), device=seed.device))
-                continue
-            limit = math.sqrt(6.0 / (weight.fan_in + weight.fan_out))
-            unit = random.uniform(seed, number, stream, (math.prod(weight.shape),))
-            drawn.append((2.0 * unit - 1.0) * limit)
-        return torch.cat(drawn, dim=1)
+        rows = torch.zeros(len(seed), self.size, device=seed.device)
+        for number, (weight, values) in enumerate(zip(self.weights, self.views(rows).values(), strict=True)):
+            if weight.fan_in > 0:
+                limit = math.sqrt(6.0 / (weight.fan_in + weight.fan_out))
+                values.copy_((2.0 * random.uniform(seed, number, stream, weight.shape) - 1.0) * limit)
+        return rows

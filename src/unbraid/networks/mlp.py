@@ -15,7 +15,7 @@ from torch import Tensor
 from unbraid.errors import InputError, problem
 from unbraid.networks.layers import dense
 from unbraid.networks.layout import Layout, dense_weights
-from unbraid.networks.network import Network, Weights
+from unbraid.networks.network import Network, Weights, layer
 from unbraid.registry import Citation
 
 _ENCODER_LAYERS = 2
@@ -54,18 +54,15 @@ class Mlp(Network):
         heavy = precision or x.dtype
         hidden = x.flatten(2).to(heavy)
         for number in range(_ENCODER_LAYERS):
-            name = f"encoder.dense{number + 1}"
-            hidden = dense(hidden, weights[f"{name}.weight"].to(heavy), weights[f"{name}.bias"].to(heavy)).relu()
+            hidden = dense(hidden, *layer(weights, f"encoder.dense{number + 1}")).relu()
         hidden = hidden.to(x.dtype)
-        mean = dense(hidden, weights["encoder.mean.weight"], weights["encoder.mean.bias"])
-        return mean, dense(hidden, weights["encoder.logvar.weight"], weights["encoder.logvar.bias"])
+        return dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
 
     def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
         """Dense layers in *precision*, then one linear output a value."""
         heavy = precision or z.dtype
         hidden = z.to(heavy)
         for number in range(_DECODER_LAYERS):
-            name = f"decoder.dense{number + 1}"
-            hidden = dense(hidden, weights[f"{name}.weight"].to(heavy), weights[f"{name}.bias"].to(heavy)).tanh()
-        out = dense(hidden, weights["decoder.out.weight"].to(heavy), weights["decoder.out.bias"].to(heavy))
+            hidden = dense(hidden, *layer(weights, f"decoder.dense{number + 1}")).tanh()
+        out = dense(hidden, *layer(weights, "decoder.out"))
         return out.view(*z.shape[:2], *sample_shape).to(z.dtype)

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +15,25 @@ from unbraid.networks.layout import Layout
 from unbraid.registry import Citation
 
 Weights = Mapping[str, Tensor]
+
+
+class Comparison(Protocol):
+    """What a network needs to know of a likelihood: its function, and the name of a kernel that can take its place."""
+
+    @property
+    def distance(self) -> str:
+        """Name of the distance, for networks that compute it together with their last layer."""
+        ...
+
+    @property
+    def negative_log(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """Raw outputs and samples `(members, batch, ...)` to distances `(members, batch)`."""
+        ...
+
+
+def layer(weights: Weights, name: str) -> tuple[Tensor, Tensor]:
+    """Weight and bias of the layer called *name*."""
+    return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,12 @@ class Network(ABC):
     @abstractmethod
     def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
         """Raw outputs (logits for a Bernoulli likelihood) `(members, batch, *sample_shape)` of z `(members, batch, latents)`."""
+
+    def compare(
+        self, weights: Weights, z: Tensor, x: Tensor, likelihood: Comparison, precision: torch.dtype | None = None
+    ) -> Tensor:
+        """Negative log-likelihood `(members, batch)` of x `(members, batch, *sample_shape)` given z."""
+        return likelihood.negative_log(self.decode(weights, z, tuple(x.shape[2:]), precision), x)
 
     def options(self) -> dict[str, object]:
         """The options as stored in a plan."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unbraid.networks.layers import dense
 from unbraid.networks.layout import Layout, dense_weights
+from unbraid.networks.network import layer
 from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.objective import AuxiliaryNetwork, Forward, Objective, Term, number
 from unbraid.registry import Citation
@@ -38,18 +39,27 @@ class Discriminator(AuxiliaryNetwork):
             weights += dense_weights(f"dense{number_ + 1}", inputs, _HIDDEN)
         return Layout((*weights, *dense_weights("logits", _HIDDEN, 2)))
 
-    def __call__(self, weights: dict[str, Tensor], z: Tensor) -> Tensor:
-        """Logits `(members, batch, 2)`."""
-        hidden = z
+    def __call__(self, weights: dict[str, Tensor], z: Tensor, precision: torch.dtype | None = None) -> Tensor:
+        """Logits `(members, batch, 2)`; all layers but the last in *precision*."""
+        hidden = z.to(precision or z.dtype)
         for number_ in range(_LAYERS):
-            name = f"dense{number_ + 1}"
-            hidden = F.leaky_relu(dense(hidden, weights[f"{name}.weight"], weights[f"{name}.bias"]), _LEAK)
-        return dense(hidden, weights["logits.weight"], weights["logits.bias"])
+            hidden = F.leaky_relu(dense(hidden, *layer(weights, f"dense{number_ + 1}")), _LEAK)
+        return dense(hidden.to(z.dtype), *layer(weights, "logits"))
 
 
 def shuffle_latents(z: Tensor, permutation: Tensor) -> Tensor:
     """Each latent column of z `(members, batch, latents)` reordered by its own row of *permutation* `(members, latents, batch)`."""
     return torch.gather(z, 1, permutation.mT)
+
+
+def _logits(forward: Forward) -> Tensor:
+    """Logits of the joint samples, then of the shuffled ones `(members, 2 batch, 2)`: one pass serves both losses."""
+    if "logits" not in forward.shared:
+        assert forward.auxiliary is not None
+        assert forward.permutation is not None
+        both = torch.cat([forward.z, shuffle_latents(forward.z.detach(), forward.permutation)], dim=1)
+        forward.shared["logits"] = forward.auxiliary(both)
+    return forward.shared["logits"]
 
 
 @dataclass(frozen=True)
@@ -70,8 +80,7 @@ class FactorVAE(Objective):
 
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction, KL and the density-ratio estimate of the total correlation."""
-        assert forward.auxiliary is not None
-        logits = forward.auxiliary(forward.z)
+        logits, _ = _logits(forward).chunk(2, dim=1)
         return {
             "reconstruction": Term(forward.reconstruction),
             "kl": Term(gaussian_kl(forward.mean, forward.logvar)),
@@ -80,9 +89,5 @@ class FactorVAE(Objective):
 
     def auxiliary_loss(self, forward: Forward) -> Tensor:
         """Cross-entropy of telling joint from shuffled latents, half of each."""
-        assert forward.auxiliary is not None
-        assert forward.permutation is not None
-        z = forward.z.detach()
-        joint = F.log_softmax(forward.auxiliary(z), dim=-1)[..., 0]
-        product = F.log_softmax(forward.auxiliary(shuffle_latents(z, forward.permutation)), dim=-1)[..., 1]
-        return -0.5 * (joint + product)
+        joint, product = F.log_softmax(_logits(forward), dim=-1).chunk(2, dim=1)
+        return -0.5 * (joint[..., 0] + product[..., 1])

@@ -22,6 +22,8 @@ class Likelihood:
     """A distribution of a sample given the decoder's raw output."""
 
     name: str
+    distance: str
+    """Name of the distance, by which a network may find a kernel that computes it with its last layer."""
     negative_log: Callable[[Tensor, Tensor], Tensor]
     expected: Callable[[Tensor], Tensor]
     """The mean of the distribution, what a reconstruction shows."""
@@ -56,7 +58,7 @@ def likelihood(name: str, *, bounded: bool) -> Likelihood:
         if not bounded:
             rule = "needs samples between 0 and 1, and this dataset has real-valued ones"
             raise InputError(problem("likelihood", rule, name, "Use the likelihood gaussian."))
-        return Likelihood(name, bernoulli_negative_log, torch.sigmoid)
+        return Likelihood(name, "bernoulli", bernoulli_negative_log, torch.sigmoid)
     if bounded:
-        return Likelihood(name, sigmoid_squared_error, torch.sigmoid)
-    return Likelihood(name, squared_error, lambda raw: raw)
+        return Likelihood(name, "sigmoid_squared_error", sigmoid_squared_error, torch.sigmoid)
+    return Likelihood(name, "squared_error", squared_error, lambda raw: raw)

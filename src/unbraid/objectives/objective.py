@@ -60,6 +60,8 @@ class Forward:
     """For objectives with `permutes`: an independent shuffle of the batch for each latent, `(members, latents, batch)`."""
     auxiliary: Callable[[Tensor], Tensor] | None = None
     """For objectives with an auxiliary network: that network, `(members, batch, latents) -> (members, batch, outputs)`."""
+    shared: dict[str, Tensor] = field(default_factory=dict)
+    """What `terms` leaves here for `auxiliary_loss`, so that nothing is computed twice."""
 
 
 class AuxiliaryNetwork(ABC):
@@ -73,8 +75,8 @@ class AuxiliaryNetwork(ABC):
         """Its weights."""
 
     @abstractmethod
-    def __call__(self, weights: dict[str, Tensor], z: Tensor) -> Tensor:
-        """Its outputs for latents `(members, batch, latents)`."""
+    def __call__(self, weights: dict[str, Tensor], z: Tensor, precision: torch.dtype | None = None) -> Tensor:
+        """Its outputs for latents `(members, batch, latents)`, heavy layers in *precision*."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Objective(ABC):
         return None
 
     def auxiliary_loss(self, forward: Forward) -> Tensor:
-        """Loss of the auxiliary network, `(members, batch)`; must not send gradients into `forward.z`."""
+        """Loss of the auxiliary network, `(members, batch)`; only that network's weights follow its gradient."""
         raise InputError(problem("objective", "has no auxiliary network", self.key))
 
     def hyper(self) -> dict[str, Any]:

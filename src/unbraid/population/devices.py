@@ -8,6 +8,7 @@ depend on who trains beside it, to the last bit. On a GPU a chunk is as large as
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import sys
 
@@ -15,9 +16,14 @@ import torch
 
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, problem
+from unbraid.networks.layers import uses_kernels
 from unbraid.population.plan import Plan
 
 _SAFE_SHARE_OF_FREE_MEMORY = 0.8
+_MOST_CHECKPOINT_BYTES = 2**32
+"""A chunk's checkpoint is made in the host's memory."""
+_MOST_MEMBERS = 256
+"""Beyond so many members a chunk of the usual size trains no faster, and a stop loses more."""
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -26,11 +32,15 @@ def choose_device(name: str = "auto") -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cpu":
         return torch.device("cpu")
-    if name.split(":")[0] == "cuda":
-        if not torch.cuda.is_available():
-            raise InputError(problem("device", "needs a CUDA device and this machine has none", name, "Use --device cpu."))
-        return torch.device(name)
-    raise InputError(problem("device", "must be auto, cpu or cuda", name))
+    kind, _, number = name.partition(":")
+    if kind != "cuda" or (number and not number.isdecimal()) or name.endswith(":"):
+        raise InputError(problem("device", "must be auto, cpu, cuda or cuda:NUMBER", name))
+    if not torch.cuda.is_available():
+        raise InputError(problem("device", "needs a CUDA device and this machine has none", name, "Use --device cpu."))
+    if number and int(number) >= torch.cuda.device_count():
+        have = f"this machine has {torch.cuda.device_count()}"
+        raise InputError(problem("device", f"must name one of the CUDA devices, counted from 0, and {have}", name))
+    return torch.device(name)
 
 
 def cores() -> int:
@@ -39,25 +49,38 @@ def cores() -> int:
 
 
 def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
-    """How many members train together on *device*."""
+    """How many members train together on *device*: what its free memory holds, in chunks of equal size, and no more than pays."""
     if device.type == "cpu":
         return 1
     free, _ = torch.cuda.mem_get_info(device)
-    fits = int(free * _SAFE_SHARE_OF_FREE_MEMORY) // max(1, bytes_per_member(plan, dataset))
-    return max(1, min(len(plan.members), fits))
+    room = int(free * _SAFE_SHARE_OF_FREE_MEMORY) - dataset_bytes(dataset)
+    fits = room // bytes_per_member(plan, dataset, kernels=uses_kernels(device))
+    fits = max(1, min(fits, _MOST_MEMBERS, _MOST_CHECKPOINT_BYTES // (12 * _weights(plan, dataset))))
+    chunks = -(-len(plan.members) // fits)
+    return -(-len(plan.members) // chunks)
 
 
-def bytes_per_member(plan: Plan, dataset: Dataset) -> int:
+def dataset_bytes(dataset: Dataset) -> int:
+    """Upper estimate of what a dataset takes on a device: a byte a value, though some take a bit or are drawn there."""
+    return min(len(dataset) * math.prod(dataset.sample_shape), 2**34)
+
+
+def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
     """Upper estimate of the device memory one member needs while it trains."""
-    heaviest = max((member.build().auxiliary_network() for member in plan.members), key=lambda network: network is not None)
-    weights = plan.build_network().layout(dataset.sample_shape, plan.latents).size
-    weights += heaviest.layout(plan.latents).size if heaviest else 0
-    values = 1
-    for side in dataset.sample_shape:
-        values *= side
-    # Columns of the widest layer hold 16 values for each of 8 values per pixel; pairwise terms hold batch x batch x latents.
-    activations = plan.batch_size * values * 8 * 16 * 4 + 4 * plan.batch_size**2 * plan.latents
-    return 4 * (7 * weights + activations)
+    weights = _weights(plan, dataset)
+    values = math.prod(dataset.sample_shape)
+    pairs = 4 * plan.batch_size**2 * plan.latents
+    # Weights, their lowered copy, two running means, gradients twice; layers hold 8 numbers a pixel in the first and last layer.
+    # Without kernels the columns of the widest layer add 16 for each of those.
+    activations = plan.batch_size * values * (64 if kernels else 8 * 16 * 4)
+    return 4 * (7 * weights + activations + pairs)
+
+
+def _weights(plan: Plan, dataset: Dataset) -> int:
+    """Numbers in the rows of the heaviest member."""
+    networks = [member.build().auxiliary_network() for member in plan.members]
+    auxiliary = max((network.layout(plan.latents).size for network in networks if network is not None), default=0)
+    return plan.build_network().layout(dataset.sample_shape, plan.latents).size + auxiliary
 
 
 _GLIBC_TRIM_THRESHOLD = -1

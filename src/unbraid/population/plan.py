@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import torch
+
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, Problems, Shown, problem, unknown
@@ -23,7 +25,7 @@ from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.objectives.objective import Objective
 from unbraid.store import digest
 
-FORMAT = 1
+FORMAT = 2
 MOST_SEEDS = 1_000_000
 PRECISIONS = ("float32", "bfloat16")
 GENERAL_OPTIONS = frozenset(
@@ -88,6 +90,11 @@ class Plan:
     def digest(self) -> str:
         """A fingerprint of the plan, kept in every checkpoint."""
         return digest(self.record())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the heavy layers."""
+        return getattr(torch, self.precision)
 
     def build_network(self) -> Network:
         """The network of all members."""
@@ -308,8 +315,10 @@ def _refuse_twins(members: tuple[Member, ...]) -> None:
 
 
 def _versions() -> dict[str, str]:
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    import torch
-
-    return {"unbraid": version("unbraid"), "torch": torch.__version__, "python": platform.python_version()}
+    try:
+        ours = version("unbraid")
+    except PackageNotFoundError:  # run from the source tree
+        ours = "source"
+    return {"unbraid": ours, "torch": torch.__version__, "python": platform.python_version()}

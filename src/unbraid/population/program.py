@@ -9,50 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from unbraid import random
 from unbraid.data.dataset import Dataset
+from unbraid.networks.layers import carry_lowered
 from unbraid.networks.layout import Layout
 from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.objectives.objective import Forward, stack, total_loss
+from unbraid.population.adam import BETAS, Adam, Gradient
 from unbraid.population.plan import Member, Plan
 from unbraid.random import Stream
 
-_DRAWN_AT_ONCE = 16
+DRAWN_AT_ONCE = 16
 """Steps whose random numbers are drawn together, to spread the cost of launching; the numbers do not depend on it."""
 
-ADAM_BETAS = (0.9, 0.999)
-ADAM_EPSILON = 1e-8
+
+class Draws(NamedTuple):
+    """Random numbers of consecutive steps, `(members, steps, ...)` each."""
+
+    indices: Tensor
+    noise: Tensor
+    permutation: Tensor | None
+    """For objectives that shuffle."""
 
 
-@dataclass
-class Adam:
-    """Weights of one optimiser group with Adam's two running means, each `(members, size)`."""
-
-    weights: Tensor
-    gradient_mean: Tensor
-    gradient_square: Tensor
-
-    @classmethod
-    def start(cls, weights: Tensor) -> Adam:
-        """Fresh running means."""
-        return cls(weights, torch.zeros_like(weights), torch.zeros_like(weights))
-
-    def update(self, gradient: Tensor, healthy: Tensor, rate: Tensor, betas: tuple[float, float], updates_before: int) -> None:
-        """One step of Adam (Kingma and Ba 2015, algorithm 1), in place; members that are not *healthy* keep every bit."""
-        first, second = betas
-        take_first = torch.where(healthy, 1.0 - first, 0.0).unsqueeze(1)
-        take_second = torch.where(healthy, 1.0 - second, 0.0).unsqueeze(1)
-        gradient = torch.where(healthy.unsqueeze(1), gradient, 0.0)
-        self.gradient_mean.lerp_(gradient, take_first)
-        self.gradient_square.lerp_(gradient.square_(), take_second)
-        count = updates_before + 1
-        size = self.gradient_square.sqrt().mul_((1.0 - second**count) ** -0.5).add_(ADAM_EPSILON)
-        pace = torch.where(healthy, rate / (1.0 - first**count), 0.0).unsqueeze(1)
-        self.weights.sub_(torch.div(self.gradient_mean, size, out=size).mul_(pace))
+_STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
 
 
 @dataclass
@@ -60,6 +45,9 @@ class State:
     """Everything that changes while a chunk trains."""
 
     step: int
+    """Updates done, as the host counts them."""
+    clock: Tensor
+    """The same as the device counts them: int64, 0-d."""
     model: Adam
     auxiliary: Adam | None
     diverged_at: Tensor
@@ -74,7 +62,7 @@ class State:
         named = {"diverged_at": self.diverged_at, "window": self.window, "history": self.history}
         for group, adam in (("model", self.model), ("auxiliary", self.auxiliary)):
             if adam is not None:
-                named |= {f"{group}.{item.name}": getattr(adam, item.name) for item in fields(Adam)}
+                named |= {f"{group}.{name}": getattr(adam, name) for name in _STORED}
         return named
 
     @classmethod
@@ -82,12 +70,13 @@ class State:
         """The inverse of `tensors`."""
         on_device = {name: tensor.to(device) for name, tensor in named.items()}
         groups = {
-            group: Adam(**{item.name: on_device[f"{group}.{item.name}"] for item in fields(Adam)})
+            group: Adam(**{name: on_device[f"{group}.{name}"] for name in _STORED})
             for group in ("model", "auxiliary")
             if f"{group}.weights" in on_device
         }
         rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}
-        return cls(step, groups["model"], groups.get("auxiliary"), **rest)
+        clock = torch.full((), step, dtype=torch.int64, device=device)
+        return cls(step, clock, groups["model"], groups.get("auxiliary"), **rest)
 
 
 class Program:
@@ -108,9 +97,9 @@ class Program:
         self.auxiliary_layout = self.auxiliary_network.layout(plan.latents) if self.auxiliary_network else None
         self.seed = torch.tensor([member.seed for member in members], dtype=torch.int64, device=device)
         self.rate = torch.tensor([member.learning_rate for member in members], dtype=torch.float32, device=device)
-        self.precision = {"float32": torch.float32, "bfloat16": torch.bfloat16}[plan.precision]
+        self.precision = plan.dtype
         self.quantities = quantities(plan, members[0])
-        self._drawn: tuple[int, tuple[Tensor, Tensor, Tensor | None]] | None = None
+        self._drawn: tuple[int, Draws] | None = None
 
     def start(self) -> State:
         """Fresh weights, drawn from the members' seeds alone."""
@@ -120,6 +109,7 @@ class Program:
         count, records = len(self.members), self.plan.steps // self.plan.log_every
         return State(
             step=0,
+            clock=torch.zeros((), dtype=torch.int64, device=self.device),
             model=Adam.start(self.layout.initial(self.seed, Stream.INITIAL_WEIGHTS)),
             auxiliary=auxiliary,
             diverged_at=torch.full((count,), -1, dtype=torch.int64, device=self.device),
@@ -127,70 +117,92 @@ class Program:
             history=torch.full((count, records, len(self.quantities)), torch.nan, device=self.device),
         )
 
-    def _draw(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Image indices, latent noise and (where the objective shuffles) permutations of one step."""
-        block = step - step % _DRAWN_AT_ONCE
-        if self._drawn is None or self._drawn[0] != block:
-            steps = torch.arange(block, block + _DRAWN_AT_ONCE, device=self.device)
-            batch, latents = self.plan.batch_size, self.plan.latents
-            indices = random.integers(self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size)
-            noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (batch, latents))
-            shuffle = (
-                random.permutations(self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch)
-                if self.objective.permutes
-                else None
-            )
-            self._drawn = (block, (indices, noise, shuffle))
-        indices, noise, shuffle = self._drawn[1]
-        at = step - block
-        return indices[:, at], noise[:, at], None if shuffle is None else shuffle[:, at]
+    def prepare(self, state: State) -> None:
+        """Make what is derived from the weights and kept beside them while they train."""
+        for adam in (state.model, state.auxiliary):
+            if adam is not None and adam.lowered is None:
+                adam.keep_lowered(self.precision)
+
+    def forget_draws(self) -> None:
+        """Free the numbers drawn ahead."""
+        self._drawn = None
+
+    def draw(self, steps: Tensor) -> Draws:
+        """Image indices, latent noise and, where the objective shuffles, permutations of *steps*, an int64 tensor `(steps,)`."""
+        batch, latents = self.plan.batch_size, self.plan.latents
+        shuffle = None
+        if self.objective.permutes:
+            shuffle = random.permutations(self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch)
+        return Draws(
+            random.integers(self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size),
+            random.normal(self.seed, steps, Stream.LATENT_NOISE, (batch, latents)),
+            shuffle,
+        )
 
     def step(self, state: State) -> None:
         """Advance *state* by one update, in place."""
-        indices, noise, permutation = self._draw(state.step)
-        x = self.sampler(indices)
-        leaves = _leaves(self.layout, state.model.weights)
+        block = state.step - state.step % DRAWN_AT_ONCE
+        if self._drawn is None or self._drawn[0] != block:
+            self._drawn = (block, self.draw(torch.arange(block, block + DRAWN_AT_ONCE, device=self.device)))
+        self.update(state, self._drawn[1], state.step - block)
+        state.step += 1
+
+    def update(self, state: State, draws: Draws, at: int) -> None:
+        """One update with the numbers drawn for step *at* of *draws*: device work alone, which a graph can capture."""
+        x = self.sampler(draws.indices[:, at])
+        leaves = self._leaves(self.layout, state.model)
         mean, logvar = self.network.encode(leaves, x, self.precision)
-        z = mean + torch.exp(0.5 * logvar) * noise if self.objective.samples_latents else mean
-        raw = self.network.decode(leaves, z, self.sample_shape, self.precision)
-        auxiliary_leaves = (
-            _leaves(self.auxiliary_layout, state.auxiliary.weights) if self.auxiliary_layout and state.auxiliary else {}
-        )
+        z = mean + torch.exp(0.5 * logvar) * draws.noise[:, at] if self.objective.samples_latents else mean
         network = self.auxiliary_network
+        auxiliary_leaves: dict[str, Tensor] = {}
+        if self.auxiliary_layout is not None and state.auxiliary is not None:
+            auxiliary_leaves = self._leaves(self.auxiliary_layout, state.auxiliary)
         forward = Forward(
-            reconstruction=self.likelihood.negative_log(raw, x),
+            reconstruction=self.network.compare(leaves, z, x, self.likelihood, self.precision),
             mean=mean,
             logvar=logvar,
             z=z,
-            step=torch.full((), state.step, dtype=torch.float32, device=self.device),
-            permutation=permutation,
-            auxiliary=(lambda latents: network(auxiliary_leaves, latents)) if network else None,
+            step=state.clock.to(torch.float32),
+            permutation=None if draws.permutation is None else draws.permutation[:, at],
+            auxiliary=(lambda latents: network(auxiliary_leaves, latents, self.precision)) if network else None,
         )
         terms = self.objective.terms(forward)
         loss = total_loss(terms)
         recorded = [*(term.mean() for term in terms.values()), loss]
         # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance head gets zeros.
-        gradient = self.layout.rows(_gradients(loss, leaves))
-        healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & torch.isfinite(gradient.sum(dim=1))
+        gradient = Gradient(self.layout, _gradients(loss, leaves, again=network is not None))
+        healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
         if state.auxiliary is not None and self.auxiliary_layout is not None and network is not None:
             auxiliary_loss = self.objective.auxiliary_loss(forward).mean(dim=1)
-            auxiliary_gradient = self.auxiliary_layout.rows(_gradients(auxiliary_loss, auxiliary_leaves))
+            auxiliary_gradient = Gradient(self.auxiliary_layout, _gradients(auxiliary_loss, auxiliary_leaves))
             recorded.append(auxiliary_loss)
-            healthy = healthy & torch.isfinite(auxiliary_loss.detach()) & torch.isfinite(auxiliary_gradient.sum(dim=1))
+            healthy = healthy & torch.isfinite(auxiliary_loss.detach()) & auxiliary_gradient.finite()
             rate = torch.full_like(self.rate, network.learning_rate)
-            state.auxiliary.update(auxiliary_gradient, healthy, rate, network.adam_betas, state.step)
-        state.model.update(gradient, healthy, self.rate, ADAM_BETAS, state.step)
+            state.auxiliary.update(auxiliary_gradient, healthy, rate, network.adam_betas, state.clock)
+        state.model.update(gradient, healthy, self.rate, BETAS, state.clock)
         self._record(state, torch.stack(recorded, dim=1).detach(), healthy)
+
+    def _leaves(self, layout: Layout, adam: Adam) -> dict[str, Tensor]:
+        """Views of the weights that gradients can be taken of, each with its lowered copy where there is one."""
+        leaves = {name: view.detach().requires_grad_() for name, view in layout.views(adam.weights).items()}
+        if adam.lowered is not None:
+            for name, lowered in layout.views(adam.lowered).items():
+                carry_lowered(leaves[name], lowered)
+        return leaves
 
     def _record(self, state: State, values: Tensor, healthy: Tensor) -> None:
         """Add this step's quantities to the window, close the window when it is full, and note who diverged."""
         broke = (state.diverged_at < 0) & ~healthy
-        state.diverged_at = torch.where(broke, state.step, state.diverged_at)
+        state.diverged_at.copy_(torch.where(broke, state.clock, state.diverged_at))
         state.window += torch.where(healthy.unsqueeze(1), values, torch.nan)
-        state.step += 1
-        if state.step % self.plan.log_every == 0:
-            state.history[:, state.step // self.plan.log_every - 1] = state.window / self.plan.log_every
-            state.window = torch.zeros_like(state.window)
+        every, records = self.plan.log_every, state.history.shape[1]
+        if records > 0:
+            slot = torch.div(state.clock, every, rounding_mode="floor").clamp(max=records - 1).view(1)
+            full = (state.clock + 1) % every == 0
+            old = state.history.index_select(1, slot)
+            state.history.index_copy_(1, slot, torch.where(full, (state.window / every).unsqueeze(1), old))
+            state.window.copy_(torch.where(full, 0.0, state.window))
+        state.clock += 1
 
     def finished(self, state: State) -> bool:
         """Whether no member has a step left to do: the plan is done, or all have diverged."""
@@ -204,11 +216,6 @@ def quantities(plan: Plan, member: Member) -> tuple[str, ...]:
     return (*objective.term_names, "loss", *extra)
 
 
-def _leaves(layout: Layout, rows: Tensor) -> dict[str, Tensor]:
-    """Views of the weights that gradients can be taken of."""
-    return {name: view.detach().requires_grad_() for name, view in layout.views(rows).items()}
-
-
-def _gradients(loss: Tensor, leaves: dict[str, Tensor]) -> list[Tensor]:
+def _gradients(loss: Tensor, leaves: dict[str, Tensor], *, again: bool = False) -> list[Tensor]:
     """Gradient of each member's own loss; adding up members mixes nothing, since none depends on another's weights."""
-    return list(torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True))
+    return list(torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True, retain_graph=again))

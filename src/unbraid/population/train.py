@@ -17,11 +17,18 @@ from dataclasses import dataclass
 
 import torch
 
+from unbraid.errors import UnbraidError
+from unbraid.population.capture import Stepper
 from unbraid.population.devices import cores, keep_freed_memory
 from unbraid.population.plan import Member
 from unbraid.population.program import Program, State
 from unbraid.population.run_folder import RunFolder
 from unbraid.store import only_one, remove_unfinished
+
+_LEAST_TRAINING_PER_SAVING = 10
+"""Checkpoints of large chunks take seconds to write: at most a tenth of the time goes there, however often they are wanted."""
+_LOOK_SECONDS = 1.0
+"""How often a GPU is asked whether every member has diverged: asking waits for it."""
 
 Report = Callable[[int, bool], None]
 """Told how many model-steps more are done, and whether they were found so (from a checkpoint, or never needed)."""
@@ -100,17 +107,26 @@ def _train_chunk(
     """Train one chunk from its newest good checkpoint to the end; returns the ids of members that diverged."""
     if stop.is_set():
         return []
+    # Both hold for this worker thread only.
     if device.type == "cpu":
-        torch.set_num_threads(1)  # of this worker thread only: the members side by side are the parallelism
+        torch.set_num_threads(1)  # the members side by side are the parallelism
+    elif device.index is not None:
+        torch.cuda.set_device(device)
     checkpoints = run.checkpoints(chunk)
     program = Program(run.plan, chunk, run.dataset, device, sampler)
-    state = checkpoints.load(device, warn)
-    if state is None:
-        state = program.start()
-    else:
-        progress(state.step * len(chunk), True)
-    if not program.finished(state):
-        _advance(program, state, checkpoints.save, run.plan.checkpoint_seconds, stop, progress)
+    try:
+        state = checkpoints.load(device, warn)
+        if state is None:
+            state = program.start()
+        else:
+            progress(state.step * len(chunk), True)
+        if not program.finished(state):
+            _advance(program, state, checkpoints.save, run.plan.checkpoint_seconds, stop, progress)
+    except torch.cuda.OutOfMemoryError as error:
+        raise UnbraidError(
+            f"{len(chunk)} members do not fit together in the memory of {device}, which others may use too. Nothing saved is "
+            f"lost: free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
+        ) from error
     progress((run.plan.steps - state.step) * len(chunk) if program.finished(state) else 0, True)
     return [member.id for member, at in zip(chunk, state.diverged_at.tolist(), strict=True) if at >= 0]
 
@@ -120,14 +136,22 @@ def _advance(
 ) -> None:
     """Step until the plan is done, saving every *seconds*, halfway and at the end."""
     steps, members = program.plan.steps, len(program.members)
-    saved_at, saved_step = time.monotonic(), -1
-    while not program.finished(state) and not stop.is_set():
-        program.step(state)
-        progress(members, False)
-        due = time.monotonic() - saved_at >= seconds
+    stepper = Stepper(program, state)
+    saved_at, saved_step, saving = time.monotonic(), state.step, 0.0
+    looked_at = time.monotonic()
+    while state.step < steps and not stop.is_set():
         # The halfway checkpoint means that a damaged last one never costs a whole training.
-        if (due or state.step == steps // 2) and not program.finished(state):
+        halfway = steps // 2 if state.step < steps // 2 else steps
+        progress(members * stepper.advance(halfway - state.step), False)
+        now = time.monotonic()
+        if now - looked_at >= _LOOK_SECONDS or program.device.type == "cpu":
+            looked_at = now
+            if program.finished(state):
+                break
+        due = now - saved_at >= max(seconds, _LEAST_TRAINING_PER_SAVING * saving)
+        if (due or state.step == steps // 2) and state.step < steps:
             save(state)
             saved_at, saved_step = time.monotonic(), state.step
+            saving = saved_at - now
     if state.step != saved_step:
         save(state)

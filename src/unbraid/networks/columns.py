@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions with a member axis as one batched matrix product over explicit columns: plain, and the same on every device."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def halve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """ReLU of a stride-2 convolution; shapes as in `layers.halve`."""
+    members, batch, height, width, _ = x.shape
+    kernel = weight.shape[2]
+    padding = kernel // 2 - 1
+    windows = F.pad(x, (0, 0, padding, padding, padding, padding)).unfold(2, kernel, 2).unfold(3, kernel, 2)
+    columns = windows.permute(0, 1, 2, 3, 5, 6, 4).reshape(members, batch * (height // 2) * (width // 2), -1)
+    out = torch.baddbmm(bias.unsqueeze(1), columns, weight.flatten(2).mT).relu_()
+    return out.view(members, batch, height // 2, width // 2, -1)
+
+
+def double(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """4x4 stride-2 transposed convolution without ReLU; shapes as in `layers.double`."""
+    members, batch, height, width, channels = x.shape
+    rows = x.reshape(members, batch * height * width, channels)
+    patches = torch.bmm(rows, weight.movedim(-1, 2).flatten(2)).view(members * batch, height * width, -1).mT
+    out = F.fold(patches, (2 * height, 2 * width), kernel_size=4, stride=2, padding=1)
+    return out.view(members, batch, -1, 2 * height, 2 * width).movedim(2, -1) + bias[:, None, None, None, :]

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels as functions of tensors: outputs made here, one launch each, no derivatives."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor
+
+from unbraid.networks.kernels import tuned
+from unbraid.networks.kernels.convolution import expand_kernel, reduce_kernel, weight_kernel
+from unbraid.networks.kernels.picture import (
+    RAW,
+    block_kernel,
+    first_kernel,
+    first_weight_kernel,
+    last_backward_kernel,
+    last_kernel,
+)
+from unbraid.networks.kernels.tuned import Block
+
+
+def reduce(
+    big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False, mask: Tensor | None = None,
+    block: Block | None = None,
+) -> Tensor:  # fmt: skip
+    """Stride-2 convolution of big `(members, batch, height, width, big)`: `(members, batch, height // 2, width // 2, small)`.
+
+    The result is zero where *mask*, of its shape, is not positive.
+    """
+    members, batch, height, width, channels = big.shape
+    small, reach = weight.shape[1], weight.shape[2] // 2
+    block = block or tuned.reduce_block(members, height, channels, small, _low(big))
+    big = big.contiguous()
+    out = big.new_empty(members, batch, height // 2, width // 2, small)
+    columns, loops = batch * (width // 2), min(block.loops, height // 2)
+    with torch.cuda.device_of(big):
+        reduce_kernel[(triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops))](
+            big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0), _stride(bias),
+            out[0].numel(), big[0].numel(),
+            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
+            BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
+            ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops, STAGES=block.stages,
+            num_warps=block.warps,
+        )  # fmt: skip
+    return out
+
+
+def expand(
+    small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *, relu: bool = False,
+    mask: Tensor | None = None, block: Block | None = None,
+) -> Tensor:  # fmt: skip
+    """The transpose of `reduce`, to pictures of *size* (height, width), which halves to that of *small*."""
+    members, batch, _, _, channels = small.shape
+    reach, big = weight.shape[2] // 2, weight.shape[4]
+    height, width = size
+    block = block or tuned.expand_block(members, height, big, channels, _low(small))
+    small = small.contiguous()
+    # A 2x2 kernel does not reach the last row and column of an odd picture.
+    make = small.new_zeros if reach == 1 and (height % 2 or width % 2) else small.new_empty
+    out = make(members, batch, height, width, big)
+    blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
+    columns = min(block.columns, 4 * big)
+    with torch.cuda.device_of(small):
+        expand_kernel[(triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns)](
+            small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0), _stride(bias),
+            small[0].numel(), out[0].numel(),
+            HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
+            BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
+            ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns, LOOPS=block.loops,
+            STAGES=block.stages, num_warps=block.warps,
+        )  # fmt: skip
+    return out
+
+
+def weight_gradient(
+    big: Tensor, small: Tensor, kernel: int, *, bias_of_big: bool, block: Block | None = None
+) -> tuple[Tensor, Tensor]:
+    """Gradients `(members, small, kernel, kernel, big)` and of the bias of one side, float32."""
+    members, batch, height, width, channels = big.shape
+    count, reach = small.shape[-1], kernel // 2
+    block = block or tuned.weight_block(channels, count, _low(big))
+    big, small = big.contiguous(), small.contiguous()
+    depth, columns = min(block.depth, reach * reach * count), min(block.columns, 4 * channels)
+    parts = (reach * reach * count // depth) * (4 * channels // columns)
+    blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
+    splits = tuned.splits(members * parts, blocks, block)
+    weight = big.new_empty(members, splits, count, kernel, kernel, channels, dtype=torch.float32)
+    sums = big.new_empty(members, splits, *((2, 2, channels) if bias_of_big else (reach, reach, count)), dtype=torch.float32)
+    with torch.cuda.device_of(big):
+        weight_kernel[(splits, members, parts)](
+            big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
+            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach, BIAS_OF_BIG=bias_of_big,
+            PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
+            LOOPS=triton.cdiv(blocks, splits * block.rows), STAGES=block.stages, num_warps=block.warps,
+        )  # fmt: skip
+    bias = sums.sum(dim=(1, 2, 3)) if bias_of_big else _joined(sums)[:, 0, -1]
+    return _joined(weight), bias
+
+
+def by_blocks(picture: Tensor) -> Tensor:
+    """Pictures `(members, batch, channels, height, width)`, shared by members or not, as the kernels take them: by blocks."""
+    members, batch, channels, height, width = picture.shape
+    shared = members > 1 and picture.stride(0) == 0
+    packed = picture if picture[0].is_contiguous() else picture.contiguous()
+    copies, pixels = 1 if shared else members, pixels_of(channels)
+    out = picture.new_empty(copies, batch, height // 2 + 1, width // 2 + 1, pixels)
+    count = out[0, 0].numel()
+    with torch.cuda.device_of(picture):
+        block_kernel[(copies * batch, triton.cdiv(count, 1024))](
+            packed, out, packed.stride(0), batch, count,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, PIXELS=pixels, NUMBERS=1024, num_warps=4,
+        )  # fmt: skip
+    return out.expand(members, *out.shape[1:])
+
+
+def first(blocks: Tensor, weight: Tensor, bias: Tensor, *, relu: bool, block: Block | None = None) -> Tensor:
+    """4x4 stride-2 convolution of pictures by blocks: `(members, batch, rows, columns, small)`."""
+    members, batch, rows, columns, pixels = blocks.shape
+    height, width, small, channels = rows - 1, columns - 1, weight.shape[1], weight.shape[4]
+    block = block or tuned.first_block(channels, _low(weight))
+    out = weight.new_empty(members, batch, height, width, small)
+    positions = batch * height * width
+    with torch.cuda.device_of(out):
+        first_kernel[(triton.cdiv(positions, block.rows * block.loops), members)](
+            blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0), bias.stride(0),
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=pixels,
+            RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops, num_warps=block.warps,
+        )  # fmt: skip
+    return out
+
+
+def first_weight_gradient(blocks: Tensor, gradient: Tensor, channels: int, *, block: Block | None = None) -> tuple[Tensor, Tensor]:
+    """Gradients of the first layer's weight `(members, small, 4, 4, channels)` and bias, float32."""
+    members, batch, height, width, small = gradient.shape
+    block = block or tuned.first_weight_block(channels, _low(gradient))
+    gradient = gradient.contiguous()
+    positions = batch * height * width
+    splits = tuned.splits(members, positions, block)
+    weight = gradient.new_empty(members, splits, small, 4, 4, channels, dtype=torch.float32)
+    bias = gradient.new_empty(members, splits, small, dtype=torch.float32)
+    with torch.cuda.device_of(gradient):
+        first_weight_kernel[(splits, members)](
+            blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
+            PRECISION=block.products, ROWS=block.rows, LOOPS=triton.cdiv(positions, splits * block.rows),
+            STAGES=block.stages, num_warps=block.warps,
+        )  # fmt: skip
+    return _joined(weight), _joined(bias)
+
+
+def last(small: Tensor, weight: Tensor, bias: Tensor, *, block: Block | None = None) -> Tensor:
+    """4x4 transposed convolution to pictures `(members, batch, channels, 2 height, 2 width)`."""
+    return _last(small, weight, bias, None, RAW.value, block)[0]
+
+
+def last_distance(
+    small: Tensor, weight: Tensor, bias: Tensor, true: Tensor, likelihood: int, *, block: Block | None = None
+) -> tuple[Tensor, Tensor]:
+    """Distances `(members, batch)` of the last layer's output from *true* by blocks, float32, and their slope by blocks."""
+    _, slope, parts = _last(small, weight, bias, true, likelihood, block)
+    return _joined(parts.movedim(2, 1)), slope
+
+
+def _last(
+    small: Tensor, weight: Tensor, bias: Tensor, true: Tensor | None, likelihood: int, block: Block | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    members, batch, height, width, count = small.shape
+    channels = weight.shape[4]
+    block = block or tuned.last_block(members, height, channels, _low(small))
+    small = small.contiguous()
+    parts = triton.cdiv((height + 1) * (width + 1), block.rows * block.loops)
+    pixels = pixels_of(channels)
+    raw = small.new_empty((members, batch, channels, 2 * height, 2 * width) if true is None else 0)
+    slope = small.new_empty(0 if true is None else (members, batch, height + 1, width + 1, pixels))
+    distance = small.new_empty(members, batch, parts, dtype=torch.float32)
+    true = raw if true is None else true
+    with torch.cuda.device_of(small):
+        last_kernel[(batch * parts, members)](
+            small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0), true.stride(0), batch,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels, OUTPUTS=max(8, pixels),
+            LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
+            STAGES=block.stages, num_warps=block.warps,
+        )  # fmt: skip
+    return raw, slope, distance
+
+
+def last_backward(
+    small: Tensor, slope: Tensor, scale: Tensor, weight: Tensor, *, mask: bool, block: Block | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of the last layer's input, weight and bias from *slope* by blocks times *scale* `(members, batch)`."""
+    members, batch, height, width, count = small.shape
+    channels = weight.shape[4]
+    block = block or tuned.last_backward_block(channels, _low(small))
+    small, slope, scale = small.contiguous(), slope.contiguous(), scale.contiguous()
+    positions = batch * height * width
+    splits = tuned.splits(members, positions, block)
+    to_small = torch.empty_like(small)
+    to_weight = small.new_empty(members, splits, count, 4, 4, channels, dtype=torch.float32)
+    with torch.cuda.device_of(small):
+        last_backward_kernel[(splits, members)](
+            small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch, slope[0].numel(), splits,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels_of(channels), MASK=mask,
+            PRECISION=block.products, ROWS=block.rows, LOOPS=triton.cdiv(positions, splits * block.rows),
+            STAGES=block.stages, num_warps=block.warps,
+        )  # fmt: skip
+    sums = torch.einsum("mbp,mb->mp", slope.sum(dim=(2, 3), dtype=torch.float32), scale)
+    return to_small, _joined(to_weight), sums[:, : 4 * channels].view(members, 4, channels).sum(dim=1)
+
+
+def pixels_of(channels: int) -> int:
+    """Numbers a block of 2x2 pixels takes in storage."""
+    return triton.next_power_of_2(4 * channels)
+
+
+def _low(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.bfloat16
+
+
+def _or(tensor: Tensor | None, stand_in: Tensor) -> Tensor:
+    """A pointer must be passed even where the kernel does not read it."""
+    return stand_in if tensor is None else tensor.contiguous() if tensor.dim() > 2 else tensor
+
+
+def _stride(bias: Tensor | None) -> int:
+    return 0 if bias is None else bias.stride(0)
+
+
+def _joined(parts: Tensor) -> Tensor:
+    """The sum over splits (axis 1)."""
+    return parts.squeeze(1) if parts.shape[1] == 1 else parts.sum(dim=1)

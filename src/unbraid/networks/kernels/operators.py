@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels as torch operators with derivatives, so that a training step can be differentiated, traced and captured.
+
+A layer's weight enters twice: as it is stored, which is what the gradient belongs to, and lowered to the precision of the
+products, which is what the kernel reads. Gradients of weights and biases come back in float32 whatever the precision.
+
+ReLUs are fused with the layer before them, and their derivative with the kernel that reads the tensor anyway: an operator with
+`after_relu` zeroes the gradient it returns wherever its input is zero, and one with `masked_later` relies on being handed such a
+gradient. Both are promises about neighbours that only a network can give; without them every operator masks for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unbraid.networks.kernels import launch
+from unbraid.networks.kernels.picture import BERNOULLI, SIGMOID_SQUARED, SQUARED
+
+LIKELIHOODS = {"bernoulli": BERNOULLI.value, "sigmoid_squared_error": SIGMOID_SQUARED.value, "squared_error": SQUARED.value}
+"""Likelihoods that the last layer's kernel knows, by the name of their function's distance."""
+
+
+def _masked(gradient: Tensor, out: Tensor, masked_later: bool) -> Tensor:
+    return gradient if masked_later else torch.where(out > 0, gradient, torch.zeros_like(gradient))
+
+
+@torch.library.custom_op("unbraid::halve", mutates_args=())
+def halve(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
+    """ReLU of a stride-2 convolution, channels last: x `(members, batch, height, width, in)`."""
+    return launch.reduce(x, lowered, bias, relu=True)
+
+
+@halve.register_fake
+def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
+    return x.new_empty(x.shape[0], x.shape[1], x.shape[2] // 2, x.shape[3] // 2, weight.shape[1])
+
+
+def _halve_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    x, _, lowered, _, ctx.after_relu, ctx.masked_later = inputs
+    ctx.save_for_backward(x, lowered, output)
+
+
+def _halve_backward(ctx: Any, gradient: Tensor) -> tuple:
+    x, lowered, out = ctx.saved_tensors
+    gradient = _masked(gradient, out, ctx.masked_later)
+    to_x = None
+    if ctx.needs_input_grad[0]:
+        to_x = launch.expand(gradient, lowered, tuple(x.shape[2:4]), mask=x if ctx.after_relu else None)
+    to_weight, to_bias = launch.weight_gradient(x, gradient, lowered.shape[2], bias_of_big=False)
+    return to_x, to_weight, None, to_bias, None, None
+
+
+halve.register_autograd(_halve_backward, setup_context=_halve_context)
+
+
+@torch.library.custom_op("unbraid::halve_picture", mutates_args=())
+def halve_picture(blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool) -> Tensor:
+    """The same on pictures by blocks, with a 4x4 kernel; no gradient goes to them."""
+    return launch.first(blocks, lowered, bias, relu=True)
+
+
+@halve_picture.register_fake
+def _(blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool) -> Tensor:
+    members, batch, rows, columns, _ = blocks.shape
+    return lowered.new_empty(members, batch, rows - 1, columns - 1, weight.shape[1])
+
+
+def _halve_picture_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    blocks, weight, _, _, ctx.masked_later = inputs
+    ctx.channels = weight.shape[4]
+    ctx.save_for_backward(blocks, output)
+
+
+def _halve_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
+    blocks, out = ctx.saved_tensors
+    gradient = _masked(gradient, out, ctx.masked_later)
+    to_weight, to_bias = launch.first_weight_gradient(blocks, gradient, ctx.channels)
+    return None, to_weight, None, to_bias, None
+
+
+halve_picture.register_autograd(_halve_picture_backward, setup_context=_halve_picture_context)
+
+
+@torch.library.custom_op("unbraid::double", mutates_args=())
+def double(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
+    """ReLU of a 4x4 stride-2 transposed convolution, channels last: x `(members, batch, height, width, in)`."""
+    return launch.expand(x, lowered, (2 * x.shape[2], 2 * x.shape[3]), bias, relu=True)
+
+
+@double.register_fake
+def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
+    return x.new_empty(x.shape[0], x.shape[1], 2 * x.shape[2], 2 * x.shape[3], weight.shape[4])
+
+
+def _double_backward(ctx: Any, gradient: Tensor) -> tuple:
+    x, lowered, out = ctx.saved_tensors
+    gradient = _masked(gradient, out, ctx.masked_later)
+    to_x = launch.reduce(gradient, lowered, mask=x if ctx.after_relu else None) if ctx.needs_input_grad[0] else None
+    to_weight, to_bias = launch.weight_gradient(gradient, x, 4, bias_of_big=True)
+    return to_x, to_weight, None, to_bias, None, None
+
+
+double.register_autograd(_double_backward, setup_context=_halve_context)
+
+
+@torch.library.custom_op("unbraid::double_to_picture", mutates_args=())
+def double_to_picture(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
+    """4x4 stride-2 transposed convolution to pictures `(members, batch, channels, 2 height, 2 width)`, without ReLU."""
+    return launch.last(x, lowered, bias)
+
+
+@double_to_picture.register_fake
+def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
+    return x.new_empty(x.shape[0], x.shape[1], weight.shape[4], 2 * x.shape[2], 2 * x.shape[3])
+
+
+def _to_picture_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    x, _, lowered, _, ctx.after_relu = inputs
+    ctx.save_for_backward(x, lowered)
+
+
+def _to_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
+    x, lowered = ctx.saved_tensors
+    ones = x.new_ones(x.shape[:2], dtype=torch.float32)
+    slope = launch.by_blocks(gradient.to(x.dtype))
+    to_x, to_weight, to_bias = launch.last_backward(x, slope, ones, lowered, mask=ctx.after_relu)
+    return to_x, to_weight, None, to_bias, None
+
+
+double_to_picture.register_autograd(_to_picture_backward, setup_context=_to_picture_context)
+
+
+@torch.library.custom_op("unbraid::double_and_compare", mutates_args=())
+def double_and_compare(
+    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, true: Tensor, likelihood: int, after_relu: bool
+) -> tuple[Tensor, Tensor]:
+    """Distance `(members, batch)` of that picture from the *true* one, by blocks, and its slope for the way back."""
+    return launch.last_distance(x, lowered, bias, true, likelihood)
+
+
+@double_and_compare.register_fake
+def _(
+    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, true: Tensor, likelihood: int, after_relu: bool
+) -> tuple[Tensor, Tensor]:
+    slope = x.new_empty(x.shape[0], x.shape[1], x.shape[2] + 1, x.shape[3] + 1, launch.pixels_of(weight.shape[4]))
+    return x.new_empty(x.shape[:2], dtype=torch.float32), slope
+
+
+def _compare_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    x, _, lowered, _, _, _, ctx.after_relu = inputs
+    ctx.save_for_backward(x, lowered, output[1])
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _compare_backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple:
+    x, lowered, slope = ctx.saved_tensors
+    to_x, to_weight, to_bias = launch.last_backward(x, slope, gradient, lowered, mask=ctx.after_relu)
+    return to_x, to_weight, None, to_bias, None, None, None
+
+
+double_and_compare.register_autograd(_compare_backward, setup_context=_compare_context)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Block sizes of the kernels, as measured on an H200 by `benchmarks/tune_kernels.py`.
+
+They are a table and not found at run time: another block size adds in another order, and a resumed run must find its bits again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_MANY = 32
+"""From so many members on, every program repeats with the same weights; fewer members need their programs to fill the device."""
+_SPLIT = "tf32x3"
+"""A float32 product as three of the matrix units' own, which together keep all its bits: as exact as one by one, and faster in
+some kernels."""
+
+
+class Block(NamedTuple):
+    """How a kernel is cut."""
+
+    rows: int
+    """Positions or blocks of pixels that one product takes."""
+    depth: int = 0
+    columns: int = 0
+    """Tile of the product's other two sides, where the kernel cuts them."""
+    warps: int = 4
+    stages: int = 1
+    """Loads in flight."""
+    loops: int = 1
+    """How often a program repeats with the same weights."""
+    products: str = "ieee"
+    """How float32 factors are multiplied: in one ("ieee") or split ("tf32x3"); never rounded to TF32."""
+    programs: int = 792
+    """Programs wanted where a sum is split: six for each of the 132 multiprocessors of an H200."""
+
+
+def reduce_block(members: int, height: int, big: int, small: int, low: bool) -> Block:
+    """Of `reduce_kernel`."""
+    many = members >= _MANY
+    if not low:
+        return Block(64, 32, loops=height // 2 if many else 2, products=_SPLIT)
+    if big >= 64:
+        return Block(64, 128, loops=height // 2 if many else 1)
+    if small >= 64:
+        return Block(64, 256, loops=height // 2 if many else 2)
+    return Block(128, 128, loops=16) if many else Block(64, 256, loops=2)
+
+
+def expand_block(members: int, height: int, big: int, small: int, low: bool) -> Block:
+    """Of `expand_kernel`."""
+    loops = 4 if members >= _MANY else 1
+    if not low:
+        return Block(64, 128, 64, loops=loops, products=_SPLIT) if small <= 32 else Block(64, 32, 64)
+    return Block(64, 256, 128, warps=8, loops=loops)
+
+
+def weight_block(big: int, small: int, low: bool) -> Block:
+    """Of `weight_kernel`."""
+    return Block(32, 128, 128, stages=4, programs=396) if low else Block(32, 64, 64, stages=2)
+
+
+def first_block(channels: int, low: bool) -> Block:
+    """Of `first_kernel`."""
+    return Block(128, loops=1 if channels == 1 else 16) if low else Block(64, products=_SPLIT)
+
+
+def first_weight_block(channels: int, low: bool) -> Block:
+    """Of `first_weight_kernel`."""
+    return Block(64, warps=2, programs=1056) if low else Block(64, programs=1056)
+
+
+def last_block(members: int, height: int, channels: int, low: bool) -> Block:
+    """Of `last_kernel`."""
+    blocks = (height + 1) ** 2
+    if not low:
+        return Block(64, stages=2, loops=-(-blocks // (3 * 64)) if members >= _MANY else 1, products=_SPLIT)
+    return Block(128, warps=4 if channels == 1 else 8, stages=2, loops=-(-blocks // 128) if members >= _MANY else 1)
+
+
+def last_backward_block(channels: int, low: bool) -> Block:
+    """Of `last_backward_kernel`."""
+    if channels > 1 and low:
+        return Block(64, stages=2, programs=2112)
+    return Block(64, warps=2, programs=2112, products="ieee" if low else _SPLIT)
+
+
+def splits(programs: int, positions: int, block: Block) -> int:
+    """Into how many parts a sum over *positions* is cut so that *programs* times that many fill the device."""
+    return max(1, min(-(-block.programs // programs), -(-positions // (2 * block.rows))))
