@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared fixtures: where the real pictures and golden numbers lie, and kernels on a machine without a GPU."""
+"""Shared fixtures: where the real pictures and golden numbers lie."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
-
-if not torch.cuda.is_available():
-    # Triton asks once, when it is imported: without a GPU its kernels run in its interpreter, on CPU tensors.
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session")

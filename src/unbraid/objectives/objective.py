@@ -60,7 +60,7 @@ class Forward:
     """For objectives with `permutes`: an independent shuffle of the batch for each latent, `(members, latents, batch)`."""
     auxiliary: Callable[[Tensor], Tensor] | None = None
     """For objectives with an auxiliary network: that network, `(members, batch, latents) -> (members, batch, outputs)`."""
-    shared: dict[str, Tensor] = field(default_factory=dict)
+    shared: dict[str, Tensor] = field(init=False, default_factory=dict)
     """What `terms` leaves here for `auxiliary_loss`, so that nothing is computed twice."""
 
 

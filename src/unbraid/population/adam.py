@@ -32,7 +32,8 @@ class Gradient:
     def finite(self) -> Tensor:
         """Which members' gradients are finite: `(members,)`."""
         if self.rows is not None:
-            return torch.isfinite(self.rows.sum(dim=1))
+            # In float64 no sum of finite float32 numbers overflows.
+            return torch.isfinite(self.rows.sum(dim=1, dtype=torch.float64))
         from unbraid.population.adam_kernel import all_finite
 
         return all_finite([part for _, part in self.parts])

@@ -86,11 +86,6 @@ def _forward(objective: Objective) -> Forward:
     return _with_auxiliary(objective, forward, torch.arange(MEMBERS))
 
 
-def _other(forward: Forward, **parts: Any) -> Forward:
-    """*forward* with other parts, before any loss has left something in `shared`."""
-    return replace(forward, shared={}, **parts)
-
-
 def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> Forward:
     """*forward* with the auxiliary network of these members, whose weights differ from member to member."""
     network = objective.auxiliary_network()
@@ -98,13 +93,13 @@ def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> 
         return forward
     layout = network.layout(LATENTS)
     weights = layout.views(_random_rows(layout.size)[members])
-    return _other(forward, auxiliary=lambda z: network(weights, z))
+    return replace(forward, auxiliary=lambda z: network(weights, z))
 
 
 def _differentiated(objective: Objective, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss of each member and the gradients of the losses, zeros where the loss does not depend on the tensor."""
     leaves = {leaf: getattr(forward, leaf).detach().clone().requires_grad_() for leaf in _LEAVES}
-    loss = total_loss(objective.terms(_other(forward, **leaves)))
+    loss = total_loss(objective.terms(replace(forward, **leaves)))
     gradients = torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True)
     return loss.detach(), dict(zip(_LEAVES, gradients, strict=True))
 
@@ -136,7 +131,7 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
     moved: dict[str, Any] = {leaf: getattr(forward, leaf)[order] for leaf in _LEAVES}
     if forward.permutation is not None:
         moved["permutation"] = forward.permutation[order]
-    turned = _with_auxiliary(objective, _other(forward, **moved), order)
+    turned = _with_auxiliary(objective, replace(forward, **moved), order)
     turned_loss, turned_gradients = _differentiated(objective, turned)
     assert torch.equal(turned_loss, loss[order]), f"{name} mixes members: losses must move with the members"
     for leaf in _LEAVES:
@@ -145,7 +140,7 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
     torn = {leaf: getattr(forward, leaf).clone() for leaf in _LEAVES}
     for tensor in torn.values():
         tensor[1] = torch.nan
-    torn_loss, torn_gradients = _differentiated(objective, _other(forward, **torn))
+    torn_loss, torn_gradients = _differentiated(objective, replace(forward, **torn))
     others = torch.tensor([0, 2])
     assert torch.equal(torn_loss[others], loss[others]), f"{name}: NaN in one member must not reach another's loss"
     for leaf in _LEAVES:
@@ -162,10 +157,10 @@ def _check_auxiliary(name: str, objective: Objective) -> None:
     weights = {key: view.clone().requires_grad_() for key, view in layout.views(_random_rows(layout.size)).items()}
     forward = _forward(objective)
     # As in training the latents depend on the encoder; the loss may depend on them, but is followed by these weights alone.
-    forward = _other(forward, z=forward.z.requires_grad_(), auxiliary=lambda z: network(weights, z))
+    forward = replace(forward, z=forward.z.requires_grad_(), auxiliary=lambda z: network(weights, z))
     loss = objective.auxiliary_loss(forward)
     assert tuple(loss.shape) == (MEMBERS, BATCH), f"the auxiliary loss of {name} must be (members, batch), is {tuple(loss.shape)}"
-    after = _other(forward)
+    after = replace(forward)
     objective.terms(after)
     same = torch.allclose(objective.auxiliary_loss(after), loss, rtol=1e-9)
     assert same, f"the auxiliary loss of {name} must be the same whether or not terms left something in shared"
@@ -179,7 +174,7 @@ def _check_auxiliary(name: str, objective: Objective) -> None:
         assert torch.isfinite(gradient).all(), f"the auxiliary loss of {name} must have a finite gradient to {key}"
     z = forward.z.detach().clone()
     z[1] = torch.nan
-    torn, others = objective.auxiliary_loss(_other(forward, z=z)), torch.tensor([0, 2])
+    torn, others = objective.auxiliary_loss(replace(forward, z=z)), torch.tensor([0, 2])
     assert torch.equal(torn[others], loss[others]), f"{name}: NaN in one member must not reach another's auxiliary loss"
 
 
