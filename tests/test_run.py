@@ -175,9 +175,8 @@ def test_nothing_is_written_for_a_refused_plan(tmp_path: Path):
 
 
 def test_the_device_is_checked_first(tmp_path: Path):
-    assert (
-        refused(lambda: small_train(tmp_path / "run", device="tpu")) == "device must be auto, cpu, cuda or cuda:NUMBER; got 'tpu'."
-    )
+    message = "device must be auto, cpu, cuda or cuda:NUMBER; got 'tpu'."
+    assert refused(lambda: small_train(tmp_path / "run", device="tpu")) == message
     small_train(tmp_path / "run", steps=2)
     assert refused(lambda: open_run(tmp_path / "run", device="tpu")) == message
     assert open_run(tmp_path / "run", device="cpu").device == torch.device("cpu")
