@@ -158,3 +158,42 @@ def test_a_checkpoint_taken_between_replays_goes_on_with_the_same_bits(small_pla
         while state.step < 60:
             stepper.advance(60 - state.step)
         assert different(state, whole) == [[]] * 4, stop
+
+
+class Unwilling:
+    """A program on a device that will not capture its steps."""
+
+    device = torch.device("cuda")
+    steps = 0
+
+    def prepare(self, state: Any) -> None: ...
+
+    def step(self, state: Any) -> None:
+        self.steps += 1
+
+
+def test_a_step_that_cannot_be_captured_is_told_once_and_goes_on_slower(monkeypatch: pytest.MonkeyPatch):
+    def refuse(stepper: Stepper) -> None:
+        tried.append(program.steps)
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore about it")
+
+    tried, told, program = [], [], Unwilling()
+    monkeypatch.setattr(Stepper, "_capture", refuse)
+    stepper = Stepper(program, None, told.append)  # type: ignore[arg-type]
+    assert [stepper.advance(1000) for _ in range(30)] == [1] * 30
+    assert (program.steps, tried) == (30, [2])
+    assert told == [
+        "a step cannot be captured as a CUDA graph, so training goes on step by step, slower: "
+        "CUDA error: operation not permitted when stream is capturing"
+    ]
+
+
+def test_no_memory_for_a_capture_is_no_reason_to_go_on(monkeypatch: pytest.MonkeyPatch):
+    def full(stepper: Stepper) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Stepper, "_capture", full)
+    stepper = Stepper(Unwilling(), None)  # type: ignore[arg-type]
+    assert [stepper.advance(1000) for _ in range(2)] == [1, 1]
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        stepper.advance(1000)

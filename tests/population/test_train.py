@@ -15,6 +15,7 @@ import unbraid as ub
 from unbraid.errors import InputError, UnbraidError
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population import train as train_module
+from unbraid.population.capture import Stepper
 from unbraid.population.program import Program
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome, train_run
@@ -159,7 +160,7 @@ def test_saving_takes_no_more_than_a_tenth_of_the_time(small_plan, monkeypatch: 
 
     monkeypatch.setattr(Program, "step", step)
     monkeypatch.setattr(train_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    train_module._advance(program, state, save, seconds, threading.Event(), lambda model_steps, found_done: None)
+    train_module._advance(program, Stepper(program, state), save, seconds, threading.Event(), lambda model_steps, found_done: None)
     assert steps == saved
 
 

@@ -8,6 +8,9 @@ changes the state in place; the host looks only when it wants to know something.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import torch
 
 from unbraid.population.program import DRAWN_AT_ONCE, Program, State
@@ -20,29 +23,40 @@ _REPLAYS_AHEAD = 2
 class Stepper:
     """Advances one chunk: step by step on a CPU, by replays of a captured graph on a GPU."""
 
-    def __init__(self, program: Program, state: State) -> None:
+    def __init__(self, program: Program, state: State, warn: Callable[[str], None] = lambda line: None) -> None:
         self.program = program
         self.state = state
+        self._warn = warn
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._eager_steps = 0
+        self._steps_before_capture: float = _STEPS_BEFORE_CAPTURE
         self._events: list[torch.cuda.Event] = []
         program.prepare(state)
 
     def advance(self, at_most: int) -> int:
         """Do as many updates as suit the device, one at least and *at_most* so many; returns their number."""
-        if self.program.device.type != "cuda" or at_most < DRAWN_AT_ONCE:
+        if self.program.device.type != "cuda" or at_most < DRAWN_AT_ONCE or not self._captured():
             self.program.step(self.state)
+            self._steps_before_capture -= 1
             return 1
-        if self._graph is None and self._eager_steps < _STEPS_BEFORE_CAPTURE:
-            self.program.step(self.state)
-            self._eager_steps += 1
-            return 1
-        if self._graph is None:
-            self._graph = self._capture()
+        assert self._graph is not None
         self._graph.replay()
         self.state.step += DRAWN_AT_ONCE
         self._stay_near()
         return DRAWN_AT_ONCE
+
+    def _captured(self) -> bool:
+        """Whether there is a graph to replay, after it was captured where that is due and possible."""
+        if self._graph is None and self._steps_before_capture <= 0:
+            try:
+                self._graph = self._capture()
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except RuntimeError as error:
+                # An objective or a dataset of someone's own may ask the host in the middle of a step.
+                self._steps_before_capture = math.inf
+                reason = str(error).splitlines()[0]
+                self._warn(f"a step cannot be captured as a CUDA graph, so training goes on step by step, slower: {reason}")
+        return self._graph is not None
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         self.program.forget_draws()

@@ -121,7 +121,7 @@ def _train_chunk(
         else:
             progress(state.step * len(chunk), True)
         if not program.finished(state):
-            _advance(program, state, checkpoints.save, run.plan.checkpoint_seconds, stop, progress)
+            _advance(program, Stepper(program, state, warn), checkpoints.save, run.plan.checkpoint_seconds, stop, progress)
     except torch.cuda.OutOfMemoryError as error:
         raise UnbraidError(
             f"{len(chunk)} members do not fit together in the memory of {device}, which others may use too. Nothing saved is "
@@ -132,11 +132,10 @@ def _train_chunk(
 
 
 def _advance(
-    program: Program, state: State, save: Callable[[State], None], seconds: float, stop: threading.Event, progress: Report
+    program: Program, stepper: Stepper, save: Callable[[State], None], seconds: float, stop: threading.Event, progress: Report
 ) -> None:
     """Step until the plan is done, saving every *seconds*, halfway and at the end."""
-    steps, members = program.plan.steps, len(program.members)
-    stepper = Stepper(program, state)
+    steps, members, state = program.plan.steps, len(program.members), stepper.state
     saved_at, saved_step, saving = time.monotonic(), state.step, 0.0
     looked_at = time.monotonic()
     while state.step < steps and not stop.is_set():
