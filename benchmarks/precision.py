@@ -81,7 +81,7 @@ def train(precision: str, out: Path, seeds: int, milestones: tuple[int, ...], da
 
 
 def compare(out: Path) -> dict[str, Any]:
-    """Tests of the difference at the last milestone that both precisions reached, and the means at all of them."""
+    """Means, spreads and tests of the difference at every milestone that both precisions reached."""
     from scipy import stats
 
     runs = {name: json.loads((out / f"precision_{name}.json").read_text()) for name in ("float32", "bfloat16")}

@@ -45,7 +45,7 @@ class _TrainCommand(typer.core.TyperCommand):
 
 
 RunArgument = Annotated[Path, typer.Argument(help="A run folder, made by `unbraid train`.", show_default=False)]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
 
 
 @app.command(cls=_TrainCommand, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -68,7 +68,9 @@ def train(
     likelihood: Annotated[str | None, typer.Option(help="bernoulli or gaussian; by default what suits the data.")] = None,
     precision: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     code_samples: Annotated[str, typer.Option(help="Images to encode for scoring; all of a smaller set.")] = "15000",
-    checkpoint_seconds: Annotated[str, typer.Option(help="Longest time between two checkpoints of a model.")] = "30",
+    checkpoint_seconds: Annotated[
+        str, typer.Option(help="Time between checkpoints; longer where writing one takes seconds.")
+    ] = "30",
     out: Annotated[Path | None, typer.Option(help="Run folder; by default the next free one under runs/.")] = None,
     device: DeviceOption = "auto",
 ) -> None:
@@ -118,11 +120,12 @@ def score(
     run: RunArgument,
     metrics: Annotated[str, typer.Option(help="`all`, or names with commas (`unbraid list metrics`).")] = "all",
     representation: Annotated[str, typer.Option(help="mean, sampled, or both with a comma.")] = "mean",
+    device: DeviceOption = "auto",
 ) -> None:
     """Score every model of a run; what is computed is kept, and the table is printed."""
     from unbraid.run import open_run
 
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     table = opened.score(split_list(metrics), representation=split_list(representation))
     _print(_best_first(table).to_string(max_rows=60, float_format=lambda value: f"{value:.4g}"))
     _print(f"\nAll scores, with their parts: {opened.path / 'scores.parquet'}\nLook at them:  unbraid report {opened.path}")

@@ -15,16 +15,14 @@ and returns `(members, ..., *shape)`: asking for many steps at once gives the sa
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import math
 from enum import IntEnum
-from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from unbraid import triton_support
 from unbraid.errors import InputError, problem
 
 
@@ -63,10 +61,14 @@ def philox(counter: tuple[Tensor, ...], key: tuple[Tensor, ...]) -> tuple[Tensor
     return c0, c1, c2, c3
 
 
-def _blocks(seed: Tensor, step: int | Tensor, stream: int, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four words for each of *count* blocks: each `(members, *step.shape, count)`."""
+def _check(seed: Tensor) -> None:
     if seed.dtype != torch.int64 or seed.dim() != 1:
         raise InputError(problem("seed", "must be an int64 tensor with one entry per member", (seed.dtype, tuple(seed.shape))))
+
+
+def _blocks(seed: Tensor, step: int | Tensor, stream: int, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Four words for each of *count* blocks: each `(members, *step.shape, count)`."""
+    _check(seed)
     steps = torch.as_tensor(step, dtype=torch.int64, device=seed.device)
     members = seed.reshape(-1, *([1] * (steps.dim() + 1)))
     steps = steps.unsqueeze(-1)
@@ -77,22 +79,16 @@ def _blocks(seed: Tensor, step: int | Tensor, stream: int, count: int) -> tuple[
     return philox(counter, (members & _MASK, (members >> 32) & _MASK))
 
 
-@functools.cache
-def _kernel() -> ModuleType | None:
-    """The same functions as kernels, where Triton is installed."""
-    if importlib.util.find_spec("triton") is None:
+def _by_kernel(kind: str, seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int = 1) -> Tensor | None:
+    """The numbers from one kernel on CUDA, where they are the same bits and hundreds of launches fewer; else None."""
+    _check(seed)
+    if not triton_support.usable(seed.device):
         return None
     from unbraid import random_kernel
 
-    return random_kernel
-
-
-def _by_kernel(kind: str, seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int = 1) -> Tensor | None:
-    """The numbers from one kernel on CUDA, where they are the same bits and hundreds of launches fewer; else None."""
-    if seed.device.type != "cuda" or torch.version.hip is not None or _kernel() is None:
-        return None
-    steps = torch.full((), step, dtype=torch.int64, device=seed.device) if isinstance(step, int) else step.to(seed.device)
-    return _kernel().draw(seed, steps, stream, shape, getattr(_kernel(), kind).value, high)  # type: ignore[union-attr]
+    device = seed.device
+    steps = torch.full((), step, dtype=torch.int64, device=device) if isinstance(step, int) else step.to(device, torch.int64)
+    return random_kernel.draw(seed, steps, stream, shape, getattr(random_kernel, kind).value, high)
 
 
 def words(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:

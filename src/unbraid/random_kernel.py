@@ -75,7 +75,7 @@ def _normal_quantile(word):
     )  # fmt: skip
     centre = offset * (top / bottom)
     odd = 2 * tl.minimum(word, 0xFFFFFFFF - word) + 1
-    far = tl.sqrt(_TOP - _log(odd.to(tl.float64))) - 1.6
+    far = tl.sqrt(-(_log(odd.to(tl.float64)) - _TOP)) - 1.6
     top = _polynomial(
         far, 7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0,
         3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0,

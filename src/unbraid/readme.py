@@ -86,7 +86,7 @@ def _gpu_speed(record: dict[str, Any]) -> str:
             "",
             f"One {record['machine']} (copies at {ceilings['copy'] / 1e12:.1f} TB/s, bfloat16 products at "
             f"{ceilings['matrix'] / 1e12:.0f} TFLOP/s, measured in the same run), torch {record['torch']}; β-VAE, 64x64, "
-            f"conv_burgess, batch {record['batch']}, bfloat16; `python benchmarks/throughput.py`.",
+            f"conv_burgess, batch {record['batch']}, bfloat16; ratios to the loop on dSprites; `python benchmarks/throughput.py`.",
         ]
     )
 

@@ -155,3 +155,13 @@ def test_the_kl_of_each_latent_is_the_closed_form():
 @pytest.mark.parametrize(("count", "train"), [(2, 1), (3, 2), (15_000, 10_000), (1, 1)])
 def test_two_thirds_are_for_fitting(count: int, train: int):
     assert made(np.zeros((count, 1)), np.zeros((count, 1))).train_count == train
+
+
+def test_a_batch_on_a_gpu_is_as_large_as_its_memory_is_meant_to_be(monkeypatch):
+    for kernels, bytes_a_value in ((True, 64), (False, 1024)):
+        monkeypatch.setattr(codes_module, "uses_kernels", lambda device, kernels=kernels: kernels)
+        for values, members in ((4096, 1), (4096, 128), (3 * 128 * 128, 16), (10**9, 10**6)):
+            size = codes_module._images_at_once(values, members, torch.device("cuda"))
+            assert size == 1 or size * values * members * bytes_a_value <= 2**32
+            assert 1 <= size <= 8192
+    assert codes_module._images_at_once(4096, 1, torch.device("cpu")) == 256

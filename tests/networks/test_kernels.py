@@ -529,3 +529,20 @@ def test_results_repeat_bit_by_bit(precision):
     first = everything()
     for _ in range(5):
         assert all(torch.equal(a, b) for a, b in zip(first, everything(), strict=True)), draw.seed
+
+
+@INTERPRETED
+def test_a_second_derivative_is_refused_and_not_dropped():
+    x, weight, bias = torch.rand(1, 1, 4, 4, 16, requires_grad=True), torch.rand(1, 16, 4, 4, 16), torch.rand(1, 16)
+    out = operators.halve(x, weight, weight, bias, False, False)
+    with pytest.raises(NotImplementedError, match=r"^the kernels have no second derivatives; train an objective that needs them"):
+        torch.autograd.grad(out.sum(), x, create_graph=True)
+
+
+@INTERPRETED
+def test_a_weight_that_lies_otherwise_is_packed_first():
+    x, weight = torch.rand(2, 1, 4, 4, 16), torch.rand(2, 16, 16, 4, 4).permute(0, 1, 3, 4, 2)
+    assert not weight[0].is_contiguous()
+    assert torch.equal(launch.reduce(x, weight), launch.reduce(x, weight.contiguous()))
+    small = torch.rand(2, 1, 2, 2, 16)
+    assert torch.equal(launch.expand(small, weight, (4, 4)), launch.expand(small, weight.contiguous(), (4, 4)))

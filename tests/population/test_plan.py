@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,10 @@ def test_the_record_survives_json():
 def test_another_format_is_refused():
     with pytest.raises(InputError) as caught:
         Plan.from_record({**made().record(), "format": 99})
-    assert str(caught.value) == f"the plan has format 99; this version of Unbraid reads format {FORMAT}."
+    assert str(caught.value) == (
+        f"the plan has format 99, and this version of Unbraid reads format {FORMAT}. "
+        f"Open it with the version that made it (unbraid {version('unbraid')}), or train it again."
+    )
 
 
 def test_the_digest_covers_every_field():

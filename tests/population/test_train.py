@@ -173,8 +173,8 @@ def test_too_little_memory_on_the_device_is_told_with_a_remedy(tmp_path: Path, n
     with pytest.raises(UnbraidError) as caught:
         train_run(run, CPU)
     assert str(caught.value) == (
-        f"3 members do not fit together in the memory of cpu, which others may use too. Nothing saved is lost: free some memory "
-        f"and run `unbraid resume {run.path}`, or start again with a smaller batch size."
+        f"the memory of cpu, which others may use too, has no room for 3 members that train together. Nothing saved is lost: "
+        f"free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
     )
 
 

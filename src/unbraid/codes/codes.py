@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from unbraid import random
 from unbraid.errors import DamagedFileError, InputError, problem
+from unbraid.networks.layers import uses_kernels
 from unbraid.networks.network import Network
-from unbraid.population.devices import cores
+from unbraid.population.devices import cores, told_when_full
 from unbraid.population.plan import Member
 from unbraid.population.program import State
 from unbraid.population.run_folder import RunFolder
@@ -28,8 +29,8 @@ from unbraid.random import Stream
 from unbraid.store import read_tensors, write_tensors
 
 REPRESENTATIONS = ("mean", "sampled")
-_IMAGES_AT_ONCE = {"cpu": 2048, "cuda": 32768}
-"""Images in flight, counted over members: bounds the memory on the device, however many members there are."""
+_DEVICE_BYTES = 2**32
+"""Activations in flight on a GPU: bounds its memory, however many members and images there are."""
 _BYTES_AT_ONCE = 2**30
 """Codes held in memory before they are written: bounds how many members are encoded together."""
 _TRAIN_SHARE = 2 / 3
@@ -82,33 +83,29 @@ def encode_images(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of bounded size.
 
-    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share the pictures of a
-    batch. While one batch is copied to the host, the next is already at work on the device.
+    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's pictures.
     """
     members = next(iter(weights.values())).shape[0]
-    found: tuple[torch.Tensor, torch.Tensor] | None = None
-    waiting: list[tuple[int, tuple[torch.Tensor, torch.Tensor]]] = []
-
-    def fetch() -> None:
-        nonlocal found
-        start, parts = waiting.pop(0)
-        if found is None:
-            shape = (members, len(indices), parts[0].shape[2])
-            found = (torch.empty(shape, dtype=parts[0].dtype), torch.empty(shape, dtype=parts[0].dtype))
-        for whole, part in zip(found, parts, strict=True):
-            whole[:, start : start + part.shape[1]] = part.cpu()
-
-    size = max(1, _IMAGES_AT_ONCE.get(indices.device.type, 2048) // members)
-    size = min(256, size) if indices.device.type == "cpu" else size
+    size = _images_at_once(samples(indices[:1])[0].numel(), members, indices.device)
+    found: list[torch.Tensor] = []
     with torch.no_grad():
         for start in range(0, len(indices), size):
             x = samples(indices[start : start + size]).unsqueeze(0)
-            waiting.append((start, network.encode(weights, x.expand(members, *x.shape[1:]), precision)))
-            if len(waiting) > 1:
-                fetch()
-    fetch()
-    assert found is not None
-    return found
+            parts = network.encode(weights, x.expand(members, *x.shape[1:]), precision)
+            found = found or [torch.empty(members, len(indices), part.shape[2], dtype=part.dtype) for part in parts]
+            for whole, part in zip(found, parts, strict=True):
+                whole[:, start : start + size] = part.cpu()
+    mean, logvar = found
+    return mean, logvar
+
+
+def _images_at_once(values: int, members: int, device: torch.device) -> int:
+    """Images of *values* numbers that are encoded together for so many members."""
+    if device.type == "cpu":
+        return max(1, min(256, 2048 // members))
+    # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without kernels it is read as 16 columns more.
+    bytes_a_value = 64 if uses_kernels(device) else 1024
+    return max(1, min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192))
 
 
 class CodeStore:
@@ -145,7 +142,8 @@ class CodeStore:
             return
         dataset = self.run.dataset
         indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
-        sampler = dataset.sampler(device)
+        with told_when_full(device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."):
+            sampler = dataset.sampler(device)
         network, layout = self.run.plan.build_network(), self.run.layout
         precision = self.run.plan.dtype
         lock = threading.Lock()
@@ -156,7 +154,8 @@ class CodeStore:
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
             for first in range(0, len(chunk), together):
                 weights = layout.views(state.model.weights[first : first + together].to(device))
-                mean, logvar = encode_images(network, weights, sampler, indices.to(device), precision)
+                with told_when_full(device, "the codes of a batch", "Free some memory, or score with --device cpu."):
+                    mean, logvar = encode_images(network, weights, sampler, indices.to(device), precision)
                 for position, member in enumerate(chunk[first : first + together]):
                     about = {"plan": self.run.plan.digest(), "member": member.id, "step": state.step}
                     tensors = {"indices": indices, "mean": mean[position], "logvar": logvar[position]}

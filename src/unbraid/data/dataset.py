@@ -9,7 +9,6 @@ loader stands between the data and the step.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -86,7 +85,11 @@ class Dataset(ABC):
 
     @abstractmethod
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Put the smallest stored form on *device*; returns `indices (...) -> float32 samples (..., *sample_shape)`."""
+        """Put the smallest stored form on *device*; returns `indices (...) -> float32 samples (..., *sample_shape)`.
+
+        On a GPU the returned function becomes part of a captured step, so it must work on tensors alone, without asking the
+        host for their values; where it does ask, training is slower.
+        """
 
     def pictures(self, samples: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *samples* `(n, *sample_shape)`, the decoder's output included: clipped to [0, 1] and scaled."""
@@ -127,9 +130,9 @@ class PixelDataset(Dataset):
 
 def gather_on(device: torch.device) -> Callable[..., torch.Tensor] | None:
     """The kernel that makes samples of stored pictures in one pass, where *device* can run it."""
-    import torch
+    from unbraid import triton_support
 
-    if device.type != "cuda" or torch.version.hip is not None or importlib.util.find_spec("triton") is None:
+    if not triton_support.usable(device):
         return None
     from unbraid.data.gather_kernel import gather
 

@@ -35,9 +35,17 @@ def gather(stored: Tensor, indices: Tensor, sample_shape: tuple[int, ...], *, bi
     """Float32 samples `(*indices.shape, *sample_shape)` of *stored*, uint8 with a row a picture: bytes / 255, or bits."""
     out = torch.empty(*indices.shape, *sample_shape, device=stored.device)
     values = math.prod(sample_shape)
+    indices = indices.to(torch.int64).contiguous()
     if out.numel():
         with torch.cuda.device_of(stored):
             _gather_kernel[(indices.numel(), triton.cdiv(values, _NUMBERS))](
-                stored, indices.contiguous(), out, VALUES=values, BITS=bits, SCALE=255.0, NUMBERS=_NUMBERS, num_warps=4
+                stored,
+                indices,
+                out,
+                VALUES=values,
+                BITS=bits,
+                SCALE=255.0,
+                NUMBERS=_NUMBERS,
+                num_warps=4,
             )
     return out

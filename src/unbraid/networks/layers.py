@@ -6,8 +6,7 @@ This is the seam under which kernels are chosen; the callers never learn how a p
 - on CUDA, our own Triton kernels (`kernels/`), where Triton is installed and the channels suit them;
 - for one member on a CPU, the library's convolutions in channels-last layout (`one_member`), since there members run side by side
   on the cores;
-- else one batched matrix product over explicit columns (`columns`), the plain form that runs anywhere and that the others are
-  tested against.
+- else one batched matrix product over explicit columns (`columns`), the plain form that runs anywhere.
 
 Hidden activations have their channels last, `(members, batch, height, width, channels)`; pictures have them first, as the data
 does. The precision of a product is that of the activations; weights and biases keep their own, and so do their gradients.
@@ -20,33 +19,25 @@ this one's output. They change no value.
 from __future__ import annotations
 
 import functools
-import importlib.util
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
+from unbraid import triton_support
 from unbraid.networks import columns, one_member
 
-
-@functools.cache
-def _operators() -> ModuleType | None:
-    """The Triton operators, where Triton is installed."""
-    if importlib.util.find_spec("triton") is None:
-        return None
-    from unbraid.networks.kernels import operators
-
-    return operators
-
-
+_MOST_NUMBERS = 2**31
+"""Kernels count the numbers of a member's tensor in 32 bits."""
 _SHARED_MEMORY = 160 * 1024
 """Bytes a block of threads must be able to take: data-centre GPUs since the A100 offer them, most others about 100,000."""
 
 
 def uses_kernels(device: torch.device) -> bool:
     """Whether layers on *device* run on our own kernels."""
-    return device.type == "cuda" and torch.version.hip is None and _roomy(device) and _operators() is not None
+    return triton_support.usable(device) and _roomy(device)
 
 
 @functools.cache
@@ -57,10 +48,14 @@ def _roomy(device: torch.device) -> bool:
     return room >= _SHARED_MEMORY if room is not None else (properties.major, properties.minor) in ((8, 0), (9, 0), (10, 0))
 
 
-def _kernels(x: Tensor, *channels: int) -> ModuleType | None:
-    """The operators, if they can take *x* and these numbers of hidden channels."""
+def _kernels(x: Tensor, channels: tuple[int, ...], numbers: int) -> ModuleType | None:
+    """The operators, if they can take *x*, these numbers of hidden channels and so many numbers in a member's largest tensor."""
     suits = x.dtype in (torch.float32, torch.bfloat16) and all(count in (16, 32, 64, 128) for count in channels)
-    return _operators() if suits and uses_kernels(x.device) else None
+    if not (suits and numbers < _MOST_NUMBERS and uses_kernels(x.device)):
+        return None
+    from unbraid.networks.kernels import operators
+
+    return operators
 
 
 def _reference(x: Tensor) -> ModuleType:
@@ -86,6 +81,7 @@ class _MixedDense(torch.autograd.Function):
         return torch.baddbmm(bias.to(x.dtype).unsqueeze(1), x, lowered)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
         x, lowered = ctx.saved_tensors
         to_x = torch.bmm(gradient, lowered.mT) if ctx.needs_input_grad[0] else None
@@ -110,7 +106,8 @@ def halve_picture(picture: Tensor, weight: Tensor, bias: Tensor, precision: torc
     Kernels are 4x4 padded by one, or 2x2: weight `(members, out, kernel, kernel, channels)`.
     """
     if picture.shape[2] <= 4 and weight.shape[2] == 4 and not picture.requires_grad and _even(picture):
-        operators = _kernels(picture, weight.shape[1])
+        # By blocks a picture takes up to 16 numbers for four pixels.
+        operators = _kernels(picture, (weight.shape[1],), _pixels(picture) // 4 * max(32, weight.shape[1]))
         if operators is not None and precision in (torch.float32, torch.bfloat16):
             return operators.halve_picture(_blocks(picture), weight, _lowered(weight, precision), bias, masked_later)
     return halve(picture.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later)
@@ -121,7 +118,7 @@ def halve(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, 
 
     Shapes: x `(members, batch, height, width, in)`, weight `(members, out, kernel, kernel, in)`, bias `(members, out)`.
     """
-    operators = _kernels(x, weight.shape[1], weight.shape[4])
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), x[0].numel())
     if operators is not None:
         return operators.halve(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
     return _reference(x).halve(x, weight.to(x.dtype), bias.to(x.dtype))
@@ -132,7 +129,7 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False,
 
     Shapes: x `(members, batch, height, width, in)`, weight `(members, in, 4, 4, out)`, bias `(members, out)`.
     """
-    operators = _kernels(x, weight.shape[1], weight.shape[4])
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), 4 * x[0].numel() // weight.shape[1] * weight.shape[4])
     if operators is not None:
         return operators.double(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype)).relu()
@@ -140,7 +137,7 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False,
 
 def double_to_picture(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:
     """Last layer: the same without ReLU, to pictures `(members, batch, channels, 2 height, 2 width)`."""
-    operators = _kernels(x, weight.shape[1]) if weight.shape[4] <= 4 else None
+    operators = _kernels(x, (weight.shape[1],), x[0].numel()) if weight.shape[4] <= 4 else None
     if operators is not None:
         return operators.double_to_picture(x, weight, _lowered(weight, x.dtype), bias, after_relu)
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype)).movedim(-1, 2)
@@ -150,11 +147,17 @@ def double_and_compare(
     x: Tensor, weight: Tensor, bias: Tensor, picture: Tensor, distance: str, *, after_relu: bool = False
 ) -> Tensor | None:
     """Last layer and likelihood in one: the *distance* `(members, batch)` from *picture*; None where no kernel does that."""
-    operators = _kernels(x, weight.shape[1]) if weight.shape[4] <= 4 and picture.dtype == torch.float32 else None
+    suits = weight.shape[4] <= 4 and picture.dtype == torch.float32 and not picture.requires_grad
+    operators = _kernels(x, (weight.shape[1],), x[0].numel()) if suits else None
     if operators is None or distance not in operators.LIKELIHOODS:
         return None
     kind = operators.LIKELIHOODS[distance]
     return operators.double_and_compare(x, weight, _lowered(weight, x.dtype), bias, _blocks(picture), kind, after_relu)[0]
+
+
+def _pixels(picture: Tensor) -> int:
+    """Pixels of all pictures of a member, those included by which blocks reach over the edge."""
+    return picture.shape[1] * (picture.shape[3] + 2) * (picture.shape[4] + 2)
 
 
 def _even(picture: Tensor) -> bool:

@@ -119,7 +119,10 @@ class Objective(ABC):
 
     @abstractmethod
     def terms(self, forward: Forward) -> dict[str, Term]:
-        """The summands of the loss by name, in the order of `term_names`."""
+        """The summands of the loss by name, in the order of `term_names`.
+
+        Tensor operations alone, which a GPU captures and replays: no `.item()`, no `if` on a tensor's value.
+        """
 
     def auxiliary_network(self) -> AuxiliaryNetwork | None:
         """The network that learns beside the VAE, if the method has one."""

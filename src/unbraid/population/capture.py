@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A step without the host: several updates captured once as a CUDA graph and replayed.
 
-A plain step launches some two hundred kernels, and below a hundred members the device waits for the host between them. A
+A plain step launches a few hundred kernels, and below a hundred members the device waits for the host between them. A
 replay is one launch. The graph reads the step number from the device's own clock, draws the numbers of all its steps first, and
 changes the state in place; the host looks only when it wants to know something.
 """
@@ -62,11 +62,13 @@ class Stepper:
         self.program.forget_draws()
         torch.cuda.synchronize(self.program.device)
         torch.cuda.empty_cache()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self.program.device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            draws = self.program.draw(self.state.clock + torch.arange(DRAWN_AT_ONCE, device=self.program.device))
-            for at in range(DRAWN_AT_ONCE):
-                self.program.update(self.state, draws, at)
+        device, graph = self.program.device, torch.cuda.CUDAGraph()
+        with torch.cuda.device(device):
+            # A stream of this device: the library's own belongs to whichever device captured first.
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(device), capture_error_mode="thread_local"):
+                draws = self.program.draw(self.state.clock + torch.arange(DRAWN_AT_ONCE, device=device))
+                for at in range(DRAWN_AT_ONCE):
+                    self.program.update(self.state, draws, at)
         return graph
 
     def _stay_near(self) -> None:

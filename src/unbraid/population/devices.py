@@ -7,15 +7,17 @@ depend on who trains beside it, to the last bit. On a GPU a chunk is as large as
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
 import sys
+from collections.abc import Iterator
 
 import torch
 
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, problem
+from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.networks.layers import uses_kernels
 from unbraid.population.plan import Plan
 
@@ -43,6 +45,15 @@ def choose_device(name: str = "auto") -> torch.device:
     return torch.device(name)
 
 
+@contextlib.contextmanager
+def told_when_full(device: torch.device, what: str, remedy: str) -> Iterator[None]:
+    """Say that *device* has no memory left for *what*, with a *remedy*, instead of the library's page about it."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise UnbraidError(f"the memory of {device}, which others may use too, has no room for {what}. {remedy}") from error
+
+
 def cores() -> int:
     """CPU cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -52,6 +63,7 @@ def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
     """How many members train together on *device*: what its free memory holds, in chunks of equal size, and no more than pays."""
     if device.type == "cpu":
         return 1
+    torch.cuda.empty_cache()  # what an earlier run of this process left is free too
     free, _ = torch.cuda.mem_get_info(device)
     room = int(free * _SAFE_SHARE_OF_FREE_MEMORY) - dataset_bytes(dataset)
     fits = room // bytes_per_member(plan, dataset, kernels=uses_kernels(device))
@@ -61,7 +73,7 @@ def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
 
 
 def dataset_bytes(dataset: Dataset) -> int:
-    """Upper estimate of what a dataset takes on a device: a byte a value, though some take a bit or are drawn there."""
+    """Estimate of what a dataset takes on a device: a byte a value, though some take a bit or are drawn there; 16 GiB at most."""
     return min(len(dataset) * math.prod(dataset.sample_shape), 2**34)
 
 

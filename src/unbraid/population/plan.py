@@ -84,7 +84,11 @@ class Plan:
     def from_record(cls, record: dict[str, Any]) -> Plan:
         """The plan a run folder holds."""
         if record.get("format") != FORMAT:
-            raise InputError(f"the plan has format {record.get('format')!r}; this version of Unbraid reads format {FORMAT}.")
+            maker = (record.get("made_with") or {}).get("unbraid", "another version")
+            raise InputError(
+                f"the plan has format {record.get('format')!r}, and this version of Unbraid reads format {FORMAT}. "
+                f"Open it with the version that made it (unbraid {maker}), or train it again."
+            )
         return cls(**{**record, "members": tuple(Member(**member) for member in record["members"])})
 
     def digest(self) -> str:

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import torch
 
-from unbraid.errors import UnbraidError
 from unbraid.population.capture import Stepper
-from unbraid.population.devices import cores, keep_freed_memory
+from unbraid.population.devices import cores, keep_freed_memory, told_when_full
 from unbraid.population.plan import Member
 from unbraid.population.program import Program, State
 from unbraid.population.run_folder import RunFolder
@@ -53,7 +52,8 @@ def train_run(
     with only_one(run.path):
         remove_unfinished(run.path)
         run.forget_tables()
-        sampler = run.dataset.sampler(device)
+        with told_when_full(device, f"the data '{run.dataset.name}'", "Free some memory, or train on a CPU with --device cpu."):
+            sampler = run.dataset.sampler(device)
         stop = threading.Event()
         lock = threading.Lock()
 
@@ -114,7 +114,10 @@ def _train_chunk(
         torch.cuda.set_device(device)
     checkpoints = run.checkpoints(chunk)
     program = Program(run.plan, chunk, run.dataset, device, sampler)
-    try:
+    remedy = (
+        f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
+    )
+    with told_when_full(device, f"{len(chunk)} members that train together", remedy):
         state = checkpoints.load(device, warn)
         if state is None:
             state = program.start()
@@ -122,11 +125,6 @@ def _train_chunk(
             progress(state.step * len(chunk), True)
         if not program.finished(state):
             _advance(program, Stepper(program, state, warn), checkpoints.save, run.plan.checkpoint_seconds, stop, progress)
-    except torch.cuda.OutOfMemoryError as error:
-        raise UnbraidError(
-            f"{len(chunk)} members do not fit together in the memory of {device}, which others may use too. Nothing saved is "
-            f"lost: free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
-        ) from error
     progress((run.plan.steps - state.step) * len(chunk) if program.finished(state) else 0, True)
     return [member.id for member, at in zip(chunk, state.diverged_at.tolist(), strict=True) if at >= 0]
 

@@ -10,8 +10,8 @@ with `small` channels, through weights `(members, small, kernel, kernel, big)`. 
 
 The last two see the big picture as 2x2 blocks, shifted by one pixel for the 4x4 kernel (which is padded by one). Block (r, c)
 then touches exactly the small pixels (r - 1, c - 1) to (r, c), with kernel row `pixel row + 2 * (r - small row)`, so all 16 taps
-are one dense product of 4 small pixels with 4 big ones, nothing is computed twice and no big pixel is read twice. With the 2x2
-kernel a block touches one small pixel. Channels lie last: neighbouring pixels are one stretch of memory.
+are one dense product of 4 small pixels with 4 big ones: nothing is computed twice, and no big pixel is read twice. With the
+2x2 kernel a block touches one small pixel. Channels lie last: neighbouring pixels are one stretch of memory.
 
 Sums are in float32; nothing is added atomically, so results repeat bit by bit.
 """
@@ -21,15 +21,18 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+CHANNELS_AT_ONCE = tl.constexpr(16)
+"""Channels come in multiples of so many, and 16 bytes, the widest load, hold no more."""
+
 
 @triton.jit
-def _stretches(offset, LENGTH: tl.constexpr):
-    """Tell the compiler that *offset* runs in stretches of at least LENGTH, so that it loads and stores 16 bytes at a time."""
+def stretches(offset, LENGTH: tl.constexpr = CHANNELS_AT_ONCE):
+    """Tell the compiler that *offset* runs in stretches of LENGTH, so that it loads and stores 16 bytes at a time."""
     return tl.max_contiguous(tl.multiple_of(offset, LENGTH), LENGTH)
 
 
 @triton.jit
-def _steady(index, LENGTH: tl.constexpr):
+def steady(index, LENGTH: tl.constexpr = CHANNELS_AT_ONCE):
     """Tell the compiler that *index* stays the same for LENGTH entries, so that one test serves a whole load."""
     return tl.max_constancy(index, LENGTH)
 
@@ -50,11 +53,11 @@ def _small_columns(
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
 ):  # fmt: skip
     """Columns *k* of the small pixels that blocks (r, c) touch: k = (rows back · REACH + column) · SMALL + channel."""
-    back, along = _steady(k // (REACH * SMALL), SMALL), _steady(k // SMALL % REACH, SMALL)
+    back, along = steady(k // (REACH * SMALL)), steady(k // SMALL % REACH)
     row, column = r[:, None] - back[None, :], (c - (REACH - 1))[:, None] + along[None, :]
     inside = seen[:, None] & (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
     start = ((image * HEIGHT + r) * WIDTH + c - (REACH - 1)) * SMALL
-    offset = _stretches(k % (REACH * SMALL) - k // (REACH * SMALL) * (WIDTH * SMALL), SMALL)
+    offset = stretches(k % (REACH * SMALL) - k // (REACH * SMALL) * (WIDTH * SMALL))
     return tl.load(small_ptr + start[:, None] + offset[None, :], mask=inside, other=0.0)
 
 
@@ -63,11 +66,11 @@ def _big_columns(
     image, r, c, q, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, REACH: tl.constexpr,
 ):  # fmt: skip
     """Where columns *q* of blocks (r, c) lie, q = (pixel row · 2 + pixel column) · BIG + channel, and which of them exist."""
-    down, along = _steady(q // (2 * BIG), BIG), _steady(q // BIG % 2, BIG)
+    down, along = steady(q // (2 * BIG)), steady(q // BIG % 2)
     row, column = (2 * r - (REACH - 1))[:, None] + down[None, :], (2 * c - (REACH - 1))[:, None] + along[None, :]
     inside = seen[:, None] & (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
     start = ((image * HEIGHT + 2 * r - (REACH - 1)) * WIDTH + 2 * c - (REACH - 1)) * BIG
-    offset = _stretches(q % (2 * BIG) + q // (2 * BIG) * (WIDTH * BIG), BIG)
+    offset = stretches(q % (2 * BIG) + q // (2 * BIG) * (WIDTH * BIG))
     return start[:, None] + offset[None, :], inside
 
 
@@ -76,7 +79,7 @@ def _weight_places(k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.const
     """Where the weight between small columns *k* and big columns *q* lies in `(small, kernel, kernel, big)`."""
     back, along, s = k // (REACH * SMALL), REACH - 1 - k // SMALL % REACH, k % SMALL
     here = s * (4 * REACH * REACH * BIG) + (4 * REACH * back + 2 * along) * BIG
-    return here[:, None] + _stretches(q // (2 * BIG) * (2 * REACH * BIG) + q % (2 * BIG), BIG)[None, :]
+    return here[:, None] + stretches(q // (2 * BIG) * (2 * REACH * BIG) + q % (2 * BIG))[None, :]
 
 
 @triton.jit
@@ -214,11 +217,11 @@ def reduce_kernel(
         total = waiting
         for part in tl.range(2 * STRETCH // DEPTH, loop_unroll_factor=UNROLL):
             p = part * DEPTH + q
-            height = 2 * row - (REACH - 1) + _steady(p // STRETCH, BIG)
-            width = (2 * column - (REACH - 1))[:, None] + _steady(p // BIG % (2 * REACH), BIG)[None, :]
+            height = 2 * row - (REACH - 1) + steady(p // STRETCH)
+            width = (2 * column - (REACH - 1))[:, None] + steady(p // BIG % (2 * REACH))[None, :]
             inside = seen[:, None] & ((height >= 0) & (height < HEIGHT))[None, :] & (width >= 0) & (width < WIDTH)
             start = ((image * HEIGHT + 2 * row - (REACH - 1)) * WIDTH + 2 * column - (REACH - 1)) * BIG
-            offset = _stretches(p // STRETCH * (WIDTH * BIG) + p % STRETCH, BIG)
+            offset = stretches(p // STRETCH * (WIDTH * BIG) + p % STRETCH)
             window = tl.load(big_ptr + start[:, None] + offset[None, :], mask=inside, other=0.0)
             if not WHOLE:
                 places = s[None, :] * (4 * REACH * REACH * BIG) + p[:, None]

@@ -19,6 +19,9 @@ from unbraid.networks.kernels.picture import (
 )
 from unbraid.networks.kernels.tuned import Block
 
+_FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6) else 16
+"""Of a product's right factor: what older versions of Triton can do."""
+
 
 def reduce(
     big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False, mask: Tensor | None = None,
@@ -31,7 +34,7 @@ def reduce(
     members, batch, height, width, channels = big.shape
     small, reach = weight.shape[1], weight.shape[2] // 2
     block = block or tuned.reduce_block(members, height, channels, small, _low(big))
-    big = big.contiguous()
+    big, weight = big.contiguous(), _packed(weight)
     out = big.new_empty(members, batch, height // 2, width // 2, small)
     columns, loops = batch * (width // 2), min(block.loops, height // 2)
     with torch.cuda.device_of(big):
@@ -54,8 +57,8 @@ def expand(
     members, batch, _, _, channels = small.shape
     reach, big = weight.shape[2] // 2, weight.shape[4]
     height, width = size
-    block = block or tuned.expand_block(members, height, big, channels, _low(small))
-    small = small.contiguous()
+    block = block or tuned.expand_block(members, channels, _low(small))
+    small, weight = small.contiguous(), _packed(weight)
     # A 2x2 kernel does not reach the last row and column of an odd picture.
     make = small.new_zeros if reach == 1 and (height % 2 or width % 2) else small.new_empty
     out = make(members, batch, height, width, big)
@@ -79,7 +82,7 @@ def weight_gradient(
     """Gradients `(members, small, kernel, kernel, big)` and of the bias of one side, float32."""
     members, batch, height, width, channels = big.shape
     count, reach = small.shape[-1], kernel // 2
-    block = block or tuned.weight_block(channels, count, _low(big))
+    block = block or tuned.weight_block(_low(big))
     big, small = big.contiguous(), small.contiguous()
     depth, columns = min(block.depth, reach * reach * count), min(block.columns, 4 * channels)
     parts = (reach * reach * count // depth) * (4 * channels // columns)
@@ -102,7 +105,7 @@ def by_blocks(picture: Tensor) -> Tensor:
     """Pictures `(members, batch, channels, height, width)`, shared by members or not, as the kernels take them: by blocks."""
     members, batch, channels, height, width = picture.shape
     shared = members > 1 and picture.stride(0) == 0
-    packed = picture if picture[0].is_contiguous() else picture.contiguous()
+    packed = _packed(picture)
     copies, pixels = 1 if shared else members, pixels_of(channels)
     out = picture.new_empty(copies, batch, height // 2 + 1, width // 2 + 1, pixels)
     count = out[0, 0].numel()
@@ -119,6 +122,7 @@ def first(blocks: Tensor, weight: Tensor, bias: Tensor, *, relu: bool, block: Bl
     members, batch, rows, columns, pixels = blocks.shape
     height, width, small, channels = rows - 1, columns - 1, weight.shape[1], weight.shape[4]
     block = block or tuned.first_block(channels, _low(weight))
+    weight = _packed(weight)
     out = weight.new_empty(members, batch, height, width, small)
     positions = batch * height * width
     with torch.cuda.device_of(out):
@@ -168,7 +172,7 @@ def _last(
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
     block = block or tuned.last_block(members, height, channels, _low(small))
-    small = small.contiguous()
+    small, weight = small.contiguous(), _packed(weight)
     parts = triton.cdiv((height + 1) * (width + 1), block.rows * block.loops)
     pixels = pixels_of(channels)
     raw = small.new_empty((members, batch, channels, 2 * height, 2 * width) if true is None else 0)
@@ -178,7 +182,7 @@ def _last(
     with torch.cuda.device_of(small):
         last_kernel[(batch * parts, members)](
             small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0), true.stride(0), batch,
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels, OUTPUTS=max(8, pixels),
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels, OUTPUTS=max(_FEWEST_COLUMNS, pixels),
             LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
@@ -192,7 +196,7 @@ def last_backward(
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
     block = block or tuned.last_backward_block(channels, _low(small))
-    small, slope, scale = small.contiguous(), slope.contiguous(), scale.contiguous()
+    small, slope, scale, weight = small.contiguous(), slope.contiguous(), scale.contiguous(), _packed(weight)
     positions = batch * height * width
     splits = tuned.splits(members, positions, block)
     to_small = torch.empty_like(small)
@@ -224,6 +228,11 @@ def _or(tensor: Tensor | None, stand_in: Tensor) -> Tensor:
 
 def _stride(bias: Tensor | None) -> int:
     return 0 if bias is None else bias.stride(0)
+
+
+def _packed(tensor: Tensor) -> Tensor:
+    """*tensor* with every member's part contiguous; members may lie anywhere, even on top of each other."""
+    return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 
 def _joined(parts: Tensor) -> Tensor:

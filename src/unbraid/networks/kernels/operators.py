@@ -23,6 +23,14 @@ LIKELIHOODS = {"bernoulli": BERNOULLI.value, "sigmoid_squared_error": SIGMOID_SQ
 """Likelihoods that the last layer's kernel knows, by the name of their function's distance."""
 
 
+def _only_once() -> None:
+    """Refuse a derivative of a derivative: kernels know the first alone, and silence would drop what depends on the second."""
+    if torch.is_grad_enabled():
+        raise NotImplementedError(
+            "the kernels have no second derivatives; train an objective that needs them on a CPU, or call the layers in float64."
+        )
+
+
 def _masked(gradient: Tensor, out: Tensor, masked_later: bool) -> Tensor:
     return gradient if masked_later else torch.where(out > 0, gradient, torch.zeros_like(gradient))
 
@@ -44,6 +52,7 @@ def _halve_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
 
 
 def _halve_backward(ctx: Any, gradient: Tensor) -> tuple:
+    _only_once()
     x, lowered, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
     to_x = None
@@ -75,6 +84,7 @@ def _halve_picture_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
 
 
 def _halve_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
+    _only_once()
     blocks, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
     to_weight, to_bias = launch.first_weight_gradient(blocks, gradient, ctx.channels)
@@ -96,6 +106,7 @@ def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool
 
 
 def _double_backward(ctx: Any, gradient: Tensor) -> tuple:
+    _only_once()
     x, lowered, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
     to_x = launch.reduce(gradient, lowered, mask=x if ctx.after_relu else None) if ctx.needs_input_grad[0] else None
@@ -123,6 +134,7 @@ def _to_picture_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
 
 
 def _to_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
+    _only_once()
     x, lowered = ctx.saved_tensors
     ones = x.new_ones(x.shape[:2], dtype=torch.float32)
     slope = launch.by_blocks(gradient.to(x.dtype))
@@ -157,6 +169,7 @@ def _compare_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> 
 
 
 def _compare_backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple:
+    _only_once()
     x, lowered, slope = ctx.saved_tensors
     to_x, to_weight, to_bias = launch.last_backward(x, slope, gradient, lowered, mask=ctx.after_relu)
     return to_x, to_weight, None, to_bias, None, None, None

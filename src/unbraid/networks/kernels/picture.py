@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from unbraid.networks.kernels.convolution import _steady, _stretches, column_sums
+from unbraid.networks.kernels.convolution import column_sums, steady, stretches
 
 RAW, BERNOULLI, SIGMOID_SQUARED, SQUARED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
 """What the last layer does with its outputs: hands them out, or compares them by one of the likelihoods."""
@@ -50,7 +50,7 @@ def _windows(
     tap = tl.arange(0, 4 * PIXELS)
     image, row, column = m // (HEIGHT * WIDTH), m // WIDTH % HEIGHT, m % WIDTH
     start = ((image * (HEIGHT + 1) + row) * (WIDTH + 1) + column) * PIXELS
-    offset = _stretches(tap // (2 * PIXELS) * ((WIDTH + 1) * PIXELS) + tap % (2 * PIXELS), PIXELS)
+    offset = stretches(tap // (2 * PIXELS) * ((WIDTH + 1) * PIXELS) + tap % (2 * PIXELS), PIXELS)
     return tl.load(block_ptr + start[:, None] + offset[None, :], mask=seen[:, None], other=0.0)
 
 
@@ -148,9 +148,9 @@ def last_kernel(
         m = (part * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         r, c = m // (WIDTH + 1), m % (WIDTH + 1)
         seen = r <= HEIGHT
-        row, column = r[:, None] - _steady(back, SMALL)[None, :], (c - 1)[:, None] + _steady(1 - along, SMALL)[None, :]
+        row, column = r[:, None] - steady(back)[None, :], (c - 1)[:, None] + steady(1 - along)[None, :]
         inside = (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
-        offset = _stretches(k % (2 * SMALL) - back * (WIDTH * SMALL), SMALL)
+        offset = stretches(k % (2 * SMALL) - back * (WIDTH * SMALL))
         where = (r * WIDTH + c - 1)[:, None] * SMALL + offset[None, :]
         small = tl.load(small_ptr + where, mask=inside, other=0.0)
         total = tl.dot(small, weight, input_precision=PRECISION) + bias

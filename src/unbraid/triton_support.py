@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether Triton's kernels can run on a device: installed, a CUDA device, and its driver, which needs a C compiler, at work."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import warnings
+
+import torch
+
+
+def usable(device: torch.device) -> bool:
+    """Whether kernels can be launched on *device*."""
+    return device.type == "cuda" and torch.version.hip is None and _installed_and_working()
+
+
+@functools.cache
+def _installed_and_working() -> bool:
+    if importlib.util.find_spec("triton") is None:
+        return False
+    try:
+        from triton.runtime import driver
+
+        driver.active.get_current_target()
+    except Exception as error:  # whatever is wrong, the plain path remains
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        warnings.warn(f"Triton is installed but does not work here, so training is much slower: {reason}", stacklevel=2)
+        return False
+    return True
