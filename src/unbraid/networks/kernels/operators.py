@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unbraid.errors import UnbraidError
 from unbraid.networks.kernels import launch
 from unbraid.networks.kernels.picture import BERNOULLI, SIGMOID_SQUARED, SQUARED
 
@@ -26,7 +27,7 @@ LIKELIHOODS = {"bernoulli": BERNOULLI.value, "sigmoid_squared_error": SIGMOID_SQ
 def _only_once() -> None:
     """Refuse a derivative of a derivative: kernels know the first alone, and silence would drop what depends on the second."""
     if torch.is_grad_enabled():
-        raise NotImplementedError(
+        raise UnbraidError(
             "the kernels have no second derivatives; train an objective that needs them on a CPU, or call the layers in float64."
         )
 
