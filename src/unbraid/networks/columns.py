@@ -19,10 +19,11 @@ def halve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return out.view(members, batch, height // 2, width // 2, -1)
 
 
-def double(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """4x4 stride-2 transposed convolution without ReLU; shapes as in `layers.double`."""
+def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
+    """4x4 stride-2 transposed convolution; shapes as in `layers.double`."""
     members, batch, height, width, channels = x.shape
     rows = x.reshape(members, batch * height * width, channels)
     patches = torch.bmm(rows, weight.movedim(-1, 2).flatten(2)).view(members * batch, height * width, -1).mT
     out = F.fold(patches, (2 * height, 2 * width), kernel_size=4, stride=2, padding=1)
-    return out.view(members, batch, -1, 2 * height, 2 * width).movedim(2, -1) + bias[:, None, None, None, :]
+    out = out.view(members, batch, -1, 2 * height, 2 * width).movedim(2, -1) + bias[:, None, None, None, :]
+    return out.relu_() if relu else out

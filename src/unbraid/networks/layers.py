@@ -132,7 +132,7 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False,
     operators = _kernels(x, (weight.shape[1], weight.shape[4]), 4 * x[0].numel() // weight.shape[1] * weight.shape[4])
     if operators is not None:
         return operators.double(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
-    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype)).relu()
+    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=True)
 
 
 def double_to_picture(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:
@@ -140,7 +140,7 @@ def double_to_picture(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bo
     operators = _kernels(x, (weight.shape[1],), x[0].numel()) if weight.shape[4] <= 4 else None
     if operators is not None:
         return operators.double_to_picture(x, weight, _lowered(weight, x.dtype), bias, after_relu)
-    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype)).movedim(-1, 2)
+    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=False).movedim(-1, 2)
 
 
 def double_and_compare(

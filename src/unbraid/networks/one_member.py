@@ -20,9 +20,11 @@ def halve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return out.relu_().permute(0, 2, 3, 1).unsqueeze(0)
 
 
-def double(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """4x4 stride-2 transposed convolution without ReLU; shapes as in `layers.double`."""
+def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
+    """4x4 stride-2 transposed convolution; shapes as in `layers.double`."""
     out: Tensor = _Double.apply(_channels_first(x), _channels_first(weight), bias.squeeze(0))  # type: ignore[assignment]
+    # In place before any view is taken: on a view it would cost copies of the whole gradient.
+    out = out.relu_() if relu else out
     return out.permute(0, 2, 3, 1).unsqueeze(0)
 
 
