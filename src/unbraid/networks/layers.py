@@ -118,7 +118,7 @@ def halve(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, 
 
     Shapes: x `(members, batch, height, width, in)`, weight `(members, out, kernel, kernel, in)`, bias `(members, out)`.
     """
-    operators = _kernels(x, (weight.shape[1], weight.shape[4]), x[0].numel())
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), _numbers(x))
     if operators is not None:
         return operators.halve(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
     return _reference(x).halve(x, weight.to(x.dtype), bias.to(x.dtype))
@@ -129,7 +129,7 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False,
 
     Shapes: x `(members, batch, height, width, in)`, weight `(members, in, 4, 4, out)`, bias `(members, out)`.
     """
-    operators = _kernels(x, (weight.shape[1], weight.shape[4]), 4 * x[0].numel() // weight.shape[1] * weight.shape[4])
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), 4 * _numbers(x) // weight.shape[1] * weight.shape[4])
     if operators is not None:
         return operators.double(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=True)
@@ -137,7 +137,7 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False,
 
 def double_to_picture(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:
     """Last layer: the same without ReLU, to pictures `(members, batch, channels, 2 height, 2 width)`."""
-    operators = _kernels(x, (weight.shape[1],), x[0].numel()) if weight.shape[4] <= 4 else None
+    operators = _kernels(x, (weight.shape[1],), _numbers(x)) if weight.shape[4] <= 4 else None
     if operators is not None:
         return operators.double_to_picture(x, weight, _lowered(weight, x.dtype), bias, after_relu)
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=False).movedim(-1, 2)
@@ -148,11 +148,16 @@ def double_and_compare(
 ) -> Tensor | None:
     """Last layer and likelihood in one: the *distance* `(members, batch)` from *picture*; None where no kernel does that."""
     suits = weight.shape[4] <= 4 and picture.dtype == torch.float32 and not picture.requires_grad
-    operators = _kernels(x, (weight.shape[1],), x[0].numel()) if suits else None
+    operators = _kernels(x, (weight.shape[1],), _numbers(x)) if suits else None
     if operators is None or distance not in operators.LIKELIHOODS:
         return None
     kind = operators.LIKELIHOODS[distance]
     return operators.double_and_compare(x, weight, _lowered(weight, x.dtype), bias, _blocks(picture), kind, after_relu)[0]
+
+
+def _numbers(x: Tensor) -> int:
+    """Numbers a member has in *x*."""
+    return x.numel() // x.shape[0]
 
 
 def _pixels(picture: Tensor) -> int:
