@@ -90,9 +90,8 @@ class Layout:
     def views(self, rows: Tensor) -> dict[str, Tensor]:
         """Named views `(members, *shape)` into *rows* `(members, size)`."""
         return {
-            weight.name: rows[:, start : start + weight.count].view(rows.shape[0], *weight.shape)
+            weight.name: rows.narrow(1, self.starts[weight.name], weight.count).view(rows.shape[0], *weight.shape)
             for weight in self.weights
-            for start in (self.starts[weight.name],)
         }
 
     def rows(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> Tensor:

@@ -137,7 +137,7 @@ def first(blocks: Tensor, weight: Tensor, bias: Tensor, *, relu: bool, block: Bl
 def first_weight_gradient(blocks: Tensor, gradient: Tensor, channels: int, *, block: Block | None = None) -> tuple[Tensor, Tensor]:
     """Gradients of the first layer's weight `(members, small, 4, 4, channels)` and bias, float32."""
     members, batch, height, width, small = gradient.shape
-    block = block or tuned.first_weight_block(channels, _low(gradient))
+    block = block or tuned.first_weight_block(_low(gradient))
     gradient = gradient.contiguous()
     positions = batch * height * width
     splits = tuned.splits(members, positions, block)

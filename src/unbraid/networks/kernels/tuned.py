@@ -64,7 +64,7 @@ def first_block(channels: int, low: bool) -> Block:
     return Block(128, loops=1 if channels == 1 else 16) if low else Block(64, products=_SPLIT)
 
 
-def first_weight_block(channels: int, low: bool) -> Block:
+def first_weight_block(low: bool) -> Block:
     """Of `first_weight_kernel`."""
     return Block(64, warps=2, programs=1056) if low else Block(64, programs=1056)
 
