@@ -66,7 +66,7 @@ def train(
         str, typer.Option(help="conv_burgess, conv_locatello or mlp; options as in mlp:hidden=256.")
     ] = "conv_burgess",
     likelihood: Annotated[str | None, typer.Option(help="bernoulli or gaussian; by default what suits the data.")] = None,
-    precision: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU, float32 on a CPU.")] = "auto",
     code_samples: Annotated[str, typer.Option(help="Images to encode for scoring; all of a smaller set.")] = "15000",
     checkpoint_seconds: Annotated[
         str, typer.Option(help="Time between checkpoints; longer where writing one takes seconds.")

@@ -16,7 +16,7 @@ from unbraid.codes.model import Model
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, UnbraidError, problem, unknown
-from unbraid.population.devices import choose_device, chunk_size
+from unbraid.population.devices import choose_device, chunk_size, usual_precision
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder, check_free
 from unbraid.population.train import train_run
@@ -137,19 +137,22 @@ def train(
     *,
     out: str | Path | None = None,
     device: str = "auto",
+    precision: str = "auto",
     quiet: bool = False,
     **options: Any,
 ) -> Run:
     """Train a population and return its run. See `unbraid.population.plan.make_plan` for the options.
 
-    *out* is the run folder; without it, the next free `runs/<data>-<objective>-<n>`.
+    *out* is the run folder; without it, the next free `runs/<data>-<objective>-<n>`. *precision* is float32, bfloat16, or what is
+    usual on the device.
     """
     chosen = choose_device(device)
     known = set(inspect.signature(make_plan).parameters) - {"data", "objective"}
     for name in options.keys() - known:
         remedy = "Hyper-parameters go into the objective, as in BetaVAE(beta=[1, 4]); options of the data into data_options={...}."
         raise InputError(f"{unknown('option of train', name, known)} {remedy}")
-    plan, dataset = make_plan(data, objective, **options)
+    precision = usual_precision(chosen) if precision == "auto" else precision
+    plan, dataset = make_plan(data, objective, precision=precision, **options)
     folder = Path(out) if out is not None else next_folder(f"{plan.data}-{plan.members[0].objective}")
     check_free(folder)
     run = RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset)

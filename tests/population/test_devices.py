@@ -94,3 +94,12 @@ def test_cores_are_those_this_process_may_use():
 def test_keeping_freed_memory_is_harmless():
     devices.keep_freed_memory()
     assert torch.ones(2_000_000).sum() == 2_000_000
+
+
+def test_the_usual_precision_is_float32_where_our_kernels_do_not_run():
+    assert devices.usual_precision(torch.device("cpu")) == "float32"
+
+
+def test_the_usual_precision_follows_the_kernels(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(devices, "uses_kernels", lambda device: True)
+    assert devices.usual_precision(torch.device("cuda")) == "bfloat16"

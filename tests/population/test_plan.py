@@ -108,7 +108,7 @@ def test_every_problem_is_reported_at_once_and_in_full():
         "code_samples must be a whole number of at least 2; got 1.",
         "log_every must be a whole number of at least 1; got 0.",
         "checkpoint_seconds must be a number of at least 0; got -1.",
-        "precision must be one of float32, bfloat16; got 'float16'.",
+        "precision must be auto or one of float32, bfloat16; got 'float16'.",
     ]
 
 

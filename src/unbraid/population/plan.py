@@ -152,7 +152,7 @@ def make_plan(
     if not _is_finite(_plain(checkpoint_seconds)) or checkpoint_seconds < 0:
         problems.add("checkpoint_seconds", "must be a number of at least 0", checkpoint_seconds)
     if precision not in PRECISIONS:
-        problems.add("precision", f"must be one of {', '.join(PRECISIONS)}", precision)
+        problems.add("precision", f"must be auto or one of {', '.join(PRECISIONS)}", precision)
     if dataset is not None:
         likelihood = likelihood or ("bernoulli" if dataset.bounded else "gaussian")
         _collect(problems, lambda: find_likelihood(str(likelihood), bounded=dataset.bounded))
