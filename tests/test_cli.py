@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import unbraid as ub
 from unbraid import cli
 from unbraid.metrics import METRICS
 from unbraid.population import run_folder
@@ -26,7 +27,7 @@ SMALL = ("--network", "mlp:hidden=16", "--latents", "3", "--batch-size", "8", "-
 OBJECTIVES = "ae, annealed_vae, beta_tcvae, beta_vae, dip_vae_i, dip_vae_ii, factor_vae, vae"
 GENERAL = (
     "batch_size, beta, checkpoint_seconds, code_samples, device, latents, learning_rate, likelihood, network, out, precision,"
-    " seeds, steps"
+    " seeds, steps, where"
 )
 
 
@@ -132,7 +133,7 @@ def test_lists(unbraid: Unbraid):
     [
         (
             ("sprite:x=6", "vae"),
-            "dataset 'sprite' is unknown; did you mean 'sprites'? Known: dsprites, pinwheel, sprites, xysquares."
+            f"dataset 'sprite' is unknown; did you mean 'sprites'? Known: {', '.join(sorted(ub.DATA))}."
             " A folder, an .npy or an .npz is given by its path.",
         ),
         ((DATA, "beta_va"), f"objective 'beta_va' is unknown; did you mean 'beta_vae'? Known: {OBJECTIVES}."),

@@ -67,6 +67,9 @@ def train(
     ] = "conv_burgess",
     likelihood: Annotated[str | None, typer.Option(help="bernoulli or gaussian; by default what suits the data.")] = None,
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU, float32 on a CPU.")] = "auto",
+    where: Annotated[
+        str, typer.Option(help="Train on part of the data: a rule on its factors, as in 'shape != 2 or x < 16'.")
+    ] = "",
     code_samples: Annotated[str, typer.Option(help="Images to encode for scoring; all of a smaller set.")] = "15000",
     checkpoint_seconds: Annotated[
         str, typer.Option(help="Time between checkpoints; longer where writing one takes seconds.")
@@ -100,6 +103,7 @@ def train(
         network_options={name: as_number(value) for name, value in network_options.items()},
         likelihood=likelihood,
         precision=precision,
+        where=where,
         code_samples=as_number(code_samples),
         checkpoint_seconds=as_number(checkpoint_seconds),
         command=_command_line(),

@@ -36,6 +36,9 @@ class Stream(IntEnum):
     AUXILIARY_WEIGHTS = 4
     CODE_SAMPLE = 5
     CODE_NOISE = 6
+    PICTURE_NOISE = 7
+    """Chance inside a picture; the step is the picture's index and, in its upper half, which of the index's pictures."""
+    FRESH_PICTURES = 8
 
 
 _MASK = 0xFFFFFFFF

@@ -9,10 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from unbraid.data import DATA, load
 from unbraid.registry import Citation
 from unbraid.testing.data_contract import check_dataset
+
+
+@pytest.fixture(autouse=True)
+def painting(tmp_path, monkeypatch):
+    """A data folder that holds what cannot be drawn."""
+    monkeypatch.setenv("UNBRAID_DATA", str(tmp_path))
+    noise = np.random.default_rng(0).integers(0, 256, (120, 100, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "scream.jpg")
 
 
 @pytest.mark.parametrize("name", sorted(DATA.built_in))
@@ -62,4 +71,8 @@ def test_samples_on_the_gpu_are_those_on_the_cpu(name):
 
     dataset = load(name)
     indices = torch.from_numpy(np.random.default_rng(0).integers(0, len(dataset), (3, 16)))
-    assert torch.equal(dataset.sampler("cuda")(indices.cuda()).cpu(), dataset.sampler("cpu")(indices))
+    on_gpu, on_cpu = dataset.sampler("cuda"), dataset.sampler("cpu")
+    assert torch.equal(on_gpu(indices.cuda()).cpu(), on_cpu(indices))
+    if dataset.fresh:
+        numbers = torch.arange(48).reshape(3, 16)
+        assert torch.equal(on_gpu(indices.cuda(), numbers.cuda()).cpu(), on_cpu(indices, numbers))

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unbraid.data import load
+from unbraid.data import DATA, load
 from unbraid.errors import InputError
 
-KNOWN = "Known: dsprites, pinwheel, sprites, xysquares. A folder, an .npy or an .npz is given by its path."
+KNOWN = f"Known: {', '.join(sorted(DATA))}. A folder, an .npy or an .npz is given by its path."
 
 
 def message(source, /, **options):

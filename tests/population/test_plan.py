@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import unbraid as ub
+from unbraid.data import DATA
 from unbraid.errors import InputError
 from unbraid.networks.mlp import Mlp
 from unbraid.population.plan import FORMAT, GENERAL_OPTIONS, Plan, make_plan
@@ -95,7 +96,7 @@ def test_every_problem_is_reported_at_once_and_in_full():
         checkpoint_seconds=-1,
     )
     assert message.splitlines() == [
-        "dataset 'sprite' is unknown; did you mean 'sprites'? Known: dsprites, pinwheel, sprites, xysquares."
+        f"dataset 'sprite' is unknown; did you mean 'sprites'? Known: {', '.join(sorted(DATA))}."
         " A folder, an .npy or an .npz is given by its path.",
         f"objective 'beta_va' is unknown; did you mean 'beta_vae'? Known: {OBJECTIVES}.",
         "network 'mpl' is unknown; did you mean 'mlp'? Known: conv_burgess, conv_locatello, mlp.",
@@ -227,7 +228,7 @@ def test_the_digest_covers_every_field():
     other: dict[str, Any] = {
         "data": "own", "data_options": {**SPRITES, "x": 7}, "data_fingerprint": "0", "network": "conv_burgess",
         "network_options": {"hidden": 3}, "latents": 9, "likelihood": "gaussian", "steps": 1, "batch_size": 3,
-        "precision": "bfloat16", "log_every": 3, "checkpoint_seconds": 3.0, "code_samples": 3,
+        "precision": "bfloat16", "log_every": 3, "checkpoint_seconds": 3.0, "code_samples": 3, "where": "x < 3",
         "command": "other", "made_with": {}, "format": 3,
         "members": (dataclasses.replace(member, seed=1),),
     }  # fmt: skip

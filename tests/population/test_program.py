@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 import unbraid as ub
 from unbraid import random
+from unbraid.data.sampling import SamplingRule
 from unbraid.networks.layout import Layout, Weight
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population.adam import BETAS as ADAM_BETAS
@@ -206,7 +207,10 @@ def test_the_clock_counts_with_the_steps_and_draws_do_not_depend_on_blocks(small
     together = program.draw(torch.arange(14, 19))
     for at, step in enumerate(range(14, 19)):
         for some, alone in zip(together, program.draw(torch.tensor([step])), strict=True):
-            assert torch.equal(some[:, at], alone[:, 0])
+            if some is None:
+                assert alone is None
+            else:
+                assert torch.equal(some[:, at], alone[:, 0])
 
 
 def test_an_update_takes_the_step_from_the_clock(small_plan, small_discriminator):
@@ -318,3 +322,44 @@ def test_state_survives_its_tensors(small_plan, small_discriminator):
     assert again.clock.item() == state.clock.item() == 9
     assert all(equal_rows(state, k, again, k) for k in range(2))
     assert torch.equal(state.diverged_at, again.diverged_at)
+
+
+def test_a_rule_decides_what_training_draws(small_plan):
+    plan, dataset = small_plan(where="x < 2 and y != 1", batch_size=512)
+    drawn = program_of(plan, dataset).draw(torch.arange(8)).indices
+    factors = dataset.factors(drawn.reshape(-1).numpy())
+    axis = {name: column for name, column in zip(dataset.factor_names, factors.T, strict=True)}
+    assert set(axis["x"].tolist()) == {0, 1}
+    assert set(axis["y"].tolist()) == {0, 2, 3}
+    counts = torch.bincount(drawn.reshape(-1), minlength=len(dataset))
+    assert float(counts[counts > 0].double().std()) < 2 * (drawn.numel() / 12) ** 0.5
+
+
+def test_drawing_follows_the_weights(small_plan):
+    from scipy import stats
+
+    plan, dataset = small_plan(where="1 + 3 * x + correlated(x, y, 0.3)", batch_size=1024)
+    drawn = program_of(plan, dataset).draw(torch.arange(16)).indices.reshape(-1)
+    counts = torch.bincount(drawn, minlength=len(dataset)).numpy()
+    weights = SamplingRule(plan.where, dataset).weights(dataset.factors(range(len(dataset))))
+    assert stats.chisquare(counts, weights / weights.sum() * len(drawn)).pvalue > 1e-3
+
+
+def test_members_draw_fresh_pictures_of_their_own(small_plan):
+    plan, _ = small_plan(seeds=2)
+    dataset = ub.load("color_dsprites")
+    program = Program(plan, plan.members, dataset, CPU)
+    draws = program.draw(torch.arange(4))
+    assert draws.pictures is not None
+    assert draws.pictures.shape == (2, 4, plan.batch_size)
+    assert int(draws.pictures.min()) >= 0
+    assert int(draws.pictures.max()) < 2**31
+    assert len(torch.unique(draws.pictures)) == draws.pictures.numel()
+    again = program.draw(torch.tensor([2]))
+    assert again.pictures is not None
+    assert torch.equal(again.pictures[:, 0], draws.pictures[:, 2])
+
+
+def test_plain_datasets_are_asked_for_indices_alone(small_plan):
+    plan, dataset = small_plan()
+    assert program_of(plan, dataset).draw(torch.arange(2)).pictures is None

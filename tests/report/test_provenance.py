@@ -52,7 +52,7 @@ def test_the_call_in_full() -> None:
     plan = make_plan("sprites", ub.BetaVAE(beta=[1, 4.5]), seeds=3, steps=200, learning_rate=1e-3, data_options={"x": 5})[0]
     assert python_call(plan) == (
         "import unbraid as ub\n\nrun = ub.train(\n    'sprites',\n    ub.BetaVAE(beta=[1, 4.5]),\n"
-        "    data_options={'x': 5},\n    seeds=3,\n    steps=200,\n    learning_rate=0.001,\n)"
+        "    data_options={'x': 5},\n    seeds=3,\n    steps=200,\n    learning_rate=0.001,\n    precision='float32',\n)"
     )
 
 

@@ -18,7 +18,12 @@ DATA = Registry(
     "unbraid.data",
     {
         "dsprites": "unbraid.data.dsprites:DSprites",
+        "color_dsprites": "unbraid.data.color_dsprites:ColorDSprites",
+        "noisy_dsprites": "unbraid.data.noisy_dsprites:NoisyDSprites",
+        "scream_dsprites": "unbraid.data.scream_dsprites:ScreamDSprites",
         "xysquares": "unbraid.data.xysquares:XYSquares",
+        "xyobject": "unbraid.data.xyobject:XYObject",
+        "xcolumns": "unbraid.data.xcolumns:XColumns",
         "pinwheel": "unbraid.data.pinwheel:Pinwheel",
         "sprites": "unbraid.data.sprites:Sprites",
     },

@@ -23,7 +23,7 @@ from unbraid.registry import Citation
 if TYPE_CHECKING:
     import torch
 
-    Sampler = Callable[[torch.Tensor], torch.Tensor]
+    Sampler = Callable[..., torch.Tensor]
 
 
 class Dataset(ABC):
@@ -38,6 +38,9 @@ class Dataset(ABC):
     licence: ClassVar[str] = ""
     bounded: ClassVar[bool] = True
     """Samples lie in [0, 1]; a Bernoulli likelihood makes sense only then."""
+
+    fresh: ClassVar[bool] = False
+    """An index has many pictures, as with a background of noise; see `sampler`."""
 
     name: str
     grid: FactorGrid
@@ -89,6 +92,9 @@ class Dataset(ABC):
 
         On a GPU the returned function becomes part of a captured step, so it must work on tensors alone, without asking the
         host for their values; where it does ask, training is slower.
+
+        Where the dataset is `fresh`, the function takes a second argument, whole numbers in 0..2^31-1 of the indices' shape: each
+        names one of the pictures of its index, and training draws them at random. Without it, it gives the pictures of `images`.
         """
 
     def pictures(self, samples: ArrayLike) -> NDArray[np.uint8]:
@@ -106,19 +112,25 @@ class Dataset(ABC):
 
 
 class PixelDataset(Dataset):
-    """A dataset whose pictures fit in memory as one uint8 array `(n, height, width, channels)`."""
+    """A dataset whose pictures are stored, in memory or in a mapped file, as bytes in the order that training reads."""
 
-    pixels: NDArray[np.uint8]
+    planes: NDArray[np.uint8]
+    """All pictures, `(n, channels, height, width)`; the only copy on the host."""
+
+    @property
+    def pixels(self) -> NDArray[np.uint8]:
+        """All pictures `(n, height, width, channels)`: a view, not a copy."""
+        return np.moveaxis(self.planes, 1, -1)
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*, copied out of the stored array."""
-        return self.pixels[self.grid.check_index(indices)]
+        return np.ascontiguousarray(np.moveaxis(self.planes[self.grid.check_index(indices)], -3, -1))
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """The stored bytes on *device*, channels first; scaled to [0, 1] when drawn."""
+        """The stored bytes on *device*, scaled to [0, 1] when drawn; on a CPU the very bytes that are stored."""
         import torch
 
-        stored = torch.from_numpy(np.ascontiguousarray(np.moveaxis(self.pixels, -1, 1))).to(device)
+        stored = torch.from_numpy(self.planes).to(device)
         if (gather := gather_on(stored.device)) is not None:
             return lambda indices: gather(stored, indices, self.sample_shape)
 
@@ -126,6 +138,11 @@ class PixelDataset(Dataset):
             return stored[indices].to(torch.float32) / 255.0
 
         return draw
+
+
+def as_planes(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pictures `(n, height, width, channels)` as `PixelDataset.planes` holds them; grey ones are not copied."""
+    return np.ascontiguousarray(np.moveaxis(pixels, -1, 1))
 
 
 def gather_on(device: torch.device) -> Callable[..., torch.Tensor] | None:

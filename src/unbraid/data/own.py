@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.data.checks import read_whole
-from unbraid.data.dataset import PixelDataset
+from unbraid.data.dataset import PixelDataset, as_planes
 from unbraid.data.factor_table import FactorTable, no_factors, table_from_array, table_from_file
 from unbraid.data.image_arrays import LARGEST_SIDE, SMALLEST_SIDE, as_pixels, npz_keys, read_npy, read_npz, resized
 from unbraid.data.image_folder import LABELS, read_folder
@@ -49,14 +49,15 @@ class OwnImages(PixelDataset):
         self.name = "own"
         side = None if resize is None else read_whole("resize", resize, SMALLEST_SIDE, LARGEST_SIDE)
         names = _read_names(factor_names)
-        self.pixels, table, described = _read(source, images, factors, names, side)
+        pixels, table, described = _read(source, images, factors, names, side)
+        self.planes = as_planes(pixels)
         self.options: dict[str, Any] = described
         if names is not None:
             self.options["factor_names"] = names
         if side is not None:
             self.options["resize"] = side
-        self.grid = samples_grid(len(self.pixels))
-        height, width, channels = self.pixels.shape[1:]
+        self.grid = samples_grid(len(pixels))
+        height, width, channels = pixels.shape[1:]
         self.image_shape = (height, width, channels)
         self._table = table
         self._digest: str | None = None
@@ -89,7 +90,8 @@ class OwnImages(PixelDataset):
         """A digest of every pixel and label; where the files lie does not matter."""
         if self._digest is None:
             digest = hashlib.sha256(json.dumps([self.name, self.pixels.shape, self.factor_names]).encode())
-            digest.update(np.ascontiguousarray(self.pixels).data)
+            for picture in self.pixels:
+                digest.update(np.ascontiguousarray(picture).data)
             digest.update(np.ascontiguousarray(self._table.rows).data)
             for values in self.factor_values:
                 digest.update(values.tobytes())

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.data.checks import real, whole
-from unbraid.data.dataset import PixelDataset
+from unbraid.data.dataset import PixelDataset, as_planes
 from unbraid.errors import Problems, Shown
 from unbraid.grid import FactorGrid
 from unbraid.registry import Citation
@@ -81,7 +81,7 @@ class Sprites(PixelDataset):
         self.grid = FactorGrid(tuple(moving), tuple(self.options[factor] for factor in moving))
         side, channels = self.options["image_size"], self.options["channels"]
         self.image_shape = (side, side, channels)
-        self.pixels = _draw(self.options)
+        self.planes = as_planes(_draw(self.options))
 
 
 def _check_together(problems: Problems, options: dict[str, int | float]) -> None:

@@ -47,25 +47,28 @@ class XYSquares(Dataset):
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*, drawn now."""
-        corners = self.offset + self.spacing * self.factors(indices)
-        distance = np.arange(SIDE) - corners[..., None]
-        covered = (distance >= 0) & (distance < SQUARE)
+        covered = covers(self.offset + self.spacing * self.factors(indices), SQUARE, SIDE)
         columns, rows = covered[..., 0::2, :], covered[..., 1::2, :]
         pictures = np.swapaxes(rows, -1, -2)[..., :, None, :] & np.swapaxes(columns, -1, -2)[..., None, :, :]
         return pictures.astype(np.uint8) * np.uint8(255)
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Nothing is stored: squares are drawn on *device* by comparing pixel positions."""
+        """The 64 pictures of one square on *device* (1 MiB); each channel of a sample is a copy of one."""
         import torch
 
-        strides = torch.tensor([POSITIONS**power for power in reversed(range(len(_NAMES)))], device=device)
-        pixels = torch.arange(SIDE, device=device)
+        places = covers(self.offset + self.spacing * np.arange(POSITIONS), SQUARE, SIDE).astype(np.float32)
+        squares = torch.from_numpy(places[None, :, :, None] * places[:, None, None, :]).reshape(-1, SIDE * SIDE).to(device)
+        strides = POSITIONS ** torch.arange(len(_NAMES) - 2, -1, -2, device=device)
 
         def draw(indices: torch.Tensor) -> torch.Tensor:
-            values = (indices.unsqueeze(-1) // strides) % POSITIONS
-            distance = pixels - (self.offset + self.spacing * values).unsqueeze(-1)
-            covered = (distance >= 0) & (distance < SQUARE)
-            columns, rows = covered[..., 0::2, :], covered[..., 1::2, :]
-            return (rows.unsqueeze(-1) & columns.unsqueeze(-2)).to(torch.float32)
+            # x and y of a square are neighbours on the grid: together a number in 0..63.
+            square = (indices.unsqueeze(-1) // strides) % POSITIONS**2
+            return squares.index_select(0, square.reshape(-1)).view(*indices.shape, 3, SIDE, SIDE)
 
         return draw
+
+
+def covers(start: NDArray[np.int64], length: int | NDArray[np.int64], side: int) -> NDArray[np.bool_]:
+    """Which of *side* pixels in a row stretches of *length* from *start* cover: `(*start.shape, side)`."""
+    distance = np.arange(side) - np.asarray(start)[..., None]
+    return (distance >= 0) & (distance < np.asarray(length)[..., None])

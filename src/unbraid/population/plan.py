@@ -17,6 +17,7 @@ import torch
 
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
+from unbraid.data.sampling import cumulative_weights
 from unbraid.errors import InputError, Problems, Shown, problem, unknown
 from unbraid.networks import NETWORKS
 from unbraid.networks.network import Network
@@ -29,7 +30,10 @@ FORMAT = 2
 MOST_SEEDS = 1_000_000
 PRECISIONS = ("float32", "bfloat16")
 GENERAL_OPTIONS = frozenset(
-    "seeds steps batch_size learning_rate latents network likelihood precision code_samples checkpoint_seconds out device".split()
+    (
+        *("seeds", "steps", "batch_size", "learning_rate", "latents", "network", "likelihood", "precision", "where"),
+        *("code_samples", "checkpoint_seconds", "out", "device"),
+    )
 )
 """What any objective can be trained with, for telling a misspelt one from an unknown hyper-parameter."""
 
@@ -72,13 +76,17 @@ class Plan:
     checkpoint_seconds: float
     code_samples: int
     members: tuple[Member, ...]
+    where: str = ""
+    """The rule on factors by which training picks its pictures; all alike when empty. Scoring sees the whole grid."""
     command: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     def record(self) -> dict[str, Any]:
         """The plan as JSON values."""
-        return asdict(self) | {"members": [asdict(member) for member in self.members]}
+        record = asdict(self) | {"members": [asdict(member) for member in self.members]}
+        # Left out where there is none, so that runs made before there were rules keep their digest.
+        return record if self.where else {name: value for name, value in record.items() if name != "where"}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Plan:
@@ -126,6 +134,7 @@ def make_plan(
     network_options: dict[str, Any] | None = None,
     likelihood: str | None = None,
     precision: str = "float32",
+    where: str = "",
     log_every: int | None = None,
     checkpoint_seconds: float = 30.0,
     code_samples: int = 15_000,
@@ -135,7 +144,8 @@ def make_plan(
 
     *data* is a name, a path, an array or a `Dataset`. *objective* is one or several objectives or their names; *hyper*
     goes to those given by name. Lists among the hyper-parameters and learning rates are sweeps; *seeds* is how many, or
-    which. *likelihood* is Bernoulli for pictures and Gaussian for points unless given.
+    which. *likelihood* is Bernoulli for pictures and Gaussian for points unless given. *where* is a rule on the factors by
+    which training picks its pictures (`unbraid.data.sampling`); scoring sees all of them.
     """
     problems = Problems()
     dataset = _collect(problems, lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
@@ -158,6 +168,8 @@ def make_plan(
         _collect(problems, lambda: find_likelihood(str(likelihood), bounded=dataset.bounded))
         for line in chosen_network.problems(dataset.sample_shape) if chosen_network else []:
             problems.say(line)
+        if where:
+            _collect(problems, lambda: cumulative_weights(where, dataset))
     problems.raise_if_any()
     assert dataset is not None
     assert chosen_network is not None
@@ -181,6 +193,7 @@ def make_plan(
         checkpoint_seconds=float(checkpoint_seconds),
         code_samples=int(code_samples),
         members=members,
+        where=str(where).strip(),
         command=command,
         made_with=_versions(),
     )

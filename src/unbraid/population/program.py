@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unbraid import random
 from unbraid.data.dataset import Dataset
+from unbraid.data.sampling import TOTAL, cumulative_weights
 from unbraid.networks.layers import carry_lowered
 from unbraid.networks.layout import Layout
 from unbraid.objectives.likelihoods import likelihood as find_likelihood
@@ -35,6 +36,8 @@ class Draws(NamedTuple):
     noise: Tensor
     permutation: Tensor | None
     """For objectives that shuffle."""
+    pictures: Tensor | None = None
+    """Which of an index's pictures, for datasets that have many."""
 
 
 _STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
@@ -88,6 +91,8 @@ class Program:
         self.device = device
         self.sampler = sampler or dataset.sampler(device)
         self.dataset_size = len(dataset)
+        self.fresh_pictures = dataset.fresh
+        self.cumulative = torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
         self.sample_shape = dataset.sample_shape
         self.network = plan.build_network()
         self.layout = self.network.layout(self.sample_shape, plan.latents)
@@ -133,11 +138,20 @@ class Program:
         shuffle = None
         if self.objective.permutes:
             shuffle = random.permutations(self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch)
-        return Draws(
-            random.integers(self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size),
-            random.normal(self.seed, steps, Stream.LATENT_NOISE, (batch, latents)),
-            shuffle,
-        )
+        pictures = None
+        if self.fresh_pictures:
+            pictures = random.words(self.seed, steps, Stream.FRESH_PICTURES, (batch,)) >> 1
+        noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (batch, latents))
+        return Draws(self._indices(steps), noise, shuffle, pictures)
+
+    def _indices(self, steps: Tensor) -> Tensor:
+        """Image indices `(members, steps, batch)`: all alike, or by the weights of the plan's rule."""
+        batch = self.plan.batch_size
+        if self.cumulative is None:
+            return random.integers(self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size)
+        words = random.words(self.seed, steps, Stream.IMAGE_INDICES, (batch, 2))
+        place = ((words[..., 0] << 32) | words[..., 1]) & (TOTAL - 1)
+        return torch.searchsorted(self.cumulative, place, right=True)
 
     def step(self, state: State) -> None:
         """Advance *state* by one update, in place."""
@@ -149,7 +163,8 @@ class Program:
 
     def update(self, state: State, draws: Draws, at: int) -> None:
         """One update with the numbers drawn for step *at* of *draws*: device work alone, which a graph can capture."""
-        x = self.sampler(draws.indices[:, at])
+        chosen = (draws.indices,) if draws.pictures is None else (draws.indices, draws.pictures)
+        x = self.sampler(*(part[:, at] for part in chosen))
         leaves = self._leaves(self.layout, state.model)
         mean, logvar = self.network.encode(leaves, x, self.precision)
         z = mean + torch.exp(0.5 * logvar) * draws.noise[:, at] if self.objective.samples_latents else mean

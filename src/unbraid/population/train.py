@@ -99,7 +99,7 @@ def _train_chunk(
     run: RunFolder,
     chunk: tuple[Member, ...],
     device: torch.device,
-    sampler: Callable[[torch.Tensor], torch.Tensor],
+    sampler: Callable[..., torch.Tensor],
     stop: threading.Event,
     progress: Report,
     warn: Callable[[str], None],

@@ -30,7 +30,7 @@ _PURPOSES = {
 def data_title(plan: Plan) -> str:
     """The data as people call it: its registered name, or where own pictures came from."""
     source = plan.data_options.get("source")
-    if plan.data != "own" or source is None:
+    if source is None:
         return plan.data
     return "own images" if source == _IN_MEMORY else Path(str(source)).name or str(source)
 
@@ -73,7 +73,7 @@ def bytes_shown(size: int) -> str:
 
 def _data_argument(plan: Plan) -> str:
     source = plan.data_options.get("source")
-    if plan.data == "own" and source is not None:
+    if source is not None:
         return "array" if source == _IN_MEMORY else repr(source)
     return repr(plan.data)
 
@@ -124,11 +124,14 @@ def _options(plan: Plan) -> list[str]:
         "network_options": {name: value for name, value in plan.network_options.items() if value != network[name]} or None,
         "likelihood": None if plan.likelihood == _usual_likelihood(plan) else plan.likelihood,
         "precision": plan.precision,
+        "where": plan.where,
         "log_every": None if plan.log_every == max(1, plan.steps // 200) else plan.log_every,
         "checkpoint_seconds": plan.checkpoint_seconds,
         "code_samples": plan.code_samples,
     }
-    return [f"{name}={_shown(value)}" for name, value in given.items() if value != defaults[name] or name in ("seeds", "steps")]
+    # Without a precision `train` takes what is usual on the device, which may be another one tomorrow.
+    always = ("seeds", "steps", "precision")
+    return [f"{name}={_shown(value)}" for name, value in given.items() if value != defaults[name] or name in always]
 
 
 def _usual_likelihood(plan: Plan) -> str:

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def check_dataset(dataset: Dataset) -> None:
@@ -68,8 +72,19 @@ def _check_sampler(dataset: Dataset, spread: np.ndarray) -> None:
     assert tuple(both.shape) == (2, len(spread), *dataset.sample_shape), "samplers take indices of any shape"
     assert torch.equal(both[0], samples), "a sample must not depend on its neighbours"
     assert torch.equal(both[1].flip(0), samples), "a sample must not depend on its neighbours"
+    if dataset.fresh:
+        _check_fresh(draw, pair)
     shown = dataset.pictures(samples.numpy()).astype(np.int64)
     assert np.abs(shown - dataset.images(spread)).max() <= 1, "samples and images must agree within one grey level"
+
+
+def _check_fresh(draw: Any, indices: torch.Tensor) -> None:
+    import torch
+
+    first, other = draw(indices, torch.zeros_like(indices)), draw(indices, torch.full_like(indices, 2**31 - 1))
+    assert torch.equal(first, draw(indices)), "picture 0 of an index is the one shown when none is named"
+    assert torch.equal(other, draw(indices, torch.full_like(indices, 2**31 - 1))), "a named picture must always be the same"
+    assert not torch.equal(first, other), "a fresh dataset must have several pictures of an index"
 
 
 def _check_repeat(dataset: Dataset) -> None:
