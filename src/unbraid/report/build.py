@@ -11,8 +11,9 @@ from unbraid.population.run_folder import RunFolder
 from unbraid.report.advice import Findings, advice
 from unbraid.report.evidence import Evidence, gather
 from unbraid.report.figures import curves_figure, latents_figure, quantity_label, scores_figure
+from unbraid.report.page import render_page
 from unbraid.report.portrait import FRAMES, QUANTILES, Portrait, draw_portrait
-from unbraid.report.provenance import bytes_shown, data_title, folder_files, following_commands, python_call
+from unbraid.report.provenance import data_title, folder_files, following_commands, python_call
 from unbraid.report.settings import mix, shown, swept_name, swept_value, symbol
 from unbraid.report.wording import (
     best_sentence,
@@ -33,31 +34,10 @@ _HEAT = "#0b4f8a"
 
 def build_report(run: RunFolder) -> Path:
     """Write `report.html` into the run folder and return its path. The run must be trained and encoded."""
-    page = render(page_context(run))
+    page = render_page("report.html.j2", page_context(run))
     path = run.path / "report.html"
     write_bytes(path, page.encode())
     return path
-
-
-def render(context: dict[str, Any]) -> str:
-    """The page: template, style, script and Plotly in one text. Whatever comes from the run is escaped."""
-    from importlib.resources import files
-
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    environment = Environment(
-        loader=PackageLoader("unbraid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["bytes"] = bytes_shown
-    parts = files("unbraid.report") / "templates"
-    inlined = {
-        "css": Markup((parts / "report.css").read_text(encoding="utf-8")),
-        "js": Markup((parts / "report.js").read_text(encoding="utf-8")),
-        "plotly": Markup(get_plotlyjs()),
-    }
-    return environment.get_template("report.html.j2").render(**context, **inlined)
 
 
 def page_context(run: RunFolder) -> dict[str, Any]:
@@ -142,6 +122,7 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
     return [
         ("Models", f"{len(plan.members):,}" + (f" ({seeds} seeds)" if seeds > 1 else "")),
         ("Data", samples),
+        *([("Trained where", plan.where)] if plan.where else []),
         ("Training", f"{plan.steps:,} steps, batch {plan.batch_size:,}"),
         ("Learning rate", ", ".join(map(shown, rates))),
         ("Latents", f"{plan.latents}"),

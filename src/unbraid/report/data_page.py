@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A look at a dataset in one HTML page: samples, one traversal a factor, sizes, statistics, and where it comes from."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.data.dataset import Dataset
+from unbraid.report.page import render_page
+from unbraid.report.pictures import row_uri
+from unbraid.store import write_bytes
+
+SAMPLE_ROWS, SAMPLE_COLUMNS = 3, 12
+MOST_VALUES = 16
+"""Pictures in a row; a factor with more values shows so many, evenly spread."""
+MOST_MEASURED = 10_000
+"""Pictures that statistics are computed from; all of a smaller set."""
+_BATCH = 512
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Means and spreads over pixels, in [0, 1], a number a channel."""
+
+    pictures: int
+    whole_set: bool
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    least: float
+    most: float
+    mean_picture: NDArray[np.uint8]
+
+
+def statistics(dataset: Dataset, most: int = MOST_MEASURED) -> Statistics:
+    """Statistics of the whole set, or of *most* pictures evenly spread over it by a stride without a common divisor."""
+    size = len(dataset)
+    count = min(size, most)
+    stride = max(1, round(size / count))
+    while math.gcd(stride, size) != 1:
+        stride += 1
+    indices = np.sort(np.arange(count, dtype=np.int64) * (1 if count == size else stride) % size)
+    total = np.zeros(dataset.image_shape)
+    squares = np.zeros(dataset.image_shape[-1])
+    least, most_seen = 255, 0
+    for start in range(0, count, _BATCH):
+        pictures = dataset.images(indices[start : start + _BATCH])
+        least, most_seen = min(least, int(pictures.min())), max(most_seen, int(pictures.max()))
+        values = pictures.astype(np.float64) / 255.0
+        total += values.sum(axis=0)
+        squares += np.square(values).sum(axis=(0, 1, 2))
+    mean_picture = total / count
+    mean = mean_picture.mean(axis=(0, 1))
+    pixels = count * dataset.image_shape[0] * dataset.image_shape[1]
+    std = np.sqrt(np.maximum(squares / pixels - mean**2, 0.0))
+    shown = np.rint(255.0 * mean_picture).astype(np.uint8)
+    return Statistics(count, count == size, tuple(mean), tuple(std), least / 255.0, most_seen / 255.0, shown)
+
+
+def build_data_page(dataset: Dataset, path: Path, source: str, about: list[tuple[str, str]] | None = None) -> Path:
+    """Write the page of *dataset* to *path*; *source* is how it was asked for, *about* are further facts to show."""
+    write_bytes(path, render_page("data.html.j2", page_context(dataset, source, about or []), figures=False).encode())
+    return path
+
+
+def page_context(dataset: Dataset, source: str, about: list[tuple[str, str]]) -> dict[str, Any]:
+    """Everything the template shows."""
+    found = statistics(dataset)
+    chosen = np.random.default_rng(0).choice(len(dataset), min(len(dataset), SAMPLE_ROWS * SAMPLE_COLUMNS), replace=False)
+    rows = np.array_split(chosen, max(1, -(-len(chosen) // SAMPLE_COLUMNS)))
+    height, width, channels = dataset.image_shape
+    kinds = {"sizes": " × ".join(map(str, dataset.factor_sizes)), "count": len(dataset.factor_names)}
+    facts = [
+        ("Pictures", f"{len(dataset):,}"),
+        ("Size", f"{height} × {width}, {'grey' if channels == 1 else 'colour'}"),
+        ("Factors", f"{kinds['count']} ({kinds['sizes']})" if dataset.labelled else "unknown"),
+        ("Licence", dataset.licence or "not stated"),
+        *about,
+    ]
+    return {
+        "title": source,
+        "summary": (type(dataset).__doc__ or "").strip().splitlines()[0],
+        "departs": "An index of this set has many pictures; these are the ones used for codes and scores." if dataset.fresh else "",
+        "facts": facts,
+        "citation": str(dataset.citation) if dataset.citation else "",
+        "samples": [(row_uri(dataset.images(row)), ", ".join(map(str, row.tolist()))) for row in rows],
+        "fresh": _fresh_row(dataset, int(chosen[0])) if dataset.fresh else "",
+        "traversals": _traversals(dataset),
+        "on_a_grid": dataset.grid.names == dataset.factor_names,
+        "statistics": found,
+        "channels": ("grey",) if channels == 1 else ("red", "green", "blue"),
+        "mean_picture": row_uri(found.mean_picture[None]),
+        "commands": [f"unbraid train {shlex.quote(source)} beta_vae --beta 4 --seeds 3", f"unbraid distances {shlex.quote(source)}"]
+        if dataset.labelled
+        else [f"unbraid train {shlex.quote(source)} beta_vae --beta 4 --seeds 3"],
+    }
+
+
+def _fresh_row(dataset: Dataset, index: int) -> str:
+    """Several pictures of one index."""
+    import torch
+
+    numbers = torch.arange(SAMPLE_COLUMNS)
+    samples = dataset.sampler("cpu")(torch.full_like(numbers, index), numbers)
+    return row_uri(dataset.pictures(samples.numpy()))
+
+
+def _traversals(dataset: Dataset) -> list[dict[str, Any]]:
+    """A row of pictures for each factor, the others held where the data lets them be."""
+    if not dataset.labelled:
+        return []
+    on_a_grid = dataset.grid.names == dataset.factor_names
+    middle = int(dataset.grid.to_index([[size // 2 for size in dataset.grid.sizes]])[0]) if on_a_grid else 0
+    factors = None if on_a_grid else dataset.factors(np.arange(len(dataset)))
+    rows = []
+    for column, (name, size) in enumerate(zip(dataset.factor_names, dataset.factor_sizes, strict=True)):
+        if factors is None:
+            indices = dataset.grid.traversal(middle, name)
+        else:
+            indices = np.unique(factors[:, column], return_index=True)[1]
+        values = np.unique(np.linspace(0, len(indices) - 1, min(len(indices), MOST_VALUES)).round().astype(np.int64))
+        shown = "all of them" if len(values) == size else f"{len(values)} of them"
+        rows.append(
+            {"name": name, "size": size, "shown": shown, "uri": row_uri(dataset.images(indices[values])), "pictures": len(values)}
+        )
+    return rows

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a dataset: its statistics against plain sums, its rows, and what it says of unlabelled and fresh data."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from unbraid.data import load
+from unbraid.report.data_page import build_data_page, page_context, statistics
+
+
+def test_statistics_of_a_whole_set_are_plain_means():
+    dataset = load("sprites", x=5, y=3, scale=2, channels=3, hue=4)
+    pixels = dataset.pixels / 255.0
+    found = statistics(dataset)
+    assert found.whole_set
+    assert found.pictures == len(dataset) == 120
+    assert np.allclose(found.mean, pixels.mean(axis=(0, 1, 2)), atol=1e-12)
+    assert np.allclose(found.std, pixels.std(axis=(0, 1, 2)), atol=1e-12)
+    assert (found.least, found.most) == (pixels.min(), pixels.max())
+    assert np.array_equal(found.mean_picture, np.rint(255 * pixels.mean(axis=0)).astype(np.uint8))
+
+
+def test_a_sample_covers_every_value_of_every_factor_and_is_stated():
+    dataset = load("xysquares")
+    found = statistics(dataset, most=500)
+    assert not found.whole_set
+    assert found.pictures == 500
+    assert found.mean == pytest.approx((1 / 64,) * 3, abs=1e-12)
+    assert "500 pictures" not in (context := page_context(dataset, "xysquares", []))["summary"]
+    assert context["statistics"].pictures == 10_000
+
+
+def test_a_row_for_each_factor():
+    rows = page_context(load("sprites", x=20, y=3, scale=2), "sprites", [])["traversals"]
+    assert [(row["name"], row["size"], row["shown"]) for row in rows] == [
+        ("scale", 2, "all of them"),
+        ("x", 20, "16 of them"),
+        ("y", 3, "all of them"),
+    ]
+
+
+def test_labels_off_a_grid_have_a_picture_for_every_value(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (30, 16, 16), dtype=np.uint8)
+    labels = np.stack([np.arange(30) % 3, np.arange(30) % 5], axis=1)
+    dataset = load(images, factors=labels, factor_names=["shape", "size"])
+    context = page_context(dataset, "array", [])
+    assert not context["on_a_grid"]
+    assert [row["pictures"] for row in context["traversals"]] == [3, 5]
+    text = build_data_page(dataset, tmp_path / "page.html", "array").read_text()
+    assert "the first with that value; the other factors vary" in text
+
+
+def test_unlabelled_data_says_so(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
+    text = build_data_page(load(images), tmp_path / "page.html", "<my> images").read_text()
+    assert "Nothing is known about how these pictures were made." in text
+    assert "&lt;my&gt; images" in text
+    assert "<my>" not in text
+    assert "unbraid distances" not in text
+
+
+def test_fresh_data_shows_one_index_several_times(tmp_path):
+    text = build_data_page(load("color_dsprites"), tmp_path / "page.html", "color_dsprites").read_text()
+    assert "One index, drawn anew" in text
+    assert len(re.findall(r"<img ", text)) == 3 + 1 + 5 + 1
+
+
+@pytest.mark.parametrize("name", ["pinwheel", "xcolumns", "dsprites"])
+def test_pages_of_other_sets(tmp_path, name):
+    text = build_data_page(load(name), tmp_path / "page.html", name, [("Kept in", "nowhere")]).read_text()
+    assert "Kept in" in text
+    assert 'src="http' not in text
