@@ -36,6 +36,10 @@ def weights(rule: str) -> np.ndarray:
         ('"x" == 1', X == 1),
         ("True", np.ones(len(SPRITES))),
         ("correlated(x, y, 0.2)", np.exp(-((X / 3 - Y / 2) ** 2) / 0.08)),
+        (
+            "confounded(x, 0.4)",
+            np.exp(-((X / 3 - Y / 2) ** 2 + (X / 3 - SHAPE / 2) ** 2 + (X / 3 - SCALE) ** 2) / 0.32),
+        ),
         ("anticorrelated(x, y, 0.5) * (shape == 0)", np.exp(-((X / 3 - 1 + Y / 2) ** 2) / 0.5) * (SHAPE == 0)),
     ],
 )
@@ -54,7 +58,7 @@ def test_rules_weigh_what_they_say(rule, expected):
         ("x > 9", "where must leave some pictures to train on; got 'x > 9', which leaves none."),
         (
             "correlate(x, y, 1)",
-            "function of a rule 'correlate' is unknown; did you mean 'correlated'? Known: anticorrelated, correlated.",
+            "function of a rule 'correlate' is unknown; did you mean 'correlated'? Known: anticorrelated, confounded, correlated.",
         ),
         (
             "correlated(x, y)",

@@ -8,6 +8,8 @@ number of at least 0. Everything that can be asked of held-out and correlated fa
     1 + 9 * (scale == 5)                the largest scale ten times as often
     correlated(x, y, 0.2)               Träuble et al. 2021, eq. 1: exp(-(x - y)^2 / (2 * 0.2^2)), both scaled to 0..1
     anticorrelated(x, y, 0.2)           the same with y running backwards, as in Roth et al. 2023
+    confounded(shape, 0.2)              shape correlated with every other factor, as there
+    correlated(x, y, 0.1) * correlated(shape, scale, 0.1)
 
 A name that is not a word is written in quotes: `"my factor" < 3`. Rules are read, not executed: only what is listed here exists.
 """
@@ -45,7 +47,8 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.BitAnd: lambda left, right: _truth(left) & _truth(right),
     ast.BitOr: lambda left, right: _truth(left) | _truth(right),
 }
-_FUNCTIONS = ("correlated", "anticorrelated")
+_FUNCTIONS = {"correlated": 2, "anticorrelated": 2, "confounded": 1}
+"""How many factors each takes; a width follows."""
 _LONGEST = 2000
 _REMEDY = "Write a rule on the factors, such as: shape != 2 or x < 16."
 
@@ -118,18 +121,26 @@ class SamplingRule:
     def _call(self, name: str, arguments: list[ast.expr], columns: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
         if name not in _FUNCTIONS:
             raise InputError(unknown("function of a rule", name, _FUNCTIONS))
-        two = arguments[:2]
-        names = [one.id if isinstance(one, ast.Name) else getattr(one, "value", None) for one in two]
-        if len(arguments) != 3 or not all(isinstance(one, str) for one in names):
-            example = f"For example {name}({', '.join(self._names[:2])}, 0.2)."
-            raise InputError(problem("where", f"needs {name}(FACTOR, FACTOR, WIDTH)", self.text, example))
-        width = self._value(arguments[2], columns)
+        count = _FUNCTIONS[name]
+        names = [one.id if isinstance(one, ast.Name) else getattr(one, "value", None) for one in arguments[:count]]
+        if len(arguments) != count + 1 or not all(isinstance(one, str) for one in names):
+            example = f"For example {name}({', '.join(self._names[:count])}, 0.2)."
+            raise InputError(problem("where", f"needs {name}({'FACTOR, ' * count}WIDTH)", self.text, example))
+        width = self._value(arguments[count], columns)
         if not isinstance(width, (int, float)) or not 0 < width < 1e6:
             raise InputError(problem(f"the width of {name}", "must be a number above 0", Shown(str(width)), "0.2 is a strong one."))
-        sizes = [self._sizes[self._names.index(str(one))] if one in self._names else 2 for one in names]
-        first, second = (self._value(one, columns) / max(1, size - 1) for one, size in zip(two, sizes, strict=True))
-        second = 1.0 - second if name == "anticorrelated" else second
-        return np.exp(-((first - second) ** 2) / (2.0 * width**2))
+        # Looking the factors up refuses unknown ones.
+        first, *rest = (self._scaled(one, self._value(one, columns)) for one in arguments[:count])
+        if name == "confounded":
+            rest = [self._scaled(ast.Name(other), columns[other]) for other in self._names if other != names[0]]
+        if name == "anticorrelated":
+            rest = [1.0 - rest[0]]
+        return np.exp(-sum((np.square(first - other) for other in rest), np.zeros(len(first))) / (2.0 * width**2))
+
+    def _scaled(self, node: ast.expr, values: NDArray[np.int64]) -> NDArray[np.float64]:
+        """A factor's values from 0 to 1."""
+        name = node.id if isinstance(node, ast.Name) else str(getattr(node, "value", ""))
+        return values / max(1, self._sizes[self._names.index(name)] - 1)
 
 
 def _truth(value: Any) -> NDArray[np.bool_]:
