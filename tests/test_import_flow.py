@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "unbraid"
 
-SHARED = frozenset({"errors", "registry", "grid", "random", "random_kernel", "store", "triton_support"})
+SHARED = frozenset({"errors", "registry", "grid", "random", "random_kernel", "store", "progress", "triton_support"})
 FOLDERS = ("data", "networks", "objectives", "population", "codes", "metrics", "analysis", "studies", "report", "testing")
 STATIONS = (
     "shared",

@@ -112,3 +112,10 @@ def test_random_itself_has_the_same_bits_on_cuda():
             assert same_bits(plain(seed, given, 2, (33, 3)), plain(SEEDS, step, 2, (33, 3)))
         assert same_bits(random.integers(seed, given, 2, (33,), 737_280), random.integers(SEEDS, step, 2, (33,), 737_280))
         assert same_bits(random.permutations(seed, given, 2, 5, 33), random.permutations(SEEDS, step, 2, 5, 33))
+
+
+@pytest.mark.gpu
+def test_more_steps_than_an_axis_of_the_grid_holds():
+    seeds, steps = torch.tensor([3, 4]), torch.arange(70_000)
+    found = random_kernel.draw(seeds.cuda(), steps.cuda(), 7, (3,), random_kernel.UNIFORM.value)
+    assert same_bits(found, random.uniform(seeds, steps, 7, (3,)))

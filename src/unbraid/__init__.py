@@ -36,8 +36,10 @@ _HOMES = {
     "Run": "unbraid.run",
     "Model": "unbraid.run",
     "load": "unbraid.data",
+    "perturb_data": "unbraid.perturb",
+    "measure_distances": "unbraid.distances",
 }
-_PACKAGES = ("metrics", "testing", "studies", "report", "codes", "population", "networks")
+_PACKAGES = ("metrics", "analysis", "testing", "studies", "report", "codes", "population", "networks")
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from unbraid.cli_data import data_app
 from unbraid.errors import InputError, UnbraidError
 from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(data_app, name="data")
 
 
 class _TrainCommand(typer.core.TyperCommand):
@@ -141,6 +143,44 @@ def report(run: RunArgument) -> None:
     from unbraid.run import open_run
 
     _print(f"Open in a browser: {open_run(run).report()}")
+
+
+@app.command()
+def perturb(
+    data: Annotated[
+        str, typer.Argument(help="A dataset (`unbraid list data`), or a folder of images, .npy or .npz.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write to; it trains like any data.", show_default=False)],
+    run: Annotated[Path | None, typer.Option("--from", help="A run on the same data; its member of lowest MIG gives s.")] = None,
+    epsilon: Annotated[str, typer.Option(help="The most that any value may change, above 0 and at most 1.")] = "0.1",
+    noise: Annotated[str, typer.Option(help="pattern, or uniform for the control, which needs no run.")] = "pattern",
+    rows_per_step: Annotated[
+        str | None, typer.Option(help="Rows that the pattern slides for a step of the finest factor; 4 by default.")
+    ] = None,
+    shift_scale: Annotated[str | None, typer.Option(help="The same in rows for each deviation of s.")] = None,
+    clip: Annotated[bool, typer.Option(help="Keep values in [0, 1].")] = True,
+    seed: Annotated[str, typer.Option(help="Seed of the pattern or the noise.")] = "0",
+    member: Annotated[str | None, typer.Option(help="Take s from this member rather than the one of lowest MIG.")] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Change data by at most epsilon so that VAEs no longer align with its factors (Zietlow et al. 2021)."""
+    from unbraid.perturb import perturb_data
+
+    source, data_options = as_source(data)
+    given = {"rows_per_step": rows_per_step, "shift_scale": shift_scale, "member": member}
+    made = perturb_data(
+        source,
+        run,
+        out=out,
+        epsilon=as_number(epsilon),
+        noise=noise,
+        clip=clip,
+        seed=as_number(seed),
+        data_options=data_options,
+        device=device,
+        **{name: None if value is None else as_number(value) for name, value in given.items()},
+    )
+    _print(made.summary())
 
 
 @app.command(name="list")

@@ -113,8 +113,11 @@ def _draw_kernel(
     STREAM: tl.constexpr, KIND: tl.constexpr, HIGH: tl.constexpr, REST: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """A program draws NUMBERS blocks of four words for one member and step."""
-    member, number = tl.program_id(1), tl.program_id(2)
-    block = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
+    # All in one axis of the grid: the others end at 65,535, and pictures of noise ask for a step each.
+    stretches = tl.cdiv(blocks, NUMBERS)
+    program = tl.program_id(0)
+    member, number = program // (stretches * steps), program // stretches % steps
+    block = program % stretches * NUMBERS + tl.arange(0, NUMBERS)
     seed, step = tl.load(seed_ptr + member), tl.load(step_ptr + number)
     low = (block * 0 + (step & 0xFFFFFFFF)).to(tl.uint32)
     high = (block * 0 + ((step >> 32) & 0xFFFFFFFF)).to(tl.uint32)
@@ -143,7 +146,7 @@ def draw(seed: Tensor, step: Tensor, stream: int, shape: tuple[int, ...], kind: 
     if out.numel() == 0:
         return out
     with torch.cuda.device_of(seed):
-        _draw_kernel[(triton.cdiv(blocks, _NUMBERS), len(seed), step.numel())](
+        _draw_kernel[(triton.cdiv(blocks, _NUMBERS) * len(seed) * step.numel(),)](
             seed.contiguous(), step.contiguous(), out, step.numel(), blocks, count,
             STREAM=int(stream), KIND=kind, HIGH=high, REST=2**64 % high, NUMBERS=_NUMBERS, num_warps=4, enable_fp_fusion=False,
         )  # fmt: skip

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from unbraid.data import load
-from unbraid.report.data_page import build_data_page, page_context, statistics
+from unbraid.errors import InputError
+from unbraid.report.data_page import build_data_page, page_context, page_place, statistics
 
 
 def test_statistics_of_a_whole_set_are_plain_means():
@@ -74,3 +76,17 @@ def test_pages_of_other_sets(tmp_path, name):
     text = build_data_page(load(name), tmp_path / "page.html", name, [("Kept in", "nowhere")]).read_text()
     assert "Kept in" in text
     assert 'src="http' not in text
+
+
+def test_a_page_is_written_over_and_nothing_else_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = page_place("sprites:x=4,y=3,scale=1", None)
+    assert place == Path("data-sprites-x=4-y=3-scale=1.html")
+    build_data_page(load("sprites", x=4, y=3, scale=1), place, "sprites:x=4,y=3,scale=1")
+    assert page_place("sprites:x=4,y=3,scale=1", None) == place
+    assert page_place("sprites", tmp_path) == tmp_path / "data-sprites.html"
+    (tmp_path / "notes.html").write_text("mine")
+    with pytest.raises(InputError) as caught:
+        page_place("sprites", Path("notes.html"))
+    assert str(caught.value) == "out must be a new file, or a page of a dataset; got 'notes.html'. Choose another name."
+    assert (tmp_path / "notes.html").read_text() == "mine"

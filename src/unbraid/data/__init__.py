@@ -26,6 +26,14 @@ DATA = Registry(
         "xcolumns": "unbraid.data.xcolumns:XColumns",
         "pinwheel": "unbraid.data.pinwheel:Pinwheel",
         "sprites": "unbraid.data.sprites:Sprites",
+        "shapes3d": "unbraid.data.official.shapes3d:Shapes3D",
+        "cars3d": "unbraid.data.official.cars3d:Cars3D",
+        "smallnorb": "unbraid.data.official.smallnorb:SmallNORB",
+        "mpi3d_toy": "unbraid.data.official.mpi3d:MPI3DToy",
+        "mpi3d_realistic": "unbraid.data.official.mpi3d:MPI3DRealistic",
+        "mpi3d_real": "unbraid.data.official.mpi3d:MPI3DReal",
+        "fashion_mnist": "unbraid.data.official.fashion_mnist:FashionMNIST",
+        "celeba": "unbraid.data.official.celeba:CelebA",
     },
 )
 

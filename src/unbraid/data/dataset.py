@@ -36,9 +36,11 @@ class Dataset(ABC):
 
     citation: ClassVar[Citation | None] = None
     licence: ClassVar[str] = ""
-    bounded: ClassVar[bool] = True
+    bounded: bool = True
     """Samples lie in [0, 1]; a Bernoulli likelihood makes sense only then."""
 
+    factor_meanings: ClassVar[dict[str, str]] = {}
+    """What the values of a factor mean, first to last, where its name does not say it."""
     fresh: ClassVar[bool] = False
     """An index has many pictures, as with a background of noise; see `sampler`."""
 

@@ -56,6 +56,14 @@ class DSprites(Dataset):
     )
     licence: ClassVar[str] = "Apache-2.0 (the published set); drawn here from its published description"
 
+    factor_meanings: ClassVar[dict[str, str]] = {
+        "shape": "square, ellipse, heart",
+        "scale": "0.5 to 1",
+        "orientation": "0 to 360 degrees, both ends: 0 and 39 are the same",
+        "x": "left to right",
+        "y": "top to bottom",
+    }
+
     def __init__(self, file: str | os.PathLike[str] | None = None) -> None:
         self.name = "dsprites"
         self.grid = _GRID
@@ -72,6 +80,11 @@ class DSprites(Dataset):
         remedy = "Leave `file` out: the same pictures are drawn without it."
         if not isinstance(file, (str, os.PathLike)) or not str(file):
             raise InputError(problem("dsprites file", "must be the path of the published npz", file, remedy))
+        if str(file) == "added":
+            from unbraid.data.official.dsprites import added_rows
+
+            self.options = {"file": "added"}
+            return added_rows()
         path = Path(file).expanduser().resolve()
         if not path.is_file():
             raise InputError(problem("dsprites file", "must be an existing file", Shown(str(path)), remedy))

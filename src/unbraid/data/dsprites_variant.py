@@ -38,6 +38,7 @@ class DSpritesVariant(Dataset):
 
     citation: ClassVar = LOCATELLO
     licence: ClassVar[str] = "Apache-2.0 (dSprites and the recipe); drawn here"
+    factor_meanings: ClassVar[dict[str, str]] = DSprites.factor_meanings
     fresh: ClassVar[bool] = True
 
     def __init__(self, seed: int, file: str | os.PathLike[str] | None) -> None:

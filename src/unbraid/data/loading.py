@@ -19,6 +19,8 @@ from unbraid.errors import InputError, Shown, problem, unknown
 def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Dataset:
     """The dataset of *source*: a registered name, the path of a folder, .npy or .npz, or an array of images.
 
+    A folder may hold images, or data that `unbraid perturb` wrote.
+
     Options are those of the dataset's class; numbers may be written as text. `load(d.name, **d.options)` makes *d* again.
 
     >>> load("xysquares", spacing="3").options
@@ -31,7 +33,7 @@ def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Da
 
 def _is_path(source: str) -> bool:
     """A registered name wins over a file of the same name: write ./dsprites for that."""
-    if source in DATA or source == "own":
+    if source in DATA or source in ("own", "perturbed"):
         return False
     separators = {os.sep, os.altsep or os.sep, "/"}
     return (
@@ -42,6 +44,9 @@ def _is_path(source: str) -> bool:
 def _registered(name: str, options: dict[str, Any]) -> Dataset:
     if name == "own":
         return _again(options)
+    if name == "perturbed":
+        rest = dict(options)
+        return _perturbed(rest.pop("source", None), rest)
     if name not in DATA:
         raise InputError(unknown("dataset", name, DATA) + " A folder, an .npy or an .npz is given by its path.")
     constructor = DATA.load(name)
@@ -51,6 +56,7 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
 
 def _own(source: Any, options: dict[str, Any]) -> Dataset:
     from unbraid.data.own import OwnImages
+    from unbraid.data.perturbed_folder import is_perturbed
 
     if isinstance(source, (str, os.PathLike)) and not Path(source).expanduser().exists():
         raise InputError(problem("data", "must be an existing folder or file", Shown(f"'{source}', which does not exist")))
@@ -58,6 +64,8 @@ def _own(source: Any, options: dict[str, Any]) -> Dataset:
         remedy = "Use numpy.asarray for other kinds of arrays."
         value = Shown(type(source).__name__)
         raise InputError(problem("data", "must be a registered name, a path or a numpy array", value, remedy))
+    if not isinstance(source, np.ndarray) and is_perturbed(Path(source).expanduser()):
+        return _perturbed(source, options)
     check_option_names("image data", OwnImages, options, positional="source")
     return OwnImages(source, **options)
 
@@ -74,3 +82,13 @@ def _again(options: dict[str, Any]) -> Dataset:
         rule = "was an array in memory and cannot be loaded again"
         raise InputError(problem("own data", rule, IN_MEMORY, "Pass the array: load(array, ...)."))
     return _own(source, rest)
+
+
+def _perturbed(source: Any, options: dict[str, Any]) -> Dataset:
+    """What `unbraid perturb` wrote to a folder."""
+    from unbraid.data.perturbed import Perturbed
+
+    if options:
+        remedy = "Give them to `unbraid perturb`."
+        raise InputError(problem("perturbed data", "takes no options but its folder", Shown(", ".join(options)), remedy))
+    return Perturbed(source)

@@ -142,9 +142,22 @@ def _read_npz(
         described["images"] = images
     if meant_as_key:
         described["factors"] = factors
+    if names is None and stored_labels is not None:
+        names = _stored_names(path)
     if meant_as_key or (factors is None and stored_labels is not None):
         return pixels, table_from_array(stored_labels, len(pixels), names), described
     return pixels, *_labels(factors, len(pixels), names, None, described)
+
+
+def _stored_names(path: Path) -> list[str] | None:
+    """Names of the factors that an .npz itself gives, under `factor_names`, as `export` writes them."""
+    if "factor_names" not in npz_keys(path):
+        return None
+    words, _ = read_npz(path, "factor_names", None)
+    if words.dtype.kind != "U" or words.ndim != 1:
+        value = Shown(f"{words.dtype} of shape {words.shape}")
+        raise InputError(problem(f"{path.name} 'factor_names'", "must be a list of words", value, "Write it again without."))
+    return [str(word) for word in words]
 
 
 def _read_names(factor_names: object) -> list[str] | None:

@@ -40,7 +40,7 @@ class Pinwheel(Dataset):
         "ICML",
     )
     licence: ClassVar[str] = "none needed: drawn from its published description"
-    bounded: ClassVar[bool] = False
+    bounded: bool = False
 
     def __init__(
         self,

@@ -40,6 +40,15 @@ class Sprites(PixelDataset):
 
     citation: ClassVar = Citation("The Unbraid authors", 2025, "Sprites: a small drawn set with chosen factors", "this package")
     licence: ClassVar[str] = "Apache-2.0"
+    factor_meanings: ClassVar[dict[str, str]] = {
+        "shape": ", ".join(SHAPES),
+        "hue": "around the colour circle, red first",
+        "shade": "dark to bright",
+        "scale": "small to large",
+        "orientation": "over half a turn",
+        "x": "left to right",
+        "y": "top to bottom",
+    }
 
     def __init__(
         self,

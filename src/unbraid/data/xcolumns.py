@@ -23,6 +23,9 @@ class XColumns(PixelDataset):
 
     citation: ClassVar = Citation("N. Michlo", 2021, "Disent: a modular disentangled representation learning framework", "GitHub")
     licence: ClassVar[str] = "none needed: drawn from its published description"
+    factor_meanings: ClassVar[dict[str, str]] = {
+        f"x_{colour[0].upper()}": f"left to right, the {colour} column" for colour in ("red", "green", "blue")
+    }
 
     def __init__(self, spacing: int = 8) -> None:
         self.name = "xcolumns"

@@ -41,6 +41,12 @@ class XYObject(Dataset):
 
     citation: ClassVar = Citation("N. Michlo", 2021, "Disent: a modular disentangled representation learning framework", "GitHub")
     licence: ClassVar[str] = "none needed: drawn from its published description"
+    factor_meanings: ClassVar[dict[str, str]] = {
+        "x": "left to right",
+        "y": "top to bottom",
+        "scale": "small to large",
+        "color": "all hues of the darkest shade, then of the next",
+    }
 
     def __init__(
         self, spacing: int = 2, smallest: int = 7, largest: int = 15, size_step: int = 2, palette: str = "rainbow", shades: int = 4

@@ -36,6 +36,10 @@ class XYSquares(Dataset):
         "IJCAI",
     )
     licence: ClassVar[str] = "none needed: drawn from its published description"
+    factor_meanings: ClassVar[dict[str, str]] = {
+        name: f"{'left to right' if name.startswith('x') else 'top to bottom'}, the {colour} square"
+        for name, colour in zip(_NAMES, ("red", "red", "green", "green", "blue", "blue"), strict=True)
+    }
 
     def __init__(self, spacing: int = 8) -> None:
         self.name = "xysquares"

@@ -114,7 +114,7 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
     plan, dataset = run.plan, run.dataset
     height, width, channels = dataset.image_shape
     samples = f"{len(dataset):,} pictures, {height}×{width}" + (f"×{channels}" if channels > 1 else "")
-    if not dataset.bounded:
+    if len(dataset.sample_shape) != 3:
         samples = f"{len(dataset):,} points"
     options = ", ".join(f"{name} {shown(value)}" for name, value in plan.network_options.items())
     rates = list(dict.fromkeys(member.learning_rate for member in plan.members))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError, problem
 from unbraid.report.page import render_page
 from unbraid.report.pictures import row_uri
 from unbraid.store import write_bytes
@@ -23,6 +25,7 @@ MOST_VALUES = 16
 MOST_MEASURED = 10_000
 """Pictures that statistics are computed from; all of a smaller set."""
 _BATCH = 512
+_MARK = b'<p class="kicker">Unbraid data</p>'
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,21 @@ def statistics(dataset: Dataset, most: int = MOST_MEASURED) -> Statistics:
     std = np.sqrt(np.maximum(squares / pixels - mean**2, 0.0))
     shown = np.rint(255.0 * mean_picture).astype(np.uint8)
     return Statistics(count, count == size, tuple(mean), tuple(std), least / 255.0, most_seen / 255.0, shown)
+
+
+def page_place(source: str, out: Path | None) -> Path:
+    """Where the page of *source* goes; a file that is not such a page is not written over."""
+    stem = re.sub(r"[^A-Za-z0-9_=.-]+", "-", source).strip("-.")
+    path = Path(f"data-{stem}.html") if out is None else Path(out)
+    if path.is_dir():
+        path = path / f"data-{stem}.html"
+    try:
+        ours = not path.exists() or _MARK in path.read_bytes()
+    except OSError as error:
+        raise InputError(problem("out", "must be a file that can be written", str(path), f"{error.strerror}.")) from error
+    if not ours:
+        raise InputError(problem("out", "must be a new file, or a page of a dataset", str(path), "Choose another name."))
+    return path
 
 
 def build_data_page(dataset: Dataset, path: Path, source: str, about: list[tuple[str, str]] | None = None) -> Path:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any dataset, or some of it, as files that other programs read and `load` reads back: one .npz, or a folder of .png.
+
+    data.npz         images uint8 (n, height, width, channels); where known factors int64 (n, factors) and factor_names
+    folder/          000000.png, 000001.png, ...; where factors are known factors.csv: file, then a column for each factor
+
+Written beside its place and renamed; an existing file or folder is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.data.dataset import Dataset
+from unbraid.data.image_arrays import FEWEST_IMAGES
+from unbraid.data.image_folder import LABELS
+from unbraid.errors import InputError, Shown, UnbraidError, problem
+from unbraid.progress import Progress
+
+_BYTES_PER_BLOCK = 32 * 2**20
+
+
+def export(
+    dataset: Dataset,
+    out: str | os.PathLike[str],
+    *,
+    indices: ArrayLike | None = None,
+    count: int | None = None,
+    seed: int = 0,
+    quiet: bool = False,
+) -> Path:
+    """Write *dataset* to *out*: an .npz, or without an ending a folder. Returns the path.
+
+    `indices` picks pictures and their order; `count` picks so many at random (by `seed`), in ascending order; by default all.
+    """
+    path = _free_place(out)
+    chosen = _chosen(dataset, indices, count, seed)
+    write = _write_npz if path.suffix.lower() == ".npz" else _write_folder
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with Progress(f"exporting {dataset.name}", "images", len(chosen), quiet=quiet) as progress:
+            write(beside, dataset, chosen, progress)
+        if path.exists():
+            raise InputError(_taken(path))
+        os.replace(beside, path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "Free some room, or write to another disk with --out."
+            raise UnbraidError(f"{path} cannot be written: the disk is full. {remedy}") from error
+        raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        # Gone already when all went well.
+        shutil.rmtree(beside, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            beside.unlink()
+    return path
+
+
+def parse_indices(text: str) -> NDArray[np.int64]:
+    """Indices from a command line: numbers and ranges `first:end` (end left out), with commas.
+
+    >>> parse_indices("7,0:3")
+    array([7, 0, 1, 2])
+    """
+    parts: list[NDArray[np.int64]] = []
+    for word in (word.strip() for word in text.split(",")):
+        found = re.fullmatch(r"([0-9]{1,12})(?::([0-9]{1,12}))?", word)
+        if found is None:
+            remedy = "For example 7,9 or 0:100 (which ends at 99)."
+            raise InputError(problem("indices", "must be whole numbers and ranges with commas", text, remedy))
+        first = int(found[1])
+        end = first + 1 if found[2] is None else int(found[2])
+        if end > 2**33:
+            raise InputError(problem("indices", "must be below 8,589,934,592", Shown(word)))
+        parts.append(np.arange(first, end, dtype=np.int64))
+    return np.concatenate(parts)
+
+
+def _free_place(out: str | os.PathLike[str]) -> Path:
+    path = Path(out).expanduser().absolute()
+    if path.suffix.lower() not in ("", ".npz"):
+        remedy = "Write data.npz, or a name without an ending for a folder."
+        raise InputError(problem("out", "must end in .npz, or have no ending for a folder of .png", Shown(path.name), remedy))
+    if os.path.lexists(path):
+        raise InputError(_taken(path))
+    return path
+
+
+def _taken(path: Path) -> str:
+    return problem("out", "must not exist yet", Shown(str(path)), "Choose another name, or remove it first.")
+
+
+def _chosen(dataset: Dataset, indices: ArrayLike | None, count: int | None, seed: int) -> NDArray[np.int64]:
+    """The indices to write."""
+    if indices is not None and count is not None:
+        raise InputError(problem("export", "takes indices or a count", Shown("both"), "Leave one of them out."))
+    if indices is not None:
+        chosen = dataset.grid.check_index(indices).reshape(-1)
+    elif count is not None:
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not FEWEST_IMAGES <= count <= len(dataset):
+            rule = f"must be a whole number in {FEWEST_IMAGES}..{len(dataset)}, the size of {dataset.name}"
+            raise InputError(problem("count", rule, count))
+        # A sample at random, since every n-th picture would leave values of the fast factors out.
+        chosen = np.sort(np.random.default_rng(seed).choice(len(dataset), int(count), replace=False))
+    else:
+        chosen = np.arange(len(dataset))
+    if len(chosen) < FEWEST_IMAGES:
+        raise InputError(problem("export", f"must write at least {FEWEST_IMAGES} images", Shown(str(len(chosen)))))
+    return chosen
+
+
+def _blocks(dataset: Dataset, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """The chosen indices, so many at a time that their pictures take little memory."""
+    step = max(1, _BYTES_PER_BLOCK // int(np.prod(dataset.image_shape)))
+    for start in range(0, len(chosen), step):
+        yield chosen[start : start + step]
+
+
+def _write_npz(beside: Path, dataset: Dataset, chosen: NDArray[np.int64], progress: Progress) -> None:
+    with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        if dataset.labelled:
+            _member(archive, "factor_names", np.array(dataset.factor_names))
+            _member(archive, "factors", dataset.factors(chosen))
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(chosen), *dataset.image_shape)}
+        with archive.open("images.npy", "w", force_zip64=True) as stream:
+            np.lib.format.write_array_header_1_0(stream, header)
+            for block in _blocks(dataset, chosen):
+                stream.write(np.ascontiguousarray(dataset.images(block)).data)
+                progress.advance(len(block))
+
+
+def _member(archive: zipfile.ZipFile, key: str, array: NDArray[Any]) -> None:
+    with archive.open(f"{key}.npy", "w") as stream:
+        np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def _write_folder(beside: Path, dataset: Dataset, chosen: NDArray[np.int64], progress: Progress) -> None:
+    from PIL import Image
+
+    beside.mkdir()
+    digits = max(6, len(str(len(chosen) - 1)))
+    names = [f"{nth:0{digits}d}.png" for nth in range(len(chosen))]
+    nth = 0
+    for block in _blocks(dataset, chosen):
+        for picture in dataset.images(block):
+            Image.fromarray(picture[..., 0] if picture.shape[-1] == 1 else picture).save(beside / names[nth])
+            nth += 1
+        progress.advance(len(block))
+    if dataset.labelled:
+        _write_csv(beside / LABELS, ["file", *dataset.factor_names], names, dataset.factors(chosen))
+
+
+def _write_csv(path: Path, header: Sequence[str], names: Sequence[str], rows: NDArray[np.int64]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(header)
+        writer.writerows([name, *row] for name, row in zip(names, rows.tolist(), strict=True))

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `unbraid data add` left in the data home: a record and the arrays it names, mapped rather than read.
+
+    <data home>/<name>/record.json              where the data came from, whether it was verified, what the arrays must be
+    <data home>/<name>/planes-<digest>.npy      all pictures, uint8 (n, channels, height, width); packed-<digest>.npy for dSprites
+    <data home>/<name>/factors-<digest>.npy     uint8 (n, factors), where the factors do not form a grid
+
+An array is named by its content, so a new one never takes the place of one that the record still names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.data.home import data_home
+from unbraid.data.official.source import Source
+from unbraid.errors import DamagedFileError, InputError, Shown, problem
+from unbraid.progress import Progress
+from unbraid.store import read_json
+
+RECORD = "record.json"
+FORMAT = 1
+_PIECE = 8 * 2**20
+_WORTH_SHOWING_MIB = 512
+
+
+def folder_of(name: str) -> Path:
+    """Where the dataset *name* is kept once it was added."""
+    return data_home() / name
+
+
+def read_record(name: str) -> dict[str, Any] | None:
+    """The checked record of an added dataset; None when it was not added."""
+    path = folder_of(name) / RECORD
+    try:
+        record = read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{error} Add it again: unbraid data add {name} FILE.") from error
+    if record.get("format") != FORMAT or record.get("name") != name:
+        again = f"Add it again: unbraid data add {name} FILE."
+        raise DamagedFileError(f"{path} is not a record of '{name}' that this version reads. {again}")
+    return record
+
+
+def not_here(source: Source) -> InputError:
+    """What is said when a dataset is asked for that was never added."""
+    value = Shown(f"nothing at {folder_of(source.name)}")
+    return InputError(problem(f"dataset '{source.name}'", "must be added before it is loaded", value, source.how_to_add()))
+
+
+def array_path(name: str, record: dict[str, Any], array: str) -> Path:
+    """The file of one array."""
+    return folder_of(name) / Path(record["arrays"][array]["file"]).name
+
+
+def open_array(source: Source, record: dict[str, Any], array: str, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """One array, mapped copy-on-write; its size and header are checked now, its content by `check`."""
+    promised = record["arrays"].get(array)
+    if promised is None:
+        raise _damaged(source, folder_of(source.name) / RECORD, f"it names no array '{array}'")
+    path = array_path(source.name, record, array)
+    try:
+        size = path.stat().st_size
+        if size != promised["bytes"]:
+            raise _damaged(source, path, f"it has {size:,} bytes instead of {promised['bytes']:,}")
+        stored = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise _damaged(source, path, f"it cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    if stored.shape != shape or stored.dtype != np.dtype(dtype):
+        raise _damaged(source, path, f"it holds {stored.dtype} {stored.shape} instead of {np.dtype(dtype)} {shape}")
+    return stored
+
+
+def check(source: Source, record: dict[str, Any], *, quiet: bool = False) -> None:
+    """Compare every byte of the arrays with the record; damage is a `DamagedFileError`."""
+    arrays = record["arrays"]
+    total = sum(one["bytes"] for one in arrays.values()) >> 20
+    with Progress(f"checking {source.name}", "MiB", total, quiet=quiet or total < _WORTH_SHOWING_MIB) as progress:
+        for array, promised in arrays.items():
+            path, digest = array_path(source.name, record, array), hashlib.sha256()
+            try:
+                with path.open("rb") as stream:
+                    while piece := stream.read(_PIECE):
+                        digest.update(piece)
+                        progress.advance(len(piece) >> 20)
+            except OSError as error:
+                raise _damaged(source, path, f"it cannot be read ({error.strerror or error})") from error
+            if digest.hexdigest() != promised["sha256"]:
+                raise _damaged(source, path, "its content does not match its checksum")
+
+
+def _damaged(source: Source, path: Path, reason: str) -> DamagedFileError:
+    again = f"Add it again: unbraid data add {source.name} {source.typed}."
+    return DamagedFileError(f"{path} is damaged: {reason}. {again}")

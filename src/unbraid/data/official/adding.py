@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adding a published dataset: find its files, verify them, convert them once, and only then write the record that `load` reads.
+
+Arrays are written beside their place in slices and renamed; whatever goes wrong, what was added before stays as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import hashlib
+import math
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid import store
+from unbraid.data.official import OFFICIAL, published
+from unbraid.data.official.added import FORMAT, RECORD, folder_of, read_record
+from unbraid.data.official.source import Content, Source
+from unbraid.data.official.verify import overall, verify
+from unbraid.errors import DamagedFileError, InputError, Shown, UnbraidError, problem, unknown
+from unbraid.progress import Progress
+
+_HEADER_BYTES = 4096
+"""More than the header of an .npy file and a record take."""
+
+
+def add(name: str, path: str | os.PathLike[str] | None = None, *, unverified: bool = False, quiet: bool = False) -> dict[str, Any]:
+    """Verify and convert the published files of *name* at *path* into the data home; returns the record.
+
+    Without a path the folders of system packages are searched. A file that is not as published is refused unless *unverified*,
+    which the record keeps; one with the wrong structure is refused always.
+    """
+    if name not in OFFICIAL:
+        raise InputError(_not_published(name))
+    reader = published(name)
+    source = reader.source
+    found = reader.locate(_existing(source, path))
+    receipts = verify(source, found, unverified=unverified, quiet=quiet)
+    content = reader.read(found)
+    folder = folder_of(name)
+    _check_room(folder, content, name)
+    with _only_mine(folder):
+        arrays = {content.array: _write(folder, content.array, content.blocks, content.shape, content.dtype, name, quiet)}
+        if content.factors is not None:
+            one = content.factors
+            arrays["factors"] = _write(folder, "factors", iter([one]), one.shape, one.dtype, name, quiet=True)
+        record = {
+            "format": FORMAT,
+            "name": name,
+            "added": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "from": str(found[0].path.parent if len(found) > 1 else found[0].path),
+            "verified": overall(receipts),
+            "files": receipts,
+            "arrays": arrays,
+        }
+        store.write_json(folder / RECORD, record)
+    return record
+
+
+def _not_published(name: str) -> str:
+    from unbraid.data import DATA
+
+    if name in DATA:
+        value, remedy = Shown("one that needs no file"), f"Type: unbraid data info {name}."
+        return problem(f"dataset '{name}'", "must be one that is read from files", value, remedy)
+    return unknown("published dataset", name, OFFICIAL)
+
+
+def _existing(source: Source, path: str | os.PathLike[str] | None) -> Path:
+    """The path to look at, which must exist."""
+    if path is None:
+        for place in source.places:
+            if Path(place).is_dir():
+                return Path(place)
+        looked = f"none, and nothing at {' or '.join(source.places)}" if source.places else "none"
+        raise InputError(problem(f"{source.name} file", "must be given", Shown(looked), source.how_to_add()))
+    given = Path(path).expanduser().absolute()
+    if not given.exists():
+        raise InputError(problem(f"{source.name} file", "must exist", Shown(str(given)), source.how_to_add()))
+    return given
+
+
+def _check_room(folder: Path, content: Content, name: str) -> None:
+    """Refuse before anything is written when the disk cannot hold the result."""
+    needed = math.prod(content.shape) * content.dtype.itemsize + 2 * _HEADER_BYTES
+    needed += content.factors.nbytes if content.factors is not None else 0
+    home = next(place for place in (folder, *folder.parents) if place.is_dir())
+    free = shutil.disk_usage(home).free
+    if free < needed:
+        raise UnbraidError(_full(name, needed, home, f"{free / 1e9:.1f} GB are free"))
+
+
+def _full(name: str, needed: int, home: Path, state: str) -> str:
+    remedy = "Free some room, or name a folder on another disk in UNBRAID_DATA."
+    return f"{name} needs {needed / 1e9:.1f} GB at {home} and {state}. {remedy}"
+
+
+@contextlib.contextmanager
+def _only_mine(folder: Path) -> Iterator[None]:
+    """Hold *folder* against other writers; at the end nothing is in it that its record does not name."""
+    home = folder.parent
+    fresh = not home.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnbraidError(f"{folder} cannot be made: {error.strerror or error}.") from error
+    with store.only_one(folder):
+        try:
+            store.remove_unfinished(folder)
+            yield
+        finally:
+            _tidy(folder)
+            if not (folder / RECORD).exists():
+                # Whoever comes next makes the lock again; an empty folder would only raise questions.
+                with contextlib.suppress(OSError):
+                    (folder / ".lock").unlink()
+                    folder.rmdir()
+                    if fresh:
+                        home.rmdir()
+
+
+def _tidy(folder: Path) -> None:
+    """Delete unfinished files and arrays that no record names; a damaged record names all of them."""
+    try:
+        record = read_record(folder.name) or {"arrays": {}}
+    except DamagedFileError:
+        return
+    named = {one["file"] for one in record["arrays"].values()}
+    store.remove_unfinished(folder)
+    for path in folder.glob("*.npy"):
+        if path.name not in named:
+            path.unlink(missing_ok=True)
+
+
+def _write(
+    folder: Path, array: str, blocks: Iterable[NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any], name: str, quiet: bool
+) -> dict[str, Any]:
+    """Write *blocks* one after another as one .npy file named by its content; returns what the record keeps of it."""
+    beside = folder / f".{array}.{os.getpid()}.part"
+    digest, size, rows = hashlib.sha256(), 0, 0
+    try:
+        with beside.open("wb") as file, Progress(f"converting {name}", "images", shape[0], quiet=quiet) as progress:
+            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            for piece in _pieces(header, blocks, shape, dtype):
+                if not isinstance(piece, bytes):
+                    rows += len(piece)
+                    progress.advance(len(piece))
+                # A memory view of the block's bytes: hashed and written without a copy.
+                octets = piece if isinstance(piece, bytes) else piece.reshape(-1).view(np.uint8).data
+                digest.update(octets)
+                file.write(octets)
+                size += len(octets)
+            file.flush()
+            os.fsync(file.fileno())
+        if rows != shape[0]:
+            raise AssertionError(f"{name}: {rows} rows were read, not {shape[0]}")
+        final = folder / f"{array}-{digest.hexdigest()[:12]}.npy"
+        os.replace(beside, final)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            needed = math.prod(shape) * dtype.itemsize
+            raise UnbraidError(_full(name, needed, folder.parent, "the disk is full")) from error
+        raise UnbraidError(f"{folder} cannot be written: {error.strerror or error}.") from error
+    return {"file": final.name, "shape": list(shape), "dtype": dtype.str, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def _pieces(
+    header: dict[str, Any], blocks: Iterable[NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Iterator[bytes | NDArray[Any]]:
+    """The bytes of the header, then each block as it is to be written."""
+    import io
+
+    start = io.BytesIO()
+    np.lib.format.write_array_header_1_0(start, header)
+    yield start.getvalue()
+    for block in blocks:
+        if block.shape[1:] != shape[1:]:
+            raise AssertionError(f"a block has shape {block.shape}, not (n, {shape[1:]})")
+        yield np.ascontiguousarray(block, dtype=dtype)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes that people gave them.
+
+The aligned pictures are 178x218. As is usual with VAEs (PyTorch-VAE among others), the central 148x148 is cut out, which leaves the
+face, and scaled to 64x64 with the bilinear filter; other papers cut 128, 140 or 160 or scale the whole picture. Attributes are
+factors of two values, 1 for yes; they describe the pictures, they did not make them. Departs: no flipping.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.data.dataset import as_planes
+from unbraid.data.official.dataset import OfficialDataset
+from unbraid.data.official.reading import all_in_folder, readable, refused
+from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
+from unbraid.errors import InputError, Shown
+from unbraid.registry import Citation
+
+_WIDTH, _HEIGHT, _CROP = 178, 218, 148
+_PICTURES_PER_BLOCK = 1024
+_FOLDER = "img_align_celeba"
+
+ATTRIBUTES = """5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose Black_Hair Blond_Hair
+Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee Gray_Hair Heavy_Makeup High_Cheekbones Male
+Mouth_Slightly_Open Mustache Narrow_Eyes No_Beard Oval_Face Pale_Skin Pointy_Nose Receding_Hairline Rosy_Cheeks Sideburns Smiling
+Straight_Hair Wavy_Hair Wearing_Earrings Wearing_Hat Wearing_Lipstick Wearing_Necklace Wearing_Necktie Young""".split()
+
+SOURCE = Source(
+    name="celeba",
+    title="CelebA",
+    # Sizes and sha256: tensorflow/datasets, url_checksums/celeb_a.txt; md5: torchvision's list, as many projects quote it.
+    files=(
+        PublishedFile(
+            "img_align_celeba.zip",
+            "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
+            size=1_443_490_838,
+            sha256="46fb89443c578308acf364d7d379fe1b9efb793042c0af734b6112e4fd3a8c74",
+            md5="00d2c5bc6d35e252742224ab0c1e8fcb",
+        ),
+        PublishedFile(
+            "list_attr_celeba.txt",
+            "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
+            size=26_721_026,
+            sha256="f0e5da289d5ccf75ffe8811132694922b60f2af59256ed362afa03fefba324d0",
+            md5="75e246fa4810816ffd6ee81facbd244c",
+        ),
+    ),
+    page="https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
+    get="img_align_celeba.zip and list_attr_celeba.txt",
+    typed="FOLDER",
+    factors=tuple(Factor(name, 2, "0 no, 1 yes") for name in ATTRIBUTES),
+    samples=202_599,
+    image_shape=(64, 64, 3),
+    shown="the aligned pictures, central 148x148 scaled to 64x64 (bilinear)",
+    licence="for non-commercial research only; see the agreement on its page",
+    citation=Citation("Z. Liu, P. Luo, X. Wang, X. Tang", 2015, "Deep learning face attributes in the wild", "ICCV"),
+)
+
+
+class CelebA(OfficialDataset):
+    """CelebA: 202,599 aligned faces with 40 yes-or-no attributes, from the published files."""
+
+    source: ClassVar[Source] = SOURCE
+    citation: ClassVar = SOURCE.citation
+    licence: ClassVar[str] = SOURCE.licence
+
+    @classmethod
+    def locate(cls, path: Path) -> list[Found]:
+        """The attributes, and the pictures as the published zip or as the folder in it, which has no published checksum."""
+        archive, attributes = cls.source.files
+        wanted = {
+            archive.name: (archive.name, f"Img/{archive.name}", _FOLDER, f"Img/{_FOLDER}"),
+            attributes.name: (attributes.name, f"Anno/{attributes.name}"),
+        }
+        places = all_in_folder(cls.source, path, wanted)
+        pictures = places[archive.name]
+        as_given = Found(pictures, archive) if pictures.is_file() else Found(pictures, label=f"{_FOLDER}/*.jpg")
+        return [as_given, Found(places[attributes.name], attributes)]
+
+    @classmethod
+    def read(cls, found: Sequence[Found]) -> Content:
+        """Check attributes and file names now; the pictures are decoded block by block."""
+        source, pictures = cls.source, found[0].path
+        names, values = _read_attributes(source, found[1].path)
+        with readable(source, pictures):
+            present = _names_in(pictures)
+        missing = [name for name in names if name not in present]
+        if missing:
+            rule = f"must hold each of the {len(names):,} pictures that {found[1].path.name} names"
+            value = Shown(f"{len(missing):,} missing, the first {missing[0]}")
+            raise refused(source, pictures, rule, value)
+        return Content(_blocks(source, pictures, names), source.plane_shape, np.dtype("|u1"), factors=values)
+
+
+def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.uint8]]:
+    """File names, and 0 or 1 for each attribute: a count, a line of names, then a line for each picture."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise refused(source, path, "must be a text file", Shown(f"one that cannot be read ({error})")) from error
+    begin = lines[0].strip()[:40] if lines else ""
+    if begin != str(source.samples):
+        raise refused(source, path, f"must begin with the number of pictures, {source.samples}", begin)
+    if lines[1:2] == [] or tuple(lines[1].split()) != source.factor_names:
+        named = lines[1].split() if lines[1:2] else []
+        wrong = next((name for name, want in zip(named, source.factor_names, strict=False) if name != want), f"{len(named)} names")
+        raise refused(source, path, f"must name {len(source.factors)} attributes in the published order", Shown(wrong))
+    rows = [line.split() for line in lines[2:] if line.strip()]
+    if len(rows) != source.samples:
+        raise refused(source, path, f"must have {source.samples:,} lines of attributes", Shown(f"{len(rows):,}"))
+    for nth, row in enumerate(rows):
+        if len(row) != len(source.factors) + 1 or not set(row[1:]) <= {"1", "-1"}:
+            rule = f"must have a file name and {len(source.factors)} values of 1 or -1 in line {nth + 3}"
+            raise refused(source, path, rule, " ".join(row)[:40])
+        if row[0] != f"{nth + 1:06d}.jpg":
+            raise refused(source, path, f"must name {nth + 1:06d}.jpg in line {nth + 3}", row[0][:40])
+    values = np.array([[value == "1" for value in row[1:]] for row in rows], dtype=np.uint8)
+    return [row[0] for row in rows], values
+
+
+def _names_in(pictures: Path) -> set[str]:
+    if pictures.is_dir():
+        return {entry.name for entry in pictures.iterdir()}
+    with zipfile.ZipFile(pictures) as archive:
+        return {name.removeprefix(f"{_FOLDER}/") for name in archive.namelist()}
+
+
+def _blocks(source: Source, pictures: Path, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
+    if pictures.is_dir():
+        yield from _decoded(source, pictures, names, lambda name: (pictures / name).read_bytes())
+        return
+    with readable(source, pictures), zipfile.ZipFile(pictures) as archive:
+        yield from _decoded(source, pictures, names, lambda name: archive.read(f"{_FOLDER}/{name}"))
+
+
+def _decoded(source: Source, pictures: Path, names: Sequence[str], content: Callable[[str], bytes]) -> Iterator[NDArray[np.uint8]]:
+    for start in range(0, len(names), _PICTURES_PER_BLOCK):
+        some = names[start : start + _PICTURES_PER_BLOCK]
+        yield as_planes(np.stack([_face(source, pictures / name, content(name)) for name in some]))
+
+
+def _face(source: Source, path: Path, content: bytes) -> NDArray[np.uint8]:
+    """One picture, cut and scaled: uint8 (64, 64, 3)."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content), formats=["JPEG"]) as opened:
+            size = opened.size
+            if size == (_WIDTH, _HEIGHT):
+                left, top = (_WIDTH - _CROP) // 2, (_HEIGHT - _CROP) // 2
+                cut = opened.convert("RGB").crop((left, top, left + _CROP, top + _CROP))
+                return np.asarray(cut.resize(source.image_shape[:2], Image.Resampling.BILINEAR))
+    except InputError:
+        raise
+    except Exception as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise refused(source, path, "must be a whole JPEG picture", Shown(f"one that cannot be decoded ({reason})")) from error
+    raise refused(source, path, f"must be {_WIDTH}x{_HEIGHT}, the size of aligned pictures", Shown(f"{size[0]}x{size[1]}"))

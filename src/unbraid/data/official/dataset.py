@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A published dataset as `load` gives it: its arrays mapped from the data home, or read from a system package's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.data.dataset import PixelDataset
+from unbraid.data.official.added import not_here, open_array, read_record
+from unbraid.data.official.source import Published, Source
+from unbraid.data.official.verify import verify
+
+
+class OfficialDataset(PixelDataset, Published):
+    """A published dataset that was added with `unbraid data add`."""
+
+    source: ClassVar[Source]
+
+    def __init__(self) -> None:
+        source = type(self).source
+        self.name = source.name
+        self.grid = source.grid
+        self.image_shape = source.image_shape
+        self.options: dict[str, Any] = {}
+        self._rows: NDArray[np.uint8] | None = None
+        record = read_record(source.name)
+        if record is None:
+            self._read_package(source)
+            return
+        self.planes = open_array(source, record, "planes", source.plane_shape, "|u1")
+        if source.samples is not None:
+            self._rows = open_array(source, record, "factors", (source.samples, len(source.factors)), "|u1")
+
+    def _read_package(self, source: Source) -> None:
+        """Read what a system package installed, if there is one."""
+        place = next((Path(place) for place in source.places if Path(place).is_dir()), None)
+        if place is None:
+            raise not_here(source)
+        found = type(self).locate(place)
+        verify(source, found, quiet=True)
+        content = type(self).read(found)
+        self.planes = np.concatenate(list(content.blocks))
+        self._rows = content.factors
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """Names of the published factors."""
+        return type(self).source.factor_names
+
+    @property
+    def factor_sizes(self) -> tuple[int, ...]:
+        """How many values each takes."""
+        return tuple(factor.size for factor in type(self).source.factors)
+
+    def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Factor values of *indices*, from the grid or as published."""
+        if self._rows is None:
+            return super().factors(indices)
+        return self._rows[self.grid.check_index(indices)].astype(np.int64)
