@@ -146,6 +146,38 @@ def report(run: RunArgument) -> None:
 
 
 @app.command()
+def distances(
+    data: Annotated[
+        str, typer.Argument(help="A dataset or your own labelled images, as for `train`; a run knows its own.", show_default=False)
+    ] = "",
+    loss: Annotated[str, typer.Option(help="mse or bce, alone or with a blur: mse+box31, mse+gauss31.")] = "mse",
+    run: Annotated[Path | None, typer.Option(help="A run folder, to look at one of its models too.")] = None,
+    member: Annotated[str | None, typer.Option(help="Which model of the run; the first unless told.")] = None,
+    pairs: Annotated[str, typer.Option(help="Pairs of pictures that each factor gets at least, where it has so many.")] = "50000",
+    seed: Annotated[str, typer.Option(help="Chooses the pictures that are compared.")] = "0",
+    out: Annotated[Path | None, typer.Option(help="Folder of the page; by default one under distances/ or in the run.")] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """How far apart the values of each factor look to a loss, and to a trained model (Michlo et al. 2023)."""
+    from unbraid.distances import measure_distances, printed
+
+    source, data_options = as_source(data)
+    found, page = measure_distances(
+        source or None,
+        loss,
+        data_options=data_options,
+        run=run,
+        member=None if member is None else as_number(member),
+        pairs=as_number(pairs),
+        seed=as_number(seed),
+        out=out,
+        device=device,
+        command=_command_line(),
+    )
+    _print(f"{printed(found)}\n\nOpen in a browser: {page}")
+
+
+@app.command()
 def perturb(
     data: Annotated[
         str, typer.Argument(help="A dataset (`unbraid list data`), or a folder of images, .npy or .npz.", show_default=False)

@@ -56,9 +56,7 @@ def _lowest_mig(run: Run, quiet: bool) -> tuple[int, float]:
 def _encode(run: Run, member: int, quiet: bool) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Means of all pictures `(n, latents)` and the mean posterior variance of each latent."""
     folder, dataset, device = run.folder, run.dataset, run.device
-    chunk = next(chunk for chunk in folder.chunks() if any(one.id == member for one in chunk))
-    row = [one.id for one in chunk].index(member)
-    weights = folder.layout.views(folder.trained_state(chunk).model.weights[row : row + 1].to(device))
+    weights = folder.member_weights(member, device)
     network, precision = folder.plan.build_network(), folder.plan.dtype
     means, variance = [], torch.zeros(folder.plan.latents, dtype=torch.float64)
     with (

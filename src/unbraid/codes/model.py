@@ -24,10 +24,7 @@ class Model:
         self._network = plan.build_network()
         self._precision = plan.dtype
         self._likelihood = find_likelihood(plan.likelihood, bounded=run.dataset.bounded)
-        chunk = next(chunk for chunk in run.chunks() if any(one.id == member for one in chunk))
-        position = [one.id for one in chunk].index(member)
-        rows = run.trained_state(chunk).model.weights[position : position + 1]
-        self._weights = run.layout.views(rows)
+        self._weights = run.member_weights(member)
 
     def __repr__(self) -> str:
         """The member's label."""

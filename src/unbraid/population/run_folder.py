@@ -21,6 +21,7 @@ from unbraid.store import only_one, read_json, read_table, write_json, write_tab
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 
 class RunFolder:
@@ -110,6 +111,13 @@ class RunFolder:
             value = Shown(f"{self.path}, unfinished")
             raise InputError(problem("run", "must be trained to the end", value, f"Go on with: unbraid resume {self.path}"))
         return state
+
+    def member_weights(self, member: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
+        """The trained weights of one member by name, each with a member axis of one."""
+        chunk = next(chunk for chunk in self.chunks() if any(one.id == member for one in chunk))
+        position = [one.id for one in chunk].index(member)
+        rows = self.trained_state(chunk).model.weights[position : position + 1]
+        return self.layout.views(rows.to(device))
 
     def states(self) -> list[tuple[tuple[Member, ...], State]]:
         """Every chunk with its newest state."""
