@@ -15,15 +15,17 @@ RESULTS = Path("benchmarks/results")
 SPEED_FILE = RESULTS / "cpu_training.json"
 GPU_FILE = RESULTS / "throughput.json"
 PRECISION_FILE = RESULTS / "precision.json"
-ENGINE_PAGE = Path("docs/engine.md")
+DATA_FILE = RESULTS / "data.json"
+PERTURBATION_FILE = RESULTS / "perturbation.json"
+PAGES = (Path("docs/engine.md"), Path("docs/data.md"))
 
 
 def refresh(readme: Path, *, check: bool = False) -> str:
-    """Write the tables between their markers anew, here and in the engine's page, or only say whether they are current."""
+    """Write the tables between their markers anew, here and in the pages of docs, or only say whether they are current."""
     if not readme.exists():
         raise InputError(problem("README", "must be in the current folder", str(readme), "Run this in the repository."))
     said = []
-    for page in (readme, readme.parent / ENGINE_PAGE):
+    for page in (readme, *(readme.parent / page for page in PAGES)):
         if not page.exists():
             continue
         old = page.read_text(encoding="utf-8")
@@ -44,6 +46,8 @@ def fill(text: str, root: Path) -> str:
         "gpu speed": (GPU_FILE, _gpu_speed),
         "kernels": (GPU_FILE, _kernels),
         "precision": (PRECISION_FILE, _precision),
+        "data speed": (DATA_FILE, _data_speed),
+        "perturbation": (PERTURBATION_FILE, _perturbation),
     }
     for name, (file, table) in tables.items():
         blocks[name] = table(json.loads((root / file).read_text("utf-8"))) if (root / file).exists() else "Not measured yet."
@@ -118,3 +122,27 @@ def _precision(record: dict[str, Any]) -> str:
             )
     setting = f"{record['seeds']} seeds of β-VAE (β = {record['beta']:g}) on dSprites, mean ± standard deviation over seeds"
     return "\n".join([*lines, "", f"{setting}; `python benchmarks/precision.py`."])
+
+
+def _data_speed(record: dict[str, Any]) -> str:
+    lines = ["| data | device | pictures/s | ratio to a plain loader | kept in memory |", "|---|---|---|---|---|"]
+    settings = []
+    for device, found in record.items():
+        for row in found["rows"]:
+            kept = row.get("device_bytes", row["host_bytes"]) / 1e6
+            rate = f"{row['images_per_second']:,.0f} | {row['ratio']:,.1f}"
+            lines.append(f"| `{row['name']}` | {device} | {rate} | {kept:,.0f} MB |")
+        plain = f"the plain loader of XYSquares gives {found['plain']:,.0f} pictures/s on one core there"
+        settings.append(f"{device}: {found['machine']}; {plain}")
+    return "\n".join([*lines, "", f"{'. '.join(settings)}. `python benchmarks/data.py`."])
+
+
+def _perturbation(record: dict[str, Any]) -> str:
+    lines = ["| data | β | MIG | active latents |", "|---|---|---|---|"]
+    lines += [
+        f"| {row['version']} | {row['beta']:g} | {row['mig_mean']:.3f} ± {row['mig_std']:.3f} | {row['active']:.1f} |"
+        for row in record["rows"]
+    ]
+    seeds = f"{record['seeds']} seeds (mean ± standard deviation)"
+    setting = f"β-VAE on {record['data']}, {seeds}, {record['steps']:,} steps, {record['machine']}"
+    return "\n".join([*lines, "", f"{setting}; `python benchmarks/perturbation.py`."])

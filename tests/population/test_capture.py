@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.capture import Stepper
@@ -197,3 +198,19 @@ def test_no_memory_for_a_capture_is_no_reason_to_go_on(monkeypatch: pytest.Monke
     assert [stepper.advance(1000) for _ in range(2)] == [1, 1]
     with pytest.raises(torch.cuda.OutOfMemoryError):
         stepper.advance(1000)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "data", ["color_dsprites", "noisy_dsprites", "scream_dsprites", "dsprites", "xysquares", "xyobject", "shapes3d_drawn"]
+)
+def test_every_kind_of_data_and_a_rule_can_be_captured(small_plan, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("UNBRAID_DATA", str(tmp_path))
+    Image.effect_noise((200, 150), 80).convert("RGB").save(tmp_path / "scream.jpg")
+    rule = "correlated(floor_hue, scale, 0.3)" if data.startswith("shapes") else "x_R < 5" if data == "xysquares" else "x < 9"
+    plan, dataset = small_plan("beta_vae", data, steps=40, precision="bfloat16", where=rule, **CONVOLUTIONS)
+    device = torch.device("cuda")
+    replayed, done = by_stepper(Program(plan, plan.members, dataset, device), 40)
+    assert DRAWN_AT_ONCE in done
+    assert different(replayed, by_steps(Program(plan, plan.members, dataset, device), 40)) == [[]] * 4
+    assert torch.isfinite(replayed.history).all()
