@@ -120,7 +120,7 @@ def main() -> None:
     sets: dict[str, dict[str, str]] = {
         "xysquares": {}, "xyobject": {}, "xcolumns": {}, "dsprites": {}, "color_dsprites": {}, "noisy_dsprites": {},
         **({"scream_dsprites": {"painting": given.painting}} if given.painting else {}),
-        "sprites": {},
+        "shapes3d_drawn": {}, "sprites": {},
     }  # fmt: skip
     plain = in_own_process(YARDSTICK, {}, device, given.seconds)["images_per_second"]
     print(f"{YARDSTICK:<40}{plain:>14,.0f} /s      1.0x")

@@ -21,6 +21,7 @@ DATA = Registry(
         "color_dsprites": "unbraid.data.color_dsprites:ColorDSprites",
         "noisy_dsprites": "unbraid.data.noisy_dsprites:NoisyDSprites",
         "scream_dsprites": "unbraid.data.scream_dsprites:ScreamDSprites",
+        "shapes3d_drawn": "unbraid.data.shapes3d_drawn:Shapes3DDrawn",
         "xysquares": "unbraid.data.xysquares:XYSquares",
         "xyobject": "unbraid.data.xyobject:XYObject",
         "xcolumns": "unbraid.data.xcolumns:XColumns",

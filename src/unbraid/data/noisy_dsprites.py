@@ -32,11 +32,13 @@ class NoisyDSprites(DSpritesVariant):
 
         seed = torch.tensor([self.seed], device=device)
         words = math.prod(self.sample_shape) // 4
+        # A tensor: by a plain number a GPU divides inexactly, and noise would differ from a CPU's in the last bit.
+        most = torch.full((), 255.0, device=device)
 
         def paint(masks: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
             drawn = random.words(seed, steps, Stream.PICTURE_NOISE, (words,))[0]
             # The four low bytes of each 64-bit number are the random word.
             noise = drawn.view(torch.uint8).view(-1, words, 8)[..., :4].reshape(-1, *self.sample_shape)
-            return torch.clamp(masks + noise.to(torch.float32) / 255.0, max=1.0)
+            return torch.clamp(masks + noise.to(torch.float32) / most, max=1.0)
 
         return paint

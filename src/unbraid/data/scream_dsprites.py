@@ -50,7 +50,8 @@ class ScreamDSprites(DSpritesVariant):
         import torch
 
         seed = torch.tensor([self.seed], device=device)
-        painting = torch.from_numpy(self._painting).to(device, torch.float32) / 255.0
+        # Divided on the host: a GPU divides by a plain number inexactly.
+        painting = (torch.from_numpy(self._painting).to(torch.float32) / 255.0).to(device)
         side, channels = self.image_shape[0], painting.shape[2]
         places = torch.tensor([painting.shape[0] - side, painting.shape[1] - side], device=device)
         within = torch.arange(side, device=device)
