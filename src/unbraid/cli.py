@@ -199,7 +199,8 @@ def perturb(
     from unbraid.perturb import perturb_data
 
     source, data_options = as_source(data)
-    given = {"rows_per_step": rows_per_step, "shift_scale": shift_scale, "member": member}
+    given: dict[str, Any] = {"rows_per_step": rows_per_step, "shift_scale": shift_scale, "member": member}
+    given = {name: None if value is None else as_number(value) for name, value in given.items()}
     made = perturb_data(
         source,
         run,
@@ -210,7 +211,7 @@ def perturb(
         seed=as_number(seed),
         data_options=data_options,
         device=device,
-        **{name: None if value is None else as_number(value) for name, value in given.items()},
+        **given,
     )
     _print(made.summary())
 

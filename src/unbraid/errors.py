@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+_Made = TypeVar("_Made")
 
 
 class UnbraidError(Exception):
@@ -62,6 +65,15 @@ class Problems:
         """Record one problem already worded; the same line is kept once."""
         if line not in self.lines:
             self.lines.append(line)
+
+    def collect(self, make: Callable[[], _Made]) -> _Made | None:
+        """The result of *make*, or None with its complaint recorded."""
+        try:
+            return make()
+        except InputError as error:
+            for line in str(error).splitlines():
+                self.say(line)
+            return None
 
     def raise_if_any(self) -> None:
         """Raise one `InputError` holding every recorded line."""

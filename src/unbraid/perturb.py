@@ -28,7 +28,7 @@ from unbraid.data.perturbation_pattern import (
 )
 from unbraid.data.perturbed import Perturbed, check_base
 from unbraid.data.perturbed_folder import NOISES, write_perturbed
-from unbraid.errors import InputError, Problems, Shown, unknown
+from unbraid.errors import Problems, Shown, unknown
 from unbraid.least_noisy import read_s
 from unbraid.population.devices import choose_device
 from unbraid.population.run_folder import RunFolder, check_free
@@ -85,10 +85,10 @@ def perturb_data(
     given; *shift_scale* says it directly, in rows for each deviation of s.
     """
     problems = Problems()
-    dataset = _collect(problems, lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
+    dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
     if dataset is not None:
         check_base(problems, dataset)
-    _collect(problems, lambda: check_free(Path(out)))
+    problems.collect(lambda: check_free(Path(out)))
     seed = whole(problems, "seed", seed, 0, 2**62)
     epsilon = _above_zero(problems, "epsilon", epsilon, 1.0)
     if noise not in NOISES:
@@ -122,16 +122,6 @@ def perturb_data(
     return Perturbation(written, report)
 
 
-def _collect(problems: Problems, make: Any) -> Any:
-    """The result of *make*, or None with its complaint recorded."""
-    try:
-        return make()
-    except InputError as error:
-        for line in str(error).splitlines():
-            problems.say(line)
-        return None
-
-
 def _above_zero(problems: Problems, name: str, value: object, most: float) -> float:
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and 0 < value <= most:
         return float(value)
@@ -148,12 +138,12 @@ def _rows(problems: Problems, rows_per_step: float | None, shift_scale: float | 
 
 def _open(problems: Problems, run: str | Path | Run | None, dataset: Dataset | None, device: str) -> Run | None:
     """The run, if its members were trained on *dataset*."""
-    chosen = _collect(problems, lambda: choose_device(device))
+    chosen = problems.collect(lambda: choose_device(device))
     if run is None:
         remedy = "Give --from RUN, or --noise uniform for the control."
         problems.add("from", "must name a run on the same data, to read s from", Shown("nothing"), remedy)
         return None
-    folder = run.folder if isinstance(run, Run) else _collect(problems, lambda: RunFolder.open(run))
+    folder = run.folder if isinstance(run, Run) else problems.collect(lambda: RunFolder.open(run))
     if folder is None or dataset is None or chosen is None:
         return None
     plan = folder.plan

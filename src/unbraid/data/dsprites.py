@@ -48,7 +48,7 @@ class DSprites(Dataset):
     `file` may name the published npz, which is then checked and used instead of the drawing.
     """
 
-    citation: ClassVar = Citation(
+    citation: ClassVar[Citation] = Citation(
         "L. Matthey, I. Higgins, D. Hassabis, A. Lerchner",
         2017,
         "dSprites: Disentanglement testing Sprites dataset",

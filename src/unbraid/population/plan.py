@@ -148,7 +148,7 @@ def make_plan(
     which training picks its pictures (`unbraid.data.sampling`); scoring sees all of them.
     """
     problems = Problems()
-    dataset = _collect(problems, lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
+    dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
     objectives = _objectives(objective, hyper or {}, problems)
     chosen_network = _network(network, network_options, problems)
     seed_list = _seeds(_plain(seeds), problems)
@@ -165,11 +165,11 @@ def make_plan(
         problems.add("precision", f"must be auto or one of {', '.join(PRECISIONS)}", precision)
     if dataset is not None:
         likelihood = likelihood or ("bernoulli" if dataset.bounded else "gaussian")
-        _collect(problems, lambda: find_likelihood(str(likelihood), bounded=dataset.bounded))
+        problems.collect(lambda: find_likelihood(str(likelihood), bounded=dataset.bounded))
         for line in chosen_network.problems(dataset.sample_shape) if chosen_network else []:
             problems.say(line)
         if where:
-            _collect(problems, lambda: cumulative_weights(where, dataset))
+            problems.collect(lambda: cumulative_weights(where, dataset))
     problems.raise_if_any()
     assert dataset is not None
     assert chosen_network is not None
@@ -200,16 +200,6 @@ def make_plan(
     return plan, dataset
 
 
-def _collect(problems: Problems, make: Any) -> Any:
-    """The result of *make*, or None with its complaint recorded."""
-    try:
-        return make()
-    except InputError as error:
-        for line in str(error).splitlines():
-            problems.say(line)
-        return None
-
-
 def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[Objective]:
     """Every objective with its sweeps expanded."""
     wanted = [given] if isinstance(given, (str, Objective)) else list(given)
@@ -227,14 +217,14 @@ def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[O
     for one in wanted:
         if isinstance(one, str):
             own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
-            one = _collect(problems, functools.partial(_build_objective, one, own))
+            one = problems.collect(functools.partial(_build_objective, one, own))
         elif OBJECTIVES.get(one.key) != f"{type(one).__module__}:{type(one).__qualname__}":
             problems.say(
                 f"objective {type(one).__name__} is not registered, so a run could not find it again; "
                 f"add it to the entry points '{OBJECTIVES.group}' of an installed package."
             )
         if one is not None:
-            found += _collect(problems, one.sweep) or []
+            found += problems.collect(one.sweep) or []
     return found
 
 
@@ -254,7 +244,7 @@ def _network(given: Network | str, options: dict[str, Any] | None, problems: Pro
             raise InputError(unknown(f"{given} option", name, known) if known else f"network {given} has no options; got '{name}'.")
         return cls(**(options or {}))
 
-    return _collect(problems, build)
+    return problems.collect(build)
 
 
 def _network_name(network: Network) -> str:

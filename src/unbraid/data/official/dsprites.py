@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.data.dsprites import DSprites
 from unbraid.data.dsprites_drawing import SIDE
 from unbraid.data.dsprites_file import read_file
 from unbraid.data.official.added import not_here, open_array, read_record
 from unbraid.data.official.reading import one_file
-from unbraid.data.official.source import Content, Factor, Found, Published, PublishedFile, Source
-from unbraid.registry import Citation
+from unbraid.data.official.source import Content, Found, Published, PublishedFile, Source, factors_of
 
 SOURCE = Source(
     name="dsprites",
@@ -34,22 +34,11 @@ SOURCE = Source(
     page="https://github.com/google-deepmind/dsprites-dataset",
     get="dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
     typed="dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
-    factors=(
-        Factor("shape", 3, "square, ellipse, heart"),
-        Factor("scale", 6, "0.5 to 1"),
-        Factor("orientation", 40, "0 to 360 degrees, both ends: 0 and 39 are the same"),
-        Factor("x", 32, "left to right"),
-        Factor("y", 32, "top to bottom"),
-    ),
+    factors=factors_of(DSprites().grid, DSprites.factor_meanings),
     image_shape=(SIDE, SIDE, 1),
     shown="all pictures of the file; its constant colour is no factor here",
     licence="Apache-2.0",
-    citation=Citation(
-        "L. Matthey, I. Higgins, D. Hassabis, A. Lerchner",
-        2017,
-        "dSprites: Disentanglement testing Sprites dataset",
-        "https://github.com/google-deepmind/dsprites-dataset",
-    ),
+    citation=DSprites.citation,
     instead='`load("dsprites")` draws the same pictures without it.',
 )
 

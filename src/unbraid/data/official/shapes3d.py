@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from unbraid.data.dataset import as_planes
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import one_file, readable, refused
-from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
+from unbraid.data.official.source import Content, Found, PublishedFile, Source, factors_of
+from unbraid.data.shapes3d_drawn import Shapes3DDrawn
 from unbraid.errors import Shown
-from unbraid.registry import Citation
 
 if TYPE_CHECKING:
     import h5py
@@ -42,18 +42,11 @@ SOURCE = Source(
     page="https://github.com/google-deepmind/3d-shapes",
     get="3dshapes.h5",
     typed="3dshapes.h5",
-    factors=(
-        Factor("floor_hue", 10, "10 hues around the colour circle, 0 to 0.9"),
-        Factor("wall_hue", 10, "10 hues around the colour circle, 0 to 0.9"),
-        Factor("object_hue", 10, "10 hues around the colour circle, 0 to 0.9"),
-        Factor("scale", 8, "size of the object, 0.75 to 1.25"),
-        Factor("shape", 4, "cube, cylinder, sphere, capsule"),
-        Factor("orientation", 15, "turn of the room, -30 to 30 degrees"),
-    ),
+    factors=factors_of(Shapes3DDrawn().grid, Shapes3DDrawn.factor_meanings),
     image_shape=(64, 64, 3),
     shown="all pictures of the file, as they are",
     licence="Apache-2.0",
-    citation=Citation("C. Burgess, H. Kim", 2018, "3D Shapes Dataset", "https://github.com/google-deepmind/3d-shapes"),
+    citation=Shapes3DDrawn.citation,
     instead="`shapes3d_drawn` needs no file.",
 )
 

@@ -43,6 +43,11 @@ class Factor:
     meaning: str = ""
 
 
+def factors_of(grid: FactorGrid, meanings: dict[str, str]) -> tuple[Factor, ...]:
+    """The factors of a set that is drawn too, in the same order."""
+    return tuple(Factor(name, size, meanings[name]) for name, size in zip(grid.names, grid.sizes, strict=True))
+
+
 @dataclass(frozen=True)
 class Source:
     """A published dataset."""
