@@ -107,7 +107,8 @@ def test_it_trains_reopens_and_goes_on(run: Path, tmp_path: Path, noise: str):
     reopened.resume(quiet=True)
     assert all(torch.equal(state.model.weights, old) for (_, state), old in zip(reopened.folder.states(), weights, strict=True))
     shutil.move(tmp_path / "data", tmp_path / "moved")
-    assert "Where it was moved, give its new place." in refused(lambda: open_run(out).dataset)
+    told = "Where it was moved, give its new place; for a run on it: unbraid.open_run(RUN, data=NEW_PLACE)."
+    assert told in refused(lambda: open_run(out).dataset)
     assert open_run(out, data=tmp_path / "moved").dataset.options == {"source": str(tmp_path / "moved")}
 
 
@@ -118,7 +119,7 @@ def test_everything_wrong_is_told_at_once(run: Path, tmp_path: Path):
     assert refused(lambda: perturb(run, tmp_path / "full", **options)).splitlines() == [
         f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder.",
         "seed must be a whole number in 0..4611686018427387904; got -1.",
-        "epsilon must be a number above 0 and at most 1; got 0.",
+        "epsilon must be a number from 1e-06 to 1; got 0.",
         "noise 'patern' is unknown; did you mean 'pattern'? Known: pattern, uniform.",
         "rows_per_step and shift_scale say the same; got both. Give one of them.",
         "rows_per_step must be a number above 0 and at most 64; got 0.0.",
@@ -126,7 +127,7 @@ def test_everything_wrong_is_told_at_once(run: Path, tmp_path: Path):
         "member must be a whole number in 0..2; got 9.",
     ]
     for epsilon in (1.5, float("nan"), "much", True, None):
-        assert "epsilon must be a number above 0" in refused(
+        assert "epsilon must be a number from 1e-06 to 1" in refused(
             lambda epsilon=epsilon: perturb(run, tmp_path / "new", epsilon=epsilon)
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "run"]

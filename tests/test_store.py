@@ -370,3 +370,9 @@ def test_the_same_tensors_are_the_same_bytes(tmp_path: Path):
     for number in range(8):
         store.write_tensors(tmp_path / f"{number}", {"b": torch.ones(3), "a": torch.zeros(2)}, {"step": 3, "plan": "x"})
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+
+
+def test_a_path_through_a_file_is_missing_not_damaged(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(NotADirectoryError):
+        store.read_json(tmp_path / "file" / "plan.json")

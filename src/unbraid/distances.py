@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable
@@ -61,7 +62,7 @@ def measure_distances(
         found = perceived_distances(
             dataset, loss, run=folder, member=member, pairs=pairs, seed=seed, device=chosen, progress=_told(bar)
         )
-    where = Path(out) if out is not None else _usual_folder(found, folder.path if folder else None, member)
+    where = Path(out) if out is not None else _usual_folder(found, dataset, folder.path if folder else None, member)
     return found, write_distances(found, dataset, where, command)
 
 
@@ -113,7 +114,10 @@ def _check_same(dataset: Dataset, run: Any) -> None:
         raise InputError(problem("data", rule, dataset.name, "Leave the data out: the run knows its own."))
 
 
-def _usual_folder(found: Distances, run: Path | None, member: int) -> Path:
-    words = (f"distances-{member}" if run else found.data, found.loss)
-    name = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(words)).strip("-")
+def _usual_folder(found: Distances, dataset: Dataset, run: Path | None, member: int | None) -> Path:
+    """A folder of its own for every data, loss and member: files of one name in two places are told apart by a digest."""
+    words = [f"distances-{member or 0}" if run else found.data, found.loss]
+    if run is None and "source" in dataset.options:
+        words.append(hashlib.sha256(str(dataset.options["source"]).encode()).hexdigest()[:6])
+    name = re.sub(r"\W+", "-", "-".join(words)).strip("-")
     return run / name if run else Path("distances") / name

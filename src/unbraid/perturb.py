@@ -16,7 +16,7 @@ import numpy as np
 
 from unbraid.analysis.perturbation import PerturbationReport, perturbation_report
 from unbraid.data import load
-from unbraid.data.checks import whole
+from unbraid.data.checks import real, whole
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbation_pattern import (
     MOST_SHIFT_SCALE,
@@ -28,11 +28,14 @@ from unbraid.data.perturbation_pattern import (
 )
 from unbraid.data.perturbed import Perturbed, check_base
 from unbraid.data.perturbed_folder import NOISES, write_perturbed
-from unbraid.errors import Problems, Shown, unknown
+from unbraid.errors import Problems, Shown, UnbraidError, unknown
 from unbraid.least_noisy import read_s
 from unbraid.population.devices import choose_device
 from unbraid.population.run_folder import RunFolder, check_free
 from unbraid.run import Run
+
+LEAST_EPSILON = 1e-6
+"""A change below 2^-24 is lost in a float32 near 1."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def perturb_data(
         check_base(problems, dataset)
     problems.collect(lambda: check_free(Path(out)))
     seed = whole(problems, "seed", seed, 0, 2**62)
-    epsilon = _above_zero(problems, "epsilon", epsilon, 1.0)
+    epsilon = real(problems, "epsilon", epsilon, LEAST_EPSILON, 1.0)
     if noise not in NOISES:
         problems.say(unknown("noise", noise, NOISES))
     rows, scale = _rows(problems, rows_per_step, shift_scale)
@@ -116,9 +119,12 @@ def perturb_data(
         provenance |= {"shift_scale": scale, "steps": steps, "rows_per_step": scale / usual_shift_scale(steps, 1.0)}
         found = {"pattern": pattern, "half_rows": halves, "s": s, "provenance": provenance}
     write_perturbed(Path(out), dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
-    written = Perturbed(out)
+    written = Perturbed(out, base=dataset)
     report = perturbation_report(written)
-    assert report.max_norm <= epsilon, f"a value changed by {report.max_norm!r}, more than {epsilon!r}"
+    if report.max_norm > epsilon:
+        raise UnbraidError(
+            f"{out} changes a value by {report.max_norm!r}, more than epsilon; please report this, and do not use it."
+        )
     return Perturbation(written, report)
 
 

@@ -83,8 +83,10 @@ def read_json(path: Path) -> dict[str, Any]:
         record = json.loads(path.read_bytes())
         promised = record.pop(_CHECKSUM)
         found = digest(record)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise
+    except PermissionError as error:  # says nothing against the file
+        raise UnbraidError(f"{path} cannot be read: {error.strerror}.") from error
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedFileError(f"{path} is damaged: it is not a whole record ({type(error).__name__}).") from error
     if found != promised:

@@ -27,7 +27,8 @@ def weights(rule: str) -> np.ndarray:
     [
         ("shape != 2 or x < 2", (SHAPE != 2) | (X < 2)),
         ("shape != 2 and x < 2 and not y == 1", (SHAPE != 2) & (X < 2) & (Y != 1)),
-        ("(shape == 1) | (x >= 2) & (y > 0)", (SHAPE == 1) | (X >= 2) & (Y > 0)),
+        ("shape == 1 or x >= 2 and y > 0", (SHAPE == 1) | (X >= 2) & (Y > 0)),
+        ("(x == 1) != (y == 1)", (X == 1) != (Y == 1)),
         ("0 < x <= 2", (X > 0) & (X <= 2)),
         ("x in (0, 3) and y not in [1]", np.isin(X, (0, 3)) & (Y != 1)),
         ("1 + 9 * (scale == 1)", 1 + 9 * (SCALE == 1)),
@@ -55,6 +56,10 @@ def test_rules_weigh_what_they_say(rule, expected):
         ("x <", "where must be an expression; got 'x <'. " + REMEDY),
         ("x - 2", "where must give weights of at least 0; got -2 at shape=0, scale=0, x=0, y=0. " + REMEDY),
         ("1 / x", "where must give weights of at least 0; got inf at shape=0, scale=0, x=0, y=0. " + REMEDY),
+        ("x in y", "where needs a list of numbers behind `in`; got 'y'. For example x in (1, 2)."),
+        ("x in ()", "where needs a list of numbers behind `in`; got '()'. For example x in (1, 2)."),
+        ("shape != 1 | x < 2", "where is written with `and` and `or`; got '1 | x'. " + REMEDY),
+        ("correlated(x, y, x)", "the width of correlated must be a number above 0; got 'x'. 0.2 is a strong one."),
         ("x > 9", "where must leave some pictures to train on; got 'x > 9', which leaves none."),
         (
             "correlate(x, y, 1)",
@@ -64,7 +69,7 @@ def test_rules_weigh_what_they_say(rule, expected):
             "correlated(x, y)",
             "where needs correlated(FACTOR, FACTOR, WIDTH); got 'correlated(x, y)'. For example correlated(shape, scale, 0.2).",
         ),
-        ("correlated(x, y, 0)", "the width of correlated must be a number above 0; got 0. 0.2 is a strong one."),
+        ("correlated(x, y, 0)", "the width of correlated must be a number above 0; got '0'. 0.2 is a strong one."),
         (
             "correlated(x, colour, 1)",
             "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'correlated(x, colour, 1)'.",
@@ -82,10 +87,17 @@ def test_bad_rules_are_refused_by_name(rule, told):
     [
         "__import__('os').system('true')", "x.real", "[x for x in (1,)]", "x ** 9999", "x if y else 1", "lambda: 1", "x[0]",
         "f'{x}'", "x := 3", "(x, y)()", "correlated(x, y, width=1)", "~x", "x << 3", "9e99", "1j", "x is 1",
+        "x == (1, 2)", "(1, 2)", "(1, 2) + x", "[x, y]", "{x}", "x < 3 and (1, 2)", "not (1, 2)", "-(1, 2)", "(1, 2) in (1,)",
     ],
 )  # fmt: skip
 def test_nothing_else_is_executed(rule):
     with pytest.raises(InputError, match=r"where (may use|must be an expression|must give)"):
+        weights(rule)
+
+
+@pytest.mark.parametrize("rule", ["x in (1, y)", "x in (y, scale)", "x in [[1, 2], [3]]", "(1, 2) in x", "x in (1, 2) in (3,)"])
+def test_lists_hold_numbers_alone(rule):
+    with pytest.raises(InputError):
         weights(rule)
 
 

@@ -8,6 +8,7 @@ import os
 import pytest
 import torch
 
+from unbraid.data import load
 from unbraid.errors import InputError
 from unbraid.networks.conv import ConvBurgess
 from unbraid.population import devices
@@ -103,3 +104,12 @@ def test_the_usual_precision_is_float32_where_our_kernels_do_not_run():
 def test_the_usual_precision_follows_the_kernels(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(devices, "uses_kernels", lambda device: True)
     assert devices.usual_precision(torch.device("cuda")) == "bfloat16"
+
+
+def test_data_is_counted_as_it_lies_on_the_device():
+    bits = 737_280 * 512
+    assert devices.dataset_bytes(load("dsprites")) == bits
+    assert devices.dataset_bytes(load("noisy_dsprites")) == bits
+    assert devices.dataset_bytes(load("sprites", x=4, y=3, scale=1, image_size=28)) == 12 * 28 * 28
+    assert devices.dataset_bytes(load("xysquares")) == 2**20
+    assert devices.dataset_bytes(load("shapes3d_drawn")) == load("shapes3d_drawn").map_rows().nbytes

@@ -162,3 +162,15 @@ def test_a_browser_draws_every_map_without_a_complaint_or_a_fetch(
         fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
         assert browser.execute_script(fetched) == []
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_files_of_one_name_get_pages_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    images = np.random.default_rng(0).integers(0, 256, (6, 16, 16), dtype=np.uint8)
+    pages = set()
+    for place in ("a", "b", "画像"):
+        (tmp_path / place).mkdir()
+        np.savez(tmp_path / place / "data.npz", images=images, factors=np.arange(6) % 3)
+        pages.add(ub.measure_distances(f"{place}/data.npz", quiet=True)[1])
+    assert len(pages) == 3
+    assert all(page.parent.name.startswith("data-npz-mse-") for page in pages)

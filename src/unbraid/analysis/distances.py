@@ -261,8 +261,8 @@ def _numbers_at_once(device: torch.device) -> int:
 
 def data_words(dataset: Dataset) -> str:
     """The dataset as people call it: `xysquares:spacing=3`, or where own pictures came from."""
-    if dataset.name == "own":
-        source = str(dataset.options.get("source", ""))
+    if "source" in dataset.options:
+        source = str(dataset.options["source"])
         return Path(source).name if dataset.repeatable and source else "own images"
     if dataset.name not in DATA:
         return dataset.name

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -72,6 +73,11 @@ class Dataset(ABC):
         return True
 
     @property
+    def device_bytes(self) -> int:
+        """About what `sampler` keeps on its device; unless told otherwise a byte for every value there is."""
+        return len(self) * math.prod(self.sample_shape)
+
+    @property
     def sample_shape(self) -> tuple[int, ...]:
         """Shape of one training sample: channels, height, width for pictures."""
         height, width, channels = self.image_shape
@@ -123,6 +129,11 @@ class PixelDataset(Dataset):
     def pixels(self) -> NDArray[np.uint8]:
         """All pictures `(n, height, width, channels)`: a view, not a copy."""
         return np.moveaxis(self.planes, 1, -1)
+
+    @property
+    def device_bytes(self) -> int:
+        """The stored bytes."""
+        return self.planes.nbytes
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*, copied out of the stored array."""

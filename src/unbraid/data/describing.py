@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.data import DATA, load
-from unbraid.data.dataset import Dataset
+from unbraid.data.dataset import Dataset, PixelDataset
 from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official.added import check, folder_of, read_record
 from unbraid.data.official.source import Source
@@ -65,7 +65,8 @@ def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bo
     if name in OFFICIAL:
         _origin(lines, name, full_check)
     elif full_check:
-        _say(lines, "check", "nothing is stored that could be damaged")
+        stored = "source" in dataset.options
+        _say(lines, "check", "every file was read and found whole" if stored else "nothing is stored that could be damaged")
     return "\n".join(lines)
 
 
@@ -121,12 +122,8 @@ def _factors(lines: list[str], rows: list[tuple[str, int, str]]) -> None:
 
 def _device_bytes(dataset: Dataset) -> str:
     """What training keeps on its device."""
-    planes = getattr(dataset, "planes", None)
-    if planes is not None:
-        return f"{_megabytes(planes.nbytes)}, uint8"
-    if "dsprites" in dataset.name:
-        return f"{_megabytes(len(dataset) * 512)}, one bit a pixel"
-    return "drawn there; next to nothing is kept"
+    kept = _megabytes(dataset.device_bytes)
+    return f"{kept}, uint8" if isinstance(dataset, PixelDataset) else f"{kept}; the rest is drawn there"
 
 
 def _origin(lines: list[str], name: str, full_check: bool) -> None:

@@ -97,6 +97,11 @@ class DSprites(Dataset):
             self._packed = _drawn()
         return self._packed
 
+    @property
+    def device_bytes(self) -> int:
+        """A bit for every pixel."""
+        return len(self) * SIDE * SIDE // 8
+
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*; a few are drawn alone, many draw the whole set."""
         flat = self.grid.check_index(indices)

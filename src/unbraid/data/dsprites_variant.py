@@ -56,6 +56,11 @@ class DSpritesVariant(Dataset):
         A step is the index of a picture and, above its 32 bits, the number of the picture: what `unbraid.random` takes.
         """
 
+    @property
+    def device_bytes(self) -> int:
+        """Those of dSprites."""
+        return self._sprites.device_bytes
+
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Picture 0 of each of *indices*."""
         import torch

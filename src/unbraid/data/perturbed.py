@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class Perturbed(Dataset):
     """Perturbed data: any set of pictures changed by at most ε so that VAEs align with other axes; made by `unbraid perturb`.
 
-    `source` is the folder that it was written to.
+    `source` is the folder that it was written to; `base` the original data, where it is open already.
     """
 
     citation: ClassVar = Citation(
@@ -48,12 +48,12 @@ class Perturbed(Dataset):
     )
     licence: ClassVar[str] = "that of the original data"
 
-    def __init__(self, source: str | os.PathLike[str]) -> None:
+    def __init__(self, source: str | os.PathLike[str], *, base: Dataset | None = None) -> None:
         if not isinstance(source, (str, os.PathLike)) or not str(source):
             raise InputError(problem("source", "must be a folder made by `unbraid perturb`", source))
         self.folder = Path(source).expanduser().resolve()
         self.record = read_record(self.folder)
-        self.base = _open_base(self.folder, self.record["base"])
+        self.base = _open_base(self.folder, self.record["base"], base)
         self.name = "perturbed"
         self.options = {"source": str(self.folder)}
         self.grid = self.base.grid
@@ -84,6 +84,14 @@ class Perturbed(Dataset):
     def sample_shape(self) -> tuple[int, ...]:
         """That of the original."""
         return self.base.sample_shape
+
+    @property
+    def device_bytes(self) -> int:
+        """The original's, and the pattern with the place of every picture in it."""
+        return self.base.device_bytes + sum(array.nbytes for array in self._stored())
+
+    def _stored(self) -> list[NDArray[Any]]:
+        return [] if self.pattern is None or self.half_rows is None else [self.pattern.signs, self.half_rows]
 
     def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Factor values of the original, untouched."""
@@ -167,11 +175,11 @@ class Perturbed(Dataset):
         return digest.hexdigest()
 
 
-def _open_base(folder: Path, told: dict[str, Any]) -> Dataset:
+def _open_base(folder: Path, told: dict[str, Any], base: Dataset | None) -> Dataset:
     from unbraid.data.loading import load
 
     try:
-        base = load(told["name"], **told["options"])
+        base = load(told["name"], **told["options"]) if base is None else base
     except InputError as error:
         raise InputError(f"the original data of {folder} cannot be opened: {error}") from error
     if base.fingerprint() != told["fingerprint"]:

@@ -89,6 +89,11 @@ class Pinwheel(Dataset):
         """Coordinates of *indices*: float32 `(n, 2)`."""
         return self._points[self.grid.check_index(indices)]
 
+    @property
+    def device_bytes(self) -> int:
+        """Two numbers a point."""
+        return self._points.nbytes
+
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Each of *indices* as a soft dot on the plane from -2.5 to 2.5."""
         return self.pictures(self.points(indices))

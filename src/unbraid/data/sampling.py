@@ -44,8 +44,6 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
     ast.In: lambda value, choices: np.isin(value, choices),
     ast.NotIn: lambda value, choices: ~np.isin(value, choices),
-    ast.BitAnd: lambda left, right: _truth(left) & _truth(right),
-    ast.BitOr: lambda left, right: _truth(left) | _truth(right),
 }
 _FUNCTIONS = {"correlated": 2, "anticorrelated": 2, "confounded": 1}
 """How many factors each takes; a width follows."""
@@ -107,16 +105,29 @@ class SamplingRule:
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             return _BINARY[type(node.op)](_number(again(node.left)), _number(again(node.right)))
         if isinstance(node, ast.Compare) and all(type(op) in _BINARY for op in node.ops):
-            sides = [again(part) for part in (node.left, *node.comparators)]
+            if len(node.ops) > 1 and any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
+                raise InputError(problem("where", "may not chain `in` with other comparisons", self.text, "Join them by `and`."))
+            sides = [again(node.left)]
+            for op, part in zip(node.ops, node.comparators, strict=True):
+                sides.append(self._choices(part) if isinstance(op, (ast.In, ast.NotIn)) else again(part))
             truths = [_BINARY[type(op)](left, right) for op, left, right in zip(node.ops, sides, sides[1:], strict=False)]
             return np.logical_and.reduce(np.broadcast_arrays(*truths))
-        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            return [again(part) for part in node.elts]
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             return self._call(node.func.id, node.args, columns)
-        part = ast.get_source_segment(self.text, node) if hasattr(node, "lineno") else None
+        part = ast.get_source_segment(self.text, node)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+            # They bind more tightly than comparisons: x == 1 | y == 2 would not mean what it seems to.
+            raise InputError(problem("where", "is written with `and` and `or`", part, _REMEDY))
         rule = "may use factors, numbers, comparisons, and, or, not, in, + - * / % and " + ", ".join(_FUNCTIONS)
         raise InputError(problem("where", rule, part or self.text, _REMEDY))
+
+    def _choices(self, node: ast.AST) -> list[float]:
+        """The numbers behind `in`."""
+        values = [self._value(part, {}) for part in node.elts] if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
+        if not values:
+            part = ast.get_source_segment(self.text, node)
+            raise InputError(problem("where", "needs a list of numbers behind `in`", part, "For example x in (1, 2)."))
+        return values
 
     def _call(self, name: str, arguments: list[ast.expr], columns: dict[str, NDArray[np.int64]]) -> NDArray[np.float64]:
         if name not in _FUNCTIONS:
@@ -128,7 +139,8 @@ class SamplingRule:
             raise InputError(problem("where", f"needs {name}({'FACTOR, ' * count}WIDTH)", self.text, example))
         width = self._value(arguments[count], columns)
         if not isinstance(width, (int, float)) or not 0 < width < 1e6:
-            raise InputError(problem(f"the width of {name}", "must be a number above 0", Shown(str(width)), "0.2 is a strong one."))
+            part = ast.get_source_segment(self.text, arguments[count])
+            raise InputError(problem(f"the width of {name}", "must be a number above 0", part, "0.2 is a strong one."))
         # Looking the factors up refuses unknown ones.
         first, *rest = (self._scaled(one, self._value(one, columns)) for one in arguments[:count])
         if name == "confounded":
@@ -155,7 +167,8 @@ def _number(value: Any) -> Any:
 def cumulative_weights(rule: str, dataset: Dataset) -> NDArray[np.int64]:
     """Running totals of the weights that *rule* gives the pictures of *dataset*, scaled to `TOTAL`: int64 `(n,)`.
 
-    The picture of a whole number r in 0..TOTAL-1 is the first whose total exceeds r; one of weight 0 is never that.
+    The picture of a whole number r in 0..TOTAL-1 is the first whose total exceeds r; one of weight 0 is never that, nor need be one
+    whose weight is below 2^-53 of all weights together.
     """
     weights = SamplingRule(rule, dataset).weights(dataset.factors(np.arange(len(dataset))))
     running = np.cumsum(weights / weights.max())

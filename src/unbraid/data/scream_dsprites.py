@@ -74,7 +74,8 @@ def _read(path: Path) -> NDArray[np.uint8]:
 
     remedy = f"Put an image of Munch's The Scream at {data_home() / FILE_NAME}, or give its path: scream_dsprites:painting=PATH."
     if not path.is_file():
-        raise InputError(problem("painting", "must be an existing image file", Shown(f"{path}, which does not exist"), remedy))
+        value = Shown(f"{path}, which {'is a folder' if path.is_dir() else 'does not exist'}")
+        raise InputError(problem("painting", "must be an existing image file", value, remedy))
     try:
         with Image.open(path) as opened:
             opened.thumbnail(FITS, Image.Resampling.BICUBIC)

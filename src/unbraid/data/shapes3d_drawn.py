@@ -46,7 +46,9 @@ def _drawn() -> NDArray[np.int16]:
 class Shapes3DDrawn(Dataset):
     """3D Shapes: one object in a coloured room with 6 factors, drawn from code with no download."""
 
-    citation: ClassVar[Citation] = Citation("C. Burgess, H. Kim", 2018, "3D Shapes Dataset", "https://github.com/google-deepmind/3d-shapes")
+    citation: ClassVar[Citation] = Citation(
+        "C. Burgess, H. Kim", 2018, "3D Shapes Dataset", "https://github.com/google-deepmind/3d-shapes"
+    )
     licence: ClassVar[str] = "Apache-2.0 (the published set); drawn here by code calibrated on some of its pictures"
     factor_meanings: ClassVar[dict[str, str]] = {
         "floor_hue": "10 hues around the colour circle, 0 to 0.9",
@@ -70,6 +72,11 @@ class Shapes3DDrawn(Dataset):
         if self._rows is None:
             self._rows = _drawn()
         return self._rows
+
+    @property
+    def device_bytes(self) -> int:
+        """The maps of all views."""
+        return 2 * (VIEWS * MAPS + 1) * SIDE * SIDE
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*; for a few only the views that occur are drawn, many draw all views."""

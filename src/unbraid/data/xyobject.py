@@ -77,6 +77,11 @@ class XYObject(Dataset):
         self.image_shape = (SIDE, SIDE, 3)
         self._spacing, self._margin = spacing, (largest - self._sizes) // 2
 
+    @property
+    def device_bytes(self) -> int:
+        """Three short tables."""
+        return 8 * (2 * len(self._sizes) + self._colours.size)
+
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*, drawn now."""
         x, y, scale, colour = np.moveaxis(self.factors(indices), -1, 0)

@@ -49,6 +49,11 @@ class XYSquares(Dataset):
         self.image_shape = (SIDE, SIDE, 3)
         self.options = {"spacing": self.spacing}
 
+    @property
+    def device_bytes(self) -> int:
+        """The pictures of one square."""
+        return 4 * POSITIONS**2 * SIDE**2
+
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*, drawn now."""
         covered = covers(self.offset + self.spacing * self.factors(indices), SQUARE, SIDE)

@@ -81,8 +81,8 @@ def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
 
 
 def dataset_bytes(dataset: Dataset) -> int:
-    """Estimate of what a dataset takes on a device: a byte a value, though some take a bit or are drawn there; 16 GiB at most."""
-    return min(len(dataset) * math.prod(dataset.sample_shape), 2**34)
+    """Estimate of what a dataset takes on a device, 16 GiB at most."""
+    return min(dataset.device_bytes, 2**34)
 
 
 def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:

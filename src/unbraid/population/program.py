@@ -7,7 +7,7 @@ Nothing in it mixes members, so a member that diverges is frozen where it stands
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -85,14 +85,22 @@ class State:
 class Program:
     """The step of one chunk: what is fixed while it trains."""
 
-    def __init__(self, plan: Plan, members: Sequence[Member], dataset: Dataset, device: torch.device, sampler=None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        members: Sequence[Member],
+        dataset: Dataset,
+        device: torch.device,
+        sampler: Callable[..., Tensor] | None = None,
+        cumulative: Tensor | None = None,
+    ) -> None:
         self.plan = plan
         self.members = tuple(members)
         self.device = device
         self.sampler = sampler or dataset.sampler(device)
         self.dataset_size = len(dataset)
         self.fresh_pictures = dataset.fresh
-        self.cumulative = torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
+        self.cumulative = rule_on(plan, dataset, device) if cumulative is None else cumulative
         self.sample_shape = dataset.sample_shape
         self.network = plan.build_network()
         self.layout = self.network.layout(self.sample_shape, plan.latents)
@@ -222,6 +230,11 @@ class Program:
     def finished(self, state: State) -> bool:
         """Whether no member has a step left to do: the plan is done, or all have diverged."""
         return state.step >= self.plan.steps or bool((state.diverged_at >= 0).all())
+
+
+def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None:
+    """Running totals of the weights that the plan's rule gives the pictures, on *device*; None without a rule."""
+    return torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
 
 
 def quantities(plan: Plan, member: Member) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ import torch
 from unbraid.population.capture import Stepper
 from unbraid.population.devices import cores, keep_freed_memory, told_when_full
 from unbraid.population.plan import Member
-from unbraid.population.program import Program, State
+from unbraid.population.program import Program, State, rule_on
 from unbraid.population.run_folder import RunFolder
 from unbraid.store import only_one, remove_unfinished
 
@@ -53,7 +53,12 @@ def train_run(
         remove_unfinished(run.path)
         run.forget_tables()
         with told_when_full(device, f"the data '{run.dataset.name}'", "Free some memory, or train on a CPU with --device cpu."):
-            sampler = run.dataset.sampler(device)
+            # Both are the same for all chunks, which train side by side on a CPU.
+            sampler, rule = run.dataset.sampler(device), rule_on(run.plan, run.dataset, device)
+
+        def build(chunk: tuple[Member, ...]) -> Program:
+            return Program(run.plan, chunk, run.dataset, device, sampler, rule)
+
         stop = threading.Event()
         lock = threading.Lock()
 
@@ -69,7 +74,7 @@ def train_run(
             keep_freed_memory()
         workers = cores() if device.type == "cpu" else 1
         with ThreadPoolExecutor(workers, thread_name_prefix="unbraid") as pool:
-            pending = {pool.submit(_train_chunk, run, chunk, device, sampler, stop, told, warned) for chunk in run.chunks()}
+            pending = {pool.submit(_train_chunk, run, chunk, device, build, stop, told, warned) for chunk in run.chunks()}
             states = _wait(pending, stop)
         finished = not stop.is_set()
         if finished:
@@ -99,7 +104,7 @@ def _train_chunk(
     run: RunFolder,
     chunk: tuple[Member, ...],
     device: torch.device,
-    sampler: Callable[..., torch.Tensor],
+    build: Callable[[tuple[Member, ...]], Program],
     stop: threading.Event,
     progress: Report,
     warn: Callable[[str], None],
@@ -113,7 +118,7 @@ def _train_chunk(
     elif device.index is not None:
         torch.cuda.set_device(device)
     checkpoints = run.checkpoints(chunk)
-    program = Program(run.plan, chunk, run.dataset, device, sampler)
+    program = build(chunk)
     remedy = (
         f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
     )

@@ -68,7 +68,7 @@ def statistics(dataset: Dataset, most: int = MOST_MEASURED) -> Statistics:
 
 def page_place(source: str, out: Path | None) -> Path:
     """Where the page of *source* goes; a file that is not such a page is not written over."""
-    stem = re.sub(r"[^A-Za-z0-9_=.-]+", "-", source).strip("-.")
+    stem = re.sub(r"[^\w=.-]+", "-", source).strip("-.")
     path = Path(f"data-{stem}.html") if out is None else Path(out)
     if path.is_dir():
         path = path / f"data-{stem}.html"

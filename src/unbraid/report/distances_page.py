@@ -104,7 +104,7 @@ def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:
     height, width, channels = dataset.image_shape
     samples = f"{len(dataset):,} pictures, {height}×{width}" + (f"×{channels}" if channels > 1 else "")
     facts = [
-        ("Data", samples if dataset.bounded else f"{len(dataset):,} points"),
+        ("Data", samples if len(dataset.sample_shape) == 3 else f"{len(dataset):,} points"),
         ("Factors", f"{len(found.inputs.factors)}"),
         ("Loss", found.loss),
         ("Pairs of a factor", f"at least {min(one.importance.pairs for one in found.inputs.factors):,}"),
