@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -224,6 +225,50 @@ def test_bad_words_exit_with_2(unbraid, tmp_path, home):
     assert unbraid("export", "sprites", "--out", str(tmp_path / "x"), "--count", "many").code == 2
     assert unbraid("export", "sprites", "--out", str(tmp_path / "x"), "--indices", "a").code == 2
     assert os.listdir(tmp_path) == []
+
+
+def test_bad_numbers_of_an_export_are_told_in_the_house_form(unbraid, tmp_path):
+    words = ("export", "sprites:x=4,y=3,scale=2,image_size=16", "--out", str(tmp_path / "x.npz"))
+    span = "a whole number in 0..4611686018427387904"
+    assert unbraid(*words, "--count", "10", "--seed", "-1") == Answer(2, "", f"unbraid: seed must be {span}; got -1.\n")
+    assert unbraid(*words, "--count", "10", "--seed", "abc") == Answer(2, "", f"unbraid: seed must be {span}; got 'abc'.\n")
+    told = unbraid(*words, "--indices", "0:8589934592")
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("unbraid: indices must lie in 0..")
+    assert told.err.endswith("; got 0:8589934592.\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_data_home_that_cannot_be_used_is_one_line(unbraid, small, home, monkeypatch):
+    folder = small("mpi3d_real")
+    remedy = "Name another folder in UNBRAID_DATA."
+    home.write_text("a file in the way")
+    expected = f"unbraid: {home / 'mpi3d_real'} cannot be made: Not a directory. {remedy}\n"
+    assert unbraid("add", "mpi3d_real", str(folder)) == Answer(1, "", expected)
+    monkeypatch.setenv("UNBRAID_DATA", str(home / "deeper"))
+    expected = f"unbraid: {home / 'deeper' / 'mpi3d_real'} cannot be made: Not a directory. {remedy}\n"
+    assert unbraid("add", "mpi3d_real", str(folder)) == Answer(1, "", expected)
+    assert home.read_text() == "a file in the way"
+    monkeypatch.setenv("UNBRAID_DATA", "/proc/self/unbraid")
+    expected = f"unbraid: /proc/self/unbraid/mpi3d_real cannot be made: No such file or directory. {remedy}\n"
+    assert unbraid("add", "mpi3d_real", str(folder)) == Answer(1, "", expected)
+
+
+def test_a_data_home_that_may_not_be_written_is_one_line(unbraid, small, home, monkeypatch):
+    folder = small("mpi3d_real")
+    home.mkdir()
+    made = Path.mkdir
+
+    def deny(path, *given, **options):
+        if home in path.parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        made(path, *given, **options)
+
+    monkeypatch.setattr(Path, "mkdir", deny)
+    remedy = "Name another folder in UNBRAID_DATA."
+    expected = f"unbraid: {home / 'mpi3d_real'} cannot be made: Permission denied. {remedy}\n"
+    assert unbraid("add", "mpi3d_real", str(folder)) == Answer(1, "", expected)
+    assert os.listdir(home) == []
 
 
 @pytest.mark.parametrize(("out", "choice", "count"), [("x.npz", "--count", 5), ("x", "--indices", 4)])

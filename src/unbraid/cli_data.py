@@ -82,7 +82,7 @@ def export(
     out: Annotated[Path, typer.Option(help="An .npz file, or a name without an ending for a folder of .png.", show_default=False)],
     count: Annotated[str | None, typer.Option(help="So many images, picked at random.")] = None,
     indices: Annotated[str | None, typer.Option(help="These images: numbers and ranges, as in 7,9,100:200.")] = None,
-    seed: Annotated[int, typer.Option(help="Which images a count picks.")] = 0,
+    seed: Annotated[str, typer.Option(help="Which images a count picks.")] = "0",
 ) -> None:
     """Write a dataset, or some of it, to files that `load` and other programs read."""
     from unbraid.data import load
@@ -90,11 +90,12 @@ def export(
     from unbraid.data.export import parse_indices
 
     source, options = as_source(name)
+    dataset = load(source, **options)
     written = export_dataset(
-        load(source, **options),
+        dataset,
         out,
         count=None if count is None else as_number(count),
-        indices=None if indices is None else parse_indices(indices),
-        seed=seed,
+        indices=None if indices is None else parse_indices(indices, len(dataset)),
+        seed=as_number(seed),
     )
     print(f"Written: {written}\nNext:  unbraid data info {written}", flush=True)

@@ -14,6 +14,7 @@ from PIL import Image
 from unbraid.data import export as export_module
 from unbraid.data import load
 from unbraid.data.export import export, parse_indices
+from unbraid.data.perturbed_folder import write_perturbed
 from unbraid.errors import InputError, UnbraidError
 
 
@@ -103,6 +104,9 @@ def test_wrong_requests_are_refused_and_write_nothing(sprites, tmp_path):
         expected = f"count must be a whole number in 2..24, the size of sprites; got {count!r}."
         assert refusal(sprites, out, count=count) == expected
     assert refusal(sprites, out, indices=[0, 24]) == "indices must lie in 0..23; got 24."
+    for seed in (-1, "abc", 1.5, None):
+        expected = f"seed must be a whole number in 0..4611686018427387904; got {seed!r}."
+        assert refusal(sprites, out, count=5, seed=seed) == expected
     assert refusal(sprites, out, indices=[5]) == "export must write at least 2 images; got 1."
     assert os.listdir(tmp_path) == []
 
@@ -138,12 +142,30 @@ def test_an_interrupted_export_leaves_nothing(sprites, tmp_path, monkeypatch, ou
 
 
 def test_indices_from_words():
-    assert parse_indices("7, 9,100:103").tolist() == [7, 9, 100, 101, 102]
+    assert parse_indices("7, 9,100:103", 103).tolist() == [7, 9, 100, 101, 102]
     for text in ("", "a", "-1", "1:2:3", "1.5", "3,"):
         with pytest.raises(InputError) as caught:
-            parse_indices(text)
+            parse_indices(text, 24)
         assert str(caught.value) == (
             f"indices must be whole numbers and ranges with commas; got {text!r}. For example 7,9 or 0:100 (which ends at 99)."
         )
-    with pytest.raises(InputError, match=r"indices must be below 8,589,934,592; got 0:99999999999\."):
-        parse_indices("0:99999999999")
+
+
+@pytest.mark.parametrize("word", ["24", "0:25", "0:8589934592", "999999999999:3"])
+def test_indices_are_compared_with_the_size_before_they_are_made(monkeypatch, word):
+    monkeypatch.setattr(np, "arange", lambda *given, **options: pytest.fail("a range was made"))
+    with pytest.raises(InputError) as caught:
+        parse_indices(word, 24)
+    assert str(caught.value) == f"indices must lie in 0..23; got {word}."
+
+
+@pytest.mark.parametrize(("clip", "clipped"), [(True, ""), (False, "clipped to [0, 1] and ")])
+def test_what_pictures_do_not_keep_of_perturbed_data_is_said(sprites, tmp_path, capsys, clip, clipped):
+    write_perturbed(tmp_path / "p", sprites, epsilon=0.1, clip=clip, seed=0)
+    perturbed = load(tmp_path / "p")
+    export(perturbed, tmp_path / "said.npz")
+    note = f"Note: pictures are {clipped}rounded to 256 grey levels, which moves values by up to 1/510.\n"
+    assert capsys.readouterr().err.startswith(note)
+    export(perturbed, tmp_path / "quiet.npz", quiet=True)
+    export(sprites, tmp_path / "exact.npz")
+    assert "Note" not in capsys.readouterr().err

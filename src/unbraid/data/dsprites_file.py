@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.data.dsprites_drawing import SIDE, draw_some, pack, unpack
+from unbraid.data.official.reading import exactly, npy_dtype
 from unbraid.errors import InputError, Shown, problem
 from unbraid.grid import FactorGrid
 
@@ -54,15 +55,7 @@ def read_file(path: Path, grid: FactorGrid, _changed_ns: int) -> NDArray[np.uint
 
 def _header(path: Path, member: IO[bytes], key: str, shape: tuple[int, ...], kinds: str) -> np.dtype:
     """Dtype of the .npy *member*, refused unless it has *shape*, C order and a dtype among *kinds*."""
-    try:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        found, fortran_order, dtype = read(member)
-    except ValueError as error:
-        raise _refused(path, f"needs a .npy header on '{key}'", Shown(f"none that can be read ({error})")) from error
-    if found != shape or fortran_order:
-        order = " in Fortran order" if fortran_order else ""
-        raise _refused(path, f"needs '{key}' of shape {shape}", Shown(f"{found}{order}"))
+    dtype = npy_dtype(member, key, shape, lambda rule, value: _refused(path, rule, value), "needs")
     if dtype.kind not in kinds or (key == "imgs" and dtype.itemsize != 1):
         wanted = "uint8" if key == "imgs" else "whole numbers"
         raise _refused(path, f"needs '{key}' as {wanted}", Shown(f"dtype {dtype}"))
@@ -70,10 +63,7 @@ def _header(path: Path, member: IO[bytes], key: str, shape: tuple[int, ...], kin
 
 
 def _read_exactly(path: Path, member: IO[bytes], key: str, count: int) -> bytes:
-    data = member.read(count)
-    if len(data) != count:
-        raise _refused(path, f"needs '{key}' complete", Shown(f"a member that ends {count - len(data)} bytes early"))
-    return data
+    return exactly(member, count, lambda ends: _refused(path, f"needs '{key}' complete", Shown(f"a member {ends}")))
 
 
 def _check_classes(path: Path, member: IO[bytes], grid: FactorGrid) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.data.checks import read_whole
 from unbraid.data.dataset import Dataset
 from unbraid.data.image_arrays import FEWEST_IMAGES
 from unbraid.data.image_folder import LABELS
@@ -44,6 +45,7 @@ def export(
     """Write *dataset* to *out*: an .npz, or without an ending a folder. Returns the path.
 
     `indices` picks pictures and their order; `count` picks so many at random (by `seed`), in ascending order; by default all.
+    What is lost in pictures of 8 bits is said on standard error, unless `quiet`.
     """
     path = _free_place(out)
     chosen = _chosen(dataset, indices, count, seed)
@@ -52,6 +54,8 @@ def export(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with Progress(f"exporting {dataset.name}", "images", len(chosen), quiet=quiet) as progress:
+            if lost := _lost(dataset):
+                progress.say(lost)
             write(beside, dataset, chosen, progress)
         if path.exists():
             raise InputError(_taken(path))
@@ -69,10 +73,10 @@ def export(
     return path
 
 
-def parse_indices(text: str) -> NDArray[np.int64]:
-    """Indices from a command line: numbers and ranges `first:end` (end left out), with commas.
+def parse_indices(text: str, size: int) -> NDArray[np.int64]:
+    """Indices below *size* from a command line: numbers and ranges `first:end` (end left out), with commas.
 
-    >>> parse_indices("7,0:3")
+    >>> parse_indices("7,0:3", 24)
     array([7, 0, 1, 2])
     """
     parts: list[NDArray[np.int64]] = []
@@ -83,10 +87,18 @@ def parse_indices(text: str) -> NDArray[np.int64]:
             raise InputError(problem("indices", "must be whole numbers and ranges with commas", text, remedy))
         first = int(found[1])
         end = first + 1 if found[2] is None else int(found[2])
-        if end > 2**33:
-            raise InputError(problem("indices", "must be below 8,589,934,592", Shown(word)))
+        if first >= size or end > size:
+            raise InputError(problem("indices", f"must lie in 0..{size - 1}", Shown(word)))
         parts.append(np.arange(first, end, dtype=np.int64))
     return np.concatenate(parts)
+
+
+def _lost(dataset: Dataset) -> str:
+    """What the written pictures do not keep of the samples; empty where they keep all."""
+    if dataset.name != "perturbed":
+        return ""
+    clipped = "" if dataset.bounded else "clipped to [0, 1] and "
+    return f"Note: pictures are {clipped}rounded to 256 grey levels, which moves values by up to 1/510."
 
 
 def _free_place(out: str | os.PathLike[str]) -> Path:
@@ -105,6 +117,7 @@ def _taken(path: Path) -> str:
 
 def _chosen(dataset: Dataset, indices: ArrayLike | None, count: int | None, seed: int) -> NDArray[np.int64]:
     """The indices to write."""
+    seed = read_whole("seed", seed, 0, 2**62)
     if indices is not None and count is not None:
         raise InputError(problem("export", "takes indices or a count", Shown("both"), "Leave one of them out."))
     if indices is not None:

@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from unbraid.errors import InputError, problem
+
 
 def data_home() -> Path:
     """The folder of datasets; it need not exist yet."""
     given = os.environ.get("UNBRAID_DATA")
-    if given:
-        return Path(given).expanduser().absolute()
-    share = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(share).expanduser().absolute() / "unbraid"
+    place = Path(given) if given else Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "unbraid"
+    try:
+        return place.expanduser().absolute()
+    except RuntimeError as error:  # a home that cannot be found out
+        raise InputError(problem("UNBRAID_DATA", "must be a folder for datasets", str(place), f"{error}.")) from error

@@ -104,12 +104,36 @@ def test_wrong_names_and_places_are_refused(toy, tmp_path):
     )
     assert told("mpi3d_toy", tmp_path / "none.npz") == f"mpi3d_toy file must exist; got {tmp_path / 'none.npz'}. {HOW}"
     assert told("mpi3d_toy") == f"mpi3d_toy file must be given; got none. {HOW}"
+    long = tmp_path / ("a" * 300)
+    assert told("mpi3d_toy", long) == f"mpi3d_toy file must exist; got {long} (File name too long). {HOW}"
+    longer = told("mpi3d_toy", tmp_path / "a/b" / ("c/" * 3000))
+    assert longer.startswith(f"mpi3d_toy file must exist; got {tmp_path}/a/b/c/")
+    assert longer.endswith(f"/c/c (File name too long). {HOW}")
+    assert len(longer) < 800
+    nobody = told("mpi3d_toy", "~nobody-of-that-name/x.npz")
+    assert nobody.startswith("mpi3d_toy file must exist; got ~nobody-of-that-name/x.npz (Could not determine")
+    assert told("celeba", long).startswith(f"celeba file must exist; got {long} (File name too long). ")
     empty = tmp_path / "empty"
     empty.mkdir()
     assert told("mpi3d_toy", empty) == (
         f"mpi3d_toy file {empty} must be the file mpi3d_toy.npz; got a folder without it."
         " Give the file mpi3d_toy.npz, or the folder that it lies in."
     )
+
+
+def test_a_place_that_cannot_be_looked_into_is_one_message(small, monkeypatch):
+    faces = small("celeba")
+
+    is_dir = Path.is_dir
+
+    def deny(path):
+        if path == faces.folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", deny)
+    told = faces.refusal()
+    assert told.startswith(f"celeba file {faces.folder} must be readable to its end; got one that cannot be read ([Errno 13]")
 
 
 def test_a_wrong_checksum_needs_unverified_which_is_kept(toy):
@@ -234,10 +258,31 @@ def test_a_disk_too_small_is_noticed_first(toy, monkeypatch):
     with pytest.raises(UnbraidError) as caught:
         toy.add()
     assert str(caught.value) == (
-        f"mpi3d_toy needs 0.0 GB at {toy.home.parent} and 0.0 GB are free."
+        f"mpi3d_toy needs 0.0 GB at {toy.home} and 0.0 GB are free."
         " Free some room, or name a folder on another disk in UNBRAID_DATA."
     )
     assert not toy.home.exists()
+
+
+def test_a_refusal_leaves_no_folder_above_the_data_home(toy, tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0, 0, 500_000))
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("UNBRAID_DATA", str(tmp_path / "mine" / "deep" / "home"))
+    with pytest.raises(UnbraidError, match=r"0\.0 GB are free"):
+        toy.add()
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+@pytest.mark.parametrize("leftover", [".planes.1.part", "planes-0123456789ab.npy"])
+def test_room_that_leftovers_take_is_freed_before_it_is_counted(toy, monkeypatch, leftover):
+    usage = namedtuple("usage", "total used free")
+    folder = toy.home / "mpi3d_toy"
+    folder.mkdir(parents=True)
+    (folder / leftover).write_bytes(bytes(600_000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0, 0, 100_000 if (folder / leftover).exists() else 700_000))
+    assert toy.add()["verified"] == "yes"
+    assert not (folder / leftover).exists()
 
 
 @pytest.mark.parametrize(
@@ -275,7 +320,11 @@ def test_a_folder_that_cannot_be_made_is_one_message(toy, monkeypatch):
     toy.home.write_text("a file in the way")
     with pytest.raises(UnbraidError) as caught:
         toy.add()
-    assert str(caught.value) == f"{toy.home / 'mpi3d_toy'} cannot be made: Not a directory."
+    remedy = "Name another folder in UNBRAID_DATA."
+    assert str(caught.value) == f"{toy.home / 'mpi3d_toy'} cannot be made: Not a directory. {remedy}"
+    monkeypatch.setenv("UNBRAID_DATA", str(toy.home.parent / ("a" * 300)))
+    with pytest.raises(UnbraidError, match="a/mpi3d_toy cannot be made: File name too long"):
+        toy.add()
 
 
 @pytest.fixture
@@ -331,8 +380,35 @@ def test_a_damaged_or_foreign_record_is_noticed(added):
     assert damage(added) == f"{path} is damaged: its content does not match its checksum. {again}"
     store.write_json(path, {**added.record, "format": 2})
     assert damage(added) == f"{path} is not a record of 'mpi3d_toy' that this version reads. {again}"
-    store.write_json(path, {"format": 1, "name": "mpi3d_toy", "arrays": {}})
+    store.write_json(path, {**added.record, "arrays": {}})
     assert damage(added) == f"{path} is damaged: it names no array 'planes'. {AGAIN}"
+    added.add()
+    assert added.load().name == "mpi3d_toy"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arrays": 3},
+        {"arrays": None},
+        {"arrays": {"planes": {}}},
+        {"arrays": {"planes": {"file": "../x.npy", "bytes": 1, "sha256": "0" * 64}}},
+        {"arrays": {"planes": {"file": "x.npy", "bytes": True, "sha256": "0" * 64}}},
+        {"arrays": {"planes": {"file": "x.npy", "bytes": 1, "sha256": 7}}},
+        {"verified": "??"},
+        {"added": 5},
+        {"from": None},
+        {"files": {}},
+    ],
+)
+def test_a_record_of_another_structure_is_noticed_at_once(added, change):
+    path = added.home / "mpi3d_toy" / "record.json"
+    for record in ({**added.record, **change}, {key: value for key, value in added.record.items() if key not in change}):
+        store.write_json(path, record)
+        with pytest.raises(DamagedFileError) as caught:
+            read_record("mpi3d_toy")
+        again = "Add it again: unbraid data add mpi3d_toy FILE."
+        assert str(caught.value) == f"{path} is not a record of 'mpi3d_toy' that this version reads. {again}"
     added.add()
     assert added.load().name == "mpi3d_toy"
 

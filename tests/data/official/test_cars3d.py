@@ -7,6 +7,7 @@ import gzip
 
 import numpy as np
 import pytest
+import scipy.io
 from PIL import Image
 from scipy.io import loadmat, savemat
 
@@ -73,6 +74,24 @@ def test_wrong_arrays_are_refused(cars):
     assert cars.refusal(path.parent) == f"{start} hold 'im' as uint8 {shape}; got uint8 (128, 128, 3, 2, 2). {HOW}"
     savemat(path, {"im": im.astype(np.float64)})
     assert cars.refusal(path.parent) == f"{start} hold 'im' as uint8 {shape}; got float64 (128, 128, 3, 3, 2). {HOW}"
+
+
+def test_the_size_is_known_before_anything_is_unpacked(cars, monkeypatch):
+    path = cars.folder / "cars" / "car_001_mesh.mat"
+    im = loadmat(path)["im"]
+    loaded = []
+    monkeypatch.setattr(scipy.io, "loadmat", lambda *given, **options: loaded.append(1))
+    start = f"cars3d file {path} must"
+    # 200 MB that compress to 200 KB; as `im` it is known by its header, as anything else it is never made.
+    savemat(path, {"im": np.zeros((128, 128, 3, 3, 1400), np.uint8)}, do_compression=True)
+    told = cars.refusal(path.parent)
+    assert told == f"{start} unpack to at most 67,108,864 bytes; got more. {HOW}"
+    savemat(path, {"im": np.zeros((128, 128, 3, 3, 2, 2), np.uint8)}, do_compression=True)
+    told = cars.refusal(path.parent)
+    assert told == f"{start} hold 'im' as uint8 (128, 128, 3, 3, 2); got uint8 (128, 128, 3, 3, 2, 2). {HOW}"
+    savemat(path, {"im": im, "other": np.zeros(10**8, np.uint8)}, do_compression=True)
+    assert cars.refusal(path.parent) == f"{start} unpack to at most 67,108,864 bytes; got more. {HOW}"
+    assert loaded == []
 
 
 @pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.5, 0.99])

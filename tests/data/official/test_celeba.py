@@ -89,6 +89,38 @@ def test_pictures_that_are_not_aligned_ones_are_refused(loose):
     assert loose.refusal().startswith(f"celeba file {path} must be a whole JPEG picture; got one that cannot be decoded (")
 
 
+def test_a_zip_with_the_pictures_at_its_root_gives_the_same(faces):
+    before = faces.add()["arrays"]
+    with zipfile.ZipFile(faces.file(0), "w") as archive:
+        for path in sorted((faces.folder / "img_align_celeba").iterdir()):
+            archive.write(path, path.name)
+    assert faces.add(unverified=True)["arrays"] == before
+
+
+def test_a_picture_that_cannot_be_read_is_named(loose):
+    path = loose.folder / "img_align_celeba" / "000003.jpg"
+    path.unlink()
+    start = f"celeba file {path} must be readable to its end; got one that cannot be read"
+    path.mkdir()
+    assert loose.refusal() == f"{start} ([Errno 21] Is a directory: '000003.jpg'). {HOW}"
+    path.rmdir()
+    path.symlink_to("nowhere.jpg")
+    assert loose.refusal() == f"{start} ([Errno 2] No such file or directory: '000003.jpg'). {HOW}"
+
+
+def test_a_picture_that_would_fill_the_memory_is_not_unpacked(faces):
+    folder = faces.folder / "img_align_celeba"
+    large = b"\0" * (16 * 2**20 + 1)
+    with zipfile.ZipFile(faces.file(0), "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            archive.writestr(f"img_align_celeba/{path.name}", large if path.stem == "000002" else path.read_bytes())
+    rule = "must have at most 16,777,216 bytes"
+    assert faces.refusal() == f"celeba file {faces.file(0) / '000002.jpg'} {rule}; got 16,777,217. {HOW}"
+    faces.file(0).unlink()
+    (folder / "000002.jpg").write_bytes(large)
+    assert faces.refusal() == f"celeba file {folder / '000002.jpg'} {rule}; got more. {HOW}"
+
+
 def test_a_damaged_zip_is_refused(faces):
     whole = bytearray(faces.file(0).read_bytes())
     start = f"celeba file {faces.file(0)} must be readable to its end; got one that cannot be read ("

@@ -72,6 +72,15 @@ def test_gzipped_and_plain_files_are_the_same(clothes):
     assert np.array_equal(clothes.load().images([13])[0, ..., 0], last)
 
 
+def test_gzipped_content_under_a_plain_name_is_known_by_its_bytes(clothes):
+    clothes.add()
+    packed = clothes.load().fingerprint()
+    for path in clothes.folder.glob("*.gz"):
+        path.rename(path.with_suffix(""))
+    assert clothes.add()["verified"] == "yes"
+    assert clothes.load().fingerprint() == packed
+
+
 def test_without_a_file_or_package_one_is_asked_for(clothes):
     with pytest.raises(InputError) as caught:
         add("fashion_mnist")

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.data.home import data_home
+from unbraid.data.official.reading import checking, pieces
 from unbraid.data.official.source import Source
+from unbraid.data.official.verify import NO, UNKNOWN, YES
 from unbraid.errors import DamagedFileError, InputError, Shown, problem
-from unbraid.progress import Progress
 from unbraid.store import read_json
 
 RECORD = "record.json"
 FORMAT = 1
-_PIECE = 8 * 2**20
-_WORTH_SHOWING_MIB = 512
+_HEX = frozenset("0123456789abcdef")
 
 
 def folder_of(name: str) -> Path:
@@ -43,10 +43,29 @@ def read_record(name: str) -> dict[str, Any] | None:
         return None
     except DamagedFileError as error:
         raise DamagedFileError(f"{error} Add it again: unbraid data add {name} FILE.") from error
-    if record.get("format") != FORMAT or record.get("name") != name:
+    if record.get("format") != FORMAT or record.get("name") != name or not _well_formed(record):
         again = f"Add it again: unbraid data add {name} FILE."
         raise DamagedFileError(f"{path} is not a record of '{name}' that this version reads. {again}")
     return record
+
+
+def _well_formed(record: dict[str, Any]) -> bool:
+    """Whether everything is there that is read later, in the right form."""
+    arrays, files = record.get("arrays"), record.get("files")
+    texts = isinstance(record.get("added"), str) and isinstance(record.get("from"), str)
+    known = record.get("verified") in (YES, NO, UNKNOWN)
+    named = isinstance(arrays, dict) and all(_is_array(one) for one in arrays.values())
+    return texts and known and named and isinstance(files, list)
+
+
+def _is_array(one: object) -> bool:
+    """Whether this is what a record keeps of an array: a plain file name, its size and its checksum."""
+    if not isinstance(one, dict):
+        return False
+    file, size, digest = one.get("file"), one.get("bytes"), one.get("sha256")
+    named = isinstance(file, str) and file.endswith(".npy") and Path(file).name == file
+    sized = isinstance(size, int) and not isinstance(size, bool) and size >= 0
+    return named and sized and isinstance(digest, str) and len(digest) == 64 and _HEX.issuperset(digest)
 
 
 def not_here(source: Source) -> InputError:
@@ -81,15 +100,13 @@ def open_array(source: Source, record: dict[str, Any], array: str, shape: tuple[
 def check(source: Source, record: dict[str, Any], *, quiet: bool = False) -> None:
     """Compare every byte of the arrays with the record; damage is a `DamagedFileError`."""
     arrays = record["arrays"]
-    total = sum(one["bytes"] for one in arrays.values()) >> 20
-    with Progress(f"checking {source.name}", "MiB", total, quiet=quiet or total < _WORTH_SHOWING_MIB) as progress:
+    with checking(source, sum(one["bytes"] for one in arrays.values()), quiet=quiet) as progress:
         for array, promised in arrays.items():
             path, digest = array_path(source.name, record, array), hashlib.sha256()
             try:
                 with path.open("rb") as stream:
-                    while piece := stream.read(_PIECE):
+                    for piece in pieces(stream, progress):
                         digest.update(piece)
-                        progress.advance(len(piece) >> 20)
             except OSError as error:
                 raise _damaged(source, path, f"it cannot be read ({error.strerror or error})") from error
             if digest.hexdigest() != promised["sha256"]:

@@ -23,13 +23,15 @@ from numpy.typing import NDArray
 from unbraid import store
 from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official.added import FORMAT, RECORD, folder_of, read_record
+from unbraid.data.official.reading import readable
 from unbraid.data.official.source import Content, Source
 from unbraid.data.official.verify import overall, verify
-from unbraid.errors import DamagedFileError, InputError, Shown, UnbraidError, problem, unknown
+from unbraid.errors import InputError, Shown, UnbraidError, problem, unknown
 from unbraid.progress import Progress
 
 _HEADER_BYTES = 4096
 """More than the header of an .npy file and a record take."""
+_LONGEST_SHOWN = 400
 
 
 def add(name: str, path: str | os.PathLike[str] | None = None, *, unverified: bool = False, quiet: bool = False) -> dict[str, Any]:
@@ -42,12 +44,14 @@ def add(name: str, path: str | os.PathLike[str] | None = None, *, unverified: bo
         raise InputError(_not_published(name))
     reader = published(name)
     source = reader.source
-    found = reader.locate(_existing(source, path))
+    given = _existing(source, path)
+    with readable(source, given):
+        found = reader.locate(given)
     receipts = verify(source, found, unverified=unverified, quiet=quiet)
     content = reader.read(found)
     folder = folder_of(name)
-    _check_room(folder, content, name)
     with _only_mine(folder):
+        _check_room(folder, content, name)
         arrays = {content.array: _write(folder, content.array, content.blocks, content.shape, content.dtype, name, quiet)}
         if content.factors is not None:
             one = content.factors
@@ -82,20 +86,31 @@ def _existing(source: Source, path: str | os.PathLike[str] | None) -> Path:
                 return Path(place)
         looked = f"none, and nothing at {' or '.join(source.places)}" if source.places else "none"
         raise InputError(problem(f"{source.name} file", "must be given", Shown(looked), source.how_to_add()))
-    given = Path(path).expanduser().absolute()
-    if not given.exists():
-        raise InputError(problem(f"{source.name} file", "must exist", Shown(str(given)), source.how_to_add()))
-    return given
+    given, reason = Path(path), ""
+    try:
+        given = given.expanduser().absolute()
+        given.stat()
+        return given
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long, no permission; no such home; a null byte
+        reason = f" ({(getattr(error, 'strerror', None) or str(error)).rstrip('.')})"
+    value = Shown(f"{_shortened(str(given))}{reason}")
+    raise InputError(problem(f"{source.name} file", "must exist", value, source.how_to_add()))
+
+
+def _shortened(path: str) -> str:
+    """A path as it is, or both its ends where it is longer than any screen."""
+    return path if len(path) <= _LONGEST_SHOWN else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
 
 
 def _check_room(folder: Path, content: Content, name: str) -> None:
-    """Refuse before anything is written when the disk cannot hold the result."""
+    """Refuse before any array is written when the disk cannot hold the result."""
     needed = math.prod(content.shape) * content.dtype.itemsize + 2 * _HEADER_BYTES
     needed += content.factors.nbytes if content.factors is not None else 0
-    home = next(place for place in (folder, *folder.parents) if place.is_dir())
-    free = shutil.disk_usage(home).free
+    free = shutil.disk_usage(folder).free
     if free < needed:
-        raise UnbraidError(_full(name, needed, home, f"{free / 1e9:.1f} GB are free"))
+        raise UnbraidError(_full(name, needed, folder.parent, f"{free / 1e9:.1f} GB are free"))
 
 
 def _full(name: str, needed: int, home: Path, state: str) -> str:
@@ -105,36 +120,45 @@ def _full(name: str, needed: int, home: Path, state: str) -> str:
 
 @contextlib.contextmanager
 def _only_mine(folder: Path) -> Iterator[None]:
-    """Hold *folder* against other writers; at the end nothing is in it that its record does not name."""
-    home = folder.parent
-    fresh = not home.exists()
+    """Hold *folder* against other writers; before and after, nothing is in it that its record does not name."""
+    made = [place for place in folder.parents if not os.path.lexists(place)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnbraidError(f"{folder} cannot be made: {error.strerror or error}.") from error
+        _remove_empty(made)
+        remedy = "Name another folder in UNBRAID_DATA."
+        raise UnbraidError(f"{_shortened(str(folder))} cannot be made: {error.strerror or error}. {remedy}") from error
     with store.only_one(folder):
         try:
-            store.remove_unfinished(folder)
+            with _writing(folder, folder.name, 0):
+                _tidy(folder)
             yield
         finally:
-            _tidy(folder)
+            with contextlib.suppress(OSError):
+                _tidy(folder)
             if not (folder / RECORD).exists():
                 # Whoever comes next makes the lock again; an empty folder would only raise questions.
                 with contextlib.suppress(OSError):
                     (folder / ".lock").unlink()
-                    folder.rmdir()
-                    if fresh:
-                        home.rmdir()
+                    _remove_empty([folder, *made])
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    """Delete *folders*, the innermost first, up to one that others use by now."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            if folder.exists():
+                folder.rmdir()
 
 
 def _tidy(folder: Path) -> None:
-    """Delete unfinished files and arrays that no record names; a damaged record names all of them."""
+    """Delete unfinished files and arrays that no record names; a record that cannot be read names all of them."""
+    store.remove_unfinished(folder)
     try:
         record = read_record(folder.name) or {"arrays": {}}
-    except DamagedFileError:
+    except UnbraidError:
         return
     named = {one["file"] for one in record["arrays"].values()}
-    store.remove_unfinished(folder)
     for path in folder.glob("*.npy"):
         if path.name not in named:
             path.unlink(missing_ok=True)
@@ -146,8 +170,11 @@ def _write(
     """Write *blocks* one after another as one .npy file named by its content; returns what the record keeps of it."""
     beside = folder / f".{array}.{os.getpid()}.part"
     digest, size, rows = hashlib.sha256(), 0, 0
+    needed = math.prod(shape) * dtype.itemsize
+    with _writing(folder, name, needed):
+        file = beside.open("wb")
     try:
-        with beside.open("wb") as file, Progress(f"converting {name}", "images", shape[0], quiet=quiet) as progress:
+        with Progress(f"converting {name}", "images", shape[0], quiet=quiet) as progress:
             header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
             for piece in _pieces(header, blocks, shape, dtype):
                 if not isinstance(piece, bytes):
@@ -156,20 +183,33 @@ def _write(
                 # A memory view of the block's bytes: hashed and written without a copy.
                 octets = piece if isinstance(piece, bytes) else piece.reshape(-1).view(np.uint8).data
                 digest.update(octets)
-                file.write(octets)
+                with _writing(folder, name, needed):
+                    file.write(octets)
                 size += len(octets)
-            file.flush()
-            os.fsync(file.fileno())
-        if rows != shape[0]:
-            raise AssertionError(f"{name}: {rows} rows were read, not {shape[0]}")
-        final = folder / f"{array}-{digest.hexdigest()[:12]}.npy"
+            with _writing(folder, name, needed):
+                file.flush()
+                os.fsync(file.fileno())
+    finally:
+        # Everything was written and synced, or something went wrong already.
+        with contextlib.suppress(OSError):
+            file.close()
+    if rows != shape[0]:
+        raise AssertionError(f"{name}: {rows} rows were read, not {shape[0]}")
+    final = folder / f"{array}-{digest.hexdigest()[:12]}.npy"
+    with _writing(folder, name, needed):
         os.replace(beside, final)
+    return {"file": final.name, "shape": list(shape), "dtype": dtype.str, "bytes": size, "sha256": digest.hexdigest()}
+
+
+@contextlib.contextmanager
+def _writing(folder: Path, name: str, needed: int) -> Iterator[None]:
+    """Turn a failure to write inside into one message; nothing is read inside, so that files of the user are not blamed on it."""
+    try:
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            needed = math.prod(shape) * dtype.itemsize
             raise UnbraidError(_full(name, needed, folder.parent, "the disk is full")) from error
         raise UnbraidError(f"{folder} cannot be written: {error.strerror or error}.") from error
-    return {"file": final.name, "shape": list(shape), "dtype": dtype.str, "bytes": size, "sha256": digest.hexdigest()}
 
 
 def _pieces(

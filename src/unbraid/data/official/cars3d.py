@@ -9,7 +9,9 @@ everywhere; disentanglement_lib takes the order in which a file system happens t
 from __future__ import annotations
 
 import io
+import struct
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
@@ -27,11 +29,13 @@ from unbraid.registry import Citation
 
 _STORED_SIDE = 128
 _MOST_BYTES = 64 * 2**20
-"""Larger than any of the files is, smaller than what would fill the memory."""
+"""Larger than any of the files is, packed or not, smaller than what would fill the memory."""
+_COMPRESSED = 15
+_DTYPES = {"double": "float64", "single": "float32"}
+"""What MATLAB calls them."""
 
 SOURCE = Source(
     name="cars3d",
-    title="Cars3D",
     # md5: nmichlo/disent, _groundtruth__cars3d.py, and a second project with the same value. No published size is known to us,
     # and no checksums of the files inside.
     files=(
@@ -136,23 +140,56 @@ def _in_archive(source: Source, path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _read_car(source: Source, path: Path, name: str, content: bytes) -> NDArray[np.uint8]:
     """The array `im` of one file: uint8 (128, 128, 3, azimuth, elevation)."""
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     elevations, azimuths, _ = source.grid.sizes
+    shape = (_STORED_SIDE, _STORED_SIDE, 3, azimuths, elevations)
     where = path / name if path.is_dir() else path
     inside = "" if path.is_dir() else f" in {name}"
     try:
-        # All of the file, though only `im` is used: one that was cut off behind it is noticed too.
-        im = loadmat(io.BytesIO(content)).get("im")
+        size = _unpacked_size(content)
+        if size > _MOST_BYTES:
+            raise refused(source, where, f"must unpack to at most {_MOST_BYTES:,} bytes{inside}", Shown("more"))
+        # From the headers alone, so that nothing of another size is made.
+        found = {key: (kind, sizes) for key, sizes, kind in whosmat(io.BytesIO(content))}.get("im")
+        if found is None:
+            raise refused(source, where, f"must hold 'im'{inside}", Shown("no such array"))
+        if found != ("uint8", shape):
+            value = Shown(f"{_DTYPES.get(found[0], found[0])} {found[1]}")
+            raise refused(source, where, f"must hold 'im' as uint8 {shape}{inside}", value)
+        im = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
     except InputError:
         raise
     except Exception as error:  # decoders of foreign bytes raise many kinds, type and zlib errors among them
         reason = " ".join(str(error).split()) or type(error).__name__
         value = Shown(f"one that cannot be read ({reason})")
         raise refused(source, where, f"must be a whole MATLAB 5 file{inside}", value) from error
-    shape = (_STORED_SIDE, _STORED_SIDE, 3, azimuths, elevations)
-    if im is None:
-        raise refused(source, where, f"must hold 'im'{inside}", Shown("no such array"))
     if im.shape != shape or im.dtype != np.uint8:
         raise refused(source, where, f"must hold 'im' as uint8 {shape}{inside}", Shown(f"{im.dtype} {im.shape}"))
     return im
+
+
+def _unpacked_size(content: bytes) -> int:
+    """How many bytes a MATLAB 5 file takes unpacked, counted no further than just above the limit; it must be whole.
+
+    It is a header of 128 bytes, then elements of type, size and content; those of type 15 are compressed.
+    """
+    order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
+    if order is None:
+        raise ValueError("it has no such header")
+    size, start = 128, 128
+    while start < len(content):
+        kind, length = struct.unpack_from(f"{order}2I", content, start)
+        element = content[start + 8 : start + 8 + length]
+        if len(element) < length:
+            raise ValueError(f"it ends {length - len(element):,} bytes early")
+        start += 8 + length
+        size += length
+        if kind == _COMPRESSED:
+            unpacking = zlib.decompressobj()
+            size += len(unpacking.decompress(element, max(1, _MOST_BYTES + 1 - size)))
+            if size <= _MOST_BYTES and not unpacking.eof:
+                raise ValueError("a compressed array in it ends early")
+        if size > _MOST_BYTES:
+            break
+    return size

@@ -27,6 +27,9 @@ from unbraid.registry import Citation
 _WIDTH, _HEIGHT, _CROP = 178, 218, 148
 _PICTURES_PER_BLOCK = 1024
 _FOLDER = "img_align_celeba"
+_MOST_BYTES = 16 * 2**20
+"""Of one picture; the published ones have some 10 KB."""
+_NOT_ABOVE = f"must have at most {_MOST_BYTES:,} bytes"
 
 ATTRIBUTES = """5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose Black_Hair Blond_Hair
 Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee Gray_Hair Heavy_Makeup High_Cheekbones Male
@@ -35,7 +38,6 @@ Straight_Hair Wavy_Hair Wearing_Earrings Wearing_Hat Wearing_Lipstick Wearing_Ne
 
 SOURCE = Source(
     name="celeba",
-    title="CelebA",
     # Sizes and sha256: tensorflow/datasets, url_checksums/celeb_a.txt; md5: torchvision's list, as many projects quote it.
     files=(
         PublishedFile(
@@ -126,25 +128,52 @@ def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.
     return [row[0] for row in rows], values
 
 
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The pictures of a zip by their plain names, whether they lie at its root or in the published folder, which counts first."""
+    at_root = {info.filename: info for info in archive.infolist()}
+    in_folder = {name.removeprefix(f"{_FOLDER}/"): info for name, info in at_root.items() if name.startswith(f"{_FOLDER}/")}
+    return at_root | in_folder
+
+
 def _names_in(pictures: Path) -> set[str]:
     if pictures.is_dir():
         return {entry.name for entry in pictures.iterdir()}
     with zipfile.ZipFile(pictures) as archive:
-        return {name.removeprefix(f"{_FOLDER}/") for name in archive.namelist()}
+        return set(_members(archive))
 
 
 def _blocks(source: Source, pictures: Path, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
     if pictures.is_dir():
-        yield from _decoded(source, pictures, names, lambda name: (pictures / name).read_bytes())
+        yield from _decoded(source, pictures, names, lambda name: _read_file(source, pictures / name))
         return
     with readable(source, pictures), zipfile.ZipFile(pictures) as archive:
-        yield from _decoded(source, pictures, names, lambda name: archive.read(f"{_FOLDER}/{name}"))
+        members = _members(archive)
+        yield from _decoded(source, pictures, names, lambda name: _read_member(source, pictures / name, archive, members[name]))
+
+
+def _read_file(source: Source, path: Path) -> bytes:
+    with path.open("rb") as stream:
+        content = stream.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise refused(source, path, _NOT_ABOVE, Shown("more"))
+    return content
+
+
+def _read_member(source: Source, path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The bytes of *member*; `zipfile` unpacks no more of them than the size that is checked here."""
+    if member.file_size > _MOST_BYTES:
+        raise refused(source, path, _NOT_ABOVE, Shown(f"{member.file_size:,}"))
+    return archive.read(member)
 
 
 def _decoded(source: Source, pictures: Path, names: Sequence[str], content: Callable[[str], bytes]) -> Iterator[NDArray[np.uint8]]:
     for start in range(0, len(names), _PICTURES_PER_BLOCK):
-        some = names[start : start + _PICTURES_PER_BLOCK]
-        yield as_planes(np.stack([_face(source, pictures / name, content(name)) for name in some]))
+        faces = []
+        for name in names[start : start + _PICTURES_PER_BLOCK]:
+            with readable(source, pictures / name):
+                found = content(name)
+            faces.append(_face(source, pictures / name, found))
+        yield as_planes(np.stack(faces))
 
 
 def _face(source: Source, path: Path, content: bytes) -> NDArray[np.uint8]:

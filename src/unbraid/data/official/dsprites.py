@@ -22,7 +22,6 @@ from unbraid.data.official.source import Content, Found, Published, PublishedFil
 
 SOURCE = Source(
     name="dsprites",
-    title="dSprites",
     # md5: quoted alike by several projects (ganmodokix/vaetc, data/dsprites.py, and others). No published size is known to us.
     files=(
         PublishedFile(

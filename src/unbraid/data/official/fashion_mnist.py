@@ -33,7 +33,6 @@ def _file(name: str, size: int, sha256: str) -> PublishedFile:
 
 SOURCE = Source(
     name="fashion_mnist",
-    title="Fashion-MNIST",
     # Of the unpacked content, since packers differ. With its name and time put back into the gzip header, each file of Debian's
     # package has the sha256 of the published .gz (tensorflow/datasets, url_checksums/fashion_mnist.txt), so the content is that.
     files=(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from unbraid.data.dataset import as_planes
 from unbraid.data.official.dataset import OfficialDataset
-from unbraid.data.official.reading import must_end, one_file, read_exactly, readable, refused
+from unbraid.data.official.reading import must_end, npy_dtype, one_file, read_exactly, readable, refused
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
 from unbraid.errors import Shown
 from unbraid.registry import Citation
@@ -37,12 +37,11 @@ FACTORS = (
 )
 
 
-def _source(kind: str, title: str, md5: str) -> Source:
+def _source(kind: str, md5: str) -> Source:
     """The three files differ in nothing but their pictures."""
     file = f"mpi3d_{kind}.npz"
     return Source(
         name=f"mpi3d_{kind}",
-        title=title,
         # md5: nmichlo/disent, _groundtruth__mpi3d.py. No published size is known to us.
         files=(PublishedFile(file, f"https://storage.googleapis.com/disentanglement_dataset/Final_Dataset/{file}", md5=md5),),
         page="https://github.com/rr-learning/disentanglement_dataset",
@@ -87,9 +86,9 @@ class _MPI3D(OfficialDataset):
         return Content(_blocks(source, path), source.plane_shape, np.dtype("|u1"))
 
 
-SOURCE_TOY = _source("toy", "MPI3D toy", "55889cb7c7dfc655d6e0277beee88868")
-SOURCE_REALISTIC = _source("realistic", "MPI3D realistic", "59a6225b88b635365f70c91b3e52f70f")
-SOURCE_REAL = _source("real", "MPI3D real", "0f33f609918fb5c97996692f91129802")
+SOURCE_TOY = _source("toy", "55889cb7c7dfc655d6e0277beee88868")
+SOURCE_REALISTIC = _source("realistic", "59a6225b88b635365f70c91b3e52f70f")
+SOURCE_REAL = _source("real", "0f33f609918fb5c97996692f91129802")
 
 
 class MPI3DToy(_MPI3D):
@@ -119,16 +118,7 @@ class MPI3DReal(_MPI3D):
 def _check_header(source: Source, path: Path, member: IO[bytes]) -> None:
     """Move *member* behind its .npy header, refused unless it describes the pictures."""
     shape = (source.grid.size, *source.image_shape)
-    try:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        found, fortran_order, dtype = read(member)
-    except ValueError as error:
-        reason = " ".join(str(error).split())
-        raise refused(source, path, "must have an .npy header on 'images'", Shown(f"none that can be read ({reason})")) from error
-    if found != shape or fortran_order:
-        order = " in Fortran order" if fortran_order else ""
-        raise refused(source, path, f"must hold 'images' of shape {shape}", Shown(f"{found}{order}"))
+    dtype = npy_dtype(member, "images", shape, lambda rule, value: refused(source, path, rule, value))
     if dtype != np.uint8:
         raise refused(source, path, "must hold 'images' as uint8", Shown(str(dtype)))
 

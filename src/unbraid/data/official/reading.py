@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the readers of published files share: refusals in one form, files plain or gzipped, and reading exactly so many bytes."""
+"""What the readers of published files share: refusals in one form, files plain or gzipped, .npy headers, exact reads."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+import numpy as np
 
 from unbraid.data.official.source import PublishedFile, Source
 from unbraid.errors import InputError, Shown, problem
+from unbraid.progress import Progress
 
 UNREADABLE = (zlib.error, zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, struct.error, NotImplementedError, RuntimeError)
 """What decoders raise on damaged files."""
 Stream = IO[bytes] | gzip.GzipFile
+Refuse = Callable[[str, object], InputError]
+"""Makes the error about one file from a rule and a value."""
+_PIECE = 8 * 2**20
+_WORTH_SHOWING_MIB = 512
 
 
 def refused(source: Source, path: Path, rule: str, value: object, remedy: str = "") -> InputError:
@@ -36,22 +43,58 @@ def readable(source: Source, path: Path) -> Iterator[None]:
         raise refused(source, path, "must be readable to its end", Shown(f"one that cannot be read ({reason})")) from error
 
 
+def is_gzipped(path: Path) -> bool:
+    """Whether the first bytes are those of gzip, whatever the name says."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
 def open_maybe_gzipped(path: Path) -> Stream:
     """*path* for reading, through gzip where its first bytes say so."""
-    stream = path.open("rb")
-    try:
-        gzipped = stream.read(2) == b"\x1f\x8b"
-    finally:
-        stream.close()
-    return gzip.open(path, "rb") if gzipped else path.open("rb")
+    return gzip.open(path, "rb") if is_gzipped(path) else path.open("rb")
+
+
+def checking(source: Source, size: int, *, quiet: bool) -> Progress:
+    """The bar shown while *size* bytes are compared with checksums; none where that takes no time."""
+    total = size >> 20
+    return Progress(f"checking {source.name}", "MiB", total, quiet=quiet or total < _WORTH_SHOWING_MIB)
+
+
+def pieces(stream: Stream, progress: Progress) -> Iterator[bytes]:
+    """All of *stream*, a few MiB at a time, counted in *progress*."""
+    while piece := stream.read(_PIECE):
+        yield piece
+        progress.advance(len(piece) >> 20)
+
+
+def exactly(stream: Stream, count: int, refuse: Callable[[str], InputError]) -> bytes:
+    """The next *count* bytes; *refuse* makes the error from words that say how many are missing."""
+    data = stream.read(count)
+    if len(data) != count:
+        raise refuse(f"that ends {count - len(data):,} bytes early")
+    return data
 
 
 def read_exactly(source: Source, path: Path, stream: Stream, count: int, what: str) -> bytes:
-    """The next *count* bytes; fewer is a refusal that says how many are missing."""
-    data = stream.read(count)
-    if len(data) != count:
-        raise refused(source, path, f"must hold {what} completely", Shown(f"a file that ends {count - len(data):,} bytes early"))
-    return data
+    """The next *count* bytes of a published file; fewer is a refusal that says how many are missing."""
+    return exactly(stream, count, lambda ends: refused(source, path, f"must hold {what} completely", Shown(f"a file {ends}")))
+
+
+def npy_dtype(member: IO[bytes], key: str, shape: tuple[int, ...], refuse: Refuse, must_hold: str = "must hold") -> np.dtype[Any]:
+    """Move *member* behind its .npy header, refused unless that says *shape* and C order; returns its dtype."""
+    try:
+        version = np.lib.format.read_magic(member)
+        if version != (1, 0):
+            # Written only for headers above 64 KiB; reading one could take up to 4 GiB.
+            raise ValueError(f"version {version[0]}.{version[1]}")
+        found, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+    except ValueError as error:
+        value = Shown(f"none that can be read ({' '.join(str(error).split())})")
+        raise refuse(f"{must_hold} '{key}' as an .npy array", value) from error
+    if found != shape or fortran_order:
+        order = " in Fortran order" if fortran_order else ""
+        raise refuse(f"{must_hold} '{key}' of shape {shape}", Shown(f"{found}{order}"))
+    return dtype
 
 
 def must_end(source: Source, path: Path, stream: Stream, what: str) -> None:

@@ -28,7 +28,6 @@ _MOST_PICTURES_PER_BLOCK = 65_536
 
 SOURCE = Source(
     name="shapes3d",
-    title="3D Shapes",
     # Size and sha256: tensorflow/datasets, url_checksums/shapes3d.txt; md5: nmichlo/disent, _groundtruth__shapes3d.py.
     files=(
         PublishedFile(

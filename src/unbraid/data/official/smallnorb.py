@@ -40,7 +40,6 @@ def _file(split: str, kind: str, size: int, sha256: str) -> PublishedFile:
 
 SOURCE = Source(
     name="smallnorb",
-    title="SmallNORB",
     # Sizes and sha256: tensorflow/datasets, url_checksums/smallnorb.txt. They are those of the .gz files as given out.
     files=(
         _file(_SPLITS[0], "dat", 131_896_188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),

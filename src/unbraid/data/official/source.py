@@ -53,7 +53,6 @@ class Source:
     """A published dataset."""
 
     name: str
-    title: str
     files: tuple[PublishedFile, ...]
     page: str
     """Where people read about it and get it."""

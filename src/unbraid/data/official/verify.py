@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from unbraid.data.official import OFFICIAL, published
-from unbraid.data.official.reading import open_maybe_gzipped, readable
+from unbraid.data.official.reading import checking, is_gzipped, open_maybe_gzipped, pieces, readable
 from unbraid.data.official.source import Found, PublishedFile, Source
 from unbraid.errors import Problems, Shown
 from unbraid.progress import Progress
 
-_PIECE = 8 * 2**20
-_WORTH_SHOWING_MIB = 512
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 """As published; not as published, taken because the user said so; no published checksum to compare with."""
 
@@ -24,10 +22,12 @@ def verify(source: Source, found: Sequence[Found], *, unverified: bool = False, 
     problems = Problems()
     if not unverified:
         for one in found:
-            _check_size(problems, source, one, _size_at_rest(one))
+            with readable(source, one.path):
+                size = _size_at_rest(one)
+            _check_size(problems, source, one, size)
         problems.raise_if_any()
-    total = sum(one.path.stat().st_size for one in found if one.path.is_file()) >> 20
-    with Progress(f"checking {source.name}", "MiB", total, quiet=quiet or total < _WORTH_SHOWING_MIB) as progress:
+    size = sum(one.path.stat().st_size for one in found if one.path.is_file())
+    with checking(source, size, quiet=quiet) as progress:
         receipts = [_receipt(problems, source, one, progress) for one in found]
     if not unverified:
         problems.raise_if_any()
@@ -44,7 +44,7 @@ def _size_at_rest(one: Found) -> int | None:
     """The size to compare before anything is read; None where it shows only when unpacked, or is not known."""
     if one.published is None or not one.path.is_file():
         return None
-    if one.published.unpacked and one.path.suffix == ".gz":
+    if one.published.unpacked and is_gzipped(one.path):
         return None
     return one.path.stat().st_size
 
@@ -71,11 +71,10 @@ def _receipt(problems: Problems, source: Source, one: Found, progress: Progress)
     size = 0
     unpack = one.published is not None and one.published.unpacked
     with readable(source, one.path), open_maybe_gzipped(one.path) if unpack else one.path.open("rb") as stream:
-        while piece := stream.read(_PIECE):
+        for piece in pieces(stream, progress):
             size += len(piece)
             for digest in digests.values():
                 digest.update(piece)
-            progress.advance(len(piece) >> 20)
     found = {kind: digest.hexdigest() for kind, digest in digests.items()}
     receipt: dict[str, Any] = {"file": one.name, "size": size, "sha256": found["sha256"], "as_published": UNKNOWN}
     if one.published is None or one.published.checksum is None:
