@@ -16,4 +16,4 @@ def data_home() -> Path:
     try:
         return place.expanduser().absolute()
     except RuntimeError as error:  # a home that cannot be found out
-        raise InputError(problem("UNBRAID_DATA", "must be a folder for datasets", str(place), f"{error}.")) from error
+        raise InputError(problem("UNBRAID_DATA", "must be a folder for datasets", str(place), str(error))) from error
