@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 from unbraid.cli import app
 from unbraid.errors import InputError, UnbraidError
@@ -61,11 +64,29 @@ def test_the_speed_table_comes_from_the_benchmark_file(tmp_path: Path):
     assert "2 cores; a set." in filled
 
 
-def test_the_commands_it_shows_exist():
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    shown = set(re.findall(r"^    unbraid ([a-z]+)", TEXT, re.MULTILINE))
-    assert shown
-    assert shown <= commands
+@pytest.mark.parametrize("page", ["README.md", "docs/data.md"])
+def test_the_commands_it_shows_exist_and_take_the_options_shown(page: str):
+    words = {" ".join(path): command for path, command in all_commands(typer.main.get_command(app))}
+    lines = re.findall(r"^    unbraid (.+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) >= 10
+    for line in lines:
+        name = max((known for known in words if line.startswith(known)), key=len, default="")
+        assert name, line
+        extra = {"--beta", "--gamma"} if name == "train" else set()
+        known = {option for parameter in words[name].params for option in parameter.opts} | extra
+        shown = set(re.findall(r"(?<= )--[a-z-]+", re.sub(r'".*?"|#.*', "", line)))
+        assert shown <= known, line
+
+
+def all_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from all_commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def test_make_has_the_targets_it_shows():
     for target in ("demo", "test"):
         assert f"make {target}" in TEXT
         assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -127,8 +127,12 @@ class PixelDataset(Dataset):
 
     @property
     def pixels(self) -> NDArray[np.uint8]:
-        """All pictures `(n, height, width, channels)`: a view, not a copy."""
+        """All pictures `(n, height, width, channels)`: a view, not a copy; setting them sets `planes`."""
         return np.moveaxis(self.planes, 1, -1)
+
+    @pixels.setter
+    def pixels(self, pictures: NDArray[np.uint8]) -> None:
+        self.planes = as_planes(pictures)
 
     @property
     def device_bytes(self) -> int:
