@@ -368,3 +368,26 @@ def test_a_stopped_training_says_how_to_go_on_and_does(unbraid: Unbraid, tmp_pat
     answer = unbraid("resume", str(run))
     assert answer.code == 0
     assert answer.out.splitlines()[0] == f"Trained 1 of 1 models: {run}"
+
+
+def test_a_run_whose_data_was_moved_is_told_where_it_lies(unbraid: Unbraid, tmp_path: Path):
+    images = np.random.default_rng(0).integers(0, 256, (12, 28, 28), dtype=np.uint8)
+    np.savez(tmp_path / "here.npz", images=images, factors=np.arange(12) % 4)
+    assert unbraid("train", str(tmp_path / "here.npz"), "vae", *SMALL, "--out", str(tmp_path / "run")).code == 0
+    (tmp_path / "here.npz").rename(tmp_path / "there.npz")
+    assert unbraid("report", str(tmp_path / "run")).code == 2
+    assert unbraid("report", str(tmp_path / "run"), "--data", str(tmp_path / "there.npz")).code == 0
+    assert unbraid("score", str(tmp_path / "run"), "--metrics", "mig", "--data", str(tmp_path / "there.npz")).code == 0
+
+
+def test_training_on_a_part_says_how_large_it_is(unbraid: Unbraid, tmp_path: Path):
+    answer = unbraid("train", DATA, "vae", *SMALL, "--where", "x < 3 and scale == 1", "--out", str(tmp_path / "run"))
+    assert answer.code == 0
+    assert answer.out.startswith("Trained on 12 of 48 pictures: x < 3 and scale == 1\n")
+    assert unbraid("report", str(tmp_path / "run")).code == 0
+    assert "12 of 48 pictures; scores are of all" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_an_empty_rule_is_refused(unbraid: Unbraid):
+    told = "unbraid: where must be a rule; got ''. Leave it out to train on everything.\n"
+    assert unbraid("train", DATA, "vae", "--where", "") == (2, "", told)

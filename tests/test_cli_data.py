@@ -123,7 +123,7 @@ files        3dshapes.h5, 267,573,662 bytes
              sha256 0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785
 from         https://github.com/google-deepmind/3d-shapes
 status       not here
-lies in      nothing at {home / "shapes3d"}
+lies in      {home / "shapes3d"}, once it is added
 to add it    Get 3dshapes.h5 from https://github.com/google-deepmind/3d-shapes and type: unbraid data add shapes3d
              3dshapes.h5. `shapes3d_drawn` needs no file.
 """,
@@ -287,3 +287,30 @@ def test_the_commands_load_nothing_heavy_before_they_run():
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_info_on_a_set_that_needs_something_of_the_users(unbraid, home):
+    answer = unbraid("info", "scream_dsprites")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("scream_dsprites  Scream-dSprites: sprites cut as negatives")
+    assert "not ready    painting must be an existing image file" in answer.out
+
+
+def test_a_check_of_nothing_is_refused(unbraid):
+    answer = unbraid("info", "--check")
+    assert answer.code == 2
+    assert "--check needs the name of a dataset; got none." in answer.err
+
+
+def test_show_writes_a_page(unbraid, tmp_path):
+    answer = unbraid("show", "sprites:x=4,y=3,scale=1", "--out", str(tmp_path / "page.html"))
+    assert answer == Answer(0, f"Open in a browser: {tmp_path / 'page.html'}\n", "")
+    assert "drawn" in (tmp_path / "page.html").read_text()
+
+
+def test_what_was_not_added_cannot_be_removed(unbraid, home):
+    answer = unbraid("remove", "shapes3d")
+    assert (answer.code, answer.err) == (
+        2,
+        f"unbraid: dataset 'shapes3d' must have been added to be removed; got nothing at {home / 'shapes3d'}.\n",
+    )

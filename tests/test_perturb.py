@@ -107,7 +107,7 @@ def test_it_trains_reopens_and_goes_on(run: Path, tmp_path: Path, noise: str):
     reopened.resume(quiet=True)
     assert all(torch.equal(state.model.weights, old) for (_, state), old in zip(reopened.folder.states(), weights, strict=True))
     shutil.move(tmp_path / "data", tmp_path / "moved")
-    told = "Where it was moved, give its new place; for a run on it: unbraid.open_run(RUN, data=NEW_PLACE)."
+    told = "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
     assert told in refused(lambda: open_run(out).dataset)
     assert open_run(out, data=tmp_path / "moved").dataset.options == {"source": str(tmp_path / "moved")}
 
@@ -148,7 +148,7 @@ def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
     assert "dataset 'dsprite' is unknown; did you mean 'dsprites'?" in missing
     assert "run must be a folder made by `unbraid train`" in missing
     assert refused(lambda: perturb(run, out, noise="uniform", member=1)).splitlines() == [
-        f"from belongs to the pattern, and uniform noise has no use for it; got {run!r}. Leave it out.",
+        f"from belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it out.",
         "member belongs to the pattern, and uniform noise has no use for it; got 1. Leave it out.",
     ]
     assert not out.exists()

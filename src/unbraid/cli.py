@@ -47,6 +47,7 @@ class _TrainCommand(typer.core.TyperCommand):
 
 
 RunArgument = Annotated[Path, typer.Argument(help="A run folder, made by `unbraid train`.", show_default=False)]
+MovedOption = Annotated[str | None, typer.Option("--data", help="Where the run's data lies now, if it was moved.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
 
 
@@ -70,8 +71,8 @@ def train(
     likelihood: Annotated[str | None, typer.Option(help="bernoulli or gaussian; by default what suits the data.")] = None,
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU, float32 on a CPU.")] = "auto",
     where: Annotated[
-        str, typer.Option(help="Train on part of the data: a rule on its factors, as in 'shape != 2 or x < 16'.")
-    ] = "",
+        str | None, typer.Option(help="Train on part of the data: a rule on its factors, as in 'shape != 2 or x < 16'.")
+    ] = None,
     code_samples: Annotated[str, typer.Option(help="Images to encode for scoring; all of a smaller set.")] = "15000",
     checkpoint_seconds: Annotated[
         str, typer.Option(help="Time between checkpoints; longer where writing one takes seconds.")
@@ -114,11 +115,9 @@ def train(
 
 
 @app.command()
-def resume(run: RunArgument, device: DeviceOption = "auto") -> None:
+def resume(run: RunArgument, data: MovedOption = None, device: DeviceOption = "auto") -> None:
     """Go on with a run that was stopped, killed or damaged; a finished one is left as it is."""
-    from unbraid.run import open_run
-
-    _trained(open_run(run, device=device).resume())
+    _trained(_opened(run, data, device).resume())
 
 
 @app.command()
@@ -126,23 +125,20 @@ def score(
     run: RunArgument,
     metrics: Annotated[str, typer.Option(help="`all`, or names with commas (`unbraid list metrics`).")] = "all",
     representation: Annotated[str, typer.Option(help="mean, sampled, or both with a comma.")] = "mean",
+    data: MovedOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Score every model of a run; what is computed is kept, and the table is printed."""
-    from unbraid.run import open_run
-
-    opened = open_run(run, device=device)
+    opened = _opened(run, data, device)
     table = opened.score(split_list(metrics), representation=split_list(representation))
     _print(_best_first(table).to_string(max_rows=60, float_format=lambda value: f"{value:.4g}"))
     _print(f"\nAll scores, with their parts: {opened.path / 'scores.parquet'}\nLook at them:  unbraid report {opened.path}")
 
 
 @app.command()
-def report(run: RunArgument) -> None:
+def report(run: RunArgument, data: MovedOption = None) -> None:
     """Write the run's report: one HTML file that opens offline."""
-    from unbraid.run import open_run
-
-    _print(f"Open in a browser: {open_run(run).report()}")
+    _print(f"Open in a browser: {_opened(run, data, 'auto').report()}")
 
 
 @app.command()
@@ -245,9 +241,24 @@ def readme(check: Annotated[bool, typer.Option("--check", help="Only say whether
     _print(refresh(Path("README.md"), check=check))
 
 
+def _opened(run: Path, data: str | None, device: str) -> Any:
+    from unbraid.data import load
+    from unbraid.run import open_run
+
+    if data is None:
+        return open_run(run, device=device)
+    source, options = as_source(data)
+    return open_run(run, data=load(source, **options), device=device)
+
+
 def _trained(run: Any) -> None:
     members = run.members
     trained = int((members["status"] == "trained").sum())
+    rule = run.folder.plan.where
+    if rule:
+        from unbraid.data.sampling import share
+
+        _print(f"Trained on {share(rule, run.dataset):,} of {len(run.dataset):,} pictures: {rule}")
     _print(f"Trained {trained} of {len(members)} models: {run.path}")
     following = f"unbraid score {run.path}" if run.dataset.labelled else f"unbraid report {run.path}"
     _print(f"Next:  {following}")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from unbraid.data import DATA
+from unbraid.errors import InputError, Shown, problem
 from unbraid.words import as_number, as_source
 
 data_app = typer.Typer(
@@ -35,6 +36,9 @@ def info(
     from unbraid.data.describing import describe, overview
 
     if not name:
+        if check:
+            example = "For example: unbraid data info shapes3d --check."
+            raise InputError(problem("--check", "needs the name of a dataset", Shown("none"), example))
         print(overview(), flush=True)
         return
     source, options = as_source(name)
@@ -74,6 +78,14 @@ def add(
 
     add_dataset(name, file, unverified=unverified)
     print(f"{describe(name)}\nNext:  unbraid train {name}{':file=added' if name == 'dsprites' else ''}", flush=True)
+
+
+@data_app.command()
+def remove(name: Annotated[str, typer.Argument(help="A published dataset that was added.", show_default=False)]) -> None:
+    """Delete what `unbraid data add` kept of a dataset; the published file is not touched."""
+    from unbraid.data.official.adding import remove as remove_dataset
+
+    print(f"Removed: {remove_dataset(name)}", flush=True)
 
 
 @data_app.command()

@@ -17,6 +17,7 @@ from unbraid.progress import Progress
 
 if TYPE_CHECKING:
     from unbraid.analysis.distances import Distances
+    from unbraid.run import Run
 
 
 def measure_distances(
@@ -24,7 +25,7 @@ def measure_distances(
     loss: str = "mse",
     *,
     data_options: dict[str, Any] | None = None,
-    run: str | Path | None = None,
+    run: str | Path | Run | None = None,
     member: int | None = None,
     pairs: int = 50_000,
     seed: int = 0,
@@ -33,7 +34,9 @@ def measure_distances(
     command: str = "",
     quiet: bool = False,
 ) -> tuple[Distances, Path]:
-    """Perceived distances of *data*, or of the data of a *run* with one of its members, and the page that shows them.
+    """Perceived distances of *data*, or of the data of a *run* with one of its members, and the path of the page that shows them.
+
+    The tables are `importance_table()`, `order_table()` and `matrix_table()` of the first result.
 
     *data* is a name, a path, an array or a `Dataset`. The *member* is the first unless told. *out* is the folder of the page;
     without it `distances/<data>-<loss>`, or `distances-<member>-<loss>` in the run folder. See
@@ -43,6 +46,7 @@ def measure_distances(
     from unbraid.population.devices import choose_device
     from unbraid.population.run_folder import RunFolder
     from unbraid.report.distances_page import write_distances
+    from unbraid.run import Run
 
     chosen = choose_device(device)
     if data is None and run is None:
@@ -51,7 +55,7 @@ def measure_distances(
         raise InputError(problem("member", "belongs to a run", member, "Give the run too: --run FOLDER."))
     member = 0 if member is None else member
     dataset = None if data is None else data if isinstance(data, Dataset) else load(data, **(data_options or {}))
-    folder = None if run is None else RunFolder.open(run)
+    folder = run.folder if isinstance(run, Run) else None if run is None else RunFolder.open(run)
     if folder is not None:
         if dataset is not None:
             _check_same(dataset, folder)
@@ -63,7 +67,7 @@ def measure_distances(
             dataset, loss, run=folder, member=member, pairs=pairs, seed=seed, device=chosen, progress=_told(bar)
         )
     where = Path(out) if out is not None else _usual_folder(found, dataset, folder.path if folder else None, member)
-    return found, write_distances(found, dataset, where, command)
+    return found, write_distances(found, dataset, where, command, _about_run(folder, member))
 
 
 def printed(found: Distances) -> str:
@@ -106,6 +110,13 @@ def _told(bar: Progress) -> Callable[[int, int], None]:
         before = done
 
     return tell
+
+
+def _about_run(folder: Any, member: int) -> list[tuple[str, str]]:
+    if folder is None:
+        return []
+    rule = [("Trained where", folder.plan.where)] if folder.plan.where else []
+    return [("Run", f"{folder.path}, member {member}"), *rule]
 
 
 def _check_same(dataset: Dataset, run: Any) -> None:

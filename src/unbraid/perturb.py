@@ -101,7 +101,9 @@ def perturb_data(
     if noise == "uniform":
         given = {"from": run, "member": member, "rows_per_step": rows_per_step, "shift_scale": shift_scale}
         for name in (name for name, value in given.items() if value is not None):
-            problems.add(name, "belongs to the pattern, and uniform noise has no use for it", given[name], "Leave it out.")
+            problems.add(
+                name, "belongs to the pattern, and uniform noise has no use for it", Shown(str(given[name])), "Leave it out."
+            )
     else:
         opened = _open(problems, run, dataset, device)
         if opened is not None:

@@ -73,3 +73,12 @@ def test_own_data_is_loaded_again_by_its_options(tmp_path):
     expected = "own data was an array in memory and cannot be loaded again; got 'array'. Pass the array: load(array, ...)."
     assert message("own", source="array") == expected
     assert message("own") == "own data needs its source; got none. Give the path or the array itself to load."
+
+
+def test_options_in_the_shells_spelling_are_told_how_python_writes_them():
+    with pytest.raises(InputError) as caught:
+        load("xysquares:spacing=3")
+    assert str(caught.value) == (
+        "data takes its options apart from its name; got 'xysquares:spacing=3'. "
+        "In Python write load('xysquares', spacing=3), or data_options={...}."
+    )

@@ -144,7 +144,7 @@ def test_fingerprints_tell_everything_that_matters(tmp_path, monkeypatch):
     gone = told(lambda: Perturbed(**data[0].options))
     assert gone == (
         f"perturbed data must be a folder made by `unbraid perturb`, with a perturbed.json in it; got {tmp_path / '0'}. "
-        "Where it was moved, give its new place; for a run on it: unbraid.open_run(RUN, data=NEW_PLACE)."
+        "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
     )
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unbraid.data import load
-from unbraid.data.sampling import TOTAL, SamplingRule, cumulative_weights
+from unbraid.data.sampling import TOTAL, SamplingRule, cumulative_weights, share
 from unbraid.errors import InputError
 
 SPRITES = load("sprites", x=4, y=3, scale=2, shape=3)
-REMEDY = "Write a rule on the factors, such as: shape != 2 or x < 16."
+REMEDY = "Write a rule on the factors with == < and or, such as: shape != 2 or x < 16."
 FACTORS = SPRITES.factors(np.arange(len(SPRITES)))
 SHAPE, SCALE, X, Y = FACTORS.T
 
@@ -35,6 +35,7 @@ def weights(rule: str) -> np.ndarray:
         ("x + y % 2 - -1", X + Y % 2 + 1),
         ("x / (x + 1)", X / (X + 1)),
         ('"x" == 1', X == 1),
+        ("abs(x - y) < 2", np.abs(X - Y) < 2),
         ("True", np.ones(len(SPRITES))),
         ("correlated(x, y, 0.2)", np.exp(-((X / 3 - Y / 2) ** 2) / 0.08)),
         (
@@ -54,16 +55,19 @@ def test_rules_weigh_what_they_say(rule, expected):
         ("colour == 1", "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'colour == 1'."),
         ("scal == 1", "factor 'scal' is unknown; did you mean 'scale'? Known: scale, shape, x, y. The rule is 'scal == 1'."),
         ("x <", "where must be an expression; got 'x <'. " + REMEDY),
-        ("x - 2", "where must give weights of at least 0; got -2 at shape=0, scale=0, x=0, y=0. " + REMEDY),
-        ("1 / x", "where must give weights of at least 0; got inf at shape=0, scale=0, x=0, y=0. " + REMEDY),
+        ("x - 2", "where must give finite weights of at least 0; got -2 at shape=0, scale=0, x=0, y=0. " + REMEDY),
+        ("1 / x", "where must give finite weights of at least 0; got inf at shape=0, scale=0, x=0, y=0. " + REMEDY),
         ("x in y", "where needs a list of numbers behind `in`; got 'y'. For example x in (1, 2)."),
         ("x in ()", "where needs a list of numbers behind `in`; got '()'. For example x in (1, 2)."),
         ("shape != 1 | x < 2", "where is written with `and` and `or`; got '1 | x'. " + REMEDY),
         ("correlated(x, y, x)", "the width of correlated must be a number above 0; got 'x'. 0.2 is a strong one."),
+        ("correlated(x, x, 1)", "where needs two different factors in correlated; got 'correlated(x, x, 1)'."),
+        ("  ", "where must be a rule; got '  '. Leave it out to train on everything."),
         ("x > 9", "where must leave some pictures to train on; got 'x > 9', which leaves none."),
         (
             "correlate(x, y, 1)",
-            "function of a rule 'correlate' is unknown; did you mean 'correlated'? Known: anticorrelated, confounded, correlated.",
+            "function of a rule 'correlate' is unknown; did you mean 'correlated'? "
+            "Known: abs, anticorrelated, confounded, correlated.",
         ),
         (
             "correlated(x, y)",
@@ -107,6 +111,19 @@ def test_long_and_deep_rules_end_in_a_message():
             weights(rule)
 
 
+def test_rules_speak_of_labels_as_they_were_given():
+    images = np.arange(6 * 64, dtype=np.uint8).reshape(6, 8, 8)
+    dataset = load(images, factors=[[10, 1], [20, 1], [40, 1], [10, 2], [20, 2], [40, 2]], factor_names=["x", "y"])
+    rows = dataset.factors(np.arange(6))
+    assert SamplingRule("x == 20", dataset).weights(rows).tolist() == [0, 1, 0, 0, 1, 0]
+    assert SamplingRule("x > 10 and y == 2", dataset).weights(rows).tolist() == [0, 0, 0, 0, 1, 1]
+    # Correlated factors are compared by their places among the values.
+    expected = np.exp(-((np.array([0, 0.5, 1, 0, 0.5, 1]) - [0, 0, 0, 1, 1, 1]) ** 2) / 0.5)
+    assert np.allclose(SamplingRule("correlated(x, y, 0.5)", dataset).weights(rows), expected)
+    with pytest.raises(InputError, match="got -1 at x=10, y=1"):
+        SamplingRule("x - 11", dataset).weights(rows)
+
+
 def test_data_without_factors_has_no_rules():
     plain = load(np.zeros((4, 8, 8), np.uint8) + np.arange(4, dtype=np.uint8)[:, None, None])
     with pytest.raises(InputError) as caught:
@@ -130,3 +147,8 @@ def test_totals_are_proportional_to_the_weights():
     expected = weights("1 + 2 * x + correlated(x, y, 0.3)")
     assert running[-1] == TOTAL
     assert np.allclose(share, expected / expected.sum(), rtol=1e-10)
+
+
+def test_how_many_pictures_are_left():
+    assert share("x in (1, 3) and y != 2", SPRITES) == 24
+    assert share("correlated(x, y, 0.3)", SPRITES) == len(SPRITES) == 72

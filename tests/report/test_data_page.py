@@ -11,6 +11,7 @@ import pytest
 
 from unbraid.data import load
 from unbraid.errors import InputError
+from unbraid.perturb import perturb_data
 from unbraid.report.data_page import build_data_page, page_context, page_place, statistics
 
 
@@ -20,22 +21,22 @@ def test_statistics_of_a_whole_set_are_plain_means():
     found = statistics(dataset)
     assert found.whole_set
     assert found.pictures == len(dataset) == 120
-    assert np.allclose(found.mean, pixels.mean(axis=(0, 1, 2)), atol=1e-12)
-    assert np.allclose(found.std, pixels.std(axis=(0, 1, 2)), atol=1e-12)
+    assert np.allclose(found.mean, pixels.mean(axis=(0, 1, 2)), atol=1e-8)
+    assert np.allclose(found.std, pixels.std(axis=(0, 1, 2)), atol=1e-8)
     assert (found.least, found.most) == (pixels.min(), pixels.max())
-    assert np.array_equal(found.mean_picture, np.rint(255 * pixels.mean(axis=0)).astype(np.uint8))
+    assert np.abs(found.mean_picture - 255 * pixels.mean(axis=0)).max() <= 0.5 + 1e-4
 
 
 def test_a_sample_is_spread_over_the_set_and_stated(tmp_path):
     dataset = load("xysquares")
-    found = statistics(dataset, most=500)
+    found = statistics(dataset, most=5000)
     assert not found.whole_set
-    assert found.pictures == 500
-    assert found.mean == pytest.approx((1 / 64,) * 3, abs=1e-12)
+    assert found.pictures == 5000
+    assert found.mean == pytest.approx((1 / 64,) * 3, abs=1e-9)
     # Every square spends as long at every place, so the mean picture of a fair sample is nearly even over the 64 places.
     assert 2 <= found.mean_picture.min() <= found.mean_picture.max() <= 6
     text = build_data_page(dataset, tmp_path / "page.html", "xysquares").read_text()
-    assert "over 10,000 pictures spread evenly over the set" in text
+    assert "over 10,000 pictures chosen at random" in text
 
 
 def test_a_row_for_each_factor():
@@ -92,3 +93,19 @@ def test_a_page_is_written_over_and_nothing_else_is(tmp_path, monkeypatch):
         page_place("sprites", Path("notes.html"))
     assert str(caught.value) == "out must be a new file, or a page of a dataset; got 'notes.html'. Choose another name."
     assert (tmp_path / "notes.html").read_text() == "mine"
+
+
+def test_a_sample_favours_no_value_of_a_factor():
+    # Published: 0.5026, 0.5788, 0.6035; each of 10 hues of the floor alone moves these by several hundredths.
+    assert statistics(load("shapes3d_drawn"), most=4000).mean == pytest.approx((0.5026, 0.5787, 0.6034), abs=0.006)
+
+
+def test_values_beyond_0_and_1_are_told_as_they_are(tmp_path):
+    perturb_data("sprites", data_options={"x": 8, "y": 4, "scale": 1}, out=tmp_path / "p", noise="uniform", epsilon=0.5, clip=False)
+    dataset = load(tmp_path / "p")
+    found = statistics(dataset)
+    assert found.least < -0.4
+    assert found.most > 1.4
+    text = build_data_page(dataset, tmp_path / "page.html", "p").read_text()
+    assert "uniform noise, the control, at most 0.5 in every value, not clipped" in text
+    assert "sprites:image_size=32" in text

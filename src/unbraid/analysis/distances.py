@@ -33,7 +33,7 @@ from unbraid.analysis.distance_levels import Features, Perception, check_member,
 from unbraid.analysis.distance_tally import FactorDistances, Importance, Tally, ground_truth, importance_of
 from unbraid.analysis.perceived_loss import PerceivedLoss, parse_loss
 from unbraid.analysis.traversals import ABSENT, RandomPairs, Traversals, choose_pairs, choose_traversals
-from unbraid.data import DATA
+from unbraid.data import DATA, load
 from unbraid.data.checks import whole
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, Problems, Shown
@@ -127,7 +127,7 @@ class Distances:
 
 
 def perceived_distances(
-    dataset: Dataset,
+    dataset: Dataset | str,
     loss: str | PerceivedLoss = "mse",
     *,
     run: RunFolder | None = None,
@@ -143,6 +143,8 @@ def perceived_distances(
     pictures of them. *progress* is told how many pictures are done, of how many. Which traversals and pairs are looked at
     comes from numpy's generator seeded by *seed*.
     """
+    dataset = dataset if isinstance(dataset, Dataset) else load(dataset)
+    run = getattr(run, "folder", run)  # a `Run` holds one
     loss, pairs, seed = check_request(dataset, loss, run, member, pairs, seed)
     traversals, missing = choose_traversals(dataset, pairs, seed)
     if not traversals:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.data.dsprites import DSprites
 from unbraid.errors import InputError, problem
@@ -59,8 +60,12 @@ class Expansiveness:
         return pd.DataFrame(rows, index=pd.Index(self.factors, name="factor"))
 
 
-def expansiveness(dataset: Dataset, *, pictures: int = 4096, seed: int = 0) -> Expansiveness:
-    """Change and explained variance of every factor of *dataset*: of all pictures where that is quick, else of a random sample."""
+def expansiveness(dataset: Dataset | str, *, pictures: int = 4096, seed: int = 0) -> Expansiveness:
+    """Change and explained variance of every factor of *dataset*: of all pictures where that is quick, else of a random sample.
+
+    *dataset* may be a name. Data without factors has an empty table.
+    """
+    dataset = dataset if isinstance(dataset, Dataset) else load(dataset)
     if pictures < 2:
         raise InputError(problem("pictures", "must be at least 2", pictures))
     if isinstance(dataset, DSprites):

@@ -63,6 +63,16 @@ class Dataset(ABC):
         return self.grid.sizes
 
     @property
+    def factor_values(self) -> tuple[NDArray[np.int64], ...]:
+        """For each factor the values as people wrote them, ascending: `factors` returns positions in these."""
+        return tuple(np.arange(size) for size in self.factor_sizes)
+
+    @property
+    def about(self) -> list[tuple[str, str]]:
+        """What else a person should know of this very data, as names and sentences."""
+        return []
+
+    @property
     def labelled(self) -> bool:
         """Whether factor values are known, so that factor metrics make sense."""
         return bool(self.factor_names)

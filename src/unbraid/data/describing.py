@@ -15,7 +15,7 @@ from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official.added import check, folder_of, read_record
 from unbraid.data.official.source import Source
 from unbraid.data.official.verify import NO, UNKNOWN, YES
-from unbraid.errors import DamagedFileError
+from unbraid.errors import DamagedFileError, InputError
 
 _VERIFIED = {
     YES: "yes: every file has its published checksum",
@@ -58,7 +58,15 @@ def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bo
     lines: list[str] = []
     here = name not in OFFICIAL or name == "dsprites" or status(name) not in ("not here", "damaged")
     if here:
-        dataset = load(name, **(options or {}))
+        try:
+            dataset = load(name, **(options or {}))
+        except InputError as error:
+            if name not in DATA or options:
+                raise
+            # One that needs something of the user's, as a painting.
+            _say(lines, name, " ".join((inspect.getdoc(DATA.load(name)) or "").split("\n\n")[0].split()))
+            _say(lines, "not ready", str(error))
+            return "\n".join(lines)
         _about(lines, dataset)
     else:
         _about_absent(lines, published(name).source)
@@ -84,11 +92,21 @@ def _about(lines: list[str], dataset: Dataset) -> None:
         _say(lines, "shown", source.shown)
     elif words[1:]:
         _say(lines, "shown", " ".join(" ".join(words[1:]).split()))
+    for label, text in dataset.about:
+        _say(lines, label.lower(), text)
     _say(lines, "licence", dataset.licence)
     _say(lines, "citation", str(dataset.citation) if dataset.citation else "none")
     _say(lines, "on a device", _device_bytes(dataset))
+    if dataset.name in DATA and (taken := _options(DATA.load(dataset.name))):
+        _say(lines, "options", taken)
     if "source" in dataset.options:
         _say(lines, "lies in", str(dataset.options["source"]))
+
+
+def _options(constructor: Any) -> str:
+    """What may stand behind the name, with defaults."""
+    parameters = inspect.signature(constructor).parameters.values()
+    return ", ".join(f"{p.name}={p.default}" for p in parameters if p.default is not p.empty)
 
 
 def _named_sizes(dataset: Dataset) -> list[tuple[str, int]]:
@@ -142,7 +160,7 @@ def _origin(lines: list[str], name: str, full_check: bool) -> None:
         return
     if record is None:
         place = _package_place(source)
-        _say(lines, "lies in", place or f"nothing at {folder_of(name)}")
+        _say(lines, "lies in", place or f"{folder_of(name)}, once it is added")
         _say(lines, "to add it", source.how_to_add())
         return
     _say(lines, "lies in", f"{folder_of(name)}, {_megabytes(sum(one['bytes'] for one in record['arrays'].values()))}")

@@ -48,6 +48,11 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
         rest = dict(options)
         return _perturbed(rest.pop("source", None), rest)
     if name not in DATA:
+        first, colon, rest = name.partition(":")
+        if colon and first in DATA:
+            words = ", ".join(part.strip() for part in rest.split(",") if part.strip())
+            remedy = f"In Python write load('{first}', {words}), or data_options={{...}}."
+            raise InputError(problem("data", "takes its options apart from its name", name, remedy))
         raise InputError(unknown("dataset", name, DATA) + " A folder, an .npy or an .npz is given by its path.")
     constructor = DATA.load(name)
     check_option_names(name, constructor, options)

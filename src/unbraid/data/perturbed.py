@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Perturbed(Dataset):
-    """Perturbed data: any set of pictures changed by at most ε so that VAEs align with other axes; made by `unbraid perturb`.
+    """Perturbed data: any set of pictures changed by at most ε, by a pattern that turns VAEs to other axes or by plain noise.
 
     `source` is the folder that it was written to; `base` the original data, where it is open already.
     """
@@ -92,6 +92,26 @@ class Perturbed(Dataset):
 
     def _stored(self) -> list[NDArray[Any]]:
         return [] if self.pattern is None or self.half_rows is None else [self.pattern.signs, self.half_rows]
+
+    @property
+    def factor_values(self) -> tuple[NDArray[np.int64], ...]:
+        """Those of the original."""
+        return self.base.factor_values
+
+    @property
+    def about(self) -> list[tuple[str, str]]:
+        """The original, how it is changed, and where s comes from."""
+        told, base = self.record["provenance"], self.record["base"]
+        options = ",".join(f"{name}={value}" for name, value in base["options"].items())
+        kind = "uniform noise, the control" if self.pattern is None else "a pattern that slides with s"
+        clipped = "clipped to [0, 1]" if self.clip else "not clipped: values run below 0 and above 1"
+        lines = [
+            ("Original", base["name"] + (f":{options}" if options else "")),
+            ("Changed by", f"{kind}, at most {self.epsilon:g} in every value, {clipped}, seed {self.seed}"),
+        ]
+        if self.pattern is not None:
+            lines.append(("s from", f"latent {told['latent']} of member {told['member']} ({told['label']}) of {told['run']}"))
+        return lines
 
     def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Factor values of the original, untouched."""

@@ -11,7 +11,9 @@ number of at least 0. Everything that can be asked of held-out and correlated fa
     confounded(shape, 0.2)              shape correlated with every other factor, as there
     correlated(x, y, 0.1) * correlated(shape, scale, 0.1)
 
-A name that is not a word is written in quotes: `"my factor" < 3`. Rules are read, not executed: only what is listed here exists.
+Values are those of the labels as they were given. Besides comparisons there are `and`, `or`, `not`, `in (1, 2)`, + - * / % and
+`abs`. A name that is not a word is written in quotes: `"my factor" < 3`. Rules are read, not executed: only what is listed here
+exists.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.In: lambda value, choices: np.isin(value, choices),
     ast.NotIn: lambda value, choices: ~np.isin(value, choices),
 }
-_FUNCTIONS = {"correlated": 2, "anticorrelated": 2, "confounded": 1}
-"""How many factors each takes; a width follows."""
+_FUNCTIONS = {"abs": 0, "correlated": 2, "anticorrelated": 2, "confounded": 1}
+"""How many factors each takes; a width follows, but for `abs`, which takes any value."""
 _LONGEST = 2000
-_REMEDY = "Write a rule on the factors, such as: shape != 2 or x < 16."
+_REMEDY = "Write a rule on the factors with == < and or, such as: shape != 2 or x < 16."
 
 
 class SamplingRule:
@@ -57,6 +59,9 @@ class SamplingRule:
     def __init__(self, text: str, dataset: Dataset) -> None:
         self.text = str(text).strip()
         self._names, self._sizes = dataset.factor_names, dataset.factor_sizes
+        self._values = dict(zip(dataset.factor_names, dataset.factor_values, strict=True))
+        if not self.text:
+            raise InputError(problem("where", "must be a rule", str(text), "Leave it out to train on everything."))
         if not dataset.labelled:
             value = Shown(f"'{self.text}' for data without any")
             raise InputError(problem("where", "needs data with factors", value, "Leave the rule out, or give factors."))
@@ -69,7 +74,7 @@ class SamplingRule:
 
     def weights(self, factors: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight of each row of *factors* `(n, factors)`; refused unless finite, at least 0, and above 0 somewhere."""
-        columns = dict(zip(self._names, np.asarray(factors).T, strict=True))
+        columns = {name: self._values[name][column] for name, column in zip(self._names, np.asarray(factors).T, strict=True)}
         try:
             with np.errstate(all="ignore"):
                 found = np.asarray(self._value(self._tree, columns), dtype=np.float64)
@@ -79,8 +84,9 @@ class SamplingRule:
         bad = ~(np.isfinite(weights) & (weights >= 0))
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
-            place = ", ".join(f"{name}={value}" for name, value in zip(self._names, factors[row].tolist(), strict=True))
-            raise InputError(problem("where", "must give weights of at least 0", Shown(f"{weights[row]:g} at {place}"), _REMEDY))
+            place = ", ".join(f"{name}={column[row]}" for name, column in columns.items())
+            found = Shown(f"{weights[row]:g} at {place}")
+            raise InputError(problem("where", "must give finite weights of at least 0", found, _REMEDY))
         if not weights.any():
             raise InputError(problem("where", "must leave some pictures to train on", Shown(f"'{self.text}', which leaves none")))
         return weights
@@ -133,6 +139,8 @@ class SamplingRule:
         if name not in _FUNCTIONS:
             raise InputError(unknown("function of a rule", name, _FUNCTIONS))
         count = _FUNCTIONS[name]
+        if name == "abs" and len(arguments) == 1:
+            return np.abs(_number(self._value(arguments[0], columns)))
         names = [one.id if isinstance(one, ast.Name) else getattr(one, "value", None) for one in arguments[:count]]
         if len(arguments) != count + 1 or not all(isinstance(one, str) for one in names):
             example = f"For example {name}({', '.join(self._names[:count])}, 0.2)."
@@ -141,6 +149,8 @@ class SamplingRule:
         if not isinstance(width, (int, float)) or not 0 < width < 1e6:
             part = ast.get_source_segment(self.text, arguments[count])
             raise InputError(problem(f"the width of {name}", "must be a number above 0", part, "0.2 is a strong one."))
+        if len(set(names)) < len(names):
+            raise InputError(problem("where", f"needs two different factors in {name}", self.text))
         # Looking the factors up refuses unknown ones.
         first, *rest = (self._scaled(one, self._value(one, columns)) for one in arguments[:count])
         if name == "confounded":
@@ -150,9 +160,9 @@ class SamplingRule:
         return np.exp(-sum((np.square(first - other) for other in rest), np.zeros(len(first))) / (2.0 * width**2))
 
     def _scaled(self, node: ast.expr, values: NDArray[np.int64]) -> NDArray[np.float64]:
-        """A factor's values from 0 to 1."""
+        """A factor's place among its values, from 0 to 1."""
         name = node.id if isinstance(node, ast.Name) else str(getattr(node, "value", ""))
-        return values / max(1, self._sizes[self._names.index(name)] - 1)
+        return np.searchsorted(self._values[name], values) / max(1, self._sizes[self._names.index(name)] - 1)
 
 
 def _truth(value: Any) -> NDArray[np.bool_]:
@@ -162,6 +172,11 @@ def _truth(value: Any) -> NDArray[np.bool_]:
 def _number(value: Any) -> Any:
     """Truth values count as 1 and 0 in sums and products, and arithmetic is in floating point: no overflow of integers."""
     return np.asarray(value, dtype=np.float64)
+
+
+def share(rule: str, dataset: Dataset) -> int:
+    """How many pictures of *dataset* the rule lets training see at all."""
+    return int(np.count_nonzero(SamplingRule(rule, dataset).weights(dataset.factors(np.arange(len(dataset))))))
 
 
 def cumulative_weights(rule: str, dataset: Dataset) -> NDArray[np.int64]:

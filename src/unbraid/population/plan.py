@@ -134,7 +134,7 @@ def make_plan(
     network_options: dict[str, Any] | None = None,
     likelihood: str | None = None,
     precision: str = "float32",
-    where: str = "",
+    where: str | None = None,
     log_every: int | None = None,
     checkpoint_seconds: float = 30.0,
     code_samples: int = 15_000,
@@ -168,7 +168,7 @@ def make_plan(
         problems.collect(lambda: find_likelihood(str(likelihood), bounded=dataset.bounded))
         for line in chosen_network.problems(dataset.sample_shape) if chosen_network else []:
             problems.say(line)
-        if where:
+        if where is not None:
             problems.collect(lambda: cumulative_weights(where, dataset))
     problems.raise_if_any()
     assert dataset is not None
@@ -193,7 +193,7 @@ def make_plan(
         checkpoint_seconds=float(checkpoint_seconds),
         code_samples=int(code_samples),
         members=members,
-        where=str(where).strip(),
+        where=str(where or "").strip(),
         command=command,
         made_with=_versions(),
     )

@@ -7,6 +7,9 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+from unbraid.data.dataset import Dataset
+from unbraid.data.sampling import share
+from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.advice import Findings, advice
 from unbraid.report.evidence import Evidence, gather
@@ -122,7 +125,8 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
     return [
         ("Models", f"{len(plan.members):,}" + (f" ({seeds} seeds)" if seeds > 1 else "")),
         ("Data", samples),
-        *([("Trained where", plan.where)] if plan.where else []),
+        *_part(plan, dataset),
+        *dataset.about,
         ("Training", f"{plan.steps:,} steps, batch {plan.batch_size:,}"),
         ("Learning rate", ", ".join(map(shown, rates))),
         ("Latents", f"{plan.latents}"),
@@ -132,6 +136,14 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         ("Report made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("Made with", ", ".join(f"{name} {plan.made_with[name]}" for name in ("unbraid", "torch") if name in plan.made_with)),
     ]
+
+
+def _part(plan: Plan, dataset: Dataset) -> list[tuple[str, str]]:
+    """The rule by which training picked its pictures, if any."""
+    if not plan.where:
+        return []
+    seen = f"{share(plan.where, dataset):,} of {len(dataset):,} pictures; scores are of all"
+    return [("Trained where", f"{plan.where} ({seen})")]
 
 
 def _score_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, str]]:

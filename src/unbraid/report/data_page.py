@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ MOST_VALUES = 16
 MOST_MEASURED = 10_000
 """Pictures that statistics are computed from; all of a smaller set."""
 _BATCH = 512
+_GOLDEN = 0.6180339887498949
 _MARK = b'<p class="kicker">Unbraid data</p>'
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Means and spreads over pixels, in [0, 1], a number a channel."""
+    """Means and spreads over pixels, a number a channel."""
 
     pictures: int
     whole_set: bool
@@ -42,28 +43,35 @@ class Statistics:
 
 
 def statistics(dataset: Dataset, most: int = MOST_MEASURED) -> Statistics:
-    """Statistics of the whole set, or of *most* pictures evenly spread over it by a stride without a common divisor."""
+    """Statistics of the values that networks see, over the whole set or *most* pictures chosen at random."""
     size = len(dataset)
     count = min(size, most)
-    stride = max(1, round(size / count))
-    while math.gcd(stride, size) != 1:
-        stride += 1
-    indices = np.sort(np.arange(count, dtype=np.int64) * (1 if count == size else stride) % size)
+    indices = np.sort(np.random.default_rng(0).choice(size, count, replace=False))
+    values_of = _values_of(dataset)
     total = np.zeros(dataset.image_shape)
     squares = np.zeros(dataset.image_shape[-1])
-    least, most_seen = 255, 0
+    least, most_seen = np.inf, -np.inf
     for start in range(0, count, _BATCH):
-        pictures = dataset.images(indices[start : start + _BATCH])
-        least, most_seen = min(least, int(pictures.min())), max(most_seen, int(pictures.max()))
-        values = pictures.astype(np.float64) / 255.0
+        values = values_of(indices[start : start + _BATCH])
+        least, most_seen = min(least, float(values.min())), max(most_seen, float(values.max()))
         total += values.sum(axis=0)
         squares += np.square(values).sum(axis=(0, 1, 2))
     mean_picture = total / count
     mean = mean_picture.mean(axis=(0, 1))
     pixels = count * dataset.image_shape[0] * dataset.image_shape[1]
     std = np.sqrt(np.maximum(squares / pixels - mean**2, 0.0))
-    shown = np.rint(255.0 * mean_picture).astype(np.uint8)
-    return Statistics(count, count == size, tuple(mean), tuple(std), least / 255.0, most_seen / 255.0, shown)
+    shown = np.rint(255.0 * np.clip(mean_picture, 0.0, 1.0)).astype(np.uint8)
+    return Statistics(count, count == size, tuple(mean), tuple(std), least, most_seen, shown)
+
+
+def _values_of(dataset: Dataset) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+    """Indices to values `(n, height, width, channels)`: of samples where they are pictures, else of how they are drawn."""
+    import torch
+
+    if len(dataset.sample_shape) != 3:
+        return lambda indices: dataset.images(indices) / 255.0
+    draw = dataset.sampler("cpu")
+    return lambda indices: np.moveaxis(draw(torch.from_numpy(indices)).double().numpy(), 1, -1)
 
 
 def page_place(source: str, out: Path | None) -> Path:
@@ -100,6 +108,7 @@ def page_context(dataset: Dataset, source: str, about: list[tuple[str, str]]) ->
         ("Factors", f"{kinds['count']} ({kinds['sizes']})" if dataset.labelled else "unknown"),
         ("Licence", dataset.licence or "not stated"),
         *about,
+        *dataset.about,
     ]
     return {
         "title": source,
@@ -134,7 +143,9 @@ def _traversals(dataset: Dataset) -> list[dict[str, Any]]:
     if not dataset.labelled:
         return []
     on_a_grid = dataset.grid.names == dataset.factor_names
-    middle = int(dataset.grid.to_index([[size // 2 for size in dataset.grid.sizes]])[0]) if on_a_grid else 0
+    # Places that differ between factors: three hues all in the middle of the circle would be one colour.
+    spread = [int(size * ((k + 1) * _GOLDEN % 1.0)) for k, size in enumerate(dataset.grid.sizes)]
+    middle = int(dataset.grid.to_index([spread])[0]) if on_a_grid else 0
     factors = None if on_a_grid else dataset.factors(np.arange(len(dataset)))
     rows = []
     for column, (name, size) in enumerate(zip(dataset.factor_names, dataset.factor_sizes, strict=True)):

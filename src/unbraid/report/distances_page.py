@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ _WIDTH = 70
 """Of a picture in a strip, in pixels of the page."""
 
 
-def write_distances(found: Distances, dataset: Dataset, folder: Path, command: str = "") -> Path:
+def write_distances(
+    found: Distances, dataset: Dataset, folder: Path, command: str = "", about: Sequence[tuple[str, str]] = ()
+) -> Path:
     """Write distances.html and what goes with it into *folder*; returns the path of the page."""
     tables = {
         "importance.csv": found.importance_table(),
@@ -40,18 +43,20 @@ def write_distances(found: Distances, dataset: Dataset, folder: Path, command: s
     title = f"{found.data}, {found.loss}" + (f": {found.member}" if found.member else "")
     write_bytes(folder / "distances.svg", grid_svg(found.levels, title).encode())
     page = folder / "distances.html"
-    write_bytes(page, render_page("distances.html.j2", page_context(found, dataset, command), styles=("distances.css",)).encode())
+    write_bytes(
+        page, render_page("distances.html.j2", page_context(found, dataset, command, about), styles=("distances.css",)).encode()
+    )
     return page
 
 
-def page_context(found: Distances, dataset: Dataset, command: str = "") -> dict[str, Any]:
+def page_context(found: Distances, dataset: Dataset, command: str = "", about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
     """Everything the template shows."""
     figures: dict[str, Any] = {"importance": importance_figure(found.inputs)}
     return {
         "title": f"{found.data} · perceived distances",
         "summary": [importance_sentence(found), order_sentence(found)],
         "missing": found.missing,
-        "facts": _facts(found, dataset),
+        "facts": [*_facts(found, dataset), *dataset.about, *about],
         "member": found.member,
         "loss": found.loss,
         "strips": [(name, row_uri(dataset.images(indices)), _WIDTH * len(indices)) for name, indices in found.examples.items()],
@@ -97,7 +102,10 @@ def order_sentence(found: Distances) -> str:
             f"Distances follow the order of the values best for {best.factor} (rank correlation {_correlation(best)}) "
             f"and least for {worst.factor} ({_correlation(worst)})"
         )
-    return line + (f"; for {', '.join(lost)} there is no order to be seen." if lost else ".")
+    caveat = (
+        " This says something only of factors whose values have an order: not of kinds, nor of angles and hues, which are circles."
+    )
+    return line + (f"; for {', '.join(lost)} there is no order to be seen." if lost else ".") + caveat
 
 
 def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:

@@ -124,7 +124,7 @@ def _options(plan: Plan) -> list[str]:
         "network_options": {name: value for name, value in plan.network_options.items() if value != network[name]} or None,
         "likelihood": None if plan.likelihood == _usual_likelihood(plan) else plan.likelihood,
         "precision": plan.precision,
-        "where": plan.where,
+        "where": plan.where or None,
         "log_every": None if plan.log_every == max(1, plan.steps // 200) else plan.log_every,
         "checkpoint_seconds": plan.checkpoint_seconds,
         "code_samples": plan.code_samples,

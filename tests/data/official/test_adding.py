@@ -421,3 +421,19 @@ def test_pictures_are_mapped_and_never_written_to(added):
     dataset.planes[0] = 0
     del dataset, stored
     assert added.path.read_bytes() == before
+
+
+def test_what_was_added_can_be_removed_and_nothing_else(toy):
+    toy.add()
+    (toy.home / "mpi3d_toy" / "notes.txt").write_text("mine")
+    assert adding.remove("mpi3d_toy") == toy.home / "mpi3d_toy"
+    assert [path.name for path in (toy.home / "mpi3d_toy").iterdir()] == ["notes.txt"]
+    with pytest.raises(InputError) as caught:
+        adding.remove("mpi3d_toy")
+    assert str(caught.value) == (
+        f"dataset 'mpi3d_toy' must have been added to be removed; got nothing at {toy.home / 'mpi3d_toy'}."
+    )
+    (toy.home / "mpi3d_toy" / "notes.txt").unlink()
+    toy.add()
+    adding.remove("mpi3d_toy")
+    assert not (toy.home / "mpi3d_toy").exists()

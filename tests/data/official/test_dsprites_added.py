@@ -37,7 +37,7 @@ def test_without_the_file_the_drawing_is_offered(small):
     with pytest.raises(InputError) as caught:
         added_rows()
     assert str(caught.value).endswith(
-        f'Get {NAME} from {PAGE} and type: unbraid data add dsprites {NAME}. `load("dsprites")` draws the same pictures without it.'
+        f"Get {NAME} from {PAGE} and type: unbraid data add dsprites {NAME}. `dsprites` is drawn without it."
     )
 
 

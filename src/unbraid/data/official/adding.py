@@ -69,6 +69,18 @@ def add(name: str, path: str | os.PathLike[str] | None = None, *, unverified: bo
     return record
 
 
+def remove(name: str) -> Path:
+    """Delete what `add` kept of *name*, and nothing else; returns the folder where it was."""
+    if name not in OFFICIAL:
+        raise InputError(_not_published(name))
+    folder = folder_of(name)
+    if not (folder / RECORD).exists():
+        raise InputError(problem(f"dataset '{name}'", "must have been added to be removed", Shown(f"nothing at {folder}")))
+    with _only_mine(folder):
+        (folder / RECORD).unlink()
+    return folder
+
+
 def _not_published(name: str) -> str:
     from unbraid.data import DATA
 

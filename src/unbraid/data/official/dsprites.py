@@ -38,7 +38,7 @@ SOURCE = Source(
     shown="all pictures of the file; its constant colour is no factor here",
     licence="Apache-2.0",
     citation=DSprites.citation,
-    instead='`load("dsprites")` draws the same pictures without it.',
+    instead="`dsprites` is drawn without it.",
 )
 
 
