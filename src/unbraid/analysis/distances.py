@@ -12,7 +12,8 @@ mean over traversals. From the same pairs come
   It is undefined where all perceived distances, or all ground-truth ones, are equal; distances closer than 1e-7 of a traversal's
   largest count as equal.
 
-The standard error of an importance takes traversals as independent draws; it is 0 where every pair there is was counted.
+The standard error of an importance takes traversals as independent draws, and is too large where they were spread over a grid; it
+is 0 where every pair there is was counted.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def _drawn() -> NDArray[np.int16]:
 
 
 class Shapes3DDrawn(Dataset):
-    """3D Shapes: one object in a coloured room with 6 factors, drawn from code with no download."""
+    """3D Shapes drawn: a calibrated ray-caster's copy of the scene with 6 factors, no download; not the published file."""
 
     citation: ClassVar[Citation] = Citation(
         "C. Burgess, H. Kim", 2018, "3D Shapes Dataset", "https://github.com/google-deepmind/3d-shapes"
