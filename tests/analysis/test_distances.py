@@ -150,7 +150,7 @@ def test_importance_and_matrices_by_counting_every_pair() -> None:
 
 
 def test_the_standard_error_is_honest() -> None:
-    """Over seeds, means of few traversals scatter around the exact one no more than their errors say, here less: they are spread."""
+    """Over seeds, means of few traversals scatter around the exact one no more than their errors say: less, being spread."""
     data = ub.load("sprites", image_size=16, x=6, y=6, scale=4, orientation=4)
     exact = factor(perceived_distances(data), "y").importance.mean
     few = [factor(perceived_distances(data, pairs=150, seed=seed), "y").importance for seed in range(40)]
