@@ -16,7 +16,7 @@ from unbraid.codes.codes import CodeStore
 from unbraid.errors import DamagedFileError, InputError
 from unbraid.metrics import METRICS
 from unbraid.run import Run, open_run
-from unbraid.scoring import COLUMNS, check_request, score_run, stored_scores
+from unbraid.scoring import COLUMNS, check_request, evaluate, score_run, stored_scores
 from unbraid.store import write_table
 
 SETTINGS: dict[str, Any] = {
@@ -188,3 +188,15 @@ def test_a_run_of_diverged_members_has_no_scores_and_no_best(tmp_path: Path):
     message = f"every member of {run.path} diverged; there is nothing to score. Train with a lower learning rate."
     assert refused(lambda: run.score(["mig", "sap"], quiet=True)) == message
     assert refused(lambda: run.best("mig")) == message
+
+
+@pytest.mark.parametrize("name", ["beta_vae_score", "factor_vae_score", "dci", "modularity"])
+def test_metrics_that_compare_factors_need_two(name):
+    codes = np.random.default_rng(0).normal(size=(60, 3))
+    one = np.stack([np.arange(60) % 4, np.zeros(60, int)], axis=1)
+    with pytest.raises(InputError) as caught:
+        evaluate(name, codes, one, 40)
+    assert str(caught.value) == (
+        f"{name} compares factors and needs at least two that vary; got 1. With a single one every model would be perfect."
+    )
+    assert evaluate("mig", codes, one, 40).score < 0.5

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
-from unbraid.errors import DamagedFileError, InputError, Problems, unknown
+from unbraid.errors import DamagedFileError, InputError, Problems, problem, unknown
 from unbraid.metrics import METRICS
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import RunFolder
@@ -142,6 +142,10 @@ def _score(
 def evaluate(name: str, codes: NDArray[Any], factors: NDArray[np.int64], train: int) -> Any:
     """The result of metric *name* on labelled codes whose first *train* rows are for fitting."""
     metric = METRICS.load(name)
+    varying = sum(len(np.unique(column)) > 1 for column in factors.T)
+    if getattr(metric, "compares_factors", False) and varying < 2:
+        rule = "compares factors and needs at least two that vary"
+        raise InputError(problem(name, rule, varying, "With a single one every model would be perfect."))
     if metric.needs == "split":
         return metric(codes[:train], factors[:train], codes[train:], factors[train:])
     return metric(codes, factors)

@@ -32,14 +32,20 @@ class Result(Protocol):
         ...
 
 
-def describe(*, label: str, needs: Needs, citation: Citation, result: type[Result]) -> Callable[[Function], Function]:
-    """Put `label`, `needs`, `citation` and `result` (the class returned) on a metric function as attributes."""
+def describe(
+    *, label: str, needs: Needs, citation: Citation, result: type[Result], compares_factors: bool = False
+) -> Callable[[Function], Function]:
+    """Put `label`, `needs`, `citation` and `result` (the class returned) on a metric function as attributes.
+
+    *compares_factors* says that the metric asks which of the factors a latent knows: with a single one everything is perfect.
+    """
     for needed in ("range", "higher_is_better"):
         if not hasattr(result, needed):
             raise InputError(problem(f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")))
 
     def attach(function: Function) -> Function:
-        function.__dict__.update(label=label, needs=needs, citation=citation, result=result)
+        about = {"label": label, "needs": needs, "citation": citation, "result": result, "compares_factors": compares_factors}
+        function.__dict__.update(about)
         return function
 
     return attach

@@ -45,6 +45,7 @@ class BetaVAEScore:
 @describe(
     label="BetaVAE score",
     needs="grid",
+    compares_factors=True,
     citation=Citation(
         "Higgins et al.", 2017, "beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework", "ICLR"
     ),

@@ -90,6 +90,7 @@ def _unit(value: float) -> float:
 @describe(
     label="DCI disentanglement",
     needs="split",
+    compares_factors=True,
     citation=Citation(
         "Eastwood and Williams", 2018, "A Framework for the Quantitative Evaluation of Disentangled Representations", "ICLR"
     ),

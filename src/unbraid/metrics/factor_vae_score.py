@@ -50,6 +50,7 @@ class FactorVAEScore:
 @describe(
     label="FactorVAE score",
     needs="grid",
+    compares_factors=True,
     citation=Citation("Kim and Mnih", 2018, "Disentangling by Factorising", "ICML"),
     result=FactorVAEScore,
 )

@@ -50,6 +50,7 @@ def modularity_per_latent(information: NDArray[np.float64]) -> NDArray[np.float6
 @describe(
     label="Modularity",
     needs="sample",
+    compares_factors=True,
     citation=Citation("Ridgeway and Mozer", 2018, "Learning Deep Disentangled Embeddings with the F-Statistic Loss", "NeurIPS"),
     result=Modularity,
 )
