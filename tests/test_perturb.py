@@ -205,3 +205,9 @@ def test_a_latent_that_says_nothing_is_refused(run: Path, tmp_path: Path, monkey
     monkeypatch.setattr("unbraid.least_noisy.encode_images", lambda *given: (constant(*given)[0] * torch.nan, constant(*given)[1]))
     assert refused(lambda: perturb(run, tmp_path / "p", member=0)) == "member must have finite codes; got 0. Choose another."
     assert not (tmp_path / "p").exists()
+
+
+def test_without_a_folder_the_next_free_one_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    made = [perturb_data("sprites", data_options={"x": 4, "y": 3, "scale": 1}, noise="uniform") for _ in range(2)]
+    assert [one.data.folder for one in made] == [tmp_path / "perturbed" / f"sprites-uniform-{n}" for n in (1, 2)]

@@ -178,7 +178,6 @@ def perturb(
     data: Annotated[
         str, typer.Argument(help="A dataset (`unbraid list data`), or a folder of images, .npy or .npz.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(help="Folder to write to; it trains like any data.", show_default=False)],
     run: Annotated[Path | None, typer.Option("--from", help="A run on the same data; its member of lowest MIG gives s.")] = None,
     epsilon: Annotated[str, typer.Option(help="The most that any value may change, above 0 and at most 1.")] = "0.1",
     noise: Annotated[str, typer.Option(help="pattern, or uniform for the control, which needs no run.")] = "pattern",
@@ -189,6 +188,7 @@ def perturb(
     clip: Annotated[bool, typer.Option(help="Keep values in [0, 1].")] = True,
     seed: Annotated[str, typer.Option(help="Seed of the pattern or the noise.")] = "0",
     member: Annotated[str | None, typer.Option(help="Take s from this member rather than the one of lowest MIG.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write to; by default the next free one under perturbed/.")] = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Change data by at most epsilon so that VAEs no longer align with its factors (Zietlow et al. 2021)."""

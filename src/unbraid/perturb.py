@@ -32,7 +32,7 @@ from unbraid.errors import Problems, Shown, UnbraidError, unknown
 from unbraid.least_noisy import read_s
 from unbraid.population.devices import choose_device
 from unbraid.population.run_folder import RunFolder, check_free
-from unbraid.run import Run
+from unbraid.run import Run, next_folder
 
 LEAST_EPSILON = 1e-6
 """A change below 2^-24 is lost in a float32 near 1."""
@@ -69,7 +69,7 @@ def perturb_data(
     data: Any,
     run: str | Path | Run | None = None,
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     epsilon: float = 0.1,
     noise: str = "pattern",
     rows_per_step: float | None = None,
@@ -83,6 +83,7 @@ def perturb_data(
 ) -> Perturbation:
     """Write *data*, changed by at most *epsilon* in every value, to the new folder *out*, which `load` and `train` take.
 
+    Without *out* it is the next free `perturbed/<data>-<noise>-<n>`.
     With *noise* "pattern" s comes from a member of *run*, which must have been trained on the same data; with "uniform", the
     control, no run is needed. *rows_per_step* is how many rows of the pattern a step of the finest factor is worth, 4 unless
     given; *shift_scale* says it directly, in rows for each deviation of s.
@@ -91,7 +92,8 @@ def perturb_data(
     dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
     if dataset is not None:
         check_base(problems, dataset)
-    problems.collect(lambda: check_free(Path(out)))
+    out = next_folder(f"{dataset.name if dataset else 'data'}-{noise}", "perturbed") if out is None else Path(out)
+    problems.collect(lambda: check_free(out))
     seed = whole(problems, "seed", seed, 0, 2**62)
     epsilon = real(problems, "epsilon", epsilon, LEAST_EPSILON, 1.0)
     if noise not in NOISES:
@@ -120,7 +122,7 @@ def perturb_data(
         pattern = make_pattern(seed, height, width, int(halves.min()), int(halves.max()))
         provenance |= {"shift_scale": scale, "steps": steps, "rows_per_step": scale / usual_shift_scale(steps, 1.0)}
         found = {"pattern": pattern, "half_rows": halves, "s": s, "provenance": provenance}
-    write_perturbed(Path(out), dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
+    write_perturbed(out, dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
     written = Perturbed(out, base=dataset)
     report = perturbation_report(written)
     if report.max_norm > epsilon:

@@ -159,13 +159,13 @@ def train(
     return Run(run, chosen).resume(quiet=quiet)
 
 
-def next_folder(stem: str) -> Path:
-    """The first of runs/<stem>-1, -2, ... that is free."""
+def next_folder(stem: str, parent: str = "runs") -> Path:
+    """The first of <parent>/<stem>-1, -2, ... that is free."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", stem)
     number = 1
-    while (Path("runs") / f"{stem}-{number}").exists():
+    while (Path(parent) / f"{stem}-{number}").exists():
         number += 1
-    return Path("runs") / f"{stem}-{number}"
+    return Path(parent) / f"{stem}-{number}"
 
 
 def open_run(path: str | Path, *, data: Any = None, device: str = "auto") -> Run:

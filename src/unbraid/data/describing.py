@@ -84,7 +84,7 @@ def _about(lines: list[str], dataset: Dataset) -> None:
     _say(lines, dataset.name, " ".join(words[0].split()))
     height, width, channels = dataset.image_shape
     _say(lines, "images", f"{len(dataset):,} of {height}x{width}x{channels}")
-    source = published(dataset.name).source if dataset.name in OFFICIAL else None
+    source = getattr(dataset, "published_as", None) or (published(dataset.name).source if dataset.name in OFFICIAL else None)
     meanings = {factor.name: factor.meaning for factor in source.factors} if source else {}
     meanings |= dataset.factor_meanings
     _factors(lines, [(name, size, meanings.get(name, "")) for name, size in _named_sizes(dataset)])

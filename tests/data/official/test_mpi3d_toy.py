@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from unbraid.data.describing import describe
 from unbraid.data.official import mpi3d
 
 HOW = (
@@ -89,3 +91,22 @@ def test_a_flipped_bit_is_refused_by_the_archives_own_checksum(toy):
     toy.file().write_bytes(bytes(whole))
     value = "one that cannot be read (Bad CRC-32 for file 'images.npy')"
     assert toy.refusal() == f"mpi3d_toy file {toy.file()} must be readable to its end; got {value}. {HOW}"
+
+
+def test_the_earlier_edition_had_four_colours_and_shapes():
+    earlier = mpi3d.MPI3DToy.earlier()
+    assert earlier.grid.sizes == (4, 4, 2, 3, 3, 40, 40)
+    assert earlier.grid.size == 460_800
+    assert earlier.factors[0].meaning == "green, red, blue, brown"
+
+
+def test_the_earlier_edition_is_read_as_what_it_is(toy, monkeypatch):
+    two = (replace(mpi3d.EARLIER[0], size=1), replace(mpi3d.EARLIER[1], size=1))
+    monkeypatch.setattr(mpi3d, "EARLIER", two)
+    pictures = np.random.default_rng(3).integers(0, 256, (24, 64, 64, 3), dtype=np.uint8)
+    np.savez(toy.file(), images=pictures)
+    toy.add(unverified=True)
+    dataset = toy.load()
+    assert dataset.factor_sizes == (1, 1, 2, 1, 2, 3, 2)
+    assert np.array_equal(dataset.images(np.arange(24)), pictures)
+    assert "green, red, blue, brown" in describe("mpi3d_toy")

@@ -23,17 +23,23 @@ class OfficialDataset(PixelDataset, Published):
     def __init__(self) -> None:
         source = type(self).source
         self.name = source.name
+        record = read_record(source.name)
+        self.published_as = source = type(self).edition(record)
         self.grid = source.grid
         self.image_shape = source.image_shape
         self.options: dict[str, Any] = {}
         self._rows: NDArray[np.uint8] | None = None
-        record = read_record(source.name)
         if record is None:
             self._read_package(source)
             return
         self.planes = open_array(source, record, "planes", source.plane_shape, "|u1")
         if source.samples is not None:
             self._rows = open_array(source, record, "factors", (source.samples, len(source.factors)), "|u1")
+
+    @classmethod
+    def edition(cls, record: dict[str, Any] | None) -> Source:
+        """What was published, in the edition that *record* holds where there were several."""
+        return cls.source
 
     def _read_package(self, source: Source) -> None:
         """Read what a system package installed, if there is one."""
@@ -49,12 +55,12 @@ class OfficialDataset(PixelDataset, Published):
     @property
     def factor_names(self) -> tuple[str, ...]:
         """Names of the published factors."""
-        return type(self).source.factor_names
+        return self.published_as.factor_names
 
     @property
     def factor_sizes(self) -> tuple[int, ...]:
         """How many values each takes."""
-        return tuple(factor.size for factor in type(self).source.factors)
+        return tuple(factor.size for factor in self.published_as.factors)
 
     def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Factor values of *indices*, from the grid or as published."""

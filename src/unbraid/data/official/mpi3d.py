@@ -2,16 +2,18 @@
 """MPI3D (Gondal et al. 2019): a robot arm with an object, as simple renderings, realistic renderings and photographs.
 
 Each file is an .npz with `images` uint8 (1036800, 64, 64, 3) in C order of the factors. The authors' page gives 6 colours and
-6 shapes for all three files; an earlier release of toy and realistic had 4 and 4 (460,800 pictures), and disentanglement_lib and
-disent still say so. Departs: the factors have the names of the authors' page.
+6 shapes for all three files; an earlier edition had 4 and 4 (460,800 pictures), and disentanglement_lib and disent still say so of
+toy and realistic. Both are read; the earlier one has no checksum known to us. Departs: the factors have the names of the
+authors' page.
 """
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,11 @@ FACTORS = (
     Factor("horizontal_axis", 40, "turn of the arm about its vertical axis"),
     Factor("vertical_axis", 40, "turn of the arm about its horizontal axis"),
 )
+EARLIER = (
+    Factor("object_color", 4, "green, red, blue, brown"),
+    Factor("object_shape", 4, "cone, cube, hexagonal prism, sphere"),
+)
+"""The first two factors of the earlier edition, as its page had them; the others are the same."""
 
 
 def _source(kind: str, md5: str) -> Source:
@@ -65,6 +72,17 @@ class _MPI3D(OfficialDataset):
     """What the three sets share."""
 
     @classmethod
+    def earlier(cls) -> Source:
+        """The edition of 2019."""
+        return replace(cls.source, factors=(*EARLIER, *cls.source.factors[len(EARLIER) :]))
+
+    @classmethod
+    def edition(cls, record: dict[str, Any] | None) -> Source:
+        """The one whose number of pictures was added."""
+        kept = None if record is None else record["arrays"].get("planes", {}).get("shape", [0])[0]
+        return cls.earlier() if kept == cls.earlier().grid.size else cls.source
+
+    @classmethod
     def locate(cls, path: Path) -> list[Found]:
         """The one file."""
         (file,) = cls.source.files
@@ -81,6 +99,8 @@ class _MPI3D(OfficialDataset):
             if _MEMBER not in archive.namelist():
                 keys = ", ".join(Path(name).stem for name in archive.namelist())
                 raise refused(source, path, "must hold 'images'", Shown(f"the keys {keys or 'none'}"))
+            if _pictures(archive) == cls.earlier().grid.size:
+                source = cls.earlier()
             with archive.open(_MEMBER) as member:
                 _check_header(source, path, member)
         return Content(_blocks(source, path), source.plane_shape, np.dtype("|u1"))
@@ -113,6 +133,18 @@ class MPI3DReal(_MPI3D):
     source: ClassVar[Source] = SOURCE_REAL
     citation: ClassVar = SOURCE_REAL.citation
     licence: ClassVar[str] = SOURCE_REAL.licence
+
+
+def _pictures(archive: zipfile.ZipFile) -> int:
+    """How many pictures the header speaks of; 0 where it cannot be read, which `_check_header` tells."""
+    with archive.open(_MEMBER) as member:
+        try:
+            if np.lib.format.read_magic(member) != (1, 0):
+                return 0
+            shape, _, _ = np.lib.format.read_array_header_1_0(member)
+        except ValueError:
+            return 0
+    return shape[0] if shape else 0
 
 
 def _check_header(source: Source, path: Path, member: IO[bytes]) -> None:
