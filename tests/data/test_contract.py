@@ -81,3 +81,9 @@ def test_samples_on_the_gpu_are_those_on_the_cpu(name):
     if dataset.fresh:
         numbers = torch.arange(48).reshape(3, 16)
         assert torch.equal(on_gpu(indices.cuda(), numbers.cuda()).cpu(), on_cpu(indices, numbers))
+
+
+def test_a_dataset_shows_what_it_is():
+    factors = "shape 3, scale 6, orientation 40, x 32, y 32"
+    assert repr(load("dsprites")) == f"<Dataset dsprites: 737,280 pictures of 64x64x1, {factors}>"
+    assert repr(load(np.zeros((2, 8, 8), np.uint8))) == "<Dataset own: 2 pictures of 8x8x1, no factors known>"

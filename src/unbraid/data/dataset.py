@@ -96,6 +96,12 @@ class Dataset(ABC):
     def __len__(self) -> int:
         return self.grid.size
 
+    def __repr__(self) -> str:
+        """Name, number and size of the pictures, factors."""
+        named = ", ".join(f"{name} {size}" for name, size in zip(self.factor_names, self.factor_sizes, strict=True))
+        shape = "x".join(map(str, self.image_shape))
+        return f"<Dataset {self.name}: {len(self):,} pictures of {shape}, {named or 'no factors known'}>"
+
     @abstractmethod
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of *indices*: uint8 `(n, height, width, channels)`, 0..255."""
