@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared fixtures: where the real pictures and golden numbers lie."""
+"""Shared fixtures: where the real pictures and golden numbers lie, and the command line called in this process."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from unbraid import cli
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +26,29 @@ def shared() -> Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Unbraid = Callable[..., Answer]
+
+
+@pytest.fixture
+def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Unbraid:
+    """Calls the command line in this process."""
+
+    def call(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["unbraid", *words])
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            with pytest.raises(SystemExit) as caught:
+                cli.main()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        return Answer(int(caught.value.code or 0), *capsys.readouterr())
+
+    return call

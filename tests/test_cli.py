@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import unbraid as ub
-from unbraid import cli
 from unbraid.metrics import METRICS
 from unbraid.population import run_folder
+
+from .conftest import Unbraid
 
 DATA = "sprites:x=6,y=4,scale=2,image_size=28"
 SMALL = ("--network", "mlp:hidden=16", "--latents", "3", "--batch-size", "8", "--steps", "20", "--device", "cpu")
@@ -29,32 +29,6 @@ GENERAL = (
     "batch_size, beta, checkpoint_seconds, code_samples, device, latents, learning_rate, likelihood, network, out, precision,"
     " seeds, steps, where"
 )
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Unbraid = Callable[..., Answer]
-
-
-@pytest.fixture
-def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Unbraid:
-    """Calls the command line in this process."""
-
-    def call(*words: str) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["unbraid", *words])
-        before = signal.getsignal(signal.SIGTERM)
-        try:
-            with pytest.raises(SystemExit) as caught:
-                cli.main()
-        finally:
-            signal.signal(signal.SIGTERM, before)
-        return Answer(int(caught.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -5,32 +5,20 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-import typer
 
-from unbraid import cli
-from unbraid.cli_data import data_app
 from unbraid.data import DATA
 from unbraid.data.official import published
 from unbraid.testing.official_files import small_source
 
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Unbraid = Callable[..., Answer]
+from .conftest import Answer, Unbraid
 
 
 @pytest.fixture
@@ -40,23 +28,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def unbraid(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Unbraid:
-    """Calls `unbraid data ...` in this process, through the command line's own handling of errors."""
-    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.add_typer(data_app, name="data")
-    monkeypatch.setattr(cli, "app", app)
-
-    def call(*words: str) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["unbraid", "data", *words])
-        before = signal.getsignal(signal.SIGTERM)
-        try:
-            with pytest.raises(SystemExit) as caught:
-                cli.main()
-        finally:
-            signal.signal(signal.SIGTERM, before)
-        return Answer(int(caught.value.code or 0), *capsys.readouterr())
-
-    return call
+def unbraid(home: Path, unbraid: Unbraid) -> Unbraid:
+    """Calls `unbraid data ...` in this process, with a data home of its own."""
+    return lambda *words: unbraid("data", *words)
 
 
 @pytest.fixture

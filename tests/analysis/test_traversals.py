@@ -20,7 +20,7 @@ def labelled(rows: np.ndarray) -> Dataset:
     return ub.load(images, factors=rows, factor_names=[f"f{column}" for column in range(rows.shape[1])])
 
 
-def check(dataset: Dataset, pairs: int, seed: int = 0) -> None:
+def assert_sound(dataset: Dataset, pairs: int, seed: int = 0) -> None:
     """Every row of every table is a traversal."""
     for one in choose_traversals(dataset, pairs, seed)[0]:
         axis = dataset.factor_names.index(one.factor)
@@ -68,7 +68,7 @@ def test_many_values_are_thinned() -> None:
     assert len(one.values) == 128
     assert (one.values[0], one.values[-1]) == (0, 499)
     assert not one.complete
-    check(data, 100)
+    assert_sound(data, 100)
 
 
 def test_labels_that_fill_no_grid() -> None:
@@ -93,7 +93,7 @@ def test_samples_with_the_same_labels_are_dealt_out() -> None:
 def test_more_pairs_are_found_by_dealing_again() -> None:
     found, _ = choose_traversals(ub.load("pinwheel"), 5000, 0)
     assert len(found[0].indices) * 6 >= 5000
-    check(ub.load("pinwheel"), 5000)
+    assert_sound(ub.load("pinwheel"), 5000)
 
 
 def test_factors_without_traversals_are_named() -> None:
@@ -112,7 +112,7 @@ def test_factors_without_traversals_are_named() -> None:
 @given(st.integers(0, 2**31), st.integers(2, 40), st.integers(1, 3), st.integers(1, 60))
 def test_any_labels_give_sound_traversals(seed: int, count: int, factors: int, pairs: int) -> None:
     rows = np.random.default_rng(seed).integers(0, 4, (count, factors))
-    check(labelled(rows), pairs, seed)
+    assert_sound(labelled(rows), pairs, seed)
 
 
 @settings(deadline=None, max_examples=40)

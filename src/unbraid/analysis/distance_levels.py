@@ -7,6 +7,7 @@ divergence KL(first || second) in nats, which is not symmetric. Reconstructions 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ def data_perception(dataset: Dataset, loss: PerceivedLoss, sampler: Callable[[Te
     return Perception(
         levels=(by_loss("inputs", loss),),
         look=lambda indices: {"inputs": (sampler(indices),)},
-        numbers=_numbers(dataset),
+        numbers=math.prod(dataset.sample_shape),
         device=device,
     )
 
@@ -90,7 +91,7 @@ def member_perception(
     return Perception(
         levels=(means, *sampled, by_loss("reconstructions", loss)),
         look=look,
-        numbers=_numbers(dataset),
+        numbers=math.prod(dataset.sample_shape),
         device=device,
         name=plan.members[member].label(),
     )
@@ -123,10 +124,3 @@ def kl(mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -
     # expm1(g) - g is at least 0 and exact for equal variances.
     terms = torch.expm1(gap) - gap + (mean - other_mean).square() * torch.exp(-other_logvar)
     return 0.5 * terms.sum(dim=-1)
-
-
-def _numbers(dataset: Dataset) -> int:
-    total = 1
-    for side in dataset.sample_shape:
-        total *= side
-    return total

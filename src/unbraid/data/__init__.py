@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from unbraid.data.official import OFFICIAL
 from unbraid.registry import Registry
 
 if TYPE_CHECKING:
@@ -27,14 +28,7 @@ DATA = Registry(
         "xcolumns": "unbraid.data.xcolumns:XColumns",
         "pinwheel": "unbraid.data.pinwheel:Pinwheel",
         "sprites": "unbraid.data.sprites:Sprites",
-        "shapes3d": "unbraid.data.official.shapes3d:Shapes3D",
-        "cars3d": "unbraid.data.official.cars3d:Cars3D",
-        "smallnorb": "unbraid.data.official.smallnorb:SmallNORB",
-        "mpi3d_toy": "unbraid.data.official.mpi3d:MPI3DToy",
-        "mpi3d_realistic": "unbraid.data.official.mpi3d:MPI3DRealistic",
-        "mpi3d_real": "unbraid.data.official.mpi3d:MPI3DReal",
-        "fashion_mnist": "unbraid.data.official.fashion_mnist:FashionMNIST",
-        "celeba": "unbraid.data.official.celeba:CelebA",
+        **{name: target for name, target in OFFICIAL.built_in.items() if name != "dsprites"},  # which is drawn
     },
 )
 

@@ -64,8 +64,6 @@ class Cars3D(OfficialDataset):
     """Cars3D: renderings of 183 cars with 3 factors, from the published files."""
 
     source: ClassVar[Source] = SOURCE
-    citation: ClassVar = SOURCE.citation
-    licence: ClassVar[str] = SOURCE.licence
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:

@@ -71,8 +71,6 @@ class CelebA(OfficialDataset):
     """CelebA: 202,599 aligned faces with 40 yes-or-no attributes, from the published files."""
 
     source: ClassVar[Source] = SOURCE
-    citation: ClassVar = SOURCE.citation
-    licence: ClassVar[str] = SOURCE.licence
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:

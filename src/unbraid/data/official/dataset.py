@@ -20,6 +20,11 @@ class OfficialDataset(PixelDataset, Published):
 
     source: ClassVar[Source]
 
+    def __init_subclass__(cls) -> None:
+        """Licence and citation are those of what was published."""
+        if "source" in cls.__dict__:
+            cls.citation, cls.licence = cls.source.citation, cls.source.licence
+
     def __init__(self) -> None:
         source = type(self).source
         self.name = source.name

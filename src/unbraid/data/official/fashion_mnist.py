@@ -64,8 +64,6 @@ class FashionMNIST(OfficialDataset):
     """Fashion-MNIST: 70,000 grey pictures of clothes with 1 factor, from the published files."""
 
     source: ClassVar[Source] = SOURCE
-    citation: ClassVar = SOURCE.citation
-    licence: ClassVar[str] = SOURCE.licence
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:

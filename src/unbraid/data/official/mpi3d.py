@@ -115,24 +115,18 @@ class MPI3DToy(_MPI3D):
     """MPI3D toy: simple renderings of a robot arm with an object, 7 factors, from the published file."""
 
     source: ClassVar[Source] = SOURCE_TOY
-    citation: ClassVar = SOURCE_TOY.citation
-    licence: ClassVar[str] = SOURCE_TOY.licence
 
 
 class MPI3DRealistic(_MPI3D):
     """MPI3D realistic: realistic renderings of a robot arm with an object, 7 factors, from the published file."""
 
     source: ClassVar[Source] = SOURCE_REALISTIC
-    citation: ClassVar = SOURCE_REALISTIC.citation
-    licence: ClassVar[str] = SOURCE_REALISTIC.licence
 
 
 class MPI3DReal(_MPI3D):
     """MPI3D real: photographs of a robot arm with an object, 7 factors, from the published file."""
 
     source: ClassVar[Source] = SOURCE_REAL
-    citation: ClassVar = SOURCE_REAL.citation
-    licence: ClassVar[str] = SOURCE_REAL.licence
 
 
 def _pictures(archive: zipfile.ZipFile) -> int:

@@ -54,8 +54,6 @@ class Shapes3D(OfficialDataset):
     """3D Shapes: a solid in a coloured room with 6 factors, from the published file."""
 
     source: ClassVar[Source] = SOURCE
-    citation: ClassVar = SOURCE.citation
-    licence: ClassVar[str] = SOURCE.licence
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:

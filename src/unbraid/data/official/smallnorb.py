@@ -75,8 +75,6 @@ class SmallNORB(OfficialDataset):
     """SmallNORB: photographs of 50 toys with 5 factors, from the published files."""
 
     source: ClassVar[Source] = SOURCE
-    citation: ClassVar = SOURCE.citation
-    licence: ClassVar[str] = SOURCE.licence
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
