@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores of codes against factors: pure functions of arrays, samples first, that return their evidence.
 
-`codes` are float `(n, latents)`, `factors` whole numbers `(n, factors)`, NumPy or torch. A function says by its attributes
-`label`, `needs`, `citation` and `result` what it is called, what to pass, where it comes from and what it returns.
+`codes` are float `(n, latents)`, `factors` whole numbers `(n, factors)`, NumPy or torch; codes with a leading member axis are
+scored one by one in one call (`Members`). A function says by its attributes `label`, `needs`, `family`, `citation` and `result`
+what it is called, what to pass, what it is for, where it comes from and what it returns.
 """
 
 from __future__ import annotations
 
+from unbraid.metrics._describe import Members as Members
 from unbraid.metrics._describe import describe as describe
 from unbraid.registry import Registry
 

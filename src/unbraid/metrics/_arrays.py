@@ -108,6 +108,24 @@ def check_codes_factors(codes: ArrayLike, factors: ArrayLike) -> Labelled:
     return _labelled(code_rows, factor_rows)
 
 
+def check_codes(codes: ArrayLike, *, least_rows: int = 2, name: str = "codes") -> NDArray[np.float64]:
+    """Codes `(n, latents)` alone, refused where they are no finite numbers or too few."""
+    problems = Problems()
+    rows = _read_codes(codes, name, least_rows, problems)
+    problems.raise_if_any()
+    return rows
+
+
+def check_posterior(mean: ArrayLike, logvar: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Posterior means and log-variances, both `(n, latents)`, refused with every problem at once."""
+    problems = Problems()
+    means, logvars = _read_codes(mean, "mean", 1, problems), _read_codes(logvar, "logvar", 1, problems)
+    if means.shape != logvars.shape:
+        problems.add("mean and logvar", "must have the same shape", Shown(f"{means.shape} and {logvars.shape}"))
+    problems.raise_if_any()
+    return means, logvars
+
+
 def check_split(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike) -> tuple[Labelled, Labelled]:
     """Training and test part, refused with every problem at once.
 

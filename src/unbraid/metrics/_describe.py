@@ -1,23 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric function says about itself: its label, its paper, its result and what it has to be given.
+"""What a metric function says about itself: its label, its family, its paper, its result and what it has to be given.
 
 `needs` tells a caller that scores many metrics what to pass:
 
+- `codes`: `(codes,)`;
 - `sample`: `(codes, factors)`;
 - `split`: `(codes, factors, test_codes, test_factors)`;
-- `grid`: `(codes, grid)`, codes of a whole factor grid, or of any rows with their factor values in place of the grid.
+- `grid`: `(codes, grid)`, codes of a whole factor grid, or of any rows with their factor values in place of the grid;
+- `posterior`: `(mean, logvar)`, both `(n, latents)`;
+- `elbo`: `(mean, logvar, reconstruction)`, the last `(n,)`, nats of each sample;
+- `population`: `(codes, kl)`, `(models, n, latents)` and `(models, latents)`; one score for each model.
+
+Except for `population`, which is about many models anyway, every metric also takes a leading member axis: codes
+`(members, n, latents)` beside the factors that all members share. It returns `Members`, one result each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Literal, Protocol, TypeVar
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
-from unbraid.errors import InputError, Shown, problem
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.errors import InputError, Shown, problem, unknown
 from unbraid.registry import Citation
 
-Needs = Literal["sample", "split", "grid"]
+Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
+Family = Literal["supervised", "unsupervised", "downstream"]
 Function = TypeVar("Function", bound=Callable[..., object])
+
+AXES_OF_A_MEMBER = {"codes": 2, "test_codes": 2, "mean": 2, "logvar": 2, "reconstruction": 1}
+"""Arguments that differ between members, with the axes that one member's has; factors and grids are shared."""
 
 
 class Result(Protocol):
@@ -32,20 +49,102 @@ class Result(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Members(Sequence[Any]):
+    """The results of a batch of members, in their order; an attribute is that of every result, stacked.
+
+    >>> from unbraid.metrics import mig
+    >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> batch = mig(np.stack([factors * 2.0, factors * 0.0]), factors)
+    >>> batch.score
+    array([1., 0.])
+    >>> batch[0].per_factor
+    array([1., 1.])
+    """
+
+    results: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __getitem__(self, place: Any) -> Any:
+        return Members(self.results[place]) if isinstance(place, slice) else self.results[place]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.results)
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("__") or name == "results":
+            raise AttributeError(name)
+        return np.stack([np.asarray(getattr(result, name)) for result in self.results])
+
+
 def describe(
-    *, label: str, needs: Needs, citation: Citation, result: type[Result], compares_factors: bool = False
+    *,
+    label: str,
+    needs: Needs,
+    citation: Citation,
+    result: type[Result],
+    family: Family = "supervised",
+    compares_factors: bool = False,
 ) -> Callable[[Function], Function]:
-    """Put `label`, `needs`, `citation` and `result` (the class returned) on a metric function as attributes.
+    """Put `label`, `needs`, `citation`, `result` (the class returned) and `family` on a metric function as attributes.
 
     *compares_factors* says that the metric asks which of the factors a latent knows: with a single one everything is perfect.
+    The function also learns to take a leading member axis.
     """
+    for name, word, known in (("needs", needs, get_args(Needs)), ("family", family, get_args(Family))):
+        if word not in known:
+            raise InputError(unknown(name, word, known))
     for needed in ("range", "higher_is_better"):
         if not hasattr(result, needed):
             raise InputError(problem(f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")))
+    about = {"label": label, "needs": needs, "citation": citation, "result": result}
+    about |= {"family": family, "compares_factors": compares_factors}
 
     def attach(function: Function) -> Function:
-        about = {"label": label, "needs": needs, "citation": citation, "result": result, "compares_factors": compares_factors}
-        function.__dict__.update(about)
-        return function
+        described: Any = function if needs == "population" else _with_member_axis(function)
+        described.__dict__.update(about)
+        return described
 
     return attach
+
+
+def _with_member_axis(function: Callable[..., Any]) -> Callable[..., Any]:
+    """*function*, which takes one member, made to take many: where the first argument has one axis more, it is called for each."""
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters))
+
+    @functools.wraps(function)
+    def for_one_or_many(*given: Any, **options: Any) -> Any:
+        leading = given[0] if given else options.get(first)
+        if np.ndim(leading) != AXES_OF_A_MEMBER.get(first, -2) + 1:  # pyright: ignore[reportArgumentType]
+            return function(*given, **options)
+        arguments = signature.bind(*given, **options).arguments
+        apart = {name: value for name, value in arguments.items() if name in AXES_OF_A_MEMBER}
+        members = _count_members(apart)
+        results = []
+        for member in range(members):
+            own = {name: value[member] for name, value in apart.items()}
+            try:
+                results.append(function(**{**arguments, **own}))
+            except InputError as error:
+                raise InputError(f"member {member}: {error}") from error
+        return Members(tuple(results))
+
+    return for_one_or_many
+
+
+def _count_members(apart: dict[str, Any]) -> int:
+    """How many members the arguments hold; refused unless all have the axis, with the same length."""
+    lengths = {}
+    for name, value in apart.items():
+        if np.ndim(value) != AXES_OF_A_MEMBER[name] + 1:
+            rule = "must have a leading member axis like the other codes"
+            raise InputError(problem(name, rule, Shown(f"shape {tuple(np.shape(value))}")))
+        lengths[name] = len(value)
+    members = set(lengths.values())
+    if len(members) > 1 or 0 in members:
+        shown = Shown(", ".join(str(count) for count in lengths.values()))
+        raise InputError(problem(" and ".join(lengths), "must hold the same members, at least one", shown))
+    return members.pop()

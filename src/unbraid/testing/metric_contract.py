@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
 from unbraid.metrics import METRICS
+from unbraid.metrics._describe import AXES_OF_A_MEMBER, Family, Needs
 from unbraid.registry import Citation
 
 GRID = FactorGrid(("shape", "size", "place"), (4, 5, 6))
@@ -29,9 +31,13 @@ def check_metric(name: str) -> None:
     _check_description(name, metric)
     perfect, mixed, noise = (_inputs(metric.needs, kind) for kind in ("perfect", "mixed", "noise"))
     _check_result(metric, mixed)
-    assert metric(*perfect).score > metric(*noise).score, f"{name}: perfect codes must score above noise"
+    if metric.needs in ("sample", "split", "grid"):
+        sign = 1.0 if metric.result.higher_is_better else -1.0
+        assert sign * metric(*perfect).score > sign * metric(*noise).score, f"{name}: perfect codes must score better than noise"
     _check_symmetry(metric, mixed)
     _check_refusals(metric, mixed)
+    if metric.needs != "population":
+        _check_member_axis(metric, mixed, noise)
 
 
 def _check_description(name: str, metric: Any) -> None:
@@ -41,7 +47,8 @@ def _check_description(name: str, metric: Any) -> None:
     assert first[0].endswith("."), f"the first docstring line of {name} must be one sentence, is {first[0]!r}"
     assert metric.label, f"{name} needs a label"
     assert isinstance(metric.citation, Citation), f"{name} needs a Citation"
-    assert metric.needs in ("sample", "split", "grid"), f"{name} needs one of sample, split, grid, not {metric.needs!r}"
+    for told, known in (("needs", get_args(Needs)), ("family", get_args(Family))):
+        assert getattr(metric, told) in known, f"{told} of {name} must be one of {', '.join(known)}, not {getattr(metric, told)!r}"
     low, high = metric.result.range
     assert low < high, f"the range of {name} must rise, is {metric.result.range}"
     assert metric.result.higher_is_better in (True, False), f"the result of {name} must say whether higher is better"
@@ -65,11 +72,23 @@ def _inputs(needs: str, kind: str) -> Arrays:
         factors = GRID.to_factors(generator.integers(GRID.size, size=rows))
         return codes_of(factors), factors
 
-    if needs == "grid":
-        factors = GRID.to_factors(np.arange(GRID.size))
-        arguments = (codes_of(factors), factors)
-    else:
-        arguments = part(400) if needs == "sample" else (*part(400), *part(200))
+    grid = GRID.to_factors(np.arange(GRID.size))
+    match needs:
+        case "codes":
+            arguments = part(400)[:1]
+        case "sample":
+            arguments = part(400)
+        case "split":
+            arguments = (*part(400), *part(200))
+        case "grid":
+            arguments = (codes_of(grid), grid)
+        case "posterior" | "elbo":
+            mean = part(400)[0]
+            arguments = (mean, -1.0 + 0.3 * generator.normal(size=mean.shape), 50.0 + generator.normal(size=len(mean)) ** 2)
+            arguments = arguments if needs == "elbo" else arguments[:2]
+        case _:
+            factors = GRID.to_factors(generator.integers(GRID.size, size=400))
+            arguments = (np.stack([codes_of(factors) for _ in range(3)]), np.tile([2.0, 1.0, 3.0, 0.5], (3, 1)))
     for array in arguments:
         array.setflags(write=False)
     return arguments
@@ -97,23 +116,45 @@ def _check_result(metric: Any, arguments: Arrays) -> None:
     assert frozen, f"the result of {name} must be frozen"
 
 
+def _named(metric: Any, arguments: Arrays) -> dict[str, NDArray]:
+    return dict(zip(inspect.signature(metric).parameters, arguments, strict=False))
+
+
 def _check_symmetry(metric: Any, arguments: Arrays) -> None:
     expected = metric(*arguments).score
     order, sign = np.array([2, 0, 3, 1]), np.array([1.0, -1.0, -1.0, 1.0])
-    turned = [array[:, order] * sign if place % 2 == 0 else array for place, array in enumerate(arguments)]
+    turned = []
+    for name, array in _named(metric, arguments).items():
+        if name in ("codes", "test_codes", "mean"):
+            turned.append(array[..., order] * sign)
+        else:
+            turned.append(array[..., order] if name in ("logvar", "kl") else array)
     moved = abs(metric(*turned).score - expected)
-    assert moved <= SYMMETRY_TOLERANCE, f"{metric.__name__} moves by {moved:.3f} when latents change places and signs"
+    allowed = SYMMETRY_TOLERANCE * max(1.0, abs(expected))
+    assert moved <= allowed, f"{metric.__name__} moves by {moved:.3f} when latents change places and signs"
 
 
 def _check_refusals(metric: Any, arguments: Arrays) -> None:
-    codes, factors, *rest = arguments
+    codes, *rest = arguments
     broken = codes.copy()
-    broken[3, 1] = np.nan
+    broken[..., 3, 1] = np.nan
     name = metric.__name__
-    _refuses(lambda: metric(broken, factors, *rest), "nan at row 3, latent 1", f"{name}: NaN codes")
-    _refuses(lambda: metric(codes[:-1], factors, *rest), f"{len(codes) - 1} and {len(factors)}", f"{name}: unequal lengths")
-    _refuses(lambda: metric(codes, factors * 1.0, *rest), "float64", f"{name}: float factors")
-    _refuses(lambda: metric(codes[:, 0], factors, *rest), f"({len(codes)},)", f"{name}: flat codes")
+    _refuses(lambda: metric(broken, *rest), "nan at row 3, latent 1", f"{name}: NaN codes")
+    _refuses(lambda: metric(codes[..., 0], *rest), f"{codes[..., 0].shape}", f"{name}: flat codes")
+    if metric.needs in ("sample", "split", "grid"):
+        factors, *rest = rest
+        _refuses(lambda: metric(codes[:-1], factors, *rest), f"{len(codes) - 1} and {len(factors)}", f"{name}: unequal lengths")
+        _refuses(lambda: metric(codes, factors * 1.0, *rest), "float64", f"{name}: float factors")
+
+
+def _check_member_axis(metric: Any, arguments: Arrays, others: Arrays) -> None:
+    names = list(_named(metric, arguments))
+    apart = [name in AXES_OF_A_MEMBER for name in names]
+    both = [np.stack(pair) if own else pair[0] for pair, own in zip(zip(arguments, others, strict=True), apart, strict=True)]
+    second = [other if own else mine for mine, other, own in zip(arguments, others, apart, strict=True)]
+    together = metric(*both)
+    alone = [metric(*arguments).score, metric(*second).score]
+    assert together.score.tolist() == alone, f"{metric.__name__}: two members together must score as each alone"
 
 
 def _refuses(call: Callable[[], object], told: str, what: str) -> None:
