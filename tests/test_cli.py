@@ -19,6 +19,7 @@ from PIL import Image
 import unbraid as ub
 from unbraid.metrics import METRICS
 from unbraid.population import run_folder
+from unbraid.scoring.names import known_words
 
 from .conftest import Unbraid
 
@@ -230,8 +231,8 @@ def test_a_disk_without_room_is_noticed_before_training(unbraid: Unbraid, tmp_pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--metrics", "migg"), f"metric 'migg' is unknown; did you mean 'mig'? Known: {', '.join(sorted(METRICS))}."),
-        (("--metrics", ","), f"metrics needs at least one name; got []. Known: {', '.join(sorted(METRICS))}."),
+        (("--metrics", "migg"), f"metric 'migg' is unknown; did you mean 'mig'? Known: {', '.join(sorted(known_words()))}."),
+        (("--metrics", ","), f"metrics needs at least one name; got []. Known: {', '.join(known_words())}."),
         (
             ("--metrics", "mig", "--representation", "sample"),
             "representation 'sample' is unknown; did you mean 'sampled'? Known: mean, sampled.",
@@ -285,7 +286,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(unbraid: Unbraid, run: Pat
     assert path.read_bytes() == whole
 
 
-def test_own_images_without_labels_train_and_report_but_have_no_scores(unbraid: Unbraid, tmp_path: Path):
+def test_own_images_without_labels_train_and_report_and_have_unsupervised_scores(unbraid: Unbraid, tmp_path: Path):
     folder, run = picture_folder(tmp_path / "images"), tmp_path / "run"
     answer = unbraid("train", str(folder), "beta_vae", "--out", str(run), *SMALL)
     assert answer.code == 0
@@ -295,8 +296,11 @@ def test_own_images_without_labels_train_and_report_but_have_no_scores(unbraid: 
         2,
         "",
         f"unbraid: the data of {run} has no factors, and mig compare codes with factors. "
-        "Give factors when loading the data (factors=...) to score such a run.\n",
+        "Give factors when loading the data (factors=...), or score with --metrics unsupervised.\n",
     )
+    answer = unbraid("score", str(run))
+    assert answer.code == 0
+    assert {"hoyer", "total_correlation", "elbo"} <= set(answer.out.split())
     picture(folder / "3.png", seed=99)
     assert unbraid("resume", str(run)) == (
         2,

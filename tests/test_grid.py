@@ -117,6 +117,7 @@ def test_data_without_factors_has_one_axis():
 
 
 def test_relabel_by_hand():
+    # 99 lies too far from -3 to be counted, 7 near enough to 5.
     rows, counts = relabel([[10, 5], [-3, 5], [10, 7], [99, 5]])
     assert rows.tolist() == [[1, 0], [0, 0], [1, 1], [2, 0]]
     assert counts == (3, 2)
@@ -130,3 +131,14 @@ def test_relabel_keeps_order_and_counts(values):
         assert counts[column] == len(set(table[:, column]))
         assert set(rows[:, column]) == set(range(counts[column]))
         assert np.array_equal(np.sort(np.unique(table[:, column]))[rows[:, column]], table[:, column])
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+def test_relabel_counts_as_sorting_does_at_the_ends_of_every_type(kind):
+    info = np.iinfo(kind)
+    for values in ([info.min, info.min + 2], [info.max, info.max - 3, info.max], [info.min, info.max], [info.max] * 3):
+        column = np.array(values, dtype=kind)[:, None]
+        rows, counts = relabel(column)
+        known, inverse = np.unique(column[:, 0], return_inverse=True)
+        assert rows[:, 0].tolist() == inverse.tolist()
+        assert counts == (len(known),)

@@ -12,7 +12,10 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "unbraid"
 
 SHARED = frozenset({"errors", "registry", "grid", "random", "random_kernel", "store", "progress", "triton_support"})
-FOLDERS = ("data", "networks", "objectives", "population", "codes", "metrics", "analysis", "studies", "report", "testing")
+FOLDERS = (
+    *("data", "networks", "objectives", "population", "codes", "metrics"),
+    *("scoring", "analysis", "studies", "report", "testing"),
+)
 STATIONS = (
     "shared",
     "data",

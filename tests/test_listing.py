@@ -19,10 +19,11 @@ def test_everything_registered_is_listed(kind: str):
     assert [row.name for row in rows] == list(KINDS[kind])
     text = listing(kind)
     assert text.splitlines()[0] == kind
+    width = max([16, *(len(row.name) for row in rows)]) + 2
     for row in rows:
         assert row.summary.endswith((".", ":")) or len(row.summary) > 20, row
         assert (HOME / row.file).is_file()
-        assert f"  {row.name:<18}{row.summary}" in text.splitlines()
+        assert f"  {row.name:<{width}}{row.summary}" in text.splitlines()
 
 
 def test_options_are_shown_with_their_defaults():
@@ -31,7 +32,7 @@ def test_options_are_shown_with_their_defaults():
     assert lines[at + 1].startswith(f"  {'':<18}Higgins et al. (2017). β-VAE: ")
     assert lines[at + 2] == f"  {'':<18}options: beta=4"
     assert f"  {'':<18}options: hidden=1200" in listing("networks").splitlines()
-    assert f"  {'':<18}options: bins=20" in listing("metrics")
+    assert "  options: bins=20\n" in listing("metrics")
     assert "scale_max=0.2" in listing("data")
 
 

@@ -16,7 +16,7 @@ from unbraid.data.perturbed import Perturbed
 from unbraid.errors import InputError
 from unbraid.perturb import perturb_data
 from unbraid.run import Run, open_run
-from unbraid.scoring import stored_scores
+from unbraid.scoring.run_scores import stored_scores
 from unbraid.store import write_table
 
 SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}

@@ -105,3 +105,9 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     assert "100%" in shown
     assert "scores/s" in shown
     assert "member 3: mig has no value" in shown
+
+
+def test_where_all_was_found_done_no_speed_is_told(clock: Clock, capsys: pytest.CaptureFixture[str]):
+    with Progress("scoring", "scores", 12) as progress:
+        progress.advance(12, True)
+    assert capsys.readouterr().err == "scoring: 12 scores found done\n"

@@ -17,7 +17,7 @@ from unbraid.errors import InputError, UnbraidError
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.train import Outcome
 from unbraid.run import Run, open_run
-from unbraid.scoring import stored_scores
+from unbraid.scoring.run_scores import stored_scores
 from unbraid.store import write_table
 
 SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}

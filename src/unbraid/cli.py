@@ -12,7 +12,7 @@ import typer
 import typer.core
 
 from unbraid.cli_data import data_app
-from unbraid.errors import InputError, UnbraidError
+from unbraid.errors import InputError, Shown, UnbraidError, problem
 from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list
 
 app = typer.Typer(
@@ -122,17 +122,55 @@ def resume(run: RunArgument, data: MovedOption = None, device: DeviceOption = "a
 
 @app.command()
 def score(
-    run: RunArgument,
-    metrics: Annotated[str, typer.Option(help="`all`, or names with commas (`unbraid list metrics`).")] = "all",
+    run: Annotated[Path | None, typer.Argument(help="A run folder, made by `unbraid train`.", show_default=False)] = None,
+    metrics: Annotated[
+        str, typer.Option(help="Names with commas (`unbraid list metrics`), or usual, supervised, unsupervised, usefulness, all.")
+    ] = "usual",
     representation: Annotated[str, typer.Option(help="mean, sampled, or both with a comma.")] = "mean",
     data: MovedOption = None,
     device: DeviceOption = "auto",
+    codes: Annotated[
+        Path | None, typer.Option(help="Instead of a run: your own codes, (n, latents) or (members, n, latents); .npy, .npz, .csv.")
+    ] = None,
+    factors: Annotated[Path | None, typer.Option(help="Their factors, whole numbers (n, factors).")] = None,
+    logvar: Annotated[Path | None, typer.Option(help="Their log-variances, for metrics about posteriors.")] = None,
+    reconstruction: Annotated[Path | None, typer.Option(help="Nats of each sample (n,), for `elbo`.")] = None,
+    samples: Annotated[str, typer.Option(help="At most so many rows of your own codes are used.")] = "15000",
+    seed: Annotated[str, typer.Option(help="Which rows of your own codes, and which of them for testing.")] = "0",
+    out: Annotated[Path | None, typer.Option(help="Write all numbers about your own codes to a .csv or .parquet file.")] = None,
 ) -> None:
-    """Score every model of a run; what is computed is kept, and the table is printed."""
+    """Score every model of a run, or your own codes; what is computed is kept, and the table is printed."""
+    own = {"--factors": factors, "--logvar": logvar, "--reconstruction": reconstruction, "--out": out}
+    if codes is not None and run is None:
+        _score_own(codes, own, metrics, as_number(samples), as_number(seed))
+        return
+    extra = [name for name, value in own.items() if value is not None]
+    if run is None or codes is not None or extra:
+        asked = "a run and --codes" if run is not None and codes is not None else ", ".join(extra) or "neither"
+        rule = "needs a run folder, or --codes with your own arrays (--factors, --logvar, --reconstruction, --out belong to those)"
+        raise InputError(problem("score", rule, Shown(asked), "Try: unbraid score --codes z.npy --factors y.npy"))
     opened = _opened(run, data, device)
     table = opened.score(split_list(metrics), representation=split_list(representation))
-    _print(_best_first(table).to_string(max_rows=60, float_format=lambda value: f"{value:.4g}"))
+    _print(_shown(table))
     _print(f"\nAll scores, with their parts: {opened.path / 'scores.parquet'}\nLook at them:  unbraid report {opened.path}")
+
+
+def _score_own(codes: Path, own: dict[str, Path | None], metrics: str, samples: Any, seed: Any) -> None:
+    from unbraid.progress import Progress
+    from unbraid.scoring.own_codes import check_table_file, printed, read_array, score_codes, write_scores
+
+    out = own.pop("--out")
+    check_table_file(out)
+    z, given = read_array(codes), {name[2:]: None if path is None else read_array(path) for name, path in own.items()}
+    with Progress("scoring", "scores", 0) as progress:
+        table = score_codes(
+            z, metrics=split_list(metrics), samples=samples, seed=seed, total=progress.total, progress=progress.advance,
+            warn=progress.say, **given,
+        )  # fmt: skip
+    _print(printed(table))
+    if out is not None:
+        write_scores(table, out)
+        _print(f"\nAll numbers: {out}")
 
 
 @app.command()
@@ -264,8 +302,19 @@ def _trained(run: Any) -> None:
     _print(f"Next:  {following}")
 
 
-def _best_first(table: Any) -> Any:
-    return table.sort_values(table.columns[-1], ascending=False) if len(table.columns) else table
+def _shown(table: Any) -> str:
+    """The table best first, by MIG or else by the first metric; columns that do not fit the line go below."""
+    import shutil
+
+    from unbraid.metrics import METRICS
+
+    scores = [name for name in table.columns if name in METRICS]
+    if scores:
+        decides = "mig" if "mig" in scores else scores[0]
+        table = table.sort_values(decides, ascending=not METRICS.load(decides).result.higher_is_better)
+    return table.to_string(
+        max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=max(80, shutil.get_terminal_size((132, 24)).columns)
+    )
 
 
 def _print(text: str) -> None:

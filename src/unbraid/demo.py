@@ -24,8 +24,6 @@ STEPS = 1000
 LATENTS = 5
 LEARNING_RATE = 2e-3
 SUCCESS = 0.5
-METRICS = ["mig", "modularity", "sap", "beta_vae_score", "factor_vae_score"]
-"""All but DCI, whose boosted trees would take longer than the training."""
 
 
 def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], None]) -> Run:
@@ -40,7 +38,7 @@ def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], 
         "sprites", OBJECTIVE, data_options=DATA, hyper={"beta": BETAS}, seeds=seeds, steps=STEPS, latents=LATENTS,
         learning_rate=LEARNING_RATE, out=out if out is not None else next_folder("demo"), command=command,
     )  # fmt: skip
-    table = run.score(METRICS)
+    table = run.score()
     by_beta: Any = table.groupby("beta")["mig"]
     say("\nMIG (1: every factor in a latent of its own; 0: no factor is), over the seeds:")
     for beta, scores in by_beta:
@@ -57,7 +55,7 @@ def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], 
     say(
         f"\nOpen this page in a browser:\n  {page.resolve()}\n"
         "\nWhat to try next:\n"
-        f"  {program} score {run.path} --metrics dci           a sixth score, a few minutes\n"
+        f"  {program} score {run.path} --metrics all           twenty more scores, a few minutes\n"
         f"  {program} train my_images/ beta_vae --beta 1,4 --steps 5000      your own folder of images\n"
         f"  {program} list                                     objectives, metrics, data, networks\n"
         "or the command above with y_range=1.0: x and y then matter equally, and models mix them."

@@ -68,11 +68,12 @@ def listing(kind: str = "") -> str:
         rows = entries(one)
         if not rows:
             lines.append("  none yet")
+        width = max([16, *(len(row.name) for row in rows)]) + 2
         for row in rows:
-            lines.append(f"  {row.name:<18}{row.summary}")
+            lines.append(f"  {row.name:<{width}}{row.summary}")
             if row.citation:
-                lines.append(f"  {'':<18}{row.citation}")
+                lines.append(f"  {'':<{width}}{row.citation}")
             if row.options:
-                lines.append(f"  {'':<18}options: {row.options}")
+                lines.append(f"  {'':<{width}}options: {row.options}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

@@ -54,7 +54,8 @@ class Progress:
             self._bar = None
         elif not self.quiet and kind is None and self._done:
             seconds = time.monotonic() - self._began
-            self._print(f"{self.what}: {self._done:,} {self.unit} in {seconds:.0f} s ({self._speed()})")
+            took = f"in {seconds:.0f} s ({self._speed()})" if self._done > self._known else "found done"
+            self._print(f"{self.what}: {self._done:,} {self.unit} {took}")
 
     def total(self, units: int) -> None:
         """Set how much work there is, when it becomes known."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.listing import KINDS, Entry, entries
+from unbraid.metric_pages import behaviour_table, pages
 
 RESULTS = Path("benchmarks/results")
 SPEED_FILE = RESULTS / "cpu_training.json"
@@ -17,7 +18,9 @@ GPU_FILE = RESULTS / "throughput.json"
 PRECISION_FILE = RESULTS / "precision.json"
 DATA_FILE = RESULTS / "data.json"
 PERTURBATION_FILE = RESULTS / "perturbation.json"
-PAGES = (Path("docs/engine.md"), Path("docs/data.md"))
+METRICS_FILE = RESULTS / "metrics.json"
+BEHAVIOUR_FILE = RESULTS / "metric_behaviour.json"
+PAGES = (Path("docs/engine.md"), Path("docs/data.md"), Path("docs/metrics.md"))
 
 
 def refresh(readme: Path, *, check: bool = False) -> str:
@@ -48,6 +51,9 @@ def fill(text: str, root: Path) -> str:
         "precision": (PRECISION_FILE, _precision),
         "data speed": (DATA_FILE, _data_speed),
         "perturbation": (PERTURBATION_FILE, _perturbation),
+        "metric speed": (METRICS_FILE, _metric_speed),
+        "metric behaviour": (BEHAVIOUR_FILE, lambda record: behaviour_table(record["scores"])),
+        "metric pages": (BEHAVIOUR_FILE, lambda record: pages(record["scores"])),
     }
     for name, (file, table) in tables.items():
         blocks[name] = table(json.loads((root / file).read_text("utf-8"))) if (root / file).exists() else "Not measured yet."
@@ -65,6 +71,24 @@ def _table(rows: list[Entry]) -> str:
         paper = f"{row.citation.authors} {row.citation.year}" if row.citation else ""
         lines.append(f"| [`{row.name}`]({row.file}) | {row.summary.replace('|', chr(92) + '|')} | {paper} |")
     return "\n".join(lines)
+
+
+def _metric_speed(record: dict[str, Any]) -> str:
+    lines = ["| metric | CPU s | disentanglement_lib, CPU s | times faster |", "|---|---|---|---|"]
+    for row in record["rows"]:
+        note = f" ({row['note']})" if row["note"] else ""
+        digits = 4 if row["seconds"] < 0.1 else 2
+        lines.append(f"| {row['what']}{note} | {row['seconds']:.{digits}f} | {row['theirs']:.2f} | {row['faster']:.1f} |")
+    members = record["population"]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{members['members']} members at once, 10,000 samples each, {members['what']}: {members['seconds']:.1f} s. "
+            f"{record['machine']}; the other library's recorded seconds scaled by {record['scale']:.2f}, the same boosted trees "
+            "timed on both machines; `python benchmarks/metrics.py`.",
+        ]
+    )
 
 
 def _speed(record: dict[str, Any]) -> str:

@@ -13,15 +13,18 @@ import torch
 
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.model import Model
+from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, UnbraidError, problem, unknown
+from unbraid.metrics import METRICS
 from unbraid.population.devices import choose_device, chunk_size, usual_precision
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder, check_free
 from unbraid.population.train import train_run
 from unbraid.progress import Progress
-from unbraid.scoring import check_request, score_run
+from unbraid.scoring.names import GROUPS, needs
+from unbraid.scoring.run_scores import check_request, score_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,10 +84,11 @@ class Run:
             store.encode(self.device, progress.advance)
 
     def score(
-        self, metrics: str | Sequence[str] = "all", *, representation: str | Sequence[str] = "mean", quiet: bool = False
+        self, metrics: str | Sequence[str] = "usual", *, representation: str | Sequence[str] = "mean", quiet: bool = False
     ) -> pd.DataFrame:
         """Scores of every member, one row each and one column a metric, beside its hyper-parameters and seed.
 
+        *metrics* are names, or groups: usual (the six of Locatello et al. 2019), supervised, unsupervised, usefulness, all.
         Computed once and kept; the index holds member, objective and (where several are asked for) representation.
         """
         names = [metrics] if isinstance(metrics, str) else list(metrics)
@@ -93,6 +97,8 @@ class Run:
         with Progress("scoring", "scores", 0, quiet) as progress:
             wanted = check_request(self.folder, names, kinds)
             self._encode(quiet=True)
+            if any(needs(name) == "elbo" for name in wanted):
+                ReconstructionStore(CodeStore(self.folder)).measure(self.device)
             progress.total(len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds))
             rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
         table = rows[rows["quantity"] == "score"].pivot(index=["member", "representation"], columns="metric", values="value")
@@ -107,13 +113,14 @@ class Run:
             self.folder.trained_state(chunk)
 
     def best(self, metric: str) -> Model:
-        """The model with the highest score."""
-        if metric == "all":
+        """The model with the best score: the highest, or the lowest where lower is better."""
+        if metric in GROUPS:
             raise InputError(problem("metric", "must be a single one", metric))
         table = self.score(metric, quiet=True)
         if metric not in table or bool(table[metric].isna().all()):
             raise InputError(problem("metric", "has no value for any member of the run", metric))
-        return self.model(int(table[metric].idxmax()[0]))  # type: ignore[index]
+        higher = METRICS.load(metric).result.higher_is_better
+        return self.model(int((table[metric] if higher else -table[metric]).idxmax()[0]))  # type: ignore[index]
 
     def model(self, member: int) -> Model:
         """One trained model of the population."""

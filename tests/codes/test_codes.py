@@ -161,7 +161,7 @@ def test_a_batch_on_a_gpu_is_as_large_as_its_memory_is_meant_to_be(monkeypatch):
     for kernels, bytes_a_value in ((True, 64), (False, 1024)):
         monkeypatch.setattr(codes_module, "uses_kernels", lambda device, kernels=kernels: kernels)
         for values, members in ((4096, 1), (4096, 128), (3 * 128 * 128, 16), (10**9, 10**6)):
-            size = codes_module._images_at_once(values, members, torch.device("cuda"))
+            size = codes_module.images_at_once(values, members, torch.device("cuda"))
             assert size == 1 or size * values * members * bytes_a_value <= 2**32
             assert 1 <= size <= 8192
-    assert codes_module._images_at_once(4096, 1, torch.device("cpu")) == 256
+    assert codes_module.images_at_once(4096, 1, torch.device("cpu")) == 256

@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
-from unbraid.metrics import beta_vae_score
+from unbraid.metrics import beta_vae_score, beta_vae_score_of_pairs
+from unbraid.metrics._arrays import check_codes_grid
+from unbraid.metrics._sharing import SharedFactor
 
 GRID = FactorGrid(("a", "b", "c"), (4, 4, 4))
 FACTORS = GRID.to_factors(np.arange(GRID.size)) * 1.0
@@ -39,23 +45,127 @@ def test_constant_factors_are_never_chosen() -> None:
     assert np.isnan(result.mean_difference).all(axis=1).tolist() == [True, False, False, False]
 
 
+def away_from_golden(case, **options) -> list[tuple[float, float]]:
+    """How far seed 0 and the mean of three seeds are from the reference's means, in what is allowed."""
+    codes = case.codes_of(case.grid.to_factors(np.arange(case.grid.size)))
+    few = {"train_points": 2000, "test_points": 1000, **options}
+    results = [beta_vae_score(codes, case.grid, seed=seed, **few) for seed in range(3)]
+    found = []
+    for name, ours, points in (("eval_accuracy", "score", 1000), ("train_accuracy", "train_accuracy", 2000)):
+        told = case.expected["sampling"]["beta_vae"][name]
+        # Five seeds can agree by chance; one point of the reference's sample is the least difference that means anything.
+        allowed = max(4 * told["std"], 1 / points)
+        away = np.array([getattr(result, ours) for result in results]) - told["mean"]
+        found.append((abs(away[0]) / allowed, abs(away.mean()) / allowed))
+    return found
+
+
 def test_golden(golden_case) -> None:
-    factors = golden_case.grid.to_factors(np.arange(golden_case.grid.size))
-    result = beta_vae_score(golden_case.codes_of(factors), golden_case.grid, train_points=2000, test_points=1000)
-    expected = golden_case.expected["sampling"]["beta_vae"]
-    # Five seeds can agree by chance; one point of the reference's sample is the least difference that means anything.
-    for ours, name, points in ((result.score, "eval_accuracy", 1000), (result.train_accuracy, "train_accuracy", 2000)):
-        assert abs(ours - expected[name]["mean"]) <= max(4 * expected[name]["std"], 1 / points)
+    assert np.max(away_from_golden(golden_case)) <= 1 + 1e-9
 
 
-def test_invariants() -> None:
-    generator = np.random.default_rng(0)
+@pytest.mark.parametrize("name", ["A/rotation", "A/noise", "A/one_missing", "A/noisy_mixture"])
+def test_golden_with_compat(make_case, name: str) -> None:
+    # Drawn factors scatter more than the five seeds of the reference happened to: the mean of three is compared.
+    assert max(mean for _, mean in away_from_golden(make_case(name), compat="disentanglement_lib")) <= 1 + 1e-9
+
+
+def test_compat_draws_factors_and_constant_ones_too() -> None:
+    values = np.column_stack([np.zeros(GRID.size, dtype=int), GRID.to_factors(np.arange(GRID.size))])
+    result = beta_vae_score(FACTORS, values, compat="disentanglement_lib", **FEW)
+    assert result.constant_factors == (0,)
+    assert result.mean_difference[0] == pytest.approx(np.full(3, 1.25), abs=0.05)
+    # Codes without any news about the factors: the classifier is right for the class drawn most often, one of four.
+    nothing = beta_vae_score(np.ones((GRID.size, 2)), values, compat="disentanglement_lib", **FEW)
+    assert nothing.score == pytest.approx(1 / 4, abs=0.1)
+    assert beta_vae_score(np.ones((GRID.size, 2)), values, **FEW).score == pytest.approx(1 / 3, abs=1e-9)
+
+
+def drawn(codes: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
+    """The pairs that `beta_vae_score` draws, with their factors."""
+    shared, generator = SharedFactor.of(check_codes_grid(codes, GRID)), np.random.default_rng(seed)
+    factor, first, second = shared.draw_pairs(FEW["train_points"], 64, generator)
+    test_factor, test_first, test_second = shared.draw_pairs(FEW["test_points"], 64, generator)
+    return codes[first], codes[second], factor, codes[test_first], codes[test_second], test_factor
+
+
+@pytest.mark.parametrize("rows_at_once", [64 * 7, 1 << 16])
+def test_the_same_pairs_drawn_elsewhere_score_the_same(rows_at_once, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(5)
+    codes = FACTORS @ generator.normal(size=(3, 3)) + 2.0 * generator.normal(size=(GRID.size, 3))
+    expected = beta_vae_score(codes, GRID, seed=3, **FEW)
+    monkeypatch.setattr(sys.modules["unbraid.metrics.beta_vae_score"], "ROWS_AT_ONCE", rows_at_once)
+    given_pairs = drawn(codes, 3)
+    kept = [array.copy() for array in given_pairs]
+    result = beta_vae_score_of_pairs(*given_pairs, seed=3)
+    assert (result.score, result.train_accuracy) == (expected.score, expected.train_accuracy)
+    assert 1 / 3 < result.score < 1.0
+    assert np.array_equal(result.mean_difference, expected.mean_difference)
+    assert all(np.array_equal(before, after) for before, after in zip(kept, given_pairs, strict=True))
+
+
+def test_a_factor_only_among_the_test_pairs_counts_as_wrong() -> None:
+    first, second, factor, *test = drawn(FACTORS, 0)
+    seen = factor < 2
+    result = beta_vae_score_of_pairs(first[seen], second[seen], factor[seen], *test)
+    assert result.score == pytest.approx(2 / 3)
+    assert np.isnan(result.mean_difference[2]).all()
+    only = factor == 1
+    assert beta_vae_score_of_pairs(first[only], second[only], factor[only], *test).score == pytest.approx(1 / 3)
+
+
+def test_bad_pairs_are_refused_with_every_problem_at_once() -> None:
+    first, second, factor, test_first, test_second, test_factor = drawn(FACTORS, 0)
+    with pytest.raises(InputError) as told:
+        beta_vae_score_of_pairs(
+            first[:-1], second, factor, test_first[..., :2] + np.inf, test_second[..., :2], test_factor + 10_000
+        )
+    assert str(told.value).splitlines() == [
+        "first and second must have the same shape; got (599, 64, 3) and (600, 64, 3).",
+        "first and factor must have the same length; got 599 and 600. Pass one factor for each batch.",
+        "test_first must be finite and at most 1e+30 in size; got inf at batch 0, row 0, latent 0.",
+        f"test_factor must lie in 0..9999; got {test_factor[0] + 10_000}. Pass the number of the shared factor, not its value.",
+        "first and test_first must have the same latents; got 3, 2.",
+    ]
+    with pytest.raises(
+        InputError, match=r"^first must have the shape \(batches, batch, latents\), none of them 0; got shape \(0, 64, 3\)\."
+    ):
+        beta_vae_score_of_pairs(first[:0], second[:0], factor[:0], test_first, test_second, test_factor)
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 10_000))
+def test_invariants(seed: int) -> None:
+    generator = np.random.default_rng(seed)
     codes = FACTORS @ generator.normal(size=(3, 3)) + 2.0 * generator.normal(size=(GRID.size, 3))
     score = beta_vae_score(codes, GRID, **FEW).score
-    assert 1 / 3 < score < 1.0
+    assert 0.25 < score <= 1.0
+    # The same pairs; the classifier stops a little elsewhere when its inputs change places.
     turned = codes[:, ::-1] * [1, -1, 1] + 3.0
-    assert beta_vae_score(turned, GRID, **FEW).score == pytest.approx(score, abs=1 / 300)
-    assert beta_vae_score(codes, GRID, seed=1, **FEW).score == pytest.approx(score, abs=0.1)
+    assert beta_vae_score(turned, GRID, **FEW).score == pytest.approx(score, abs=3 / 300)
+    # Other pairs: 300 points have a standard deviation of at most 0.029, the difference of two sets 0.041.
+    values = GRID.to_factors(np.arange(GRID.size))
+    assert beta_vae_score(codes, np.array([9, 3, 4, -1])[values], **FEW).score == pytest.approx(score, abs=0.2)
+    assert beta_vae_score(np.tile(codes, (2, 1)), np.tile(values, (2, 1)), **FEW).score == pytest.approx(score, abs=0.2)
+    assert beta_vae_score(codes, GRID, seed=1, **FEW).score == pytest.approx(score, abs=0.2)
+
+
+def test_one_latent_and_a_constant_one_have_scores() -> None:
+    one = beta_vae_score(FACTORS[:, :1], GRID, **FEW)
+    # The latent tells its own factor from the others, which it cannot tell apart.
+    assert one.score == pytest.approx(2 / 3, abs=0.06)
+    beside = np.column_stack([FACTORS[:, 0], np.full(GRID.size, 0.1)])
+    assert beta_vae_score(beside, GRID, **FEW).score == pytest.approx(one.score, abs=3 / 300)
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+def test_the_scale_of_the_codes_never_stops_the_classifier(scale: float) -> None:
+    assert 1 / 3 - 1e-9 <= beta_vae_score(FACTORS / 4 * scale, GRID, **FEW).score <= 1.0
+
+
+def test_one_row_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):
+        beta_vae_score(FACTORS[:1], np.zeros((1, 3), dtype=int), **FEW)
 
 
 def test_bad_options_are_refused() -> None:
@@ -65,3 +175,5 @@ def test_bad_options_are_refused() -> None:
         "test_points must be a whole number of at least 1; got 0.",
         "seed must be a whole number of at least 0; got -1.",
     ]
+    with pytest.raises(InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"):
+        beta_vae_score(FACTORS, GRID, compat="dlib")  # pyright: ignore[reportArgumentType]

@@ -56,9 +56,11 @@ def test_constant_codes_score_zero() -> None:
     assert mig(np.ones((20, 3)), FULL).score == 0.0
 
 
-def test_bins_must_be_at_least_two() -> None:
+def test_refusals() -> None:
     with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got 1\.$"):
         mig(FULL, FULL, bins=1)
+    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+        mig(FULL[:1], FULL[:1])
 
 
 def test_bins_bound_the_score_of_a_fine_factor() -> None:

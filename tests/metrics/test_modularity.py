@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
 from unbraid.metrics import modularity
 from unbraid.metrics.modularity import modularity_per_latent
@@ -39,6 +40,27 @@ def test_constant_factors_are_no_factors() -> None:
     assert result.score == pytest.approx(0.5, abs=1e-12)
 
 
+def test_the_reference_counts_constant_factors() -> None:
+    # 1 - 1 / (K - 1) with K = 4 instead of 3.
+    mixed, factors = 4 * FULL[:, [0]] + FULL[:, [1]], np.column_stack([FULL, np.zeros(64, dtype=int)])
+    theirs = modularity(mixed, factors, bins=16, compat="disentanglement_lib")
+    assert theirs.score == pytest.approx(2 / 3, abs=1e-12)
+    assert theirs.constant_factors == (3,)
+
+
+def test_the_reference_agrees_where_every_factor_varies(sample) -> None:
+    assert modularity(*sample, compat="disentanglement_lib").score == modularity(*sample).score
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"):
+        modularity(FULL, FULL, compat="dlib")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got 0\.$"):
+        modularity(FULL, FULL, bins=0)
+    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):
+        modularity(FULL[:1], FULL[:1])
+
+
 def test_one_varying_factor_cannot_be_mixed_with_anything() -> None:
     result = modularity(np.column_stack([FULL[:, 0], np.ones(64)]), FULL[:, :1])
     assert result.per_latent.tolist() == [1.0, 0.0]
@@ -61,3 +83,4 @@ def test_invariants(seed: int) -> None:
     assert modularity(codes[:, order] * [-1, 1, -1], factors[:, ::-1]).score == pytest.approx(score, abs=1e-12)
     assert modularity(codes * 32.0, factors).score == pytest.approx(score, abs=1e-12)
     assert modularity(codes, np.array([5, -2, 11, 3])[factors]).score == pytest.approx(score, abs=1e-12)
+    assert modularity(np.tile(codes, (3, 1)), np.tile(factors, (3, 1))).score == pytest.approx(score, abs=1e-12)

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
 from unbraid.metrics import sap
+from unbraid.metrics._line_svm import train_lines
 
 FULL = FactorGrid(("a", "b"), (4, 5)).to_factors(np.arange(20))
 
@@ -67,9 +71,9 @@ def test_values_missing_from_the_test_part_are_no_error(sample) -> None:
 def test_golden_classes(golden_case) -> None:
     result = sap(*golden_case.split)
     expected = golden_case.expected["sap"]
-    # Accuracies on 500 test samples; another scikit-learn may decide single samples otherwise.
-    assert result.score_matrix == pytest.approx(np.array(expected["score_matrix"]), abs=2.1 / 500)
-    assert result.score == pytest.approx(expected["SAP_score"], abs=1e-3)
+    # Accuracies on 500 test samples; another machine may round a single sample to the other side of a line.
+    assert result.score_matrix == pytest.approx(np.array(expected["score_matrix"]), abs=1.1 / 500)
+    assert result.score == pytest.approx(expected["SAP_score"], abs=4.1e-4)
 
 
 def test_golden_continuous(golden_case) -> None:
@@ -91,3 +95,61 @@ def test_continuous_is_free_of_scale_and_shift(sample) -> None:
     expected = sap(codes, factors, codes, factors, continuous=True).score
     moved = codes * [1e-3, 1.0, -7.0, 1e3] + [1, 2, 3, 4]
     assert sap(moved, factors * 3 - 5, moved, factors, continuous=True).score == pytest.approx(expected, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000), st.sampled_from([40, 300]), st.sampled_from([1e-3, 1.0, 1e3]))
+def test_lines_are_those_of_liblinear(seed: int, samples: int, scale: float) -> None:
+    from sklearn.svm import LinearSVC
+
+    generator = np.random.default_rng(seed)
+    sizes = [2, 3, 6]
+    levels = generator.integers(sizes, size=(samples, 3))
+    levels[:6] = np.arange(6)[:, None] % sizes  # so that all occur
+    numbers = scale * (levels @ generator.normal(size=3) + generator.normal(size=samples) + 5.0 * generator.normal())
+    lines = train_lines(numbers, levels, sizes)
+    for factor, end in enumerate(np.cumsum(sizes)):
+        svm = LinearSVC(C=0.01, class_weight="balanced", dual=False).fit(numbers[:, None], levels[:, factor])
+        expected = np.stack([svm.coef_[:, 0], svm.intercept_])
+        mine = lines[:, end - expected.shape[1] : end]  # of two classes scikit-learn keeps the second line
+        assert mine == pytest.approx(expected, rel=1e-7, abs=1e-9 * np.abs(expected).max())
+
+
+def test_lines_of_equal_classes_on_a_constant_latent_are_equal() -> None:
+    lines = train_lines(np.full(30, 0.1), np.repeat(np.arange(3), 10)[:, None], [3])
+    assert np.array_equal(lines[:, [0, 0, 0]], lines)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e28])
+def test_any_scale_gives_a_defined_value(scale: float, sample) -> None:
+    codes, factors = sample
+    for continuous in (True, False):
+        result = sap(codes * scale, factors, codes * scale, factors, continuous=continuous)
+        assert 0.0 <= result.score <= 1.0
+
+
+def test_constant_codes_score_zero_and_find_the_commonest_value_at_best(sample) -> None:
+    codes, factors = sample
+    constant = np.full_like(codes, 2.5)
+    result = sap(constant, factors, constant, factors)
+    assert result.score == 0.0
+    shares = [np.bincount(column) / len(column) for column in factors.T]
+    assert all(value in share for value, share in zip(result.score_matrix[0], shares, strict=True))
+
+
+def test_two_samples_are_enough_and_one_is_not() -> None:
+    codes, factors = np.array([[0.0], [1.0]]), np.array([[0], [1]])
+    assert sap(codes, factors, codes[:1], factors[:1]).score == 1.0
+    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 1\)\.$"):
+        sap(codes[:1], factors[:1], codes, factors)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10_000))
+def test_copies_of_samples_do_not_move_the_continuous_score(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    factors = generator.integers([3, 4], size=(60, 2))
+    codes = factors @ generator.normal(size=(2, 3)) + 0.3 * generator.normal(size=(60, 3))
+    once = sap(codes, factors, codes, factors, continuous=True).score
+    copies = np.tile(codes, (3, 1)), np.tile(factors, (3, 1))
+    assert sap(*copies, *copies, continuous=True).score == pytest.approx(once, abs=1e-12)

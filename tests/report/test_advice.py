@@ -38,7 +38,7 @@ def test_nothing_to_say() -> None:
         (replace(SWEPT, best_strength=1.0), "The best model has the smallest β of the sweep: try smaller ones."),
         (replace(FINE, seeds=1), "One seed cannot tell luck from method: train at least three."),
         (replace(FINE, seeds=2), "Two seeds cannot tell luck from method: train at least three."),
-        (replace(FINE, missing_metrics=("dci", "sap")), "Not scored yet: dci, sap. Run: unbraid score runs/a --metrics all"),
+        (replace(FINE, missing_metrics=("dci", "sap")), "Not scored yet: dci, sap. Run: unbraid score runs/a"),
         (
             replace(FINE, labelled=False),
             "If you know factors of the pictures, give them when loading the data (factors=...) to score the models.",

@@ -86,7 +86,7 @@ def encode_images(
     *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's pictures.
     """
     members = next(iter(weights.values())).shape[0]
-    size = _images_at_once(samples(indices[:1])[0].numel(), members, indices.device)
+    size = images_at_once(samples(indices[:1])[0].numel(), members, indices.device)
     found: list[torch.Tensor] = []
     with torch.no_grad():
         for start in range(0, len(indices), size):
@@ -99,13 +99,52 @@ def encode_images(
     return mean, logvar
 
 
-def _images_at_once(values: int, members: int, device: torch.device) -> int:
+def images_at_once(values: int, members: int, device: torch.device) -> int:
     """Images of *values* numbers that are encoded together for so many members."""
     if device.type == "cpu":
         return max(1, min(256, 2048 // members))
     # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without kernels it is read as 16 columns more.
     bytes_a_value = 64 if uses_kernels(device) else 1024
     return max(1, min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192))
+
+
+def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
+    """What a file about a trained member says of its origin."""
+    return {"plan": run.plan.digest(), "member": member.id, "step": step}
+
+
+def missing_files(run: RunFolder, file: Callable[[int], Path]) -> list[Member]:
+    """Members whose *file* is not there, not readable, or of an earlier state than the newest checkpoint."""
+    digest = run.plan.digest()
+    missing = []
+    for chunk in run.chunks():
+        files = run.checkpoints(chunk).files()
+        step = files[0][0] if files else -1
+        missing += [member for member in chunk if not _good(file(member.id), digest, step)]
+    return missing
+
+
+def _good(file: Path, digest: str, step: int) -> bool:
+    try:
+        about = read_tensors(file)[1]
+    except (FileNotFoundError, DamagedFileError):
+        return False
+    return about.get("plan") == digest and about.get("step") == step
+
+
+def for_chunks_of(
+    run: RunFolder, members: set[int], device: torch.device, work: Callable[[tuple[Member, ...], State], None]
+) -> None:
+    """Call *work* with each chunk that holds one of *members* and its trained state; on a CPU, one chunk a core."""
+
+    def on_one_core(chunk: tuple[Member, ...]) -> None:
+        if device.type == "cpu":
+            torch.set_num_threads(1)
+        work(chunk, run.trained_state(chunk))
+
+    chunks = [chunk for chunk in run.chunks() if any(member.id in members for member in chunk)]
+    with ThreadPoolExecutor(cores() if device.type == "cpu" else 1) as pool:
+        list(pool.map(on_one_core, chunks))
 
 
 class CodeStore:
@@ -120,20 +159,7 @@ class CodeStore:
 
     def missing(self) -> list[Member]:
         """Members whose codes are not stored, not readable, or of an earlier state than the newest checkpoint."""
-        digest = self.run.plan.digest()
-        missing = []
-        for chunk in self.run.chunks():
-            files = self.run.checkpoints(chunk).files()
-            step = files[0][0] if files else -1
-            missing += [member for member in chunk if not self._good(member.id, digest, step)]
-        return missing
-
-    def _good(self, member: int, digest: str, step: int) -> bool:
-        try:
-            about = read_tensors(self._file(member))[1]
-        except (FileNotFoundError, DamagedFileError):
-            return False
-        return about.get("plan") == digest and about.get("step") == step
+        return missing_files(self.run, self._file)
 
     def encode(self, device: torch.device, progress: Callable[[int], None] = lambda images: None) -> None:
         """Encode what is missing; *progress* is told how many images more were encoded."""
@@ -146,26 +172,21 @@ class CodeStore:
             sampler = dataset.sampler(device)
         network, layout = self.run.plan.build_network(), self.run.layout
         precision = self.run.plan.dtype
-        lock = threading.Lock()
+        told = threading.Lock()
 
         def encode_chunk(chunk: tuple[Member, ...], state: State) -> None:
-            if device.type == "cpu":
-                torch.set_num_threads(1)
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
             for first in range(0, len(chunk), together):
                 weights = layout.views(state.model.weights[first : first + together].to(device))
                 with told_when_full(device, "the codes of a batch", "Free some memory, or score with --device cpu."):
                     mean, logvar = encode_images(network, weights, sampler, indices.to(device), precision)
                 for position, member in enumerate(chunk[first : first + together]):
-                    about = {"plan": self.run.plan.digest(), "member": member.id, "step": state.step}
                     tensors = {"indices": indices, "mean": mean[position], "logvar": logvar[position]}
-                    write_tensors(self._file(member.id), tensors, about)
-                    with lock:
+                    write_tensors(self._file(member.id), tensors, made_from(self.run, member, state.step))
+                    with told:
                         progress(len(indices))
 
-        chunks = [chunk for chunk in self.run.chunks() if any(member.id in wanted for member in chunk)]
-        with ThreadPoolExecutor(cores() if device.type == "cpu" else 1) as pool:
-            list(pool.map(lambda chunk: encode_chunk(chunk, self.run.trained_state(chunk)), chunks))
+        for_chunks_of(self.run, wanted, device, encode_chunk)
 
     def load(self, member: int) -> Codes:
         """The stored codes of a member."""

@@ -16,12 +16,32 @@ METRICS = Registry(
     "metric",
     "unbraid.metrics",
     {
-        "beta_vae_score": "unbraid.metrics.beta_vae_score:beta_vae_score",
-        "factor_vae_score": "unbraid.metrics.factor_vae_score:factor_vae_score",
         "mig": "unbraid.metrics.mig:mig",
+        "mig_sup": "unbraid.metrics.mig_sup:mig_sup",
+        "jemmig": "unbraid.metrics.jemmig:jemmig",
+        "dcimig": "unbraid.metrics.dcimig:dcimig",
         "dci": "unbraid.metrics.dci:dci",
+        "dci_es": "unbraid.metrics.dci_es:dci_es",
         "sap": "unbraid.metrics.sap:sap",
         "modularity": "unbraid.metrics.modularity:modularity",
+        "explicitness": "unbraid.metrics.explicitness:explicitness",
+        "infomec": "unbraid.metrics.infomec:infomec",
+        "beta_vae_score": "unbraid.metrics.beta_vae_score:beta_vae_score",
+        "factor_vae_score": "unbraid.metrics.factor_vae_score:factor_vae_score",
+        "kim_mnih_score": "unbraid.metrics.kim_mnih_score:kim_mnih_score",
+        "irs": "unbraid.metrics.irs:irs",
+        "unified_scores": "unbraid.metrics.unified_scores:unified_scores",
+        "total_correlation": "unbraid.metrics.total_correlation:total_correlation",
+        "wasserstein_correlation": "unbraid.metrics.wasserstein_correlation:wasserstein_correlation",
+        "pairwise_information": "unbraid.metrics.pairwise_information:pairwise_information",
+        "udr": "unbraid.metrics.udr:udr",
+        "active_units": "unbraid.metrics.active_units:active_units",
+        "elbo": "unbraid.metrics.elbo:elbo",
+        "hoyer": "unbraid.metrics.hoyer:hoyer",
+        "downstream": "unbraid.metrics.downstream:downstream",
+        "downstream_reduced": "unbraid.metrics.downstream_reduced:downstream_reduced",
+        "downstream_strong": "unbraid.metrics.downstream_strong:downstream_strong",
+        "fairness": "unbraid.metrics.fairness:fairness",
     },
 )
 
@@ -32,3 +52,7 @@ for _name in METRICS.built_in:
     _function = METRICS.load(_name)
     globals()[_name] = _function
     globals()[_function.result.__name__] = _function.result
+
+# The same scores of batches that were drawn elsewhere; no metrics of their own, for no run has such batches.
+from unbraid.metrics.beta_vae_score import beta_vae_score_of_pairs as beta_vae_score_of_pairs  # noqa: E402
+from unbraid.metrics.factor_vae_score import factor_vae_score_of_batches as factor_vae_score_of_batches  # noqa: E402

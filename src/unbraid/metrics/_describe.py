@@ -30,7 +30,7 @@ from unbraid.errors import InputError, Shown, problem, unknown
 from unbraid.registry import Citation
 
 Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
-Family = Literal["supervised", "unsupervised", "downstream"]
+Family = Literal["supervised", "unsupervised", "usefulness"]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 AXES_OF_A_MEMBER = {"codes": 2, "test_codes": 2, "mean": 2, "logvar": 2, "reconstruction": 1}

@@ -18,11 +18,24 @@ ROUNDING_NATS = 1e-12
 
 def histogram_bins(codes: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
     """Bin 0..bins-1 of every code `(n, latents)`, equal-width bins for each latent; a constant latent fills bin 0."""
-    lowest, highest = codes.min(axis=0), codes.max(axis=0)
-    inner_edges = np.linspace(lowest, highest, bins + 1, axis=1)[:, 1:-1]
-    placed = np.zeros(codes.shape, dtype=np.int64)
-    for latent in np.flatnonzero(highest > lowest):
-        placed[:, latent] = np.searchsorted(inner_edges[latent], codes[:, latent], side="right")
+    columns = np.ascontiguousarray(codes.T)
+    placed = np.zeros(columns.shape, dtype=np.int64)
+    for latent, values in enumerate(columns):
+        lowest, highest = values.min(), values.max()
+        if highest > lowest:
+            # Edge for edge those of np.histogram, which are not the multiples of one width.
+            placed[latent] = _place(values, np.linspace(lowest, highest, bins + 1))
+    return placed.T
+
+
+def _place(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The bin of each value by division, and by search for the few that rounding carried over an edge."""
+    bins, inner = len(edges) - 1, edges[1:-1]
+    placed = ((values - edges[0]) / (edges[-1] - edges[0]) * bins).astype(np.int64)
+    np.minimum(placed, bins - 1, out=placed)  # the largest value
+    below, above = np.append(-np.inf, inner)[placed], np.append(inner, np.inf)[placed]
+    astray = np.flatnonzero((values < below) | (values >= above))
+    placed[astray] = np.searchsorted(inner, values[astray], side="right")
     return placed
 
 
@@ -40,22 +53,24 @@ def mutual_information(
 ) -> NDArray[np.float64]:
     """Mutual information in nats `(left columns, right columns)` of labels in 0..left_size-1 and 0..right_size-1."""
     samples, columns = left.shape
-    # One count over (left column, left value, right value) serves all left columns at once.
-    offset = left + left_size * np.arange(columns)
-    nats = np.empty((columns, len(right_sizes)))
-    for column, size in enumerate(right_sizes):
-        joint = (offset * size + right[:, column, None]).ravel()
-        counts = np.bincount(joint, minlength=columns * left_size * size).reshape(columns, left_size, size)
-        nats[:, column] = _information_of_counts(counts.astype(np.float64), samples)
-    return nats
+    width, starts = sum(right_sizes), np.cumsum([0, *right_sizes[:-1]])
+    # The values of all right columns side by side, so that one count of a left column serves them all.
+    beside = np.ascontiguousarray(right.T) + starts[:, None]
+    counts = np.empty((columns, left_size, width))
+    cells = np.empty_like(beside)  # written over for each left column: fresh memory costs more than the counting
+    for column, labels in enumerate(np.ascontiguousarray(left.T)):
+        np.add(beside, labels * width, out=cells)
+        counts[column] = np.bincount(cells.ravel(), minlength=left_size * width).reshape(left_size, width)
+    return _information_of_counts(counts, starts, samples)
 
 
-def _information_of_counts(counts: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
-    rows = counts.sum(axis=2, keepdims=True)
-    columns = counts.sum(axis=1, keepdims=True)
+def _information_of_counts(counts: NDArray[np.float64], starts: NDArray[np.int64], samples: int) -> NDArray[np.float64]:
+    """Information of tables `(tables, left values, right values)`, several right columns side by side from *starts* on."""
+    of_value = counts.sum(axis=1, keepdims=True)
+    of_row = counts.sum(axis=2, keepdims=True) / len(starts)  # every column holds all samples
     # Paired this way the logarithms cancel exactly for a constant latent.
-    log_ratio = (_log(counts) - _log(columns)) + (np.log(samples) - _log(rows))
-    nats = np.sum(counts * log_ratio, axis=(1, 2)) / samples
+    log_ratio = (_log(counts) - _log(of_value)) + (np.log(samples) - _log(of_row))
+    nats = np.add.reduceat((counts * log_ratio).sum(axis=1), starts, axis=1) / samples
     return np.where(nats < ROUNDING_NATS, 0.0, nats)
 
 

@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boosted trees that predict a factor from codes, and how much each latent contributed to them.
 
-Both backends grow 100 rounds of depth-3 trees with learning rate 0.1 from the class frequencies, and measure a latent by
-the variance of the residuals that its splits remove, summed over all trees, as scikit-learn does. They differ in which
-split they choose: LightGBM weighs samples by the curvature of the loss and looks at 255 cuts a latent; of two equally
-good latents it takes the first, where scikit-learn draws lots.
+Both backends are scikit-learn's gradient boosting: 100 rounds of depth-3 trees with learning rate 0.1 from the class
+frequencies, splits by the variance of the residuals, leaves by one Newton step of the deviance, and a latent counts by the
+variance that its splits remove. The second has its trees grown by LightGBM, which differs in three things: a latent of more
+than 1,000 values is cut at 254 places, ties between latents are settled by turns, and latents that order the samples alike,
+forwards or backwards, are one latent whose importance is shared equally (scikit-learn draws lots, the same in the mean).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import lightgbm
+from unbraid.metrics._tree_growth import DEPTH, LEAVES, ORDERS, Binned, Grower, as_datasets
 
 ROUNDS = 100
 LEARNING_RATE = 0.1
-DEPTH = 3
+SMALLEST_CURVATURE = 1e-150
+"""A leaf of less curvature stays as it is, as in scikit-learn."""
 
 
 @dataclass(frozen=True)
@@ -38,79 +40,112 @@ def fit_sklearn(
     """scikit-learn's `GradientBoostingClassifier` with its defaults, ties broken by *draws*."""
     from sklearn.ensemble import GradientBoostingClassifier
 
+    if np.ptp(levels) == 0:
+        return _always(levels[0], codes, test_codes)
     model = GradientBoostingClassifier(n_estimators=ROUNDS, learning_rate=LEARNING_RATE, max_depth=DEPTH, random_state=draws)
     model.fit(codes, levels)
     return Fit(np.abs(model.feature_importances_), np.asarray(model.predict(codes)), np.asarray(model.predict(test_codes)))
 
 
 def fit_lightgbm(codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64], seed: int) -> Fit:
-    """LightGBM grown like scikit-learn's trees: full depth-3 trees, single samples allowed in a leaf, no regularisation."""
-    import lightgbm
-
-    share = np.bincount(levels) / len(levels)
-    classes = len(share)
-    # Two classes are one column of log-odds, more are one column each; starting there keeps leaf values free of an offset.
-    start = np.log(share) if classes > 2 else np.log(share[1:] / share[:1])
-    parameters = {
-        "objective": "multiclass" if classes > 2 else "binary",
-        "num_class": classes if classes > 2 else 1,
-        "learning_rate": LEARNING_RATE,
-        "max_depth": DEPTH,
-        "num_leaves": 2**DEPTH,
-        "min_data_in_leaf": 1,
-        "min_data_in_bin": 1,
-        "max_bin": 255,
-        "boost_from_average": False,
-        "metric": "None",
-        "feature_pre_filter": False,
-        "enable_bundle": False,
-        "force_col_wise": True,
-        "deterministic": True,
-        "num_threads": 1,  # sums in one order: the same bits everywhere
-        "seed": seed % 2**31,
-        "verbosity": -1,
-    }
-    initial = np.tile(start, (len(codes), 1)) if classes > 2 else np.full(len(codes), start[0])
-    booster = lightgbm.Booster(parameters, lightgbm.Dataset(codes, levels, init_score=initial, params=parameters))
-    for _ in range(ROUNDS):
-        booster.update()
-
-    # The booster holds what it says of its training rows; asking through an evaluation spares running all trees again.
-    seen: list[NDArray[np.float64]] = []
-
-    def keep(said: NDArray[np.float64], _: object) -> tuple[str, float, bool]:
-        seen.append(np.array(said).reshape(len(codes), -1))
-        return ("kept", 0.0, True)
-
-    booster.eval_train(keep)
-    raw = np.asarray(booster.predict(test_codes, raw_score=True)).reshape(len(test_codes), -1) + start
-    if classes > 2:
-        train_prediction, test_prediction = seen[0].argmax(axis=1), raw.argmax(axis=1)
-    else:  # one column: the probability of the second class, and its log-odds
-        train_prediction, test_prediction = (seen[0][:, 0] > 0.5).astype(np.int64), (raw[:, 0] > 0.0).astype(np.int64)
-    return Fit(_variance_importance(booster, codes.shape[1]), train_prediction, test_prediction)
+    """The same boosting with trees grown by LightGBM; *seed* orders the latents."""
+    return lightgbm_fitter(codes, test_codes, seed)(levels)
 
 
-def _variance_importance(booster: lightgbm.Booster, latents: int) -> NDArray[np.float64]:
-    """Share of each latent in the residual variance that splits remove.
+def lightgbm_fitter(codes: NDArray[np.float64], test_codes: NDArray[np.float64], seed: int) -> Callable[[NDArray[np.int64]], Fit]:
+    """`fit_lightgbm` for many factors of the same codes: what depends on codes alone is prepared once."""
+    alike = latents_ordered_alike(codes)
+    first = [group[0] for group in alike]
+    bins = Binned.of(codes[:, first], test_codes[:, first])
+    draws = np.random.default_rng(seed)
+    orders = [draws.permutation(len(first)) for _ in range(min(ORDERS, len(first)))]
+    datasets = as_datasets(bins.train, orders) if first else []
 
-    A node's value is `-rate * G / H` with G the sum of gradients (residuals) and H its weight, so `G / n` and with it the
-    variance removed by a split, `n_left n_right / n * (mean_left - mean_right)^2`, follow from the stored trees.
+    def fit(levels: NDArray[np.int64]) -> Fit:
+        values, classes = np.unique(levels, return_inverse=True)
+        if len(values) == 1:
+            return _always(values[0], codes, test_codes)
+        boosting = _Boosting(classes, bins)
+        importance = np.zeros(codes.shape[1])
+        if datasets:
+            grower = Grower(datasets, orders, boosting.columns)
+            boosting.run(grower)
+            removed = grower.removed_variance()
+            for group, variance in zip(alike, removed, strict=True):
+                importance[group] = variance / len(group)
+        share = importance / importance.sum() if importance.any() else importance
+        return Fit(share, values[boosting.choice(boosting.score)], values[boosting.choice(boosting.test_score)])
+
+    return fit
+
+
+def latents_ordered_alike(codes: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Groups of latents that a tree cannot tell apart: they order the samples of *codes* `(n, latents)` alike, or in reverse.
+
+    Constant latents, which no tree can use, are in no group.
+
+    >>> latents_ordered_alike(np.array([[1.0, 9.0, 5.0, 4.0], [2.0, 3.0, 5.0, 6.0], [3.0, 0.0, 5.0, 5.0]]))
+    [array([0, 1]), array([3])]
     """
-    total = np.zeros(latents)
-    for tree in booster.model_to_string().split("\nTree=")[1:]:
-        fields = dict(line.split("=", 1) for line in tree.splitlines() if "=" in line)
-        if int(fields["num_leaves"]) < 2:
-            continue
-        split_latent = np.array(fields["split_feature"].split(), dtype=np.int64)
-        inner, leaf = (
-            [np.array(fields[f"{kind}_{name}"].split(), dtype=np.float64) for name in ("value", "weight", "count")]
-            for kind in ("internal", "leaf")
-        )
-        # Children count inner nodes from 0 upwards and leaves from -1 downwards: leaves reversed fit behind the inner nodes.
-        value, weight, count = (np.concatenate([mine, other[::-1]]) for mine, other in zip(inner, leaf, strict=True))
-        mean_residual = value * weight / count
-        left, right = (np.array(fields[side].split(), dtype=np.int64) for side in ("left_child", "right_child"))
-        removed = count[left] * count[right] / count[: len(left)] * (mean_residual[left] - mean_residual[right]) ** 2
-        np.add.at(total, split_latent, removed)
-    return total / total.sum() if total.sum() > 0 else total
+    groups: dict[bytes, list[int]] = {}
+    for latent, values in enumerate(codes.T):
+        distinct, rank = np.unique(values, return_inverse=True)
+        if len(distinct) > 1:
+            forwards, backwards = rank.tobytes(), (len(distinct) - 1 - rank).tobytes()
+            groups.setdefault(min(forwards, backwards), []).append(latent)
+    return [np.array(group) for group in groups.values()]
+
+
+def _always(level: Any, codes: NDArray[np.float64], test_codes: NDArray[np.float64]) -> Fit:
+    """A single level needs no trees."""
+    return Fit(np.zeros(codes.shape[1]), np.full(len(codes), level), np.full(len(test_codes), level))
+
+
+class _Boosting:
+    """Scores `(columns, n)` of both parts, one column for each class, or one column of log-odds for two classes."""
+
+    def __init__(self, classes: NDArray[np.int64], bins: Binned) -> None:
+        share = np.bincount(classes) / len(classes)
+        start = np.log(share) if len(share) > 2 else np.log(share[1:] / share[:1])
+        self.columns = len(start)
+        self._classes, self._bins, self._rows = classes, bins, np.arange(len(classes))
+        self.score, self.test_score = (np.repeat(start[:, None], part.shape[1], axis=1) for part in (bins.train, bins.test))
+
+    def run(self, grower: Grower) -> None:
+        """All rounds, or as many as find something to split."""
+        first_leaf = LEAVES * np.arange(self.columns)[:, None]
+        for _ in range(ROUNDS):
+            probability = self._probability()
+            residual = -probability
+            if self.columns > 1:
+                residual[self._classes, self._rows] += 1.0
+            else:
+                residual[0] += self._classes
+            trees = grower.grow(residual)
+            if trees is None:
+                return
+            leaf = trees.leaf(self._bins.train) + first_leaf
+            step = self._newton_step(leaf, residual, probability)
+            self.score += step[leaf]
+            self.test_score += step[trees.leaf(self._bins.test) + first_leaf]
+
+    def _probability(self) -> NDArray[np.float64]:
+        if self.columns == 1:
+            return 0.5 + 0.5 * np.tanh(self.score / 2)  # the logistic function, without overflow
+        weight = np.exp(self.score - self.score.max(axis=0))
+        return weight / weight.sum(axis=0)
+
+    def _newton_step(
+        self, leaf: NDArray[np.int64], residual: NDArray[np.float64], probability: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """What each leaf adds to the score: its residuals over its curvature, times the learning rate."""
+        slots = LEAVES * self.columns
+        slope = np.bincount(leaf.ravel(), residual.ravel(), slots)
+        curvature = np.bincount(leaf.ravel(), (probability * (1.0 - probability)).ravel(), slots)
+        redundant = (self.columns - 1) / self.columns if self.columns > 1 else 1.0  # Friedman 2001, algorithm 6
+        step = np.divide(slope, curvature, where=curvature > SMALLEST_CURVATURE, out=np.zeros(slots))
+        return LEARNING_RATE * redundant * step
+
+    def choice(self, score: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The class that *score* favours for each sample."""
+        return score.argmax(axis=0) if self.columns > 1 else (score[0] > 0.0).astype(np.int64)

@@ -2,14 +2,22 @@
 """β-VAE score (Higgins et al. 2017, section 3): a linear classifier names the factor that pairs of samples share.
 
 A point is the mean over 64 pairs of `|z_1 - z_2|`, all pairs sharing one and the same factor (each pair its own value of
-it); its label is that factor. Score: test accuracy of a logistic regression with scikit-learn's defaults on the raw
-differences, as in disentanglement_lib. Departs: constant factors are never chosen; where one factor varies there is
-nothing to tell apart and the score is 1. Trap: it saturates, a representation that misses a factor can still score 1.
+it); its label is that factor. The classifier is a logistic regression with scikit-learn's defaults on the raw differences,
+fitted on 10,000 points; the score is its accuracy on 5,000 others, and chance is one over the number of factors. Counts,
+batch and classifier are those of disentanglement_lib. With a `FactorGrid` pairs are drawn from the whole grid;
+`beta_vae_score_of_pairs` takes pairs that were drawn elsewhere.
+
+Traps: it saturates: codes that miss a factor or mix them with noise still score 1.0, a full rotation of five factors 0.84.
+The differences are not standardised, so the strength of the classifier's regularisation depends on the scale of the codes.
+Versions of scikit-learn before 0.22 fitted one classifier for each factor; published numbers of that time differ.
+
+Departs from disentanglement_lib: factors take turns instead of being drawn, and constant ones are never chosen; where one
+factor varies, an error there, there is nothing to tell apart and the score is 1. `compat="disentanglement_lib"` draws
+factors, constant ones too: pairs that share nothing are then one class more.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,14 +25,21 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.errors import Problems
 from unbraid.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_grid, check_counts
+from unbraid.metrics._batches import check_latents, read_batches
+from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
+from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.registry import Citation
 
 ROWS_AT_ONCE = 1 << 16
 """Pairs compared in one piece: small enough for the processor's cache, and a bound on memory."""
+
+Points = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Mean absolute differences `(points, latents)` and the factor that the pairs of each point share."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,7 @@ def beta_vae_score(
     test_points: int = 5_000,
     batch: int = 64,
     seed: int = 0,
+    compat: Compat | None = None,
 ) -> BetaVAEScore:
     """How well a linear classifier tells from differences of codes which factor pairs of samples share.
 
@@ -69,35 +85,83 @@ def beta_vae_score(
     >>> beta_vae_score(grid.to_factors(range(64)) * 1.0, grid, train_points=200, test_points=100).score
     1.0
     """
+    reference = as_reference(compat)
     check_counts(train_points=(train_points, 1), test_points=(test_points, 1), batch=(batch, 1), seed=(seed, 0))
     rows = check_codes_grid(codes, grid)
-    shared = SharedFactor.of(rows)
+    shared = SharedFactor.of(rows, as_reference=reference)
     generator = np.random.default_rng(seed)
-    train, train_labels = _points(rows.codes, shared, train_points, batch, generator)
-    test, test_labels = _points(rows.codes, shared, test_points, batch, generator)
-    predict = _classifier(train, train_labels, seed)
-    train_accuracy, score = float(np.mean(predict(train) == train_labels)), float(np.mean(predict(test) == test_labels))
-    mean_difference = np.full((len(rows.sizes), rows.codes.shape[1]), np.nan)
-    for factor in np.unique(train_labels):
-        mean_difference[factor] = train[train_labels == factor].mean(axis=0)
-    return BetaVAEScore(score, train_accuracy, mean_difference, rows.constant_factors)
+
+    def draw(count: int) -> Points:
+        points, labels = np.empty((count, rows.codes.shape[1])), np.empty(count, dtype=np.int64)
+        for piece in _pieces(count, batch):
+            labels[piece], first, second = shared.draw_pairs(piece.stop - piece.start, batch, generator)
+            difference = rows.codes[first.ravel()]
+            difference -= rows.codes[second.ravel()]
+            points[piece] = _mean_size(difference.reshape(-1, batch, points.shape[1]))
+        return points, labels
+
+    train = draw(train_points)
+    return _score(train, draw(test_points), len(rows.sizes), rows.constant_factors, seed)
 
 
-def _points(
-    codes: NDArray[np.float64], shared: SharedFactor, count: int, batch: int, generator: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Mean absolute differences `(count, latents)` over *batch* pairs that share a factor, and that factor."""
-    points = np.empty((count, codes.shape[1]))
-    labels = np.empty(count, dtype=np.int64)
+def beta_vae_score_of_pairs(
+    first: ArrayLike,
+    second: ArrayLike,
+    factor: ArrayLike,
+    test_first: ArrayLike,
+    test_second: ArrayLike,
+    test_factor: ArrayLike,
+    *,
+    seed: int = 0,
+) -> BetaVAEScore:
+    """The β-VAE score of pairs that were drawn elsewhere, for a generator without a grid.
+
+    *first* and *second* `(points, batch, latents)` hold the codes of pairs, each pair with one value of the factor number
+    *factor* `(points,)` in common; the three `test_` arguments are fresh ones.
+
+    >>> first, second = np.random.default_rng(0).normal(size=(2, 40, 16, 2))
+    >>> factor = np.arange(40) % 2
+    >>> first[np.arange(40), :, factor] = second[np.arange(40), :, factor]
+    >>> beta_vae_score_of_pairs(first, second, factor, first, second, factor).score
+    1.0
+    """
+    check_counts(seed=(seed, 0))
+    problems = Problems()
+    train, factor = read_batches({"first": first, "second": second}, {"factor": factor}, 1, problems)
+    test, test_factor = read_batches(
+        {"test_first": test_first, "test_second": test_second}, {"test_factor": test_factor}, 1, problems
+    )
+    check_latents({"first": train[0], "test_first": test[0]}, problems)
+    problems.raise_if_any()
+    factors = int(max(factor.max(), test_factor.max())) + 1
+    return _score((_points(*train), factor), (_points(*test), test_factor), factors, (), seed)
+
+
+def _points(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    count, batch, latents = first.shape
+    points = np.empty((count, latents))
+    for piece in _pieces(count, batch):
+        points[piece] = _mean_size(first[piece] - second[piece])
+    return points
+
+
+def _pieces(count: int, batch: int) -> list[slice]:
     step = max(1, ROWS_AT_ONCE // batch)
-    for begin in range(0, count, step):
-        piece = slice(begin, min(begin + step, count))
-        labels[piece], first, second = shared.draw_pairs(piece.stop - begin, batch, generator)
-        difference = codes[first.ravel()]
-        difference -= codes[second.ravel()]
-        np.abs(difference, out=difference)
-        points[piece] = difference.reshape(-1, batch, codes.shape[1]).mean(axis=1)
-    return points, labels
+    return [slice(begin, min(begin + step, count)) for begin in range(0, count, step)]
+
+
+def _mean_size(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean absolute value over each batch of *difference* `(points, batch, latents)`, which is written over."""
+    return np.abs(difference, out=difference).mean(axis=1)
+
+
+def _score(train: Points, test: Points, factors: int, constant_factors: tuple[int, ...], seed: int) -> BetaVAEScore:
+    predict = _classifier(*train, seed)
+    train_accuracy, score = (float(np.mean(predict(points) == labels)) for points, labels in (train, test))
+    mean_difference = np.full((factors, train[0].shape[1]), np.nan)
+    for factor in np.unique(train[1]):
+        mean_difference[factor] = train[0][train[1] == factor].mean(axis=0)
+    return BetaVAEScore(score, train_accuracy, mean_difference, constant_factors)
 
 
 def _classifier(
@@ -106,12 +170,9 @@ def _classifier(
     """What a logistic regression fitted on *train* says about other points; one class needs no fit."""
     if labels.min() == labels.max():
         return lambda points: np.full(len(points), labels[0])
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     classifier = LogisticRegression(random_state=seed % 2**32)
-    with warnings.catch_warnings():
-        # The reference stops after 100 iterations too, and takes what it has.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with as_far_as_it_gets():
         classifier.fit(train, labels)
     return lambda points: np.asarray(classifier.predict(points))

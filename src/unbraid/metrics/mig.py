@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """MIG, the mutual information gap (Chen et al. 2018, eq. 6): information of latents about a factor, best minus second best.
 
-`MIG = mean over k of (I(z_j*; v_k) - second largest I(z_j; v_k)) / H(v_k)`, information by counting in equal-width bins.
+`MIG = mean over k of (I(z_j*; v_k) - second largest I(z_j; v_k)) / H(v_k)`, where `j*` is the latent that knows most about
+factor `k`. Information is counted: each latent is cut into 20 equal-width bins between its smallest and largest value
+(the number of disentanglement_lib; the paper integrates the posterior instead). The gap asks that a factor sits in one
+latent (compactness); that the latent holds nothing else is asked by `mig_sup`.
+
+Traps: counted information is biased upwards, so perfect codes score 0.985 and noise 0.002 at 1,000 samples of factors of 3
+to 10 values; a factor of more values than bins cannot reach 1 (40 values in 20 bins: 0.81); a monotone warp of a latent
+lowers the score (0.87) though nothing was mixed; two latents that share a factor score 0 even if they do nothing else.
+
 Departs from disentanglement_lib: a constant factor, 0/0 there, is left out of the mean and listed; a single latent, an
-error there, is compared with 0. Traps: plug-in information is biased upwards, so perfect codes of 1,000 samples score
-about 0.98, and a factor of more than 20 values cannot reach 1 with 20 bins; a monotone warp of a latent lowers the score.
+error there, is compared with 0; single-precision codes are cut at double-precision edges.
 """
 
 from __future__ import annotations

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modularity (Ridgeway and Mozer 2018, eq. 2): how far each latent is from knowing about one factor only.
 
-`modularity_j = 1 - sum over k != k* of I(z_j; v_k)^2 / ((K - 1) I(z_j; v_k*)^2)`, `k*` the factor that latent j knows most
-about; the plain mean over latents, as disentanglement_lib takes it. A latent without any information scores 0, so dead
-latents lower the score (three beside five perfect ones: about 0.84), and pure noise scores 0.6 at 1,000 samples by its
-finite-sample information. Departs: constant factors are left out of K; where one factor varies, an informative latent
-scores 1 (0/0 in the reference), for there is nothing to mix it with.
+`modularity_j = 1 - sum over k != k* of I(z_j; v_k)^2 / ((K - 1) I(z_j; v_k*)^2)`, where `k*` is the factor that latent `j`
+knows most about and `K` the number of factors; the plain mean over latents, as disentanglement_lib takes it. Information is
+counted with each latent cut into 20 equal-width bins. A latent without any information scores 0.
+
+Traps: dead latents count, so that they lower the score (three beside five perfect ones: 0.84), and noise is not 0 but what
+its finite-sample information happens to be (0.6 at any number of samples); a rotation of perfect
+codes still scores 0.77. Nothing asks that the latents together know the factors: with one left out the score stays 1.
+
+Departs from disentanglement_lib: constant factors are not counted in K, where the reference counts them and so moves every
+score towards 1 (`compat="disentanglement_lib"` gives its number); with one varying factor an informative latent scores 1
+(0/0 there), for there is nothing to mix it with; single-precision codes are cut at double-precision edges.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.metrics._arrays import check_codes_factors, check_counts
+from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins, mutual_information
 from unbraid.registry import Citation
@@ -34,7 +41,7 @@ class Modularity:
     mutual_information: NDArray[np.float64]
     """`(latents, factors)`, nats."""
     constant_factors: tuple[int, ...]
-    """Columns not counted as factors because they take one value."""
+    """Columns that take one value; not counted as factors except with `compat`."""
 
 
 def modularity_per_latent(information: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,10 +61,11 @@ def modularity_per_latent(information: NDArray[np.float64]) -> NDArray[np.float6
     citation=Citation("Ridgeway and Mozer", 2018, "Learning Deep Disentangled Embeddings with the F-Statistic Loss", "NeurIPS"),
     result=Modularity,
 )
-def modularity(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> Modularity:
+def modularity(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, compat: Compat | None = None) -> Modularity:
     """How nearly each latent carries information about a single factor, averaged over latents.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
+    With *compat* constant factors count as factors.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -65,7 +73,8 @@ def modularity(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> Modul
     1.0
     """
     check_counts(bins=(bins, 2))
+    counted = as_reference(compat)
     sample = check_codes_factors(codes, factors)
     information = mutual_information(histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes)
-    per_latent = modularity_per_latent(information[:, sample.varying])
+    per_latent = modularity_per_latent(information if counted else information[:, sample.varying])
     return Modularity(float(per_latent.mean()), per_latent, information, sample.constant_factors)

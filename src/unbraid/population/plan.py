@@ -112,6 +112,14 @@ class Plan:
         """The network of all members."""
         return NETWORKS.load(self.network)(**self.network_options)
 
+    def siblings(self) -> list[tuple[Member, ...]]:
+        """Members that differ only by their seed, in groups of the same setting; groups in order of first appearance."""
+        groups: dict[tuple[Any, ...], list[Member]] = {}
+        for member in self.members:
+            key = (member.objective, member.learning_rate, *((name, repr(value)) for name, value in member.hyper.items()))
+            groups.setdefault(key, []).append(member)
+        return [tuple(group) for group in groups.values()]
+
     def swept(self) -> list[str]:
         """Names of what differs between members besides the seed, in order of first appearance."""
         rows = [{"objective": m.objective, "learning_rate": m.learning_rate, **m.hyper} for m in self.members]

@@ -67,7 +67,7 @@ def advice(found: Findings) -> list[str]:
         few = "One seed" if found.seeds == 1 else "Two seeds"
         lines.append(f"{few} cannot tell luck from method: train at least three.")
     if found.missing_metrics:
-        lines.append(f"Not scored yet: {', '.join(found.missing_metrics)}. Run: unbraid score {found.path} --metrics all")
+        lines.append(f"Not scored yet: {', '.join(found.missing_metrics)}. Run: unbraid score {found.path}")
     if not found.labelled:
         lines.append("If you know factors of the pictures, give them when loading the data (factors=...) to score the models.")
     return lines

@@ -9,10 +9,11 @@ from typing import Any
 
 from unbraid.data.dataset import Dataset
 from unbraid.data.sampling import share
+from unbraid.metrics import METRICS
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.advice import Findings, advice
-from unbraid.report.evidence import Evidence, gather
+from unbraid.report.evidence import Evidence, Metric, gather
 from unbraid.report.figures import curves_figure, latents_figure, quantity_label, scores_figure
 from unbraid.report.page import render_page
 from unbraid.report.portrait import FRAMES, QUANTILES, Portrait, draw_portrait
@@ -27,6 +28,7 @@ from unbraid.report.wording import (
     spread_sentence,
     trained_sentence,
 )
+from unbraid.scoring.names import USUAL
 from unbraid.store import write_bytes
 
 MOST_PORTRAITS = 6
@@ -65,7 +67,8 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "quantiles": [f"{round(100 * share)}" for share in QUANTILES],
         "best_rule": found.best_rule,
         "best_name": found.names[found.best] if found.best is not None else "",
-        "scores": scores,
+        "scores": _grouped(scores),
+        "scored": bool(found.metrics),
         "scores_stored": found.scores_stored,
         "score_columns": min(3, max(1, 12 // max(4, len(found.settings))), max(2, len(scores))),
         "settings": found.settings,
@@ -156,18 +159,36 @@ def _score_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, s
     else:
         ticks, axis = [swept_value(found.plan, setting, name) for setting in found.settings], symbol(name)
     if found.metrics:
-        sources = [(m.name, m.label, m.scores, m.bounds, m.citation) for m in found.metrics]
+        sources = [(m.name, m.label, m.scores, m.bounds, _note(m), _group(m)) for m in found.metrics]
     else:
         free = (float("-inf"), float("inf"))
-        sources = [(q, f"{quantity_label(q)} at the end", v, free, "nats") for q, v in found.final.items() if v]
+        sources = [(q, f"{quantity_label(q)} at the end", v, free, "nats", "") for q, v in found.final.items() if v]
     shown_figures = []
-    for key, label, values, bounds, note in sources:
+    for key, label, values, bounds, note, group in sources:
         figures[f"score-{key}"] = scores_figure(
             values, found.settings, found.names, title=label, ticks=ticks, axis=axis, best=found.best, bounds=bounds
         )
         about = f"{label} of every model by setting, from {min(values.values()):.3g} to {max(values.values()):.3g}"
-        shown_figures.append({"id": f"score-{key}", "heading": label, "note": note, "about": about})
+        shown_figures.append({"id": f"score-{key}", "heading": label, "note": note, "about": about, "group": group})
     return shown_figures
+
+
+def _note(metric: Metric) -> str:
+    return f"{metric.citation}; lower is better" if metric.lower_is_better else metric.citation
+
+
+def _group(metric: Metric) -> str:
+    """The heading under which a figure is folded away; the usual metrics stand open."""
+    if metric.name in USUAL or metric.name not in METRICS:
+        return ""
+    return f"{metric.family.capitalize()} scores" if metric.family != "supervised" else "More supervised scores"
+
+
+def _grouped(figures: list[dict[str, str]]) -> list[tuple[str, list[dict[str, str]]]]:
+    """Figures under their headings, those that stand open first; where none does, the first group stands open."""
+    headings = sorted(dict.fromkeys(one["group"] for one in figures), key=lambda heading: heading != "")
+    groups = [(heading, [one for one in figures if one["group"] == heading]) for heading in headings]
+    return [("", groups[0][1]), *groups[1:]] if groups else []
 
 
 def _curve_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, str]]:
@@ -218,13 +239,11 @@ def _table(found: Evidence) -> dict[str, Any]:
         "rows": rows,
         "long": len(rows) > _LONG_TABLE,
         "numeric": range(2, len(heads)),
-        "sorted_by": (found.metrics[0].label, "descending") if found.metrics else (quantity_label("loss"), "ascending"),
+        "sorted_by": (found.metrics[0].label, "descending") if found.by_mig else (quantity_label("loss"), "ascending"),
     }
 
 
 def _advice(run: RunFolder, found: Evidence, portraits: list[Portrait]) -> list[str]:
-    from unbraid.metrics import METRICS
-
     plan = found.plan
     name = swept_name(plan, found.settings)
     best = next((setting for setting in found.settings if found.best in setting.members), None)
@@ -236,7 +255,7 @@ def _advice(run: RunFolder, found: Evidence, portraits: list[Portrait]) -> list[
         Findings(
             path=str(run.path),
             labelled=run.dataset.labelled,
-            missing_metrics=tuple(sorted(METRICS.keys() - set(found.stored_metrics))) if run.dataset.labelled else (),
+            missing_metrics=tuple(name for name in USUAL if name not in found.stored_metrics) if run.dataset.labelled else (),
             seeds=len({member.seed for member in plan.members}),
             diverged=len(found.diverged),
             best_loss=losses,

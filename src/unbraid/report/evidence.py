@@ -15,7 +15,8 @@ from unbraid.metrics.mig import mig
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.settings import Setting, find_settings
-from unbraid.scoring import stored_scores
+from unbraid.scoring.names import USUAL
+from unbraid.scoring.run_scores import stored_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,8 @@ class Metric:
     citation: str
     bounds: tuple[float, float]
     scores: dict[int, float]
+    family: str = "supervised"
+    lower_is_better: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,18 @@ class Evidence:
         """Whether every score shown comes from disk."""
         return all(metric.name in self.stored_metrics for metric in self.metrics)
 
+    @property
+    def by_mig(self) -> bool:
+        """Whether MIG decides which member is better."""
+        return bool(self.metrics) and self.metrics[0].name == "mig"
+
     def diverged_names(self) -> list[tuple[str, int]]:
         """Name and step of every member that diverged."""
         return [(f"model {member} ({self.names[member]})", step) for member, step in self.diverged_at.items()]
 
     def rank(self, member: int) -> tuple[float, ...]:
-        """Sort key of members, best first: by the first score (MIG), then by loss; diverged members last."""
-        score = self.metrics[0].scores.get(member, -math.inf) if self.metrics else 0.0
+        """Sort key of members, best first: by MIG where there is one, then by loss; diverged members last."""
+        score = self.metrics[0].scores.get(member, -math.inf) if self.by_mig else 0.0
         return (member in self.diverged, -score, self.final.get("loss", {}).get(member, math.inf), member)
 
     def shown(self, most: int) -> list[tuple[int, str]]:
@@ -138,10 +146,10 @@ def final_values(history: pd.DataFrame, healthy: Sequence[int]) -> dict[str, dic
 
 
 def stored_metrics(run: RunFolder, healthy: Sequence[int]) -> list[Metric]:
-    """Scores on disk of the mean representation, MIG first, then in the order of the registry."""
+    """Scores on disk of the mean representation, MIG first, then the usual ones, then in the order of the registry."""
     table = stored_scores(run)
     table = table[(table["quantity"] == "score") & (table["representation"] == "mean") & table["member"].isin(list(healthy))]
-    order = ["mig", *(name for name in METRICS if name != "mig")]
+    order = list(dict.fromkeys(["mig", *USUAL, *METRICS]))
     found = set(table["metric"])
     names = [name for name in order if name in found] + sorted(found - set(order))
     metrics = []
@@ -188,4 +196,5 @@ def _described(name: str, scores: dict[int, float]) -> Metric:
         return Metric(name, name, "", (-math.inf, math.inf), scores)
     function = METRICS.load(name)
     citation = f"{function.citation.authors} ({function.citation.year})"
-    return Metric(name, function.label, citation, function.result.range, scores)
+    lower = not function.result.higher_is_better
+    return Metric(name, function.label, citation, function.result.range, scores, function.family, lower)

@@ -60,15 +60,11 @@ def shown(value: Any) -> str:
 
 def find_settings(plan: Plan) -> list[Setting]:
     """The settings of a plan: objectives in order of appearance, each one's settings from weak to strong."""
-    groups: dict[tuple[Any, ...], list[Member]] = {}
-    for member in plan.members:
-        key = (member.objective, member.learning_rate, *((name, repr(value)) for name, value in member.hyper.items()))
-        groups.setdefault(key, []).append(member)
     objectives = list(dict.fromkeys(member.objective for member in plan.members))
     found: list[Setting] = []
     for number, objective in enumerate(objectives):
         cls = OBJECTIVES.load(objective)
-        own = [group for group in groups.values() if group[0].objective == objective]
+        own = [group for group in plan.siblings() if group[0].objective == objective]
         own.sort(key=lambda group: _sort_key(group[0], cls.strength))
         colours = _shades(_HUES[number % len(_HUES)], len(own)) if len(objectives) > 1 else _spread(_ORDERED, len(own))
         varied = _varied([group[0] for group in own])

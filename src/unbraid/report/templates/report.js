@@ -61,6 +61,7 @@
     select.addEventListener("change", () => show(select.value));
   });
   all("button.key").forEach((key) => key.addEventListener("click", () => toggle(key)));
+  all("details").forEach((part) => part.addEventListener("toggle", drawVisible));
   window.addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
   Promise.all(drawVisible()).then(() => { document.documentElement.dataset.ready = "yes"; });
 })();

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import unbraid as ub
-from unbraid import scoring
 from unbraid.codes.codes import CodeStore
 from unbraid.errors import DamagedFileError, InputError
 from unbraid.metrics import METRICS
 from unbraid.run import Run, open_run
-from unbraid.scoring import COLUMNS, check_request, evaluate, score_run, stored_scores
+from unbraid.scoring import material, run_scores
+from unbraid.scoring.material import COLUMNS, Material, evaluate
+from unbraid.scoring.names import known_words
+from unbraid.scoring.run_scores import check_request, score_run, stored_scores
 from unbraid.store import write_table
 
 SETTINGS: dict[str, Any] = {
@@ -72,9 +74,14 @@ def test_split_metrics_fit_on_the_leading_two_thirds(run: Run):
 
 def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPatch):
     calls: list[tuple[int, str, str]] = []
-    real = scoring._score
-    monkeypatch.setattr(scoring, "_score", lambda *given: calls.append(given[:3]) or real(*given))
-    monkeypatch.setattr(scoring, "_WORTH_PROCESSES", 10**6)
+    real = material.score_task
+
+    def noted(task: material.Task, materials: list[Material]) -> material.Outcome:
+        calls.append((task.members[0], task.metric, task.representation))
+        return real(task, materials)
+
+    monkeypatch.setattr(material, "score_task", noted)
+    monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
     first = score_run(run.folder, ["mig", "modularity"])
     assert sorted(calls) == [(m, name, "mean") for m in range(4) for name in ("mig", "modularity")]
     calls.clear()
@@ -95,8 +102,8 @@ def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPa
     assert sorted(calls) == [(m, "mig", "sampled") for m in range(4)]
 
 
-def test_every_score_is_on_disk_at_once(run: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scoring, "_WORTH_PROCESSES", 10**6)
+def test_what_is_computed_is_on_disk_when_scoring_is_stopped(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
     counts: list[int] = []
 
     def stop_after_two(units: int, found: bool) -> None:
@@ -106,15 +113,54 @@ def test_every_score_is_on_disk_at_once(run: Run, monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(KeyboardInterrupt):
         score_run(run.folder, ["mig"], progress=stop_after_two)
-    assert counts == [0, 1, 2]
+    assert counts[:2] == [0, 1], "the first score is written at once"
+    assert len(stored_scores(run.folder).groupby(["member", "metric"])) == 2
     assert len(score_run(run.folder, ["mig"]).query("quantity == 'score'")) == 4
 
 
+def test_the_table_is_written_again_when_that_takes_little_of_the_time(run: Run, monkeypatch: pytest.MonkeyPatch):
+    clock = [0.0]
+    written: list[tuple[float, int]] = []
+
+    def write(path: Path, table: Any) -> None:
+        written.append((clock[0], len(table)))
+        clock[0] += 1.0
+
+    monkeypatch.setattr(run_scores.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(run_scores, "write_table", write)
+    with run_scores._Table(run.folder, stored_scores(run.folder)) as table:
+        for member in range(60):
+            table.add([(member, "mig", "mean", "score", 0.5, 1.0)])
+            clock[0] += 1.0
+    # One second to write, twenty to wait; the last rows at the end.
+    assert written == [(0.0, 1), (21.0, 21), (42.0, 41), (63.0, 60)]
+
+
+def test_models_compared_are_those_that_differ_by_their_seed(run: Run):
+    table = score_run(run.folder, ["udr"])
+    store = CodeStore(run.folder)
+    for group in ((0, 1), (2, 3)):
+        codes = [store.load(member) for member in group]
+        expected = ub.metrics.udr(np.stack([c.mean for c in codes]), np.stack([c.kl_per_latent() for c in codes])).per_model
+        found = table[table["member"].isin(group)].sort_values("member")["value"].tolist()
+        assert found == pytest.approx(expected.tolist(), abs=1e-9)
+
+
+def test_a_lone_model_cannot_be_compared(tmp_path: Path):
+    run = ub.train("sprites", "vae", data_options=SPRITES, out=tmp_path / "run", **SETTINGS)
+    said: list[str] = []
+    assert len(score_run(run.folder, ["udr"], warn=said.append)) == 0
+    assert said == [
+        "member 0: udr has no value: udr compares models that differ only by their seed and needs at least two; got 1. "
+        "Train with more seeds."
+    ]
+
+
 def test_processes_give_the_numbers_that_one_gives(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scoring, "_WORTH_PROCESSES", 10**6)
+    monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
     here = score_run(run.folder, ["mig"])
     (run.path / "scores.parquet").unlink()
-    monkeypatch.setattr(scoring, "_WORTH_PROCESSES", 2)
+    monkeypatch.setattr(material, "WORTH_PROCESSES", 2)
     there = score_run(run.folder, ["mig"])
     assert there.drop(columns="seconds").equals(here.drop(columns="seconds"))
 
@@ -125,30 +171,32 @@ def test_all_stands_for_every_metric_once(run: Run):
 
 
 def test_every_problem_of_a_request_at_once(run: Run):
-    known = ", ".join(sorted(METRICS))
+    known = ", ".join(sorted(known_words()))
     assert refused(lambda: check_request(run.folder, ["mgi", "mig", "dcy"], ["mean", "median"])).splitlines() == [
         f"metric 'mgi' is unknown; did you mean 'mig'? Known: {known}.",
         f"metric 'dcy' is unknown; did you mean 'dci'? Known: {known}.",
         "representation 'median' is unknown; did you mean 'mean'? Known: mean, sampled.",
     ]
-    assert refused(lambda: check_request(run.folder, [], ["mean"])) == f"metrics needs at least one name; got []. Known: {known}."
+    assert refused(lambda: check_request(run.folder, [], ["mean"])) == (
+        f"metrics needs at least one name; got []. Known: {', '.join(known_words())}."
+    )
 
 
 def test_a_score_without_a_value_is_told_and_the_others_stay(run: Run, monkeypatch: pytest.MonkeyPatch):
-    real = scoring.evaluate
+    real = material.evaluate
 
-    def failing(name: str, codes: Any, factors: Any, train: int) -> Any:
-        if np.array_equal(codes, CodeStore(run.folder).load(1).mean):
+    def failing(name: str, given: Material) -> Any:
+        if np.array_equal(given.codes, CodeStore(run.folder).load(1).mean):
             raise InputError("codes must vary; got constants.")
-        return real(name, codes, factors, train)
+        return real(name, given)
 
-    monkeypatch.setattr(scoring, "evaluate", failing)
-    monkeypatch.setattr(scoring, "_WORTH_PROCESSES", 10**6)
+    monkeypatch.setattr(material, "evaluate", failing)
+    monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
     said: list[str] = []
     table = score_run(run.folder, ["mig"], warn=said.append)
     assert said == ["member 1: mig has no value: codes must vary; got constants."]
     assert sorted(set(table["member"])) == [0, 2, 3]
-    monkeypatch.setattr(scoring, "evaluate", real)
+    monkeypatch.setattr(material, "evaluate", real)
     assert sorted(set(score_run(run.folder, ["mig"])["member"])) == [0, 1, 2, 3]
 
 
@@ -161,14 +209,17 @@ def test_a_damaged_table_of_scores_names_the_remedy(run: Run):
     assert str(caught.value).startswith(f"{path} is damaged: it cannot be read (")
 
 
-def test_unlabelled_data_has_no_such_scores(tmp_path: Path):
+def test_unlabelled_data_has_unsupervised_scores_only(tmp_path: Path):
     pixels = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
     run = ub.train(pixels, "vae", out=tmp_path / "run", **SETTINGS)
-    assert refused(lambda: run.score(["mig", "sap"], quiet=True)) == (
+    assert refused(lambda: run.score(["mig", "hoyer", "sap"], quiet=True)) == (
         f"the data of {run.path} has no factors, and mig, sap compare codes with factors. "
-        "Give factors when loading the data (factors=...) to score such a run."
+        "Give factors when loading the data (factors=...), or score with --metrics unsupervised."
     )
     assert not (run.path / "scores.parquet").exists()
+    table = run.score("unsupervised", quiet=True)
+    assert {"hoyer", "elbo", "active_units", "total_correlation"} <= set(table.columns)
+    assert run.best("total_correlation").member.id == 0
 
 
 def test_diverged_members_are_left_out(tmp_path: Path):
@@ -195,8 +246,8 @@ def test_metrics_that_compare_factors_need_two(name):
     codes = np.random.default_rng(0).normal(size=(60, 3))
     one = np.stack([np.arange(60) % 4, np.zeros(60, int)], axis=1)
     with pytest.raises(InputError) as caught:
-        evaluate(name, codes, one, 40)
+        evaluate(name, Material(codes, 40, one))
     assert str(caught.value) == (
         f"{name} compares factors and needs at least two that vary; got 1. With a single one every model would be perfect."
     )
-    assert evaluate("mig", codes, one, 40).score < 0.5
+    assert evaluate("mig", Material(codes, 40, one)).score < 0.5

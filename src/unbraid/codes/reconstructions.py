@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far trained members' reconstructions are from the recorded sample: nats of each picture, measured when a score asks for it.
+
+A picture is decoded from the sampled representation, the one draw from its posterior that the codes hold; members that train
+without noise decode the mean. The likelihood is the run's, up to its constants, as in training.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unbraid.codes.codes import CodeStore, for_chunks_of, images_at_once, made_from, missing_files
+from unbraid.objectives.likelihoods import likelihood as find_likelihood
+from unbraid.population.devices import told_when_full
+from unbraid.population.plan import Member
+from unbraid.population.program import State
+from unbraid.store import read_tensors, write_tensors
+
+
+class ReconstructionStore:
+    """The reconstruction losses in the codes/ folder of a run, beside the codes they were decoded from."""
+
+    def __init__(self, codes: CodeStore) -> None:
+        self.codes, self.run = codes, codes.run
+
+    def _file(self, member: int) -> Path:
+        return self.codes.folder / f"reconstruction-{member:05d}.safetensors"
+
+    def missing(self) -> list[Member]:
+        """Members whose losses are not stored, not readable, or of an earlier state than the newest checkpoint."""
+        return missing_files(self.run, self._file)
+
+    def measure(self, device: torch.device, progress: Callable[[int], None] = lambda images: None) -> None:
+        """Decode what is missing; *progress* is told how many images more were decoded. The codes must be there."""
+        wanted = {member.id for member in self.missing()}
+        if not wanted:
+            return
+        dataset, plan = self.run.dataset, self.run.plan
+        advice = "Free some memory, or score with --device cpu."
+        with told_when_full(device, f"the data '{dataset.name}'", advice):
+            sampler = dataset.sampler(device)
+        network, layout = plan.build_network(), self.run.layout
+        likelihood = find_likelihood(plan.likelihood, bounded=dataset.bounded)
+        told = threading.Lock()
+
+        def measure_member(weights: dict[str, torch.Tensor], member: Member, step: int) -> None:
+            codes = self.codes.load(member.id)
+            kind = "sampled" if member.build().samples_latents else "mean"
+            z = torch.from_numpy(np.ascontiguousarray(codes.representation(kind), dtype=np.float32))
+            indices, nats = torch.from_numpy(codes.indices), torch.empty(len(z))
+            size = images_at_once(sampler(indices[:1].to(device))[0].numel(), 1, device)
+            with torch.no_grad(), told_when_full(device, "the pictures of a batch", advice):
+                for start in range(0, len(z), size):
+                    piece = slice(start, start + size)
+                    x = sampler(indices[piece].to(device)).unsqueeze(0)
+                    nats[piece] = network.compare(weights, z[piece].to(device).unsqueeze(0), x, likelihood, plan.dtype)[0].cpu()
+            write_tensors(self._file(member.id), {"nats": nats}, made_from(self.run, member, step))
+            with told:
+                progress(len(z))
+
+        def measure_chunk(chunk: tuple[Member, ...], state: State) -> None:
+            for position, member in enumerate(chunk):
+                if member.id in wanted:
+                    measure_member(layout.views(state.model.weights[position : position + 1].to(device)), member, state.step)
+
+        for_chunks_of(self.run, wanted, device, measure_chunk)
+
+    def load(self, member: int) -> NDArray[np.float32]:
+        """The loss of each picture of the recorded sample, `(n,)`, nats."""
+        return read_tensors(self._file(member))[0]["nats"].numpy()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codes put on a common scale: which latents vary, by how much, and all of them with mean 0 and variance 1."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A latent that moves by less than this share of its size moves by rounding only.
+ROUNDING_SHARE = 16 * np.finfo(np.float64).eps
+
+
+def varying_latents(codes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which latents of *codes* `(..., n, latents)` take more than one value, rounding aside."""
+    lowest, highest = codes.min(axis=-2), codes.max(axis=-2)
+    return highest - lowest > ROUNDING_SHARE * np.maximum(np.abs(lowest), np.abs(highest))
+
+
+def standard_deviations(codes: NDArray[np.float64], *, lost: int = 0) -> NDArray[np.float64]:
+    """Standard deviation of each latent of *codes* `(..., n, latents)`, 0 where it is constant; divides by n - *lost*."""
+    _, deviations = _centred(codes)
+    return deviations * np.sqrt(codes.shape[-2] / (codes.shape[-2] - lost))
+
+
+def standardise(codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """*codes* `(..., n, latents)` with mean 0 and variance 1 (dividing by n) in each latent; constant latents are all 0."""
+    centred, deviations = _centred(codes)
+    return centred / np.where(deviations > 0, deviations, 1.0)[..., None, :]
+
+
+def _centred(codes: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    varying = varying_latents(codes)
+    centred = np.where(varying[..., None, :], codes - codes.mean(axis=-2, keepdims=True), 0.0)
+    # In units of the largest deviation no square overflows or vanishes.
+    largest = np.where(varying, np.abs(centred).max(axis=-2), 1.0)
+    deviations = largest * np.sqrt(np.square(centred / largest[..., None, :]).mean(axis=-2))
+    return centred, deviations
+
+
+def constant_latents(codes: NDArray[np.float64]) -> tuple[int, ...]:
+    """Columns of *codes* `(n, latents)` that take a single value."""
+    return tuple(int(latent) for latent in np.flatnonzero(~varying_latents(codes)))

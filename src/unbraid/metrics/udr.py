@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UDR, unsupervised disentanglement ranking (Duan et al. 2020): models that disentangle agree with each other.
+
+Models of one kind, trained from different seeds, encode the same samples. Disentangled codes differ by order, sign and scale
+of the latents only; entangled ones differ in countless ways. So for each ordered pair of models a matrix R says how much each
+latent of the first has to do with each latent of the second: the sizes of the coefficients of a Lasso (`alpha = 0.1`) that
+predicts the second from the first on standardised codes, or absolute rank correlations (`method="spearman"`). The pair scores
+high where every row and every column of R has one large entry: `1/2 (mean over columns of max^2 / sum + mean over rows of
+max^2 / sum)`. A model's score is the median over the others of the pairs in which it is the one predicted.
+
+Latents that the model does not use must not count: only those with a mean KL above `kl_threshold` (0.01 nats) do. At or below
+0.01 they are not shown to the regression either; those between 0.01 and a higher threshold help to predict without being
+counted. A model without any such latent scores 0.
+
+Traps: the ceiling is not 1 with the Lasso, which shrinks: equal independent codes reach 1 - alpha = 0.90 (1.0 with rank
+correlations). Models related by random rotations still score 0.61, 0.31 and 0.16 on average for 2, 5 and 10 latents, a single
+pair with 2 latents anything from 0.30 to 0.90; so few live latents score high by themselves, and models that all found the
+same single factor agree perfectly. Agreement is no proof: models that share a wrong bias agree too. The mean over a mixed set
+says little; compare the models of a set. Like the reference's, the Lasso stops at `tolerance`, before its minimum: where
+latents of a model depend on each other, scores are off by up to 6e-4 in simulated sets, and by so much depend on the order of
+the latents; `tolerance=0` goes to the minimum. With an alpha well below 0.1, scores can pass 1.
+
+Departs from disentanglement_lib: a model without informative latents scores 0, where it is an error; a threshold below 0.01
+is honoured, where latents up to 0.01 are always blanked; with `filter_low_kl=False` a blanked or constant latent has rank
+correlation 0, where theirs is NaN and turns whole rows and columns to 0. `compat` gives their numbers in the last two. As in
+the reference and unlike the paper, which divides by the number of informative latents of both models together, rows and
+columns weigh the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.metrics._arrays import check_codes, to_numpy
+from unbraid.metrics._compat import Compat, as_reference
+from unbraid.metrics._describe import describe
+from unbraid.metrics._lasso import lasso, lasso_to_gap
+from unbraid.metrics._ranks import average_ranks
+from unbraid.metrics._standardise import standardise, varying_latents
+from unbraid.registry import Citation
+
+Method = Literal["lasso", "spearman"]
+METHODS = ("lasso", "spearman")
+
+# At or below this KL a latent is noise; the reference's constant beside its threshold, and equal to it by default.
+BLANK_KL = 0.01
+
+
+@dataclass(frozen=True)
+class UDR:
+    """The mean over models, each model's score, the agreement of every pair and the matrices it was taken from."""
+
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    higher_is_better: ClassVar[bool] = True
+
+    score: float
+    per_model: NDArray[np.float64]
+    """`(models,)`: the median over the others of the column below; take the model with the largest."""
+    pairwise: NDArray[np.float64]
+    """`(models, models)`: how well the first predicts the second, latent by latent; 0 on the diagonal."""
+    similarity: NDArray[np.float64]
+    """`(models, models, latents, latents)`: the matrices R before latents are left out; 0 for a model with itself."""
+    informative: NDArray[np.bool_]
+    """`(models, latents)`: latents with a KL above the threshold."""
+
+
+@describe(
+    label="UDR",
+    needs="population",
+    family="unsupervised",
+    citation=Citation(
+        "Duan et al.", 2020, "Unsupervised Model Selection for Variational Disentangled Representation Learning", "ICLR"
+    ),
+    result=UDR,
+)
+def udr(
+    codes: ArrayLike,
+    kl: ArrayLike,
+    *,
+    method: Method = "lasso",
+    kl_threshold: float = 0.01,
+    filter_low_kl: bool = True,
+    alpha: float = 0.1,
+    tolerance: float = 1e-4,
+    compat: Compat | None = None,
+) -> UDR:
+    """How far each model agrees with the others on its latents, up to their order, sign and scale.
+
+    *codes* `(models, n, latents)` are those of the same n samples by at least two models, *kl* `(models, latents)` the mean KL of
+    each latent in nats. With *filter_low_kl* off, uninformative latents count as latents that agree with nothing. *alpha* is
+    the weight of the Lasso's penalty and *tolerance* the duality gap at which it stops, scikit-learn's default; 0 for the minimum.
+
+    >>> import numpy as np
+    >>> code = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> result = udr(np.stack([code, 3.0 - code[:, ::-1]]), np.ones((2, 2)))
+    >>> result.per_model.round(12)
+    array([0.9, 0.9])
+    """
+    exactly = as_reference(compat)
+    _check_options(method, kl_threshold, alpha, tolerance)
+    rows, nats = _check_population(codes, kl)
+    shown = nats > (BLANK_KL if exactly else min(BLANK_KL, kl_threshold))
+    informative = nats > kl_threshold
+    counted = informative if filter_low_kl else np.ones_like(informative)
+    if method == "lasso":
+        similarity = _lasso_similarity(rows, shown, alpha, tolerance)
+    else:
+        similarity = _rank_similarity(rows, shown, np.nan if exactly else 0.0)
+    similarity = np.where(np.eye(len(rows), dtype=bool)[..., None, None], 0.0, similarity)
+    pairwise = agreement(similarity, counted)
+    others = ~np.eye(len(rows), dtype=bool)
+    per_model = np.array([np.median(pairwise[others[model], model]) for model in range(len(rows))])
+    return UDR(float(per_model.mean()), per_model, pairwise, similarity, informative)
+
+
+def agreement(similarity: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Score of each pair `(models, models)` from *similarity*, over the latents *counted* `(models, latents)` of both."""
+    rows, columns = counted[:, None, :, None], counted[None, :, None, :]
+    kept = np.where(rows & columns, similarity, 0.0)
+    by_column = _strength(kept, axis=2).sum(axis=2) / np.maximum(counted.sum(axis=1), 1)[None, :]
+    by_row = _strength(kept, axis=3).sum(axis=2) / np.maximum(counted.sum(axis=1), 1)[:, None]
+    return (by_column + by_row) / 2.0
+
+
+def _strength(matrices: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Largest entry squared by the sum of all, along *axis*; 0 where there is none, or NaN among them."""
+    largest, total = matrices.max(axis=axis), matrices.sum(axis=axis)
+    return np.divide(largest**2, total, where=total > 0, out=np.zeros_like(total))
+
+
+def _correlations(codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of every latent with every latent of all models, `(models, latents, models, latents)`."""
+    models, samples, latents = codes.shape
+    together = standardise(codes).transpose(1, 0, 2).reshape(samples, models * latents)
+    return (together.T @ together / samples).reshape(models, latents, models, latents)
+
+
+def _lasso_similarity(codes: NDArray[np.float64], shown: NDArray[np.bool_], alpha: float, tolerance: float) -> NDArray[np.float64]:
+    models, _, latents = codes.shape
+    shown = shown & varying_latents(codes)
+    correlation = _correlations(codes) * shown[:, :, None, None] * shown
+    gram = np.stack([correlation[model, :, model] for model in range(models)])
+    cross = correlation.reshape(models, latents, models * latents)
+    squares = shown.ravel().astype(np.float64)  # standardised latents have mean square 1
+    coefficients = lasso_to_gap(gram, cross, squares, alpha, tolerance) if tolerance else lasso(gram, cross, alpha)
+    return np.abs(coefficients).reshape(models, latents, models, latents).transpose(0, 2, 1, 3)
+
+
+def _rank_similarity(codes: NDArray[np.float64], shown: NDArray[np.bool_], if_blank: float) -> NDArray[np.float64]:
+    sizes = np.minimum(np.abs(_correlations(average_ranks(codes))), 1.0)  # rounding can pass 1
+    shown = shown & varying_latents(codes)
+    return np.where(shown[:, :, None, None] & shown, sizes, if_blank).transpose(0, 2, 1, 3)
+
+
+def _check_options(method: str, kl_threshold: float, alpha: float, tolerance: float) -> None:
+    problems = Problems()
+    if method not in METHODS:
+        problems.say(unknown("method", str(method), METHODS))
+    for name, value in (("kl_threshold", kl_threshold), ("tolerance", tolerance)):
+        if not 0.0 <= value < np.inf:
+            problems.add(name, "must be at least 0 and finite", value)
+    if not 0.0 < alpha < np.inf:
+        problems.add("alpha", "must be above 0 and finite", alpha)
+    problems.raise_if_any()
+
+
+def _check_population(codes: ArrayLike, kl: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rows, nats = to_numpy(codes), to_numpy(kl)
+    if rows.ndim != 3 or len(rows) < 2:
+        rule = "must have the shape (models, n, latents) with at least two models"
+        raise InputError(problem("codes", rule, Shown(f"shape {rows.shape}"), "A model alone has nothing to agree with."))
+    problems = Problems()
+    checked = [problems.collect(lambda m=m: check_codes(rows[m], name=f"codes[{m}]")) for m in range(len(rows))]
+    if nats.shape != (len(rows), rows.shape[2]):
+        rule = f"must have the shape (models, latents), here {(len(rows), rows.shape[2])}"
+        problems.add("kl", rule, Shown(f"shape {nats.shape}"))
+    elif nats.dtype.kind not in "fiub":
+        problems.add("kl", "must be numbers", Shown(f"dtype {nats.dtype}"))
+    elif not np.isfinite(nats).all():
+        model, latent = np.argwhere(~np.isfinite(nats))[0]
+        shown = Shown(f"{nats[model, latent]} at model {model}, latent {latent}")
+        problems.add("kl", "must be finite numbers", shown, "Leave out members that diverged.")
+    problems.raise_if_any()
+    return np.stack([model for model in checked if model is not None]), nats.astype(np.float64)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scores of every stored member of a run: one row for each number, in parallel and resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from unbraid.codes.codes import REPRESENTATIONS, CodeStore
+from unbraid.codes.reconstructions import ReconstructionStore
+from unbraid.errors import DamagedFileError, InputError, Problems, unknown
+from unbraid.population.devices import cores
+from unbraid.population.run_folder import RunFolder
+from unbraid.scoring.material import COLUMNS, Material, Task, score_tasks
+from unbraid.scoring.names import blind, metric_names, needs
+from unbraid.store import only_one, read_table, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WRITING_SHARE = 20
+"""Between two writings of the table lies so many times what one takes: a kill loses a second of scoring at most."""
+
+
+def check_request(run: RunFolder, metrics: Sequence[str], representations: Sequence[str]) -> list[str]:
+    """The metrics to compute, groups spelled out; every problem with the request at once."""
+    problems = Problems()
+    names = metric_names(metrics, problems, labelled=run.dataset.labelled)
+    for kind in representations:
+        if kind not in REPRESENTATIONS:
+            problems.say(unknown("representation", kind, REPRESENTATIONS))
+    without = [] if run.dataset.labelled else blind(names)
+    if without:
+        problems.say(
+            f"the data of {run.path} has no factors, and {', '.join(without)} compare codes with factors. "
+            "Give factors when loading the data (factors=...), or score with --metrics unsupervised."
+        )
+    problems.raise_if_any()
+    return names
+
+
+def score_run(
+    run: RunFolder,
+    metrics: Sequence[str],
+    representations: Sequence[str] = ("mean",),
+    progress: Callable[[int, bool], None] = lambda scores, found_done: None,
+    warn: Callable[[str], None] = lambda line: None,
+) -> pd.DataFrame:
+    """Compute what is missing of the request and return all its rows; finished scores are on disk soon, and when it is stopped.
+
+    Codes, and for `elbo` reconstructions, must be stored. Members that diverged have no codes worth scoring and are left out.
+    A score that cannot be computed is told through *warn* and has no row.
+    """
+    names = check_request(run, metrics, representations)
+    healthy = run.members().query("status != 'diverged'")["member"].tolist()
+    if not healthy:
+        raise InputError(f"every member of {run.path} diverged; there is nothing to score. Train with a lower learning rate.")
+    with only_one(run.path, ".scores.lock"):
+        _score_missing(run, names, representations, healthy, progress, warn)
+    whole = stored_scores(run)
+    wanted = whole["member"].isin(healthy) & whole["metric"].isin(names) & whole["representation"].isin(list(representations))
+    return whole.loc[wanted].sort_values(by=["member", "metric", "representation"], kind="stable", ignore_index=True)
+
+
+def _score_missing(
+    run: RunFolder,
+    names: list[str],
+    representations: Sequence[str],
+    healthy: list[int],
+    progress: Callable[[int, bool], None],
+    warn: Callable[[str], None],
+) -> None:
+    """Compute the scores that are not on disk, adding each to the table as it is done."""
+    stored = stored_scores(run)
+    done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
+    tasks = [
+        task
+        for task in _tasks(run, names, representations, healthy)
+        if any((member, task.metric, task.representation) not in done for member in task.members)
+    ]
+    whole = len(healthy) * len(names) * len(representations)
+    progress(whole - sum(len(task.members) for task in tasks), True)
+    with _Table(run, stored) as table:
+        for outcome in score_tasks(tasks, lambda task: _materials(run, task), cores()):
+            if outcome.complaint:
+                warn(outcome.complaint)
+            table.add(outcome.rows)
+            progress(len(outcome.task.members), False)
+
+
+class _Table:
+    """The scores on disk, with rows added as they come: written at once, then as often as writing takes little of the time."""
+
+    def __init__(self, run: RunFolder, stored: pd.DataFrame) -> None:
+        self.path, self.table = run.path / "scores.parquet", stored
+        self._rows: list[tuple[object, ...]] = []
+        self._next_write = 0.0
+
+    def __enter__(self) -> _Table:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Whatever ends the scoring, what is computed is kept."""
+        self._write()
+
+    def add(self, rows: list[tuple[object, ...]]) -> None:
+        """Take more rows, those of the same quantity taking the place of earlier ones."""
+        self._rows += rows
+        if time.monotonic() >= self._next_write:
+            self._write()
+
+    def _write(self) -> None:
+        import pandas as pd
+
+        if not self._rows:
+            return
+        began = time.monotonic()
+        new = pd.DataFrame(self._rows, columns=COLUMNS)
+        table = pd.concat([self.table, new], ignore_index=True) if len(self.table) else new
+        # Models that are compared get their scores together, those of them included that had theirs.
+        self.table = table.drop_duplicates(COLUMNS[:4], keep="last", ignore_index=True)
+        write_table(self.path, self.table)
+        self._rows = []
+        self._next_write = time.monotonic() + _WRITING_SHARE * (time.monotonic() - began)
+
+
+def _tasks(run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int]) -> list[Task]:
+    """One task for each member, metric and representation; one for all seeds of a setting where the metric compares models."""
+    alone = [name for name in names if needs(name) != "population"]
+    together = [name for name in names if needs(name) == "population"]
+    tasks = [Task((member,), name, kind) for member in healthy for name in alone for kind in representations]
+    groups = [tuple(member.id for member in group if member.id in set(healthy)) for group in run.plan.siblings()]
+    return tasks + [Task(group, name, kind) for group in groups if group for name in together for kind in representations]
+
+
+def _materials(run: RunFolder, task: Task) -> list[Material]:
+    """What the task's metric needs of each of its members, read from disk."""
+    kind, store = needs(task.metric), CodeStore(run)
+    found = []
+    for member in task.members:
+        codes = store.load(member)
+        posterior = (codes.mean, codes.logvar) if kind in ("posterior", "elbo", "population") else (None, None)
+        nats = ReconstructionStore(store).load(member) if kind == "elbo" else None
+        found.append(Material(codes.representation(task.representation), codes.train_count, codes.factors, *posterior, nats))
+    return found
+
+
+def stored_scores(run: RunFolder) -> pd.DataFrame:
+    """Every score on disk: member, metric, representation, quantity, value, seconds."""
+    import pandas as pd
+
+    path = run.path / "scores.parquet"
+    if not path.exists():
+        return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
+    try:
+        return read_table(path)
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error

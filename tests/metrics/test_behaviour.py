@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/metrics.md says about every metric: the table of standard codes computed again, the opening words of each file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unbraid.metric_pages import about, behaviour_table, pages
+from unbraid.metrics import METRICS
+from unbraid.testing.standard_codes import GRID, KINDS, arguments, behaviour, standard_codes
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = json.loads((ROOT / "benchmarks" / "results" / "metric_behaviour.json").read_text("utf-8"))["scores"]
+TOLERANCE = 0.01
+"""Boosted trees and solvers may differ by so much between versions and processors."""
+
+
+@pytest.mark.parametrize("name", list(METRICS.built_in))
+def test_the_documented_scores_are_those_computed_now(name: str) -> None:
+    found = behaviour(name)
+    assert list(found) == list(KINDS)
+    for kind, score in found.items():
+        assert score == pytest.approx(RECORDED[name][kind], abs=TOLERANCE, rel=TOLERANCE), kind
+
+
+def test_the_page_holds_every_metric() -> None:
+    text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    for name in METRICS.built_in:
+        assert f"\n### {name}\n" in text
+        assert f"| [`{name}`](#{name}) |" in text
+    assert behaviour_table(RECORDED) in text
+    assert pages(RECORDED) in text
+
+
+@pytest.mark.parametrize("name", list(METRICS.built_in))
+def test_every_file_opens_with_definition_traps_and_departures(name: str) -> None:
+    told = about(METRICS.load(name))
+    assert told.title.endswith((".", ":")) or ":" in told.title
+    assert len(" ".join(told.definition)) > 100
+    assert len(told.traps) > 30
+    assert len(told.departs) > 50
+
+
+def test_a_file_without_traps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    metric = METRICS.load("mig")
+    monkeypatch.setattr(
+        sys.modules[metric.__module__], "__doc__", "MIG: a gap.\n\nIt is defined.\n\nDeparts from disentanglement_lib: no."
+    )
+    with pytest.raises(ValueError, match=r"^unbraid\.metrics\.mig must open with a title, a definition, one paragraph 'Traps: "):
+        about(metric)
+
+
+def test_standard_codes_are_what_they_are_called() -> None:
+    factors = GRID.to_factors(np.arange(GRID.size))
+    made = {kind: standard_codes(kind, factors) for kind in KINDS}
+    assert np.linalg.matrix_rank(made["duplicated"]) == 4
+    assert made["duplicated"].shape[1] == 8
+    correlation = np.corrcoef(made["perfect"].T, factors.T)[:4, 4:]
+    assert correlation == pytest.approx(np.eye(4), abs=1e-9)
+    assert np.abs(np.corrcoef(made["missing"].T, factors[:, 2])[-1, :-1]).max() < 1e-9
+    assert np.cov(made["rotated"].T, ddof=0) == pytest.approx(np.eye(4), abs=1e-9)
+    for latent in range(4):  # warps keep the order of values
+        rank = np.argsort(np.argsort(made["warped"][:, latent], kind="stable"), kind="stable")
+        assert np.array_equal(np.sort(factors[:, latent]), factors[np.argsort(rank), latent])
+    assert made["dead"][:, 4:].std() == pytest.approx(1e-3, rel=0.1)
+    assert np.array_equal(standard_codes("noisy", factors, 1), standard_codes("noisy", factors, 1))
+    assert not np.array_equal(standard_codes("noisy", factors, 1), made["noisy"])
+
+
+def test_models_that_are_compared_are_turned_and_keep_their_divergences() -> None:
+    codes, kl = arguments("population", "dead")
+    assert codes.shape == (3, 1000, 7)
+    for model in range(3):
+        assert np.array_equal(kl[model] < 0.01, codes[model].std(axis=0) < 0.01)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a metric says of itself, and the member axis that every description brings."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from unbraid import metrics
+from unbraid.errors import InputError
+from unbraid.metrics import Members, describe
+from unbraid.registry import Citation
+
+FACTORS = np.random.default_rng(0).integers([3, 4], size=(60, 2))
+CODES = np.stack([FACTORS * 1.0, FACTORS[:, ::-1] + 0.3 * np.random.default_rng(1).normal(size=(60, 2))])
+CITATION = Citation("A", 2024, "B")
+
+
+def refused(make) -> str:
+    with pytest.raises(InputError) as caught:
+        make()
+    return str(caught.value)
+
+
+def test_members_are_scored_as_each_alone() -> None:
+    together = metrics.mig(CODES, FACTORS)
+    assert isinstance(together, Members)
+    assert len(together) == 2
+    assert together.score.tolist() == [metrics.mig(codes, FACTORS).score for codes in CODES]
+    assert together.mutual_information.shape == (2, 2, 2)
+    assert [one.score for one in together] == together.score.tolist()
+    assert together[1:].score.tolist() == together.score.tolist()[1:]
+
+
+def test_split_metrics_take_the_axis_on_both_parts_and_names_work_too() -> None:
+    together = metrics.sap(codes=CODES[:, :40], factors=FACTORS[:40], test_codes=CODES[:, 40:], test_factors=FACTORS[40:])
+    alone = [metrics.sap(codes[:40], FACTORS[:40], codes[40:], FACTORS[40:]).score for codes in CODES]
+    assert together.score.tolist() == alone
+    assert refused(lambda: metrics.sap(CODES[:, :40], FACTORS[:40], CODES[0, 40:], FACTORS[40:])) == (
+        "test_codes must have a leading member axis like the other codes; got shape (20, 2)."
+    )
+    assert refused(lambda: metrics.sap(CODES[:, :40], FACTORS[:40], CODES[:1, 40:], FACTORS[40:])) == (
+        "codes and test_codes must hold the same members, at least one; got 2, 1."
+    )
+
+
+def test_tensors_with_gradients_have_members_too() -> None:
+    tensor = torch.tensor(CODES, requires_grad=True)
+    assert metrics.mig(tensor, torch.from_numpy(FACTORS)).score.tolist() == metrics.mig(CODES, FACTORS).score.tolist()
+
+
+def test_the_member_that_is_wrong_is_named() -> None:
+    broken = CODES.copy()
+    broken[1, 3, 0] = np.nan
+    told = refused(lambda: metrics.mig(broken, FACTORS))
+    assert told.startswith("member 1: codes must be finite and at most 1e+30 in size; got nan at row 3, latent 0.")
+
+
+def test_no_members_are_refused() -> None:
+    assert refused(lambda: metrics.mig(CODES[:0], FACTORS)) == "codes must hold the same members, at least one; got 0."
+
+
+def test_results_of_members_can_be_pickled_and_have_no_other_attributes() -> None:
+    together = metrics.mig(CODES, FACTORS)
+    assert pickle.loads(pickle.dumps(together)).score.tolist() == together.score.tolist()
+    with pytest.raises(AttributeError, match="'MIG' object has no attribute 'sorce'"):
+        _ = together.sorce
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score."""
+
+    range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    higher_is_better: ClassVar[bool] = True
+    score: float
+
+
+def test_words_that_are_unknown_are_refused() -> None:
+    assert refused(lambda: describe(label="a", needs="splits", citation=CITATION, result=Score)) == (  # pyright: ignore
+        "needs 'splits' is unknown; did you mean 'split'? Known: codes, elbo, grid, population, posterior, sample, split."
+    )
+    assert refused(lambda: describe(label="a", needs="split", family="fair", citation=CITATION, result=Score)) == (  # pyright: ignore
+        "family 'fair' is unknown. Known: supervised, unsupervised, usefulness."
+    )
+
+
+def test_a_result_without_a_range_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Bare:
+        score: float
+
+    told = refused(lambda: describe(label="a", needs="codes", citation=CITATION, result=Bare))  # pyright: ignore
+    assert told == "result Bare must have the class variable range; got none."
