@@ -74,3 +74,18 @@ def test_elbo_of_a_run_is_that_of_its_codes_and_losses(run: Run, store: Reconstr
     table = run.score("elbo", quiet=True)
     codes = CodeStore(run.folder).load(3)
     assert table["elbo"].tolist()[3] == ub.metrics.elbo(codes.mean, codes.logvar, store.load(3)).score
+
+
+@pytest.mark.gpu
+def test_losses_on_a_gpu_are_those_on_a_cpu(tmp_path_factory: pytest.TempPathFactory) -> None:
+    out = tmp_path_factory.mktemp("gpu") / "run"
+    settings = {"seeds": 3, "steps": 20, "batch_size": 16, "code_samples": 5000, "precision": "float32", "quiet": True}
+    made = ub.train("dsprites", ["beta_vae", "ae"], out=out, device="cuda", **settings)
+    made.score(["elbo", "active_units", "udr"], quiet=True)
+    measured = ReconstructionStore(CodeStore(made.folder))
+    on_gpu = [measured.load(member) for member in range(6)]
+    for file in (out / "codes").glob("reconstruction-*"):
+        file.unlink()
+    measured.measure(torch.device("cpu"))
+    for member, nats in enumerate(on_gpu):
+        assert nats == pytest.approx(measured.load(member), rel=2e-3)

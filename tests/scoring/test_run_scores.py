@@ -130,7 +130,7 @@ def test_the_table_is_written_again_when_that_takes_little_of_the_time(run: Run,
     monkeypatch.setattr(run_scores, "write_table", write)
     with run_scores._Table(run.folder, stored_scores(run.folder)) as table:
         for member in range(60):
-            table.add([(member, "mig", "mean", "score", 0.5, 1.0)])
+            table.add([(member, "mig", "mean", "score", 0.5, 1.0, 1)])
             clock[0] += 1.0
     # One second to write, twenty to wait; the last rows at the end.
     assert written == [(0.0, 1), (21.0, 21), (42.0, 41), (63.0, 60)]
@@ -154,6 +154,21 @@ def test_a_lone_model_cannot_be_compared(tmp_path: Path):
         "member 0: udr has no value: udr compares models that differ only by their seed and needs at least two; got 1. "
         "Train with more seeds."
     ]
+
+
+def test_scores_of_an_earlier_revision_are_computed_anew(run: Run, monkeypatch: pytest.MonkeyPatch):
+    first = score_run(run.folder, ["mig", "modularity"])
+    stored = stored_scores(run.folder)
+    old = stored.assign(value=7.0).drop(columns="revision")
+    write_table(run.path / "scores.parquet", old)
+    assert stored_scores(run.folder)["revision"].tolist() == [1] * len(old), "tables without revisions hold the first"
+    monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
+    monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 2)
+    assert set(stored_scores(run.folder)["metric"]) == {"modularity"}
+    mended = score_run(run.folder, ["mig", "modularity"])
+    by_metric = mended.set_index(["metric", "member", "quantity"])["value"]
+    assert by_metric["modularity"].unique().tolist() == [7.0]
+    assert by_metric["mig"].tolist() == first.set_index(["metric", "member", "quantity"])["value"]["mig"].tolist()
 
 
 def test_processes_give_the_numbers_that_one_gives(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -87,10 +87,12 @@ def describe(
     result: type[Result],
     family: Family = "supervised",
     compares_factors: bool = False,
+    revision: int = 1,
 ) -> Callable[[Function], Function]:
     """Put `label`, `needs`, `citation`, `result` (the class returned) and `family` on a metric function as attributes.
 
     *compares_factors* says that the metric asks which of the factors a latent knows: with a single one everything is perfect.
+    *revision* rises when the same codes get other numbers, so that stored scores of an earlier one are not taken for current.
     The function also learns to take a leading member axis.
     """
     for name, word, known in (("needs", needs, get_args(Needs)), ("family", family, get_args(Family))):
@@ -100,7 +102,7 @@ def describe(
         if not hasattr(result, needed):
             raise InputError(problem(f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")))
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
-    about |= {"family": family, "compares_factors": compares_factors}
+    about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
 
     def attach(function: Function) -> Function:
         described: Any = function if needs == "population" else _with_member_axis(function)

@@ -61,6 +61,7 @@ class BetaVAEScore:
     label="BetaVAE score",
     needs="grid",
     compares_factors=True,
+    revision=2,
     citation=Citation(
         "Higgins et al.", 2017, "beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework", "ICLR"
     ),

@@ -103,6 +103,7 @@ def _unit(value: float) -> float:
     label="DCI disentanglement",
     needs="split",
     compares_factors=True,
+    revision=2,
     citation=Citation(
         "Eastwood and Williams", 2018, "A Framework for the Quantitative Evaluation of Disentangled Representations", "ICLR"
     ),

@@ -66,6 +66,7 @@ class FactorVAEScore:
     label="FactorVAE score",
     needs="grid",
     compares_factors=True,
+    revision=2,
     citation=Citation("Kim and Mnih", 2018, "Disentangling by Factorising", "ICML"),
     result=FactorVAEScore,
 )

@@ -15,7 +15,7 @@ from unbraid.errors import InputError, problem
 from unbraid.metrics import METRICS
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 
-COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds"]
+COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds", "revision"]
 WORTH_PROCESSES = 4
 """Fewer tasks than this are computed here: starting processes would take longer."""
 
@@ -83,6 +83,11 @@ def evaluate_together(name: str, materials: Sequence[Material]) -> NDArray[np.fl
     return METRICS.load(name)(np.stack([material.codes for material in materials]), kl).per_model
 
 
+def revision(name: str) -> int:
+    """Which of its definitions a metric computes today."""
+    return getattr(METRICS.load(name), "revision", 1)
+
+
 def score_task(task: Task, materials: Sequence[Material]) -> Outcome:
     """Rows of one task, or why there are none."""
     began = time.perf_counter()
@@ -97,7 +102,7 @@ def score_task(task: Task, materials: Sequence[Material]) -> Outcome:
         return Outcome(task, [], f"{who} {', '.join(map(str, task.members))}: {task.metric} has no value: {error}")
     seconds = (time.perf_counter() - began) / len(task.members)
     rows = [
-        (member, task.metric, task.representation, quantity, value, seconds)
+        (member, task.metric, task.representation, quantity, value, seconds, revision(task.metric))
         for member, quantities in zip(task.members, found, strict=True)
         for quantity, value in quantities.items()
     ]

@@ -69,7 +69,7 @@ def score_codes(
             warn(outcome.complaint)
         found += outcome.rows
         progress(len(outcome.task.members))
-    table = pd.DataFrame(found, columns=COLUMNS).drop(columns="representation")
+    table = pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
     order = {name: place for place, name in enumerate(names)}
     return table.sort_values(by=["member", "metric"], key=lambda column: column.map(order) if column.name == "metric" else column,
                              kind="stable", ignore_index=True)  # fmt: skip

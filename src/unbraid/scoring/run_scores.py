@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.errors import DamagedFileError, InputError, Problems, unknown
+from unbraid.metrics import METRICS
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import RunFolder
-from unbraid.scoring.material import COLUMNS, Material, Task, score_tasks
+from unbraid.scoring.material import COLUMNS, Material, Task, revision, score_tasks
 from unbraid.scoring.names import blind, metric_names, needs
 from unbraid.store import only_one, read_table, write_table
 
@@ -147,13 +148,18 @@ def _materials(run: RunFolder, task: Task) -> list[Material]:
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:
-    """Every score on disk: member, metric, representation, quantity, value, seconds."""
+    """Every current score on disk, with the columns of `COLUMNS`; those of an earlier revision of their metric are left out."""
     import pandas as pd
 
     path = run.path / "scores.parquet"
     if not path.exists():
         return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
     try:
-        return read_table(path)
+        table = read_table(path)
     except DamagedFileError as error:
         raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
+    if "revision" not in table:
+        table["revision"] = 1  # as all metrics were before they had revisions
+    current = {name: revision(name) for name in set(table["metric"]) if name in METRICS}
+    wanted = table["metric"].map(current).fillna(table["revision"])
+    return table[table["revision"] == wanted].reset_index(drop=True)
