@@ -33,9 +33,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.errors import InputError, problem, unknown
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
+from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, fit_logistic
-from unbraid.registry import Citation
 
 Predictor = Literal["both", "logistic", "trees"]
 STUDY_SIZES = (10, 100, 1_000, 10_000)
@@ -116,12 +116,7 @@ class Downstream:
     label="Downstream accuracy",
     needs="split",
     family="usefulness",
-    citation=Citation(
-        "Locatello et al.",
-        2019,
-        "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
-        "ICML",
-    ),
+    citation=LOCATELLO_2019,
     result=Downstream,
 )
 def downstream(

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
+from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, check_two_vary
 from unbraid.metrics._trees import Fit
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,7 @@ class DownstreamReduced:
     needs="split",
     family="usefulness",
     compares_factors=True,
-    citation=Citation(
-        "Locatello et al.",
-        2019,
-        "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
-        "ICML",
-    ),
+    citation=LOCATELLO_2019,
     result=DownstreamReduced,
 )
 def downstream_reduced(

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.metrics._arrays import check_codes
+from unbraid.metrics._citations import MATHIEU_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._standardise import constant_latents, standard_deviations
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,7 @@ class Hoyer:
     label="Hoyer sparsity",
     needs="codes",
     family="unsupervised",
-    citation=Citation(
-        "Mathieu, Rainforth, Siddharth and Teh", 2019, "Disentangling Disentanglement in Variational Autoencoders", "ICML"
-    ),
+    citation=MATHIEU_2019,
     result=Hoyer,
 )
 def hoyer(codes: ArrayLike) -> Hoyer:

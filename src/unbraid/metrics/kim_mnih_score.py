@@ -30,10 +30,10 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.errors import InputError, problem
 from unbraid.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_grid, check_counts
+from unbraid.metrics._citations import MATHIEU_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.metrics._voting import ROWS_AT_ONCE, Spread
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,7 @@ class KimMnihScore:
     label="Kim-Mnih score",
     needs="grid",
     compares_factors=True,
-    citation=Citation(
-        "Mathieu, Rainforth, Siddharth and Teh", 2019, "Disentangling Disentanglement in Variational Autoencoders", "ICML"
-    ),
+    citation=MATHIEU_2019,
     result=KimMnihScore,
 )
 def kim_mnih_score(

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.metrics._arrays import check_codes, check_counts
+from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins, mutual_information
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,7 @@ class PairwiseInformation:
     label="Pairwise information",
     needs="codes",
     family="unsupervised",
-    citation=Citation(
-        "Locatello et al.",
-        2019,
-        "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
-        "ICML",
-    ),
+    citation=LOCATELLO_2019,
     result=PairwiseInformation,
 )
 def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInformation:

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.metrics._arrays import check_codes
+from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._standardise import constant_latents, standardise
-from unbraid.registry import Citation
 
 # Copies in single precision leave eigenvalues of about 1e-15, rounding in double precision smaller ones.
 SMALLEST_EIGENVALUE = 1e-13
@@ -53,12 +53,7 @@ class TotalCorrelation:
     label="Gaussian total correlation",
     needs="codes",
     family="unsupervised",
-    citation=Citation(
-        "Locatello et al.",
-        2019,
-        "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
-        "ICML",
-    ),
+    citation=LOCATELLO_2019,
     result=TotalCorrelation,
 )
 def total_correlation(codes: ArrayLike) -> TotalCorrelation:

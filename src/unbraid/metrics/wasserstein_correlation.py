@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.metrics._arrays import check_codes
+from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._standardise import standard_deviations, standardise
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,7 @@ class WassersteinCorrelation:
     label="Gaussian Wasserstein correlation",
     needs="codes",
     family="unsupervised",
-    citation=Citation(
-        "Locatello et al.",
-        2019,
-        "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
-        "ICML",
-    ),
+    citation=LOCATELLO_2019,
     result=WassersteinCorrelation,
 )
 def wasserstein_correlation(codes: ArrayLike) -> WassersteinCorrelation:

@@ -161,5 +161,5 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
     if "revision" not in table:
         table["revision"] = 1  # as all metrics were before they had revisions
     current = {name: revision(name) for name in set(table["metric"]) if name in METRICS}
-    wanted = table["metric"].map(current).fillna(table["revision"])
-    return table[table["revision"] == wanted].reset_index(drop=True)
+    pairs = zip(table["metric"], table["revision"], strict=True)
+    return table.loc[[made_by == current.get(name, made_by) for name, made_by in pairs]].reset_index(drop=True)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Papers that several metrics come from."""
+
+from __future__ import annotations
+
+from unbraid.registry import Citation
+
+LOCATELLO_2019 = Citation(
+    "Locatello et al.", 2019, "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations", "ICML"
+)
+MATHIEU_2019 = Citation(
+    "Mathieu, Rainforth, Siddharth and Teh", 2019, "Disentangling Disentanglement in Variational Autoencoders", "ICML"
+)
