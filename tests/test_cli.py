@@ -290,12 +290,12 @@ def test_own_images_without_labels_train_and_report_and_have_unsupervised_scores
     folder, run = picture_folder(tmp_path / "images"), tmp_path / "run"
     answer = unbraid("train", str(folder), "beta_vae", "--out", str(run), *SMALL)
     assert answer.code == 0
-    assert answer.out == f"Trained 1 of 1 models: {run}\nNext:  unbraid report {run}\n"
+    assert answer.out == f"Trained 1 of 1 models: {run}\nNext:  unbraid score {run}\n"
     assert unbraid("report", str(run)).code == 0
     assert unbraid("score", str(run), "--metrics", "mig") == (
         2,
         "",
-        f"unbraid: the data of {run} has no factors, and mig compare codes with factors. "
+        f"unbraid: the data of {run} has no factors, and mig compares codes with factors. "
         "Give factors when loading the data (factors=...), or score with --metrics unsupervised.\n",
     )
     answer = unbraid("score", str(run))

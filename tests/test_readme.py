@@ -16,7 +16,9 @@ import typer
 from unbraid.cli import app
 from unbraid.errors import InputError, UnbraidError
 from unbraid.listing import KINDS
+from unbraid.metrics import METRICS
 from unbraid.readme import SPEED_FILE, fill, refresh
+from unbraid.testing.metric_contract import check_metric
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -105,7 +107,7 @@ def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_snippets_for_own_things_run(number: int):
+def test_the_snippets_for_own_things_run(number: int, monkeypatch: pytest.MonkeyPatch):
     blocks = re.findall(r"```python\n(from dataclasses.*?)```", TEXT, re.DOTALL)
     assert len(blocks) == 2
     names: dict[str, object] = {"__name__": "readme_snippet"}
@@ -113,5 +115,9 @@ def test_the_snippets_for_own_things_run(number: int):
     if number == 0:
         assert names["MyVAE"](weight=[1, 2]).sweep()[1].weight == 2.0  # type: ignore[operator]
     else:
-        assert names["spread"](np.eye(4), None).score == 1.0  # type: ignore[operator]
+        monkeypatch.setattr(METRICS, "load", lambda name: names[name])
+        check_metric("linearity")
+        factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+        constant = np.column_stack([factors * -2.0, np.ones(4)])
+        assert names["linearity"](constant, factors).score == pytest.approx(1.0)  # type: ignore[operator]
         assert names["Stripes"]().images([0, 7]).shape == (2, 32, 32, 1)  # type: ignore[operator]

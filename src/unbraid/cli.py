@@ -13,7 +13,7 @@ import typer.core
 
 from unbraid.cli_data import data_app
 from unbraid.errors import InputError, Shown, UnbraidError, problem
-from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list
+from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list, split_metrics
 
 app = typer.Typer(
     name="unbraid",
@@ -122,9 +122,14 @@ def resume(run: RunArgument, data: MovedOption = None, device: DeviceOption = "a
 
 @app.command()
 def score(
+    context: typer.Context,
     run: Annotated[Path | None, typer.Argument(help="A run folder, made by `unbraid train`.", show_default=False)] = None,
     metrics: Annotated[
-        str, typer.Option(help="Names with commas (`unbraid list metrics`), or usual, supervised, unsupervised, usefulness, all.")
+        str,
+        typer.Option(
+            help="Names with commas (`unbraid list metrics`), options as in infomec:pruning=tripod; or usual, supervised, "
+            "unsupervised, usefulness, all."
+        ),
     ] = "usual",
     representation: Annotated[str, typer.Option(help="mean, sampled, or both with a comma.")] = "mean",
     data: MovedOption = None,
@@ -137,40 +142,52 @@ def score(
     reconstruction: Annotated[Path | None, typer.Option(help="Nats of each sample (n,), for `elbo`.")] = None,
     samples: Annotated[str, typer.Option(help="At most so many rows of your own codes are used.")] = "15000",
     seed: Annotated[str, typer.Option(help="Which rows of your own codes, and which of them for testing.")] = "0",
-    out: Annotated[Path | None, typer.Option(help="Write all numbers about your own codes to a .csv or .parquet file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write all scores of your own codes, with their parts, to a .csv or .parquet file.")
+    ] = None,
 ) -> None:
-    """Score every model of a run, or your own codes; what is computed is kept, and the table is printed."""
-    own = {"--factors": factors, "--logvar": logvar, "--reconstruction": reconstruction, "--out": out}
-    if codes is not None and run is None:
-        _score_own(codes, own, metrics, as_number(samples), as_number(seed))
+    """Score every model of a run, or your own codes; the scores of a run are kept, and the table is printed."""
+    of_codes = ("codes", "factors", "logvar", "reconstruction", "samples", "seed", "out")
+    of_runs = ("representation", "data", "device")
+    if run is None and codes is None:
+        rule = "needs a run folder, or --codes with your own arrays"
+        raise InputError(problem("score", rule, Shown("neither"), "Try: unbraid score --codes z.npy --factors y.npy"))
+    wrong = of_codes if run is not None else of_runs
+    told = [f"--{name}" for name in wrong if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"]
+    if told:
+        whose = "your own codes" if run is not None else "runs"
+        other = f"the run {run}, whose scores are in its scores.parquet" if run is not None else "--codes"
+        raise InputError(problem("score", f"takes {', '.join(told)} for {whose} only", Shown(other), "Leave one out."))
+    if run is None and codes is not None:
+        own = {"codes": codes, "factors": factors, "logvar": logvar, "reconstruction": reconstruction}
+        _score_own(own, split_metrics(metrics), as_number(samples), as_number(seed), out)
         return
-    extra = [name for name, value in own.items() if value is not None]
-    if run is None or codes is not None or extra:
-        asked = "a run and --codes" if run is not None and codes is not None else ", ".join(extra) or "neither"
-        rule = "needs a run folder, or --codes with your own arrays (--factors, --logvar, --reconstruction, --out belong to those)"
-        raise InputError(problem("score", rule, Shown(asked), "Try: unbraid score --codes z.npy --factors y.npy"))
-    opened = _opened(run, data, device)
-    table = opened.score(split_list(metrics), representation=split_list(representation))
+    opened = _opened(run, data, device)  # pyright: ignore[reportArgumentType]
+    table = opened.score(split_metrics(metrics), representation=split_list(representation))
+    if not len(table):
+        raise InputError(f"nothing that was asked for has a value for any model of {opened.path}; the reasons stand above.")
     _print(_shown(table))
     _print(f"\nAll scores, with their parts: {opened.path / 'scores.parquet'}\nLook at them:  unbraid report {opened.path}")
 
 
-def _score_own(codes: Path, own: dict[str, Path | None], metrics: str, samples: Any, seed: Any) -> None:
+def _score_own(own: dict[str, Path | None], metrics: list[str], samples: Any, seed: Any, out: Path | None) -> None:
     from unbraid.progress import Progress
-    from unbraid.scoring.own_codes import check_table_file, printed, read_array, score_codes, write_scores
+    from unbraid.scoring.files import check_table_file, read_array, write_scores
+    from unbraid.scoring.own_codes import printed, score_codes
 
-    out = own.pop("--out")
     check_table_file(out)
-    z, given = read_array(codes), {name[2:]: None if path is None else read_array(path) for name, path in own.items()}
+    arrays = {name: read_array(path, name) for name, path in own.items() if path is not None}
     with Progress("scoring", "scores", 0) as progress:
+        progress.say("read " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
+        z = arrays.pop("codes")
         table = score_codes(
-            z, metrics=split_list(metrics), samples=samples, seed=seed, total=progress.total, progress=progress.advance,
-            warn=progress.say, **given,
+            z, metrics=metrics, samples=samples, seed=seed, total=progress.total, progress=progress.advance,
+            warn=progress.say, **arrays,
         )  # fmt: skip
-    _print(printed(table))
+    _print(printed(table, len(z) if z.ndim == 3 else 1, _line_width()))
     if out is not None:
         write_scores(table, out)
-        _print(f"\nAll numbers: {out}")
+        _print(f"\nAll scores, with their parts: {out}")
 
 
 @app.command()
@@ -298,23 +315,25 @@ def _trained(run: Any) -> None:
 
         _print(f"Trained on {share(rule, run.dataset):,} of {len(run.dataset):,} pictures: {rule}")
     _print(f"Trained {trained} of {len(members)} models: {run.path}")
-    following = f"unbraid score {run.path}" if run.dataset.labelled else f"unbraid report {run.path}"
-    _print(f"Next:  {following}")
+    _print(f"Next:  unbraid score {run.path}")
 
 
 def _shown(table: Any) -> str:
     """The table best first, by MIG or else by the first metric; columns that do not fit the line go below."""
-    import shutil
-
     from unbraid.metrics import METRICS
+    from unbraid.scoring.names import base, higher_is_better
 
-    scores = [name for name in table.columns if name in METRICS]
+    scores = [name for name in table.columns if base(name) in METRICS]
     if scores:
         decides = "mig" if "mig" in scores else scores[0]
-        table = table.sort_values(decides, ascending=not METRICS.load(decides).result.higher_is_better)
-    return table.to_string(
-        max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=max(80, shutil.get_terminal_size((132, 24)).columns)
-    )
+        table = table.sort_values(decides, ascending=not higher_is_better(decides))
+    return table.to_string(max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=_line_width())
+
+
+def _line_width() -> int:
+    import shutil
+
+    return max(80, shutil.get_terminal_size((132, 24)).columns)
 
 
 def _print(text: str) -> None:

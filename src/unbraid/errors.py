@@ -46,7 +46,8 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> str:
     "dataset 'dsprite' is unknown; did you mean 'dsprites'? Known: dsprites, pinwheel."
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(word), names, n=1, cutoff=0.5)
+    lower = {name.lower(): name for name in names}
+    near = [lower[match] for match in difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.5)]
     hint = f"; did you mean '{near[0]}'?" if near else "."
     return f"{kind} '{word}' is unknown{hint} Known: {', '.join(names)}."
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +41,7 @@ class About:
 def about(metric: Any) -> About:
     """The opening words of the metric's file, in parts; ValueError where one is missing."""
     text = inspect.cleandoc(sys.modules[metric.__module__].__doc__ or "")
-    title, *rest = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    title, *rest = [_unwrapped(paragraph) for paragraph in text.split("\n\n")]
     traps = [line.removeprefix(TRAPS) for line in rest if line.startswith(TRAPS)]
     departs = [line for line in rest if line.startswith((DEPARTS, ABSENT))]
     definition = [line for line in rest if not line.startswith((TRAPS, DEPARTS, ABSENT))]
@@ -49,6 +51,32 @@ def about(metric: Any) -> About:
             f"'{DEPARTS}...' or '{ABSENT}...'"
         )
     return About(title, definition, traps[0], departs[0])
+
+
+def _unwrapped(paragraph: str) -> str:
+    """A paragraph in one line; items of a list in one line each."""
+    lines: list[str] = []
+    for line in paragraph.splitlines():
+        if lines and not line.startswith("- "):
+            lines[-1] += f" {line.strip()}"
+        else:
+            lines.append(line.strip())
+    return "\n".join(lines)
+
+
+def fields(result: type) -> list[tuple[str, str]]:
+    """Name and description of everything a result holds, its score first, read off the source of its class."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(result))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {"score": ""}
+    for item, following in zip(body.body, [*body.body[1:], None], strict=True):
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and "ClassVar" not in ast.unparse(item.annotation):
+            told = following.value if isinstance(following, ast.Expr) else None
+            text = told.value if isinstance(told, ast.Constant) and isinstance(told.value, str) else ""
+            found[item.target.id] = " ".join(text.split())
+        elif isinstance(item, ast.FunctionDef) and any(ast.unparse(name) == "property" for name in item.decorator_list):
+            found[item.name] = " ".join((ast.get_docstring(item) or "").split())
+    return list(found.items())
 
 
 def behaviour_table(scores: dict[str, dict[str, float]]) -> str:
@@ -83,11 +111,16 @@ def _page(name: str, scores: dict[str, float]) -> str:
         f"`{name}{_signature(metric)}`",
         f"Given {NEEDS[metric.needs]}; {bounds}, {better}. {metric.citation}",
         *told.definition,
+        f"`{metric.result.__name__}` holds\n\n" + "\n".join(_item(name, text) for name, text in fields(metric.result)),
         "| " + " | ".join(KINDS) + " |\n" + "|---" * len(KINDS) + f"|\n| {sample} |",
         f"*Traps.* {_capital(told.traps)}",
         f"*{heading}.* {_capital(departures)}",
     ]
     return "\n\n".join(lines)
+
+
+def _item(name: str, text: str) -> str:
+    return f"- `{name}`: {text}" if text else f"- `{name}`"
 
 
 def _capital(text: str) -> str:

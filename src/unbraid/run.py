@@ -17,13 +17,12 @@ from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, UnbraidError, problem, unknown
-from unbraid.metrics import METRICS
 from unbraid.population.devices import choose_device, chunk_size, usual_precision
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder, check_free
 from unbraid.population.train import train_run
 from unbraid.progress import Progress
-from unbraid.scoring.names import GROUPS, needs
+from unbraid.scoring.names import GROUPS, higher_is_better, left_out, needs
 from unbraid.scoring.run_scores import check_request, score_run
 
 if TYPE_CHECKING:
@@ -88,19 +87,25 @@ class Run:
     ) -> pd.DataFrame:
         """Scores of every member, one row each and one column a metric, beside its hyper-parameters and seed.
 
-        *metrics* are names, or groups: usual (the six of Locatello et al. 2019), supervised, unsupervised, usefulness, all.
+        *metrics* are names, with options where wanted ("infomec:pruning=tripod"), or groups: usual (the six of Locatello et al.
+        2019), supervised, unsupervised, usefulness, all.
         Computed once and kept; the index holds member, objective and (where several are asked for) representation.
         """
         names = [metrics] if isinstance(metrics, str) else list(metrics)
-        kinds = [representation] if isinstance(representation, str) else list(representation)
+        kinds = list(dict.fromkeys([representation] if isinstance(representation, str) else representation))
         self._require_trained()
         with Progress("scoring", "scores", 0, quiet) as progress:
             wanted = check_request(self.folder, names, kinds)
+            if missing := left_out(names, wanted):
+                progress.say(f"Left out for lack of factors: {', '.join(missing)}.")
             self._encode(quiet=True)
             if any(needs(name) == "elbo" for name in wanted):
                 ReconstructionStore(CodeStore(self.folder)).measure(self.device)
             progress.total(len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds))
-            rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
+            try:
+                rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
+            except KeyboardInterrupt:
+                raise UnbraidError(f"stopped; the scores so far are kept in {self.path}. The same command goes on.") from None
         table = rows[rows["quantity"] == "score"].pivot(index=["member", "representation"], columns="metric", values="value")
         about = self.members.drop(columns=["label", "status", "steps"])
         columns = [*about.columns, "representation", *(name for name in wanted if name in table.columns)]
@@ -119,8 +124,8 @@ class Run:
         table = self.score(metric, quiet=True)
         if metric not in table or bool(table[metric].isna().all()):
             raise InputError(problem("metric", "has no value for any member of the run", metric))
-        higher = METRICS.load(metric).result.higher_is_better
-        return self.model(int((table[metric] if higher else -table[metric]).idxmax()[0]))  # type: ignore[index]
+        values = table[metric] if higher_is_better(metric) else -table[metric]
+        return self.model(int(values.idxmax()[0]))  # type: ignore[index]
 
     def model(self, member: int) -> Model:
         """One trained model of the population."""

@@ -16,6 +16,21 @@ def split_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def split_metrics(text: str) -> list[str]:
+    """Like `split_list`, but options stay with their metric: `"mig,dci:backend=sklearn,seed=1,sap"` has three parts.
+
+    >>> split_metrics("mig,dci:backend=sklearn,seed=1,sap")
+    ['mig', 'dci:backend=sklearn,seed=1', 'sap']
+    """
+    names: list[str] = []
+    for part in split_list(text):
+        if names and ":" in names[-1] and "=" in part and ":" not in part:
+            names[-1] += f",{part}"
+        else:
+            names.append(part)
+    return names
+
+
 def as_number(text: str) -> Any:
     """An int where the text is one, else a float, else the text itself, for whoever checks it to refuse by name."""
     try:

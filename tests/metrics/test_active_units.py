@@ -101,7 +101,13 @@ def test_bad_options_are_refused_together() -> None:
         active_units(np.zeros((2, 1)), np.zeros((2, 1)), rule="std", threshold=-1.0)
     assert str(told.value) == (
         "rule 'std' is unknown; did you mean 'code_std'? Known: code_std, kl, posterior_variance.\n"
-        "threshold must be at least 0 and finite; got -1.0."
+        "threshold must be a finite number of at least 0; got -1.0."
+    )
+    with pytest.raises(InputError) as told:
+        active_units(np.zeros((2, 1)), np.zeros((2, 1)), rule=["kl"], threshold="0.1")
+    assert str(told.value) == (
+        "rule '['kl']' is unknown; did you mean 'kl'? Known: code_std, kl, posterior_variance.\n"
+        "threshold must be a finite number of at least 0; got '0.1'."
     )
 
 
@@ -111,5 +117,5 @@ def test_bad_arrays_are_refused() -> None:
     with pytest.raises(InputError) as told:
         active_units(np.zeros((2, 1)), np.array([[0.0], [501.0]]))
     assert str(told.value) == (
-        "logvar must be at most 500 in size; got 501.0 at row 1, latent 0. Pass log-variances, and leave out members that diverged."
+        "logvar must be at most 500 in size; got 501.0 at row 1, latent 0. Pass log-variances, and leave out models that diverged."
     )

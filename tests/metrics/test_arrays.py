@@ -12,7 +12,7 @@ from unbraid.metrics._arrays import check_codes_factors, check_codes_grid, check
 
 CODES = np.zeros((4, 2))
 FACTORS = np.array([[0, 1], [1, 1], [0, 1], [1, 1]])
-REMEDY = "Number the values of each factor and pass integers, for example with .astype(int)."
+REMEDY = "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ REMEDY = "Number the values of each factor and pass integers, for example with .
 def test_refusals(codes: np.ndarray, factors: np.ndarray, message: str) -> None:
     with pytest.raises(InputError) as told:
         check_codes_factors(codes, factors)
-    assert str(told.value).replace(" Leave out members that diverged.", "") == message
+    assert str(told.value).replace(" Leave out such rows, or models that diverged.", "") == message
 
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(InputError) as told:
         check_split(CODES * np.nan, FACTORS * 1.0, np.zeros((3, 5)), FACTORS[:, :1])
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out members that diverged.",
+        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
         f"factors must be whole numbers; got dtype float64. {REMEDY}",
         "test_codes and test_factors must have the same number of rows; got 3 and 4. Pass samples first: (n, ...).",
         "codes and test_codes must have the same latents; got 2 and 5.",

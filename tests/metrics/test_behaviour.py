@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from unbraid.metric_pages import about, behaviour_table, pages
+from unbraid.metric_pages import _unwrapped, about, behaviour_table, fields, pages
 from unbraid.metrics import METRICS
 from unbraid.testing.standard_codes import GRID, KINDS, arguments, behaviour, standard_codes
 
@@ -78,3 +79,21 @@ def test_models_that_are_compared_are_turned_and_keep_their_divergences() -> Non
     assert codes.shape == (3, 1000, 7)
     for model in range(3):
         assert np.array_equal(kl[model] < 0.01, codes[model].std(axis=0) < 0.01)
+
+
+def test_everything_a_result_holds_is_listed() -> None:
+    found = dict(fields(METRICS.load("dci").result))
+    assert list(found)[0] == "score"
+    assert found["score"].startswith("Disentanglement, the part")
+    assert set(found) == {"score", *(item.name for item in dataclasses.fields(METRICS.load("dci").result))}
+    assert found["completeness_per_factor"] == "NaN for a constant factor, as in the next."
+    text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    for name in METRICS.built_in:
+        page = text.split(f"\n### {name}\n")[1].split("\n### ")[0]
+        for item in dataclasses.fields(METRICS.load(name).result):
+            assert f"\n- `{item.name}`" in page, (name, item.name)
+
+
+def test_lists_stay_lists() -> None:
+    assert _unwrapped("one\ntwo:\n- three\n  four\n- five") == "one two:\n- three four\n- five"
+    assert "\n- `kl`: " in "\n".join(about(METRICS.load("active_units")).definition)

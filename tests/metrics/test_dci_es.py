@@ -169,3 +169,17 @@ def test_depths_must_rise(depths: tuple) -> None:
     with pytest.raises(InputError) as told:
         dci_es(FULL * 1.0, FULL, FULL * 1.0, FULL, depths=depths)
     assert str(told.value) == f"depths must be at least two whole numbers of at least 1, rising; got {depths!r}."
+
+
+def test_one_latent_is_enough() -> None:
+    factors = np.random.default_rng(0).integers(3, size=(90, 2))
+    codes = factors[:, :1] * 1.0
+    result = dci_es(codes[:60], factors[:60], codes[60:], factors[60:])
+    assert result.per_factor[0] == 1.0  # a single split of depth 2 at most tells all three values
+    assert result.size == 2.0
+
+
+def test_depths_that_are_no_list_are_refused() -> None:
+    factors = np.random.default_rng(0).integers(3, size=(30, 2))
+    with pytest.raises(InputError, match=r"^depths must be at least two whole numbers of at least 1, rising; got 5\.$"):
+        dci_es(factors * 1.0, factors, factors * 1.0, factors, depths=5)

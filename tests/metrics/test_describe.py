@@ -97,3 +97,15 @@ def test_a_result_without_a_range_is_refused() -> None:
 
     told = refused(lambda: describe(label="a", needs="codes", citation=CITATION, result=Bare))  # pyright: ignore
     assert told == "result Bare must have the class variable range; got none."
+
+
+def test_evidence_of_different_lengths_is_kept_apart() -> None:
+    codes = np.stack([FACTORS * 1.0, np.column_stack([FACTORS[:, 0], np.zeros(60)])])
+    together = metrics.total_correlation(codes)
+    assert together.score.shape == (2,)
+    assert [list(latents) for latents in together.constant_latents] == [[], [1]]
+
+
+@pytest.mark.parametrize("ragged", [[[1.0, 2.0], [3.0]], [torch.ones(2, requires_grad=True), torch.ones(2)]])
+def test_ragged_lists_are_refused(ragged) -> None:
+    assert refused(lambda: metrics.mig(ragged, FACTORS[:2])).startswith("arrays must be regular; got a list: ")

@@ -207,9 +207,9 @@ def test_all_problems_of_a_request_are_told() -> None:
     with pytest.raises(InputError) as told:
         downstream(np.full((3, 2), np.nan), np.ones((4, 2)), np.ones((2, 3)), np.ones((2, 2), dtype=int))
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out members that diverged.",
-        "factors must be whole numbers; got dtype float64. Number the values of each factor and pass integers, for example "
-        "with .astype(int).",
+        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
+        "factors must be whole numbers; got dtype float64. Number the values of each factor, "
+        "as np.unique(column, return_inverse=True)[1] does.",
         "codes and factors must have the same number of rows; got 3 and 4. Pass samples first: (n, ...).",
         "codes and test_codes must have the same latents; got 2 and 3.",
     ]
@@ -221,6 +221,8 @@ def test_all_problems_of_a_request_are_told() -> None:
         ({"train_sizes": (0, 10)}, "train_sizes must be whole numbers of at least 1, one or more; got (0, 10)."),
         ({"train_sizes": ()}, "train_sizes must be whole numbers of at least 1, one or more; got ()."),
         ({"train_sizes": 10}, "train_sizes must be whole numbers of at least 1, one or more; got 10."),
+        ({"train_sizes": (True,)}, "train_sizes must be whole numbers of at least 1, one or more; got (True,)."),
+        ({"train_sizes": (10, 2.5)}, "train_sizes must be whole numbers of at least 1, one or more; got (10, 2.5)."),
         ({"seed": -1}, "seed must be a whole number of at least 0; got -1."),
         ({"predictor": "tree"}, "predictor 'tree' is unknown; did you mean 'trees'? Known: both, logistic, trees."),
         ({"backend": "xgboost"}, "backend 'xgboost' is unknown. Known: lightgbm, sklearn."),

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
 from unbraid.metrics import downstream_strong
+from unbraid.metrics._downstream_predictors import Trees
+from unbraid.metrics._trees import Fit
 
 tiny = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("tiny_reference.py"))))
 
@@ -45,6 +47,58 @@ def test_others_take_turns_and_never_stand_for_the_target() -> None:
         others = {0, 1, 2} - {target}
         assert set(held[:2]) == set(held[2:]) == others
     assert np.all((result.held_level >= 0) & (result.held_level < np.array(GRID.sizes)[result.held_factor]))
+
+
+def test_the_first_turn_is_drawn() -> None:
+    results = [downstream_strong(PERFECT[:, :1], FULL, experiments=1, train=1, seed=seed) for seed in range(9)]
+    first = np.array([result.held_factor[:, 0] for result in results])
+    assert [set(turns.tolist()) for turns in first.T] == [{1, 2}, {0, 2}, {0, 1}]
+
+
+def test_accuracies_with_and_without_the_shift_by_hand() -> None:
+    # Constant codes, two factors that agree: 40 rows have both at 0, 40 both at 1. Trees say the most frequent value of the rows
+    # they saw. Held at one value, that is the only one they see and never the value tested. Without the shift, of 40 rows they saw
+    # k of the most frequent value, so that k / 40 are right and 40 - k of the other 40 rows.
+    factors = np.repeat([[0, 0], [1, 1]], 40, axis=0)
+    result = downstream_strong(np.ones((80, 1)), factors, experiments=1)
+    assert (result.strong_train_accuracy, result.score) == (1.0, 0.0)
+    assert 0.5 <= result.train_accuracy < 0.7
+    assert result.train_accuracy + result.test_accuracy == pytest.approx(1.0, abs=1e-12)
+    assert result.generalisation_gap == 1.0
+
+
+def test_rows_that_trees_cannot_tell_apart_by_hand() -> None:
+    # Constant codes again; two of three rows have a = 0 whatever b is, and half of them b = 0 whatever a is.
+    factors = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [20, 20, 10, 10], axis=0)
+    result = downstream_strong(np.ones((60, 1)), factors, experiments=1)
+    assert result.strong_train_accuracy == pytest.approx((2 / 3 + 1 / 2) / 2, abs=1e-12)
+    assert result.strong_per_factor == pytest.approx([2 / 3, 1 / 2], abs=1e-12)
+    assert result.score == pytest.approx((2 / 3 + 1 / 2) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize(("train", "test"), [(1_000, 1_000), (1_000, 9), (13, 1_000), (13, 9)])
+def test_which_rows_are_learned_and_tested(monkeypatch: pytest.MonkeyPatch, train: int, test: int) -> None:
+    fits, fit = [], Trees.fit
+
+    def record(self: Trees, codes: np.ndarray, levels: np.ndarray, test_codes: np.ndarray) -> Fit:
+        fits.append((codes[:, 0].astype(int), test_codes[:, 0].astype(int)))
+        return fit(self, codes, levels, test_codes)
+
+    monkeypatch.setattr(Trees, "fit", record)
+    # Codes number the rows. Each target has its comparison first, then its two experiments.
+    result = downstream_strong(np.arange(300)[:, None] * 1.0, FULL, train=train, test=test)
+    for target, (held_factor, held_level) in enumerate(zip(result.held_factor, result.held_level, strict=True)):
+        learned = min(train, *(300 // np.array(GRID.sizes)[held_factor]))
+        plain, *strong = fits[3 * target : 3 * target + 3]
+        assert result.rows[target] == len(set(plain[0])) == learned
+        assert len(set(plain[1])) == min(test, 300 - learned)
+        assert not set(plain[0]) & set(plain[1])
+        for (seen, unseen), other, level in zip(strong, held_factor, held_level, strict=True):
+            assert len(set(seen)) == learned
+            assert set(FULL[seen, other]) == {level}
+            assert len(set(unseen)) == min(test, 300 - 300 // GRID.sizes[other])
+            assert level not in FULL[unseen, other]
+    assert len(fits) == 9
 
 
 def test_as_many_rows_are_learned_from_as_the_held_values_have() -> None:
@@ -161,7 +215,7 @@ def test_problems_are_told_at_once() -> None:
     with pytest.raises(InputError) as told:
         downstream_strong(PERFECT[:3] * np.nan, FULL)
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out members that diverged.",
+        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
         "codes and factors must have the same number of rows; got 3 and 300. Pass samples first: (n, ...).",
     ]
     with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):

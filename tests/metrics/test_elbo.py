@@ -111,6 +111,14 @@ def test_seed_chooses_rows_and_draws() -> None:
     assert first.rows == 30
 
 
+def test_rows_are_chosen_among_all() -> None:
+    # The first half says nothing about which sample it is, the second half everything: 100 of 200 rows see both.
+    mean = np.concatenate([np.zeros(100), np.arange(1.0, 101.0) * 100.0])[:, None]
+    found = [elbo(mean, np.full((200, 1), -4.0), np.zeros(200), samples=100, seed=seed).mutual_information for seed in range(5)]
+    # k alike among 100 rows leave log 100 - k/100 log k nats.
+    assert 0.5 * np.log(100) < min(found) < max(found) < 0.8 * np.log(100)
+
+
 def test_bound_ignores_order_and_sign_of_latents() -> None:
     generator = np.random.default_rng(0)
     mean, logvar, nats = generator.normal(size=(60, 4)), generator.normal(size=(60, 4)), generator.normal(size=60)
@@ -134,11 +142,19 @@ def test_posteriors_too_narrow_to_draw_from_are_still_told_apart() -> None:
     assert np.isfinite(result.sampled_kl)
 
 
+def test_the_widest_and_the_narrowest_posteriors_allowed_have_finite_parts() -> None:
+    # Of the wide one's draw the narrow one's density is 0, and the other way round it is all but 0.
+    result = elbo(np.array([[0.0], [1.0]]), np.array([[500.0], [-500.0]]), np.zeros(2))
+    assert result.mutual_information == pytest.approx(np.log(2), abs=1e-12)
+    assert result.total_correlation == pytest.approx(0.0, abs=1e-12)
+    assert np.isfinite([result.score, result.kl, result.dimension_wise_kl, result.sampled_kl]).all()
+
+
 def test_bad_arguments_are_refused_together() -> None:
     with pytest.raises(InputError) as told:
         elbo(np.array([[0.0], [np.nan]]), np.zeros((2, 1)), np.array([[1.0], [2.0]]))
     assert str(told.value) == (
-        "mean must be finite and at most 1e+30 in size; got nan at row 1, latent 0. Leave out members that diverged.\n"
+        "mean must be finite and at most 1e+30 in size; got nan at row 1, latent 0. Leave out such rows, or models that diverged.\n"
         "reconstruction must have the shape (n,), one number for each row of mean; got shape (2, 1)."
     )
     with pytest.raises(InputError) as told:
@@ -146,7 +162,11 @@ def test_bad_arguments_are_refused_together() -> None:
     assert str(told.value) == "reconstruction must have the shape (n,), one number for each row of mean, here 3; got shape (2,)."
     with pytest.raises(InputError) as told:
         elbo(np.zeros((2, 1)), np.zeros((2, 1)), np.array([1.0, np.inf]))
-    assert str(told.value) == "reconstruction must be finite; got inf at row 1. Leave out members that diverged."
+    assert str(told.value) == (
+        "reconstruction must be finite and at most 1e+30 in size; got inf at row 1. Leave out such rows, or models that diverged."
+    )
+    with pytest.raises(InputError, match=r"^reconstruction must be finite and at most 1e\+30 in size; got 1e\+308 at row 0\."):
+        elbo(np.zeros((2, 1)), np.zeros((2, 1)), np.full(2, 1e308))
     with pytest.raises(InputError, match=r"^reconstruction must be numbers; got dtype <U1\.$"):
         elbo(np.zeros((2, 1)), np.zeros((2, 1)), np.array(["a", "b"]))
     with pytest.raises(InputError) as told:

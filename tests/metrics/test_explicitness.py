@@ -141,3 +141,11 @@ def test_shuffled_factors_are_at_chance(sample) -> None:
     codes, factors = sample
     shuffled = np.random.default_rng(0).permutation(factors)
     assert explicitness(codes[:200], shuffled[:200], codes[200:], shuffled[200:]).score == pytest.approx(0.5, abs=0.08)
+
+
+def test_labels_may_lie_as_far_apart_as_numbers_go() -> None:
+    factors = np.random.default_rng(0).integers(2, size=(40, 2))
+    far = np.where(factors == 0, -(2**62) - 5, 2**62 + 5)
+    result = explicitness(factors * 1.0, far, factors * 1.0, far)
+    assert result.untested_factors == ()
+    assert result.score == 1.0

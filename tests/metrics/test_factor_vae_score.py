@@ -261,3 +261,15 @@ def test_bad_options_are_refused() -> None:
         factor_vae_score(FACTORS, GRID, compat="dlib")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match=r"^active_std must be at least 0 and finite; got -1\.$"):
         factor_vae_score_of_batches(FACTORS[None], [0], FACTORS[None], [0], FACTORS, active_std=-1)
+
+
+def test_latents_that_stand_still_in_a_batch_do_not_win_by_rounding() -> None:
+    # A latent with a rare value is constant in most batches, as the fixed one is: the first of them wins, wherever zero lies.
+    grid = FactorGrid(("a", "b", "c"), (4, 5, 50))
+    factors = grid.to_factors(np.arange(grid.size))
+    rare = (np.random.default_rng(0).random(grid.size) < 0.01) * 1.0
+    codes = np.column_stack([factors * 1.0, rare])
+    score = factor_vae_score(codes, grid, **FEW).score
+    assert score == 1.0
+    for scale, shift in ((1.0, 0.3), (1.0, 0.7), (3.0, 0.7), (0.1, 1e3)):
+        assert factor_vae_score(codes * scale + shift, grid, active_std=0.0, **FEW).score == score

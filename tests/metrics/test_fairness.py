@@ -16,7 +16,9 @@ from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
 from unbraid.metrics import fairness
 from unbraid.metrics._arrays import check_codes_grid
+from unbraid.metrics._downstream_predictors import Trees
 from unbraid.metrics._interventions import Interventions
+from unbraid.metrics._trees import Fit
 from unbraid.metrics.fairness import aggregate, total_variation
 
 tiny = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("tiny_reference.py"))))
@@ -56,7 +58,8 @@ def test_golden_aggregation() -> None:
 def test_codes_that_separate_the_factors_are_fair() -> None:
     result = fairness(PERFECT, FULL)
     assert (result.score, result.max_over_values, result.worst_pair, result.accuracy) == (0.0, 0.0, 0.0, 1.0)
-    assert result.chance is None
+    # Values dealt among rows that are all predicted alike change nothing.
+    assert (result.intervened, result.chance) == (True, 0.0)
     assert np.isnan(result.mean_unfairness).tolist() == np.eye(3, dtype=bool).tolist()
 
 
@@ -69,6 +72,53 @@ def test_a_factor_that_is_visible_only_beside_another() -> None:
     assert result.mean_unfairness[[0, 1], [1, 0]] == pytest.approx([0.25, 0.25], abs=0.02)
     assert result.accuracy == pytest.approx(0.75, abs=0.02)
     assert result.score == pytest.approx(0.25, abs=0.02)
+
+
+def test_what_is_summed_over_values_and_over_pairs_by_hand() -> None:
+    # The latent is s. At s = 0 and s = 1 most rows have y = 0, at s = 2 most have y = 1, and trees say so: p(y = 1 | s) is 0, 0
+    # and 1, pooled 1/3, which is 1/3, 1/3 and 2/3 away. What s is can be seen whatever y is.
+    factors = np.repeat([[0, 0], [1, 0], [0, 1], [1, 1], [0, 2], [1, 2]], [90, 30, 90, 30, 30, 90], axis=0)
+    result = fairness(factors[:, 1:] * 1.0, factors)
+    assert result.intervened
+    assert result.mean_unfairness[[0, 1], [1, 0]] == pytest.approx([4 / 9, 0.0], abs=1e-12)
+    assert result.max_unfairness[[0, 1], [1, 0]] == pytest.approx([2 / 3, 0.0], abs=1e-12)
+    assert result.score == pytest.approx(2 / 9, abs=1e-12)
+    assert result.max_over_values == pytest.approx(1 / 3, abs=1e-12)
+    assert result.worst_pair == pytest.approx(4 / 9, abs=1e-12)
+    assert 0.0 < result.chance < 0.1
+
+
+@pytest.mark.parametrize(
+    ("factors", "options", "learned"),
+    [
+        (FULL, {}, 150),  # half of a grid
+        (FULL, {"train": 7}, 7),
+        (FULL[:59], {}, 39),  # two thirds of a sample
+        (FULL[:59], {"train": 11}, 11),
+    ],
+)
+def test_how_many_rows_are_learned_from(monkeypatch: pytest.MonkeyPatch, factors: np.ndarray, options: dict, learned: int) -> None:
+    fits, fit = [], Trees.fit
+
+    def record(self: Trees, codes: np.ndarray, levels: np.ndarray, test_codes: np.ndarray) -> Fit:
+        fits.append((set(codes[:, 0]), set(test_codes[:, 0])))
+        return fit(self, codes, levels, test_codes)
+
+    monkeypatch.setattr(Trees, "fit", record)
+    # Codes number the rows.
+    result = fairness(np.arange(len(factors))[:, None] * 1.0, factors, **options)
+    assert [len(rows) for rows, _ in fits] == [learned] * 3
+    if not result.intervened:
+        assert all(asked == set(range(len(factors))) - rows for rows, asked in fits)
+
+
+def test_chance_is_the_floor_of_unrelated_codes_that_are_set() -> None:
+    # 9,000 rows over 60 combinations: hardly any row is drawn twice, and few of those drawn were remembered.
+    factors = GRID.to_factors(np.tile(np.arange(60), 150))
+    result = fairness(np.random.default_rng(0).normal(size=(9_000, 2)), factors, train=300)
+    assert result.intervened
+    assert result.chance > 0.05
+    assert result.score == pytest.approx(result.chance, abs=0.015)
 
 
 def test_in_a_sample_groups_stand_for_interventions() -> None:
@@ -98,6 +148,14 @@ def test_setting_a_factor_leaves_the_others() -> None:
     assert np.all(drawn[:, :, [0, 2]] == drawn[:, :1, [0, 2]])
     assert len(np.unique(drawn[:, 0, [0, 2]], axis=0)) > 10
     assert Interventions.of(check_codes_grid(PERFECT[:59], FULL[:59])) is None
+
+
+def test_any_row_is_drawn_and_any_of_those_that_share_a_combination() -> None:
+    setting = Interventions.of(check_codes_grid(PERFECT, FULL))
+    drawn = np.concatenate([setting.draw(1, 4, np.random.default_rng(seed)) for seed in range(60)])
+    # The row of copy c with combination p is 60 c + p: 240 groups of four, all 15 lines of the grid, copies as often as another.
+    assert len(np.unique(FULL[drawn][:, [0, 2]], axis=0)) == 15
+    assert np.bincount(drawn // 60, minlength=5) == pytest.approx(np.full(5, 960 / 5), abs=4 * np.sqrt(960 * 0.16))
 
 
 def test_trees_cannot_remember_the_rows_of_a_sample() -> None:
@@ -144,10 +202,10 @@ def test_a_grid_says_the_same_as_its_factors() -> None:
     assert fairness(codes, GRID).score == fairness(codes, GRID.to_factors(np.arange(60))).score > 0.0
 
 
-def test_codes_that_say_nothing_are_fair_and_useless() -> None:
-    result = fairness(np.ones((300, 2)), FULL)
-    assert result.score == 0.0
-    assert result.accuracy == pytest.approx((1 / 3 + 1 / 4 + 1 / 5) / 3, abs=0.05)
+def test_constant_codes_are_fair_and_useless() -> None:
+    result = fairness(np.ones((300, 2)), FULL, points=4_000)
+    assert (result.score, result.chance) == (0.0, 0.0)
+    assert result.accuracy == pytest.approx((1 / 3 + 1 / 4 + 1 / 5) / 3, abs=0.015)
 
 
 def test_a_constant_factor_is_left_out_and_listed() -> None:
@@ -196,9 +254,9 @@ def test_problems_are_told_at_once() -> None:
     with pytest.raises(InputError) as told:
         fairness(PERFECT[:3] * np.nan, FULL * 1.0)
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out members that diverged.",
-        "factors must be whole numbers; got dtype float64. Number the values of each factor and pass integers, for example "
-        "with .astype(int).",
+        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
+        "factors must be whole numbers; got dtype float64. Number the values of each factor, "
+        "as np.unique(column, return_inverse=True)[1] does.",
         "codes and factors must have the same number of rows; got 3 and 300. Pass samples first: (n, ...).",
     ]
     with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):

@@ -47,6 +47,15 @@ def test_constant_latents_are_left_out_and_listed() -> None:
     assert result.score == pytest.approx(hoyer(codes).score, abs=1e-12)
 
 
+def test_latents_too_small_to_have_digits_are_constant() -> None:
+    codes = np.random.default_rng(0).normal(size=(30, 3))
+    result = hoyer(np.column_stack([codes, np.eye(30)[:, :2] * 5e-324, codes[:, 0] * 5e-324]))
+    assert result.constant_latents == (3, 4, 5)
+    assert result.score == pytest.approx(hoyer(codes).score, abs=1e-12)
+    assert hoyer(codes * 5e-324).score == 0.0
+    assert hoyer(codes * 1e-300).score == pytest.approx(hoyer(codes).score, abs=1e-12)
+
+
 def test_rows_of_zeros_have_no_sparsity_and_are_left_out() -> None:
     codes = np.concatenate([np.eye(3), np.zeros((2, 3))])
     result = hoyer(codes)

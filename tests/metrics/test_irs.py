@@ -217,8 +217,8 @@ def test_refusals() -> None:
     with pytest.raises(InputError) as told:
         irs(np.full((3, 2), np.nan), FULL * 1.0)
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out members that diverged.",
-        "factors must be whole numbers; got dtype float64. Number the values of each factor and pass integers, "
-        "for example with .astype(int).",
+        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
+        "factors must be whole numbers; got dtype float64. Number the values of each factor, "
+        "as np.unique(column, return_inverse=True)[1] does.",
         "codes and factors must have the same number of rows; got 3 and 20. Pass samples first: (n, ...).",
     ]

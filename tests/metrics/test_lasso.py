@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from unbraid.metrics._lasso import lasso, lasso_to_gap
+from unbraid.metrics._lasso import _newton_step, lasso, lasso_to_gap
 from unbraid.metrics._standardise import standardise
 
 KINDS = ("plain", "mixed", "nearly repeated", "repeated", "constant")
@@ -85,6 +86,84 @@ def test_optimality_conditions_hold_at_the_minimum(kind: str) -> None:
     slope = cross - gram @ found
     assert np.abs(slope).max() <= 0.05 + 1e-10
     assert slope[found != 0] == pytest.approx(0.05 * np.sign(found[found != 0]), abs=1e-10)
+
+
+def dependent_regressions(problems: int) -> Iterator[tuple[np.ndarray, np.ndarray, str]]:
+    """Columns `(1, n, d)` that share sources, some of them linear functions of others, with targets and their kind."""
+    generator = np.random.default_rng(8)
+    kinds = ("difference", "sum of all", "repeated", "nearly repeated", "sums of repeated", "few rows")
+    for number in range(problems):
+        kind = kinds[number % len(kinds)]
+        samples = 8 if kind == "few rows" else int(generator.choice([50, 300]))
+        width = int(generator.choice([6, 10]))
+        sources = generator.normal(size=(samples, width // 2))
+        noise = 10.0 ** -generator.integers(0, 9)
+        columns = sources @ generator.normal(size=(width // 2, width)) + noise * generator.normal(size=(samples, width))
+        match kind:
+            case "difference":
+                columns[:, 5] = columns[:, 0] - columns[:, 1]
+            case "sum of all":
+                columns[:, -1] = columns[:, :-1].sum(axis=1)
+            case "repeated":
+                columns[:, -2:] = columns[:, :2] * [-2.0, 1.0]
+            case "nearly repeated":
+                columns[:, -1] = columns[:, 0] + 1e-7 * generator.normal(size=samples)
+            case "sums of repeated":
+                columns[:, -1] = columns[:, 0]
+                columns[:, -2] = columns[:, 1] + columns[:, 0]
+        targets = sources @ generator.normal(size=(width // 2, 6)) + 0.1 * generator.normal(size=(samples, 6))
+        yield standardise(columns[None]), standardise(targets[None]), kind
+
+
+def violation(gram: np.ndarray, cross: np.ndarray, found: np.ndarray, alpha: float) -> float:
+    slope = cross - gram @ found
+    resting = np.abs(slope).max() - alpha
+    return max(resting, float(np.abs(slope - alpha * np.sign(found))[found != 0].max(initial=0.0)))
+
+
+def objective(gram: np.ndarray, cross: np.ndarray, found: np.ndarray, alpha: float) -> np.ndarray:
+    return (0.5 * found * (gram @ found) - cross * found + alpha * np.abs(found)).sum(axis=1)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.01, 1e-3])
+def test_columns_that_depend_on_each_other_do_not_stop_short_of_the_minimum(alpha: float) -> None:
+    for columns, targets, kind in dependent_regressions(150):
+        gram, cross = products(columns, targets)
+        assert violation(gram, cross, lasso(gram, cross, alpha), alpha) <= 1e-10, kind
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.01])
+def test_objective_of_columns_that_depend_on_each_other_is_that_of_scikit_learn(alpha: float) -> None:
+    for columns, targets, kind in dependent_regressions(12):
+        gram, cross = products(columns, targets)
+        reached = objective(gram, cross, lasso(gram, cross, alpha), alpha)
+        theirs = objective(gram, cross, scikit_learn(columns, targets, alpha, tol=1e-12, max_iter=20_000), alpha)
+        # Theirs can stop short; ours must not, and nothing lies below a minimum.
+        assert (reached <= theirs + 1e-12).all(), kind
+        assert reached == pytest.approx(theirs, abs=1e-4)
+
+
+def test_a_sum_of_two_columns_takes_over_where_it_costs_less() -> None:
+    # y = x1 + x2, and x3 is their sum, standardised: it alone explains y, at 1/sqrt(2) of the penalty.
+    raw = np.random.default_rng(0).normal(size=(100, 2))
+    white = np.linalg.qr(raw - raw.mean(axis=0))[0] * 10.0
+    columns = standardise(np.column_stack([white, white.sum(axis=1)]))[None]
+    gram, cross = products(columns, columns[..., 2:])
+    assert lasso(gram, cross, 0.1)[0, :, 0] == pytest.approx([0.0, 0.0, 0.9], abs=1e-12)
+
+
+def test_curvature_of_nearly_repeated_columns_is_used() -> None:
+    # An eigenvalue of 2e-10 still has its minimum, at signs that differ: G w = c - alpha sign(w) by hand.
+    gram = np.array([[[1.0, 1.0 - 2e-10], [1.0 - 2e-10, 1.0]]])
+    wanted = np.array([0.6, -0.3])
+    cross = (gram[0] @ wanted + 0.01 * np.sign(wanted))[None, :, None]
+    assert lasso(gram, cross, 0.01)[0, :, 0] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_step_without_coefficients_in_use_stays_and_is_whole() -> None:
+    found, whole = _newton_step(np.eye(2)[..., None], np.array([[0.5], [0.3]]), np.zeros((2, 1)), 0.1)
+    assert found.tolist() == [[0.0], [0.0]]
+    assert whole.tolist() == [True]
 
 
 def test_a_constant_target_and_a_constant_column_get_nothing() -> None:

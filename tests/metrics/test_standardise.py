@@ -34,6 +34,19 @@ def test_constants_are_found_in_spite_of_rounding() -> None:
     assert not standardise(codes)[:, [0, 1, 3]].any()
 
 
+def test_a_move_of_a_ten_trillionth_is_no_rounding() -> None:
+    codes = np.array([[1.0, -3e5], [1.0 + 1e-13, -3e5 * (1 - 1e-13)]])
+    assert varying_latents(codes).tolist() == [True, True]
+    assert standard_deviations(codes) == pytest.approx([0.5e-13, 1.5e-8], rel=2e-3)
+
+
+def test_a_move_smaller_than_any_number_with_all_its_digits_is_rounding() -> None:
+    smallest = np.finfo(float).tiny
+    codes = np.array([[0.0, 0.0, 0.0], [5e-324, 0.5 * smallest, 4 * smallest]])
+    assert varying_latents(codes).tolist() == [False, False, True]
+    assert standardise(codes).tolist() == [[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]]
+
+
 def test_one_row_is_constant() -> None:
     assert standard_deviations(np.array([[5.0, -1.0]])).tolist() == [0.0, 0.0]
 

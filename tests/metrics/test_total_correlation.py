@@ -59,6 +59,14 @@ def test_each_dependent_latent_adds_fifteen_nats(precision: type) -> None:
     assert result.score == pytest.approx(-np.log(2e-13), abs=1e-5)
 
 
+@pytest.mark.parametrize(("offset", "nats"), [(100.0, 12.7), (1_000.0, 10.6)])
+def test_copies_in_single_precision_far_from_zero_add_less(offset: float, nats: float) -> None:
+    codes = (np.random.default_rng(0).normal(size=(10_000, 1)) + offset).astype(np.float32)
+    result = total_correlation(np.column_stack([codes, codes * np.float32(1.7)]))
+    assert result.dependent_latents == 0
+    assert result.score == pytest.approx(nats, abs=0.3)
+
+
 def test_no_more_samples_than_latents_are_always_dependent() -> None:
     result = total_correlation(np.random.default_rng(0).normal(size=(4, 6)))
     assert result.dependent_latents == 3
@@ -127,5 +135,5 @@ def test_infinite_codes_are_refused() -> None:
     with pytest.raises(InputError) as told:
         total_correlation(np.array([[0.0, 1.0], [np.inf, 2.0]]))
     assert str(told.value) == (
-        "codes must be finite and at most 1e+30 in size; got inf at row 1, latent 0. Leave out members that diverged."
+        "codes must be finite and at most 1e+30 in size; got inf at row 1, latent 0. Leave out such rows, or models that diverged."
     )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
 from unbraid.metrics import udr
+from unbraid.metrics._standardise import standardise
 from unbraid.metrics.udr import agreement
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -138,6 +139,24 @@ def test_a_constant_latent_agrees_with_nothing(method: str) -> None:
     assert 0 < result.score < 0.9
 
 
+def test_ranks_of_rounding_are_no_agreement() -> None:
+    # One unit in the last place orders the samples, but nothing encoded them so.
+    codes = np.stack([GRID] * 2)
+    codes[0, :, 1] = 1.0 + GRID[:, 1] * np.finfo(float).eps
+    result = udr(codes, np.ones((2, 3)), method="spearman")
+    assert not result.similarity[0, 1, 1].any()
+    assert result.pairwise[0, 1] == pytest.approx(2 / 3, abs=1e-12)
+
+
+def test_ranks_of_a_constant_latent_are_nan_in_the_reference() -> None:
+    codes = np.stack([GRID] * 2)
+    codes[0, :, 1] = 0.1
+    result = udr(codes, np.ones((2, 3)), method="spearman", compat="disentanglement_lib")
+    assert np.isnan(result.similarity[0, 1]).tolist() == [[False] * 3, [True] * 3, [False] * 3]
+    # Every column then holds a NaN and counts 0, as does the row; the two other rows count 1.
+    assert result.per_model == pytest.approx([1 / 3, 1 / 3], abs=1e-12)
+
+
 def test_a_threshold_below_that_of_the_reference_is_honoured() -> None:
     codes, kl = np.stack([GRID] * 2), np.full((2, 3), 0.005)
     assert udr(codes, kl, kl_threshold=0.001).score == pytest.approx(0.9, abs=1e-12)
@@ -157,6 +176,52 @@ def test_golden_with_compat(key: str) -> None:
 @pytest.mark.parametrize("key", [key for key in SETTINGS if key != "spearman_filter=False_thr=0.01"])
 def test_golden(key: str) -> None:
     _check_golden(udr(*golden_population(), **options_of(key)), NUMBERS[key])
+
+
+def dependent_models(seed: int) -> np.ndarray:
+    """Codes of three models, each with two latents of one source, their exact sum, and two mixtures of all sources."""
+    generator = np.random.default_rng(seed)
+    sources = generator.normal(size=(1000, 3))
+    models = []
+    for _ in range(3):
+        mixed = sources @ generator.normal(size=(3, 2))
+        pair = sources[:, :1] @ generator.normal(size=(1, 2)) + 0.1 * generator.normal(size=(1000, 2))
+        models.append(np.column_stack([pair, pair.sum(axis=1), mixed]))
+    return np.stack(models)
+
+
+def test_exactly_dependent_latents_reach_the_minimum_without_a_tolerance() -> None:
+    from sklearn.linear_model import Lasso
+
+    for seed in (0, 5, 10):
+        codes = dependent_models(seed)
+        scaled, similarity = standardise(codes), np.zeros((3, 3, 5, 5))
+        for source, target in np.argwhere(~np.eye(3, dtype=bool)):
+            fit = Lasso(alpha=0.1, tol=1e-13, max_iter=1_000_000).fit(scaled[source], scaled[target])
+            similarity[source, target] = np.abs(fit.coef_).T
+        expected = agreement(similarity, np.ones((3, 5), dtype=bool))
+        assert udr(codes, np.ones((3, 5)), tolerance=0).pairwise == pytest.approx(expected, abs=1e-8)
+
+
+def test_what_the_default_tolerance_costs_is_as_the_docstring_says() -> None:
+    kl, costs = np.ones((3, 5)), []
+    for seed in range(30):
+        codes = dependent_models(seed)
+        costs.append(np.abs(udr(codes, kl).per_model - udr(codes, kl, tolerance=0).per_model).max())
+    assert 0.1 < max(costs) < 0.2
+    assert np.median(costs) == pytest.approx(0.009, abs=0.006)
+
+
+@pytest.mark.parametrize(("latents", "samples", "expected"), [(5, 1_000, 0.91), (5, 10_000, 0.97), (10, 1_000, 0.82)])
+def test_chance_correlations_lower_the_ceiling_of_ranks(latents: int, samples: int, expected: float) -> None:
+    scores = []
+    for seed in range(5):
+        generator = np.random.default_rng(seed)
+        codes = generator.normal(size=(samples, latents))
+        pair = np.stack([codes, codes[:, generator.permutation(latents)]])
+        scores.append(udr(pair, np.ones((2, latents)), method="spearman").score)
+        assert udr(pair, np.ones((2, latents))).score == pytest.approx(0.9, abs=1e-9)
+    assert np.mean(scores) == pytest.approx(expected, abs=0.02)
 
 
 def test_golden_to_convergence_is_within_a_ten_thousandth() -> None:
@@ -247,8 +312,10 @@ def test_bad_arrays_are_refused_together() -> None:
     with pytest.raises(InputError) as told:
         udr(codes, np.ones((3, 2)))
     assert str(told.value) == (
-        "codes[0] must be finite and at most 1e+30 in size; got nan at row 4, latent 1. Leave out members that diverged.\n"
-        "codes[2] must be finite and at most 1e+30 in size; got inf at row 5, latent 0. Leave out members that diverged.\n"
+        "codes[0] must be finite and at most 1e+30 in size; got nan at row 4, latent 1. "
+        "Leave out such rows, or models that diverged.\n"
+        "codes[2] must be finite and at most 1e+30 in size; got inf at row 5, latent 0. "
+        "Leave out such rows, or models that diverged.\n"
         "kl must have the shape (models, latents), here (3, 3); got shape (3, 2)."
     )
 
@@ -259,7 +326,7 @@ def test_bad_kl_and_one_row_are_refused() -> None:
     assert str(told.value) == (
         "codes[0] must have at least 2 rows; got shape (1, 1).\n"
         "codes[1] must have at least 2 rows; got shape (1, 1).\n"
-        "kl must be finite numbers; got nan at model 1, latent 0. Leave out members that diverged."
+        "kl must be finite numbers; got nan at model 1, latent 0. Leave out models that diverged."
     )
 
 
@@ -268,9 +335,17 @@ def test_bad_options_are_refused_together() -> None:
         udr(np.stack([GRID] * 2), np.ones((2, 3)), method="pearson", kl_threshold=-1.0, alpha=0.0, tolerance=float("nan"))
     assert str(told.value) == (
         "method 'pearson' is unknown; did you mean 'spearman'? Known: lasso, spearman.\n"
-        "kl_threshold must be at least 0 and finite; got -1.0.\n"
-        "tolerance must be at least 0 and finite; got nan.\n"
-        "alpha must be above 0 and finite; got 0.0."
+        "kl_threshold must be a finite number of at least 0; got -1.0.\n"
+        "tolerance must be a finite number of at least 0; got nan.\n"
+        "alpha must be a finite number above 0; got 0.0."
+    )
+    with pytest.raises(InputError) as told:
+        udr(np.stack([GRID] * 2), np.ones((2, 3)), method=["lasso"], kl_threshold=None, alpha="0.1", tolerance="x")
+    assert str(told.value) == (
+        "method '['lasso']' is unknown; did you mean 'lasso'? Known: lasso, spearman.\n"
+        "kl_threshold must be a finite number of at least 0; got None.\n"
+        "tolerance must be a finite number of at least 0; got 'x'.\n"
+        "alpha must be a finite number above 0; got '0.1'."
     )
     with pytest.raises(InputError, match=r"^compat 'dlib' is unknown. Known: disentanglement_lib\.$"):
         udr(np.stack([GRID] * 2), np.ones((2, 3)), compat="dlib")

@@ -35,9 +35,12 @@ def test_choice_by_mig_then_by_loss_then_by_order() -> None:
     best, score, rule = choose_best([], {"loss": {0: 2.0, 3: 1.0}}, [0, 3], labelled=False)
     assert (best, score) == (3, None)
     assert rule == (
-        "the lowest final loss (without factors there is no score to choose by; "
+        "the lowest final loss (without factors, UDR of several seeds would be a better judge; "
         "losses of different settings weigh their terms differently)"
     )
+    others = [Metric("hoyer", "Hoyer", "", FREE, {0: 0.9, 3: 0.1}), Metric("udr", "UDR", "", FREE, {0: 0.2, 3: 0.2, 5: 0.1})]
+    best, score, rule = choose_best(others, {"loss": {0: 2.0, 3: 1.0}}, [0, 3, 5], labelled=False)
+    assert (best, score, rule) == (0, None, "the highest UDR, agreement with models of other seeds")
     assert choose_best([], {"loss": {}}, [4, 5], labelled=True) == (4, None, "the first trained (no loss was recorded)")
     assert choose_best([], {}, [], labelled=True) == (None, None, "")
 

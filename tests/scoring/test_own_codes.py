@@ -11,7 +11,8 @@ import pytest
 
 from unbraid import metrics
 from unbraid.errors import InputError
-from unbraid.scoring.own_codes import read_array, score_codes
+from unbraid.scoring.names import known_words
+from unbraid.scoring.own_codes import score_codes
 
 GENERATOR = np.random.default_rng(0)
 FACTORS = GENERATOR.integers([3, 4], size=(300, 2))
@@ -101,42 +102,71 @@ def test_what_a_metric_refuses_is_told_and_the_others_stay() -> None:
     found = scores(score_codes(CODES, one, ["mig", "modularity"], warn=said.append))
     assert list(found) == ["mig"]
     assert said == [
-        "member 0: modularity has no value: modularity compares factors and needs at least two that vary; got 1. "
-        "With a single one every model would be perfect."
+        "factors that take a single value are left out of every score: column 1 (counted from 0).",
+        "modularity has no value: modularity compares factors and needs at least two that vary; got 1. "
+        "With a single one every model would be perfect.",
+    ]
+    with pytest.raises(InputError, match=r"^nothing that was asked for has a value for these codes; the reasons stand above\.$"):
+        score_codes(CODES, one, ["modularity"])
+
+
+def test_a_metric_that_fails_unexpectedly_costs_only_its_own_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arrays, **options):
+        raise ZeroDivisionError("of all things")
+
+    broken.__dict__.update(metrics.modularity.__dict__)
+    load = metrics.METRICS.load
+    monkeypatch.setattr(metrics.METRICS, "load", lambda name: broken if name == "modularity" else load(name))
+    said: list[str] = []
+    assert list(scores(score_codes(CODES, FACTORS, ["modularity", "mig"], warn=said.append))) == ["mig"]
+    assert said == ["modularity has no value: it failed unexpectedly, please report it (ZeroDivisionError: of all things)"]
+
+
+def test_values_are_checked_once_in_the_order_of_the_file() -> None:
+    broken = CODES.copy()
+    broken[7, 1] = np.nan
+    assert refused(lambda: score_codes(broken, FACTORS, ["mig", "sap"])) == (
+        "codes must be finite and at most 1e+30 in size; got nan at row 7, latent 1. Leave out such rows, or models that diverged."
+    )
+    said: list[str] = []
+    table = score_codes(np.stack([broken, CODES]), FACTORS, "mig", warn=said.append)
+    assert table["member"].unique().tolist() == [1]
+    assert said[0].startswith("member 0 is left out: codes must be finite and at most 1e+30 in size; got nan at row 7, latent 1.")
+
+
+def test_whole_numbers_may_be_stored_as_floats_and_fractions_may_not() -> None:
+    assert scores(score_codes(CODES, FACTORS * 1.0, "mig")) == scores(score_codes(CODES, FACTORS, "mig"))
+    assert refused(lambda: score_codes(CODES, FACTORS * 0.5, "mig")).startswith("factors must be whole numbers; got 0.5 at row ")
+    words = np.array(["a", "b"])[FACTORS % 2]
+    assert refused(lambda: score_codes(CODES, words, "mig")).startswith("factors must be whole numbers; got dtype <U1. Number")
+
+
+def test_what_a_group_leaves_out_is_told() -> None:
+    said: list[str] = []
+    score_codes(CODES, metrics="usual", samples=50, warn=said.append)
+    assert said == [
+        "50 of 300 rows are used (--samples).",
+        "left out: beta_vae_score, factor_vae_score, mig, dci, sap, modularity, which need factors (--factors), "
+        "whole numbers (n, factors).",
+    ]
+    said.clear()
+    score_codes(CODES, metrics="unsupervised", warn=said.append)
+    assert said == [
+        "left out: active_units, which needs log-variances (--logvar), shaped like the codes.",
+        "left out: elbo, which needs log-variances (--logvar) and the reconstruction's nats (--reconstruction).",
+        "left out: udr, which needs codes of at least two models, (members, n, latents), with their log-variances (--logvar).",
     ]
 
 
-@pytest.mark.parametrize("ending", ["npy", "npz", "csv"])
-def test_files_are_read(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"y.{ending}"
-    if ending == "npy":
-        np.save(path, FACTORS)
-    elif ending == "npz":
-        np.savez(path, anything=FACTORS)
-    else:
-        pd.DataFrame(FACTORS, columns=["shape", "size"]).to_csv(path, index=False)
-        plain = tmp_path / "plain.csv"
-        np.savetxt(plain, FACTORS, fmt="%d", delimiter=",")
-        assert np.array_equal(read_array(plain), FACTORS)
-    read = read_array(path)
-    assert np.array_equal(read, FACTORS)
-    assert read.dtype.kind == "i"
-
-
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    assert refused(lambda: read_array(tmp_path / "z.npy")) == f"file must exist; got '{tmp_path / 'z.npy'}'."
-    (tmp_path / "z.txt").write_text("1 2")
-    assert refused(lambda: read_array(tmp_path / "z.txt")) == f"file must end in .npy, .npz or .csv; got '{tmp_path / 'z.txt'}'."
-    (tmp_path / "torn.npy").write_bytes(b"\x93NUMPY\x01")
-    assert refused(lambda: read_array(tmp_path / "torn.npy")).startswith(
-        f"{tmp_path / 'torn.npy'} cannot be read as an array of numbers ("
-    )
-    np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    assert "cannot be read as an array of numbers" in refused(lambda: read_array(tmp_path / "objects.npy"))
-    np.savez(tmp_path / "two.npz", a=CODES, b=FACTORS)
-    assert refused(lambda: read_array(tmp_path / "two.npz")) == (
-        f"{tmp_path / 'two.npz'} must hold one array; got a, b. Save each with np.save."
-    )
+def test_options_come_with_the_name() -> None:
+    found = scores(score_codes(CODES, FACTORS, ["mig:bins=40", "mig", "sap:continuous=true"]))
+    assert list(found) == ["mig:bins=40", "mig", "sap:continuous=true"]
+    assert found["mig:bins=40"] == pytest.approx(metrics.mig(CODES, FACTORS, bins=40).score, abs=1e-12)
+    assert found["mig:bins=40"] != found["mig"]
+    assert refused(lambda: score_codes(CODES, FACTORS, ["mig:bin=40", "mgi:bins=4"])).splitlines() == [
+        "option of mig 'bin' is unknown; did you mean 'bins'? Known: bins.",
+        f"metric 'mgi' is unknown; did you mean 'mig'? Known: {', '.join(sorted(known_words()))}.",
+    ]
 
 
 class TestCommand:
@@ -157,14 +187,33 @@ class TestCommand:
     def test_all_numbers_go_to_a_file(self, unbraid, files, tmp_path: Path) -> None:
         out = tmp_path / "scores.csv"
         done = unbraid("score", "--codes", files[0], "--factors", files[1], "--metrics", "mig", "--out", str(out))
-        assert done.out.splitlines()[-1] == f"All numbers: {out}"
+        assert done.out.splitlines()[-1] == f"All scores, with their parts: {out}"
         assert pd.read_csv(out).columns.tolist() == ["member", "metric", "quantity", "value", "seconds"]
+        again = unbraid("score", "--codes", files[0], "--factors", files[1], "--metrics", "mig", "--out", str(out))
+        assert again.err == f"unbraid: out must not exist yet; got '{out}'. Remove it, or choose another name.\n"
 
-    @pytest.mark.parametrize(("given", "told"), [([], "neither"), (["run", "--codes", "z.npy"], "a run and --codes")])
-    def test_a_run_or_codes(self, unbraid, given, told) -> None:
-        done = unbraid("score", *given)
-        assert done.code == 2
-        assert f"got {told}. Try: unbraid score --codes z.npy --factors y.npy" in done.err
+    def test_what_was_read_is_said_and_options_stay_with_their_metric(self, unbraid, files) -> None:
+        done = unbraid("score", "--codes", files[0], "--factors", files[1], "--metrics", "sap:continuous=true,mig:bins=10")
+        assert done.err.splitlines()[0] == "read codes (300, 2), factors (300, 2)"
+        assert [line.split()[0] for line in done.out.splitlines()] == ["sap:continuous=true", "mig:bins=10"]
+
+    def test_a_model_without_a_value_keeps_its_row(self, unbraid, tmp_path: Path, files) -> None:
+        np.save(tmp_path / "many.npy", np.stack([CODES, np.full_like(CODES, np.nan)]))
+        done = unbraid("score", "--codes", str(tmp_path / "many.npy"), "--factors", files[1], "--metrics", "mig")
+        assert done.out.splitlines()[-1].split() == ["1", "NaN"]
+
+    def test_a_run_or_codes(self, unbraid) -> None:
+        assert unbraid("score").err == (
+            "unbraid: score needs a run folder, or --codes with your own arrays; got neither. "
+            "Try: unbraid score --codes z.npy --factors y.npy\n"
+        )
+        assert unbraid("score", "runs/a", "--codes", "z.npy", "--seed", "3").err == (
+            "unbraid: score takes --codes, --seed for your own codes only; got the run runs/a, whose scores are in its "
+            "scores.parquet. Leave one out.\n"
+        )
+        assert unbraid("score", "--codes", "z.npy", "--representation", "sampled").err == (
+            "unbraid: score takes --representation for runs only; got --codes. Leave one out.\n"
+        )
 
     def test_a_bad_name_for_the_table_is_told_first(self, unbraid, files, tmp_path: Path) -> None:
         done = unbraid("score", "--codes", files[0], "--out", str(tmp_path / "scores.txt"))

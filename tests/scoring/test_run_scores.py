@@ -157,13 +157,15 @@ def test_a_lone_model_cannot_be_compared(tmp_path: Path):
 
 
 def test_scores_of_an_earlier_revision_are_computed_anew(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 1)
+    monkeypatch.setitem(METRICS.load("modularity").__dict__, "revision", 1)
+    monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
     first = score_run(run.folder, ["mig", "modularity"])
     stored = stored_scores(run.folder)
     old = stored.assign(value=7.0).drop(columns="revision")
     write_table(run.path / "scores.parquet", old)
     assert stored_scores(run.folder)["revision"].tolist() == [1] * len(old), "tables without revisions hold the first"
-    monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
-    monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 2)
+    monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 3)
     assert set(stored_scores(run.folder)["metric"]) == {"modularity"}
     mended = score_run(run.folder, ["mig", "modularity"])
     by_metric = mended.set_index(["metric", "member", "quantity"])["value"]

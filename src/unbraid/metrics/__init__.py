@@ -3,11 +3,16 @@
 
 `codes` are float `(n, latents)`, `factors` whole numbers `(n, factors)`, NumPy or torch; codes with a leading member axis are
 scored one by one in one call (`Members`). A function says by its attributes `label`, `needs`, `family`, `citation` and `result`
-what it is called, what to pass, what it is for, where it comes from and what it returns.
+what it is called, what to pass, what it is for, where it comes from and what it returns. `check_codes`, `check_codes_factors`,
+`check_split` and `check_codes_grid` read what people pass, for metrics of other packages too.
 """
 
 from __future__ import annotations
 
+from unbraid.metrics._arrays import check_codes as check_codes
+from unbraid.metrics._arrays import check_codes_factors as check_codes_factors
+from unbraid.metrics._arrays import check_codes_grid as check_codes_grid
+from unbraid.metrics._arrays import check_split as check_split
 from unbraid.metrics._describe import Members as Members
 from unbraid.metrics._describe import describe as describe
 from unbraid.registry import Registry

@@ -36,14 +36,17 @@ class Labelled:
 
 
 def to_numpy(values: ArrayLike) -> NDArray:
-    """*values* as a NumPy array; a torch tensor is taken off its graph and device without importing torch."""
+    """*values* as a NumPy array, or one message; a torch tensor is taken off its graph and device without importing torch."""
     if hasattr(values, "detach"):
         tensor = values.detach().cpu()  # pyright: ignore[reportAttributeAccessIssue]
         try:
             return np.asarray(tensor)
         except TypeError:  # NumPy knows no bfloat16
             return np.asarray(tensor.float())
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except (ValueError, RuntimeError) as error:  # rows of different lengths; tensors in a list
+        raise InputError(problem("arrays", "must be regular", Shown(f"a {type(values).__name__}: {error}"))) from error
 
 
 def _read_codes(values: ArrayLike, name: str, least_rows: int, problems: Problems) -> NDArray[np.float64]:
@@ -62,14 +65,14 @@ def _read_codes(values: ArrayLike, name: str, least_rows: int, problems: Problem
             row, latent = np.argwhere(~fine)[0]
             shown = Shown(f"{codes[row, latent]} at row {row}, latent {latent}")
             rule = f"must be finite and at most {LARGEST_CODE:g} in size"
-            problems.add(name, rule, shown, "Leave out members that diverged.")
+            problems.add(name, rule, shown, "Leave out such rows, or models that diverged.")
     return codes
 
 
 def _read_factors(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.int64]:
     factors = to_numpy(values)
     if factors.dtype.kind not in "iub":
-        remedy = "Number the values of each factor and pass integers, for example with .astype(int)."
+        remedy = "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
         problems.add(name, "must be whole numbers", Shown(f"dtype {factors.dtype}"), remedy)
         return np.empty(factors.shape, dtype=np.int64)
     if factors.ndim != 2 or factors.shape[1] == 0:

@@ -76,7 +76,12 @@ class Members(Sequence[Any]):
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("__") or name == "results":
             raise AttributeError(name)
-        return np.stack([np.asarray(getattr(result, name)) for result in self.results])
+        values = [np.asarray(getattr(result, name)) for result in self.results]
+        if len({value.shape for value in values}) == 1:
+            return np.stack(values)
+        uneven = np.empty(len(values), dtype=object)  # such as lists of latents, longer for some members
+        uneven[:] = values
+        return uneven
 
 
 def describe(
@@ -120,7 +125,7 @@ def _with_member_axis(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def for_one_or_many(*given: Any, **options: Any) -> Any:
         leading = given[0] if given else options.get(first)
-        if np.ndim(leading) != AXES_OF_A_MEMBER.get(first, -2) + 1:  # pyright: ignore[reportArgumentType]
+        if _axes(leading) != AXES_OF_A_MEMBER.get(first, -2) + 1:  # pyright: ignore[reportArgumentType]
             return function(*given, **options)
         arguments = signature.bind(*given, **options).arguments
         apart = {name: value for name, value in arguments.items() if name in AXES_OF_A_MEMBER}
@@ -135,6 +140,14 @@ def _with_member_axis(function: Callable[..., Any]) -> Callable[..., Any]:
         return Members(tuple(results))
 
     return for_one_or_many
+
+
+def _axes(values: Any) -> int:
+    """How many axes *values* have; ragged lists, which the metric itself refuses, have none."""
+    try:
+        return np.ndim(values)
+    except (ValueError, RuntimeError):
+        return 0
 
 
 def _count_members(apart: dict[str, Any]) -> int:

@@ -7,8 +7,14 @@ targets)`. Everything below runs over all of them together, as array arithmetic 
 
 `lasso_to_gap` stops where scikit-learn does, and so gives its coefficients to rounding. `lasso` goes on to the minimum. Where
 columns nearly repeat each other, coordinate descent alone would take thousands of sweeps to get there, so what has not
-settled after a few gets a Newton step as well: with the signs held the objective is quadratic, and its minimum solves a small
-linear system. Where a coefficient would change its sign on the way, the step ends there.
+settled after a few gets Newton steps: with the signs held the objective is quadratic, and its minimum solves a small linear
+system. Where a coefficient would change its sign on the way, the step ends there with the coefficient at 0. Only from the
+minimum over the coefficients in use does another sweep let others come in; sooner, it would bring back what has just left. So
+no set of signs comes twice, and the minimum is reached after finitely many steps: at most 70 in thousands of random problems
+of up to 20 columns, copies and linear combinations of each other among them, and 110 of up to 50.
+
+Where columns are linear functions of others, coefficients at the minimum need not be unique; the objective is. Should the
+steps run out, the last coefficients are returned: no step raises the objective, so that they are the best ones found.
 
 Inside, all regressions lie along the last axis: `(d, d, regressions)` and `(d, regressions)`.
 """
@@ -20,9 +26,11 @@ from numpy.typing import NDArray
 
 MOST_SWEEPS = 1000
 """Where scikit-learn gives up too."""
-SWEEPS_A_ROUND = 10
-ROUNDS = 500
-"""Newton steps at most; a handful suffices on codes of models."""
+FIRST_SWEEPS = 10
+MOST_STEPS = 500
+"""Newton steps of one regression."""
+LEAST_CURVATURE = 1e-13
+"""Share of the largest curvature below which a direction has none but rounding."""
 SMALLEST_VIOLATION = 1e-11
 """What may be left of the optimality conditions, in units of correlation."""
 
@@ -57,23 +65,20 @@ def lasso_to_gap(gram: Floats, cross: Floats, squares: Floats, alpha: float, tol
 
 
 def lasso(gram: Floats, cross: Floats, alpha: float) -> Floats:
-    """Coefficients `(batch, d, targets)` at the minimum; a column whose entry on the diagonal of *gram* is 0 gets 0.
-
-    Where columns repeat each other exactly the minimum is not unique; the first of them is used.
-    """
+    """Coefficients `(batch, d, targets)` at the minimum; a column whose entry on the diagonal of *gram* is 0 gets 0."""
     grams, crosses = _side_by_side(gram, cross)
     found, unexplained = np.zeros_like(crosses), crosses.copy()
-    for _ in range(SWEEPS_A_ROUND):
+    for _ in range(FIRST_SWEEPS):
         _sweep(grams, unexplained, found, alpha)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_STEPS):
         open_ones = np.flatnonzero(_violation(_slope(grams, crosses, found), found, alpha) > SMALLEST_VIOLATION)
         if len(open_ones) == 0:
             break
         own_grams, own_crosses = grams[..., open_ones], crosses[:, open_ones]
-        own = _newton_step(own_grams, own_crosses, found[:, open_ones], alpha)
-        unexplained = _slope(own_grams, own_crosses, own)
-        for _ in range(SWEEPS_A_ROUND):
-            _sweep(own_grams, unexplained, own, alpha)
+        own, whole = _newton_step(own_grams, own_crosses, found[:, open_ones], alpha)
+        own_grams, swept = own_grams[..., whole], own[:, whole]
+        _sweep(own_grams, _slope(own_grams, own_crosses[:, whole], swept), swept, alpha)
+        own[:, whole] = swept
         found[:, open_ones] = own
     return _as_given(found, cross)
 
@@ -127,15 +132,18 @@ def _violation(slope: Floats, coefficients: Floats, alpha: float) -> Floats:
     return np.where(coefficients != 0, moving, resting).max(axis=0)
 
 
-def _newton_step(grams: Floats, crosses: Floats, coefficients: Floats, alpha: float) -> Floats:
-    """The minimum with the signs held, or the first point on the way there where a coefficient reaches 0."""
+def _newton_step(grams: Floats, crosses: Floats, coefficients: Floats, alpha: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """The minimum with the signs held, or the first point on the way there where a coefficient reaches 0; and which are whole."""
     moving = coefficients != 0
     slope = np.where(moving, _slope(grams, crosses, coefficients) - alpha * np.sign(coefficients), 0.0)
     among = np.where(moving[:, None] & moving[None], grams, 0.0).transpose(2, 0, 1)
-    # The pseudo-inverse leaves alone the directions in which repeated columns trade weight without effect.
-    inverse = np.linalg.pinv(among, hermitian=True, rcond=1e-13)
-    step = np.where(moving, np.einsum("rjk,kr->jr", inverse, slope), 0.0)
+    curvature, directions = np.linalg.eigh(among)
+    # Columns that are linear functions of others leave directions without curvature. The penalty can still fall along them, so
+    # they are not left out: the floor makes such a step far longer than any coefficient, and it ends where one reaches 0.
+    curvature = np.maximum(curvature, np.maximum(LEAST_CURVATURE * curvature[:, -1:], np.finfo(np.float64).tiny))
+    along = np.einsum("rki,kr->ri", directions, slope) / curvature
+    step = np.where(moving, np.einsum("rji,ri->jr", directions, along), 0.0)
     crossing = moving & (np.sign(coefficients + step) != np.sign(coefficients))
     share = np.where(crossing, -coefficients / np.where(crossing, step, 1.0), 1.0)
     length = share.min(axis=0)
-    return np.where(crossing & (share == length), 0.0, coefficients + length * step)
+    return np.where(crossing & (share == length), 0.0, coefficients + length * step), ~crossing.any(axis=0)

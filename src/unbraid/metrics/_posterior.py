@@ -21,7 +21,7 @@ def check_gaussian(mean: ArrayLike, logvar: ArrayLike) -> tuple[NDArray[np.float
         row, latent = np.argwhere(~fine)[0]
         shown = Shown(f"{logvars[row, latent]} at row {row}, latent {latent}")
         rule = f"must be at most {LARGEST_LOGVAR:g} in size"
-        raise InputError(problem("logvar", rule, shown, "Pass log-variances, and leave out members that diverged."))
+        raise InputError(problem("logvar", rule, shown, "Pass log-variances, and leave out models that diverged."))
     return means, logvars
 
 

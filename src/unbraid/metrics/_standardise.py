@@ -6,14 +6,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-# A latent that moves by less than this share of its size moves by rounding only.
+# A latent that moves by less than this share of its size moves by rounding only,
 ROUNDING_SHARE = 16 * np.finfo(np.float64).eps
+# and so does one that moves by less than the smallest number that has all its digits.
+SMALLEST_MOVE = float(np.finfo(np.float64).tiny)
 
 
 def varying_latents(codes: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which latents of *codes* `(..., n, latents)` take more than one value, rounding aside."""
     lowest, highest = codes.min(axis=-2), codes.max(axis=-2)
-    return highest - lowest > ROUNDING_SHARE * np.maximum(np.abs(lowest), np.abs(highest))
+    return highest - lowest > np.maximum(ROUNDING_SHARE * np.maximum(np.abs(lowest), np.abs(highest)), SMALLEST_MOVE)
 
 
 def standard_deviations(codes: NDArray[np.float64], *, lost: int = 0) -> NDArray[np.float64]:

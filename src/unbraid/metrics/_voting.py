@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+ROUNDING_SHARE = 1e-12
+"""Of the sum of squares: a variance below it is rounding."""
 ROWS_AT_ONCE = 1 << 20
 """Rows drawn in one piece; bounds the memory at any number of votes."""
 
@@ -46,8 +48,9 @@ class Spread:
     def least_varying(self, table: NDArray[np.float64], row: NDArray[np.int64]) -> NDArray[np.int64]:
         """The latent that varies least in each batch of rows *row* `(votes, batch)` of the *table*.
 
-        On standardised codes the variance in the batch already is the ratio to the variance over all rows; centred, the sum
-        of squares minus the square of the sum loses nothing.
+        On standardised codes the variance in the batch already is the ratio to the variance over all rows. What rounding
+        leaves of the variance of a latent that stands still is taken for 0, and of several such latents the first wins, as in
+        the reference.
         """
         from scipy.sparse import csr_array
 
@@ -57,7 +60,9 @@ class Spread:
         # Summing rows of a table by index is a product with a matrix of ones, done without copying the rows.
         member = csr_array((np.ones(row.size), row.ravel(), np.arange(0, row.size + 1, batch)), shape=(votes, len(table)))
         value_sum, square_sum = np.split(member @ table, 2, axis=1)
-        return np.flatnonzero(self.active)[(square_sum - value_sum**2 / batch).argmin(axis=1)]
+        variance = square_sum - value_sum**2 / batch
+        variance[variance <= ROUNDING_SHARE * square_sum] = 0.0
+        return np.flatnonzero(self.active)[variance.argmin(axis=1)]
 
 
 def pieces(count: int, batch: int) -> list[int]:

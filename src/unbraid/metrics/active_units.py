@@ -25,6 +25,7 @@ n - 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -89,10 +90,10 @@ def active_units(
     array([ True, False])
     """
     problems = Problems()
-    if rule not in USUAL_THRESHOLD:
+    if not isinstance(rule, str) or rule not in USUAL_THRESHOLD:
         problems.say(unknown("rule", str(rule), USUAL_THRESHOLD))
-    if threshold is not None and not 0.0 <= threshold < np.inf:
-        problems.add("threshold", "must be at least 0 and finite", threshold)
+    if threshold is not None and not (isinstance(threshold, Real) and 0.0 <= threshold < np.inf):
+        problems.add("threshold", "must be a finite number of at least 0", threshold)
     problems.raise_if_any()
     means, logvars = check_gaussian(mean, logvar)
     judged = {

@@ -11,7 +11,7 @@ So E is 1 where the smallest probe does as well as any, 0 where each bit of capa
 probe helps at all; the score is the mean over factors. At each capacity the loss is the lowest reached so far, and at most the
 baseline. As in the authors' code the probes are random forests of 100 trees, their capacity is the largest depth (1 to 32),
 and the loss is the share of wrong test predictions; the baseline always says the commonest training value. One forest is
-grown for each factor and read at every depth, which is what growing it to that depth would give. Size is
+grown for each factor and read at every depth, which gives what forests grown to that depth give on average. Size is
 `S = factors / latents`, 1 where there are as many latents as factors. D, C and I are those of `dci`.
 
 Traps: E says how, not how well: read it beside informativeness. With trees as probes it prefers latents along the factors (at
@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.errors import InputError, Shown, problem
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
+from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.registry import Citation
 
 if TYPE_CHECKING:
@@ -163,8 +164,9 @@ def _area_above_lowest(capacities: Sequence[float], losses: NDArray[np.float64])
 
 
 def _check_depths(depths: Sequence[int]) -> tuple[int, ...]:
-    whole = tuple(int(depth) for depth in depths if isinstance(depth, (int, np.integer)) and depth >= 1)
-    if len(whole) < 2 or whole != tuple(depths) or any(np.diff(whole) <= 0):
+    given = depths if isinstance(depths, (Sequence, np.ndarray)) else ()
+    whole = tuple(int(depth) for depth in given if isinstance(depth, (int, np.integer)) and depth >= 1)
+    if len(whole) < 2 or whole != tuple(given) or any(np.diff(whole) <= 0):
         raise InputError(problem("depths", "must be at least two whole numbers of at least 1, rising", depths))
     return whole
 
@@ -172,7 +174,8 @@ def _check_depths(depths: Sequence[int]) -> tuple[int, ...]:
 def _grow(codes: NDArray[np.float64], levels: NDArray[np.int64], depth: int, trees: int, seed: int) -> RandomForestClassifier:
     from sklearn.ensemble import RandomForestClassifier
 
-    return RandomForestClassifier(n_estimators=trees, max_depth=depth, random_state=seed % 2**32).fit(codes, levels)
+    with as_far_as_it_gets():
+        return RandomForestClassifier(n_estimators=trees, max_depth=depth, random_state=seed % 2**32).fit(codes, levels)
 
 
 def predictions_by_depth(forest: RandomForestClassifier, codes: NDArray[np.float64], depths: Sequence[int]) -> NDArray[np.int64]:
@@ -189,7 +192,8 @@ def predictions_by_depth(forest: RandomForestClassifier, codes: NDArray[np.float
         node, depth = np.zeros(len(codes), dtype=np.int64), 0
         for vote, asked in zip(votes, depths, strict=True):
             for _ in range(depth, min(asked, tree.max_depth)):
-                goes_left = single[rows, tree.feature[node]] <= tree.threshold[node]
+                latent = np.maximum(tree.feature[node], 0)  # a leaf has none, and stays where it is below
+                goes_left = single[rows, latent] <= tree.threshold[node]
                 below = np.where(goes_left, tree.children_left[node], tree.children_right[node])
                 node = np.where(tree.children_left[node] >= 0, below, node)
             depth = asked

@@ -6,9 +6,10 @@ in nats. A factor takes the largest gap credited to it, 0 if none is; `DCIMIG = 
 is 1 only if every factor has a latent of its own; the authors prove that it is high for such codes and low for entangled ones.
 Information is counted with each latent cut into 20 equal-width bins, as in `mig`. With one varying factor the gap is to 0.
 
-Traps: factors weigh by their entropy, so a factor of 40 values counts more than three times as much as one of 3; a factor of more
-values than bins cannot be held whole. Duplicated and dead latents do not lower the score, for a factor needs one latent
-only; with one latent left out of five perfect ones it falls to 0.77. A rotation of perfect codes scores 0.05, noise 0.00.
+Traps: factors weigh by their entropy, so a factor of 40 values counts more than three times as much as one of 3; a factor of
+more values than bins cannot be held whole. Duplicated and dead latents do not lower the score, for a factor needs one latent
+only; with one latent left out of five perfect ones it falls to 0.72 to 0.87, the lower the more values its factor has.
+Random rotations of four to six perfect codes score from 0.03 to 0.46, noise at most 0.01 at 1,000 samples.
 
 Not in disentanglement_lib: it follows the review of Zaidi et al. (2020) and its code. Departs from that: 20 bins instead of
 10, whole-number factors are not binned, and constant factors, whose entropy and information are 0, are listed.

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.errors import Problems, Shown
-from unbraid.metrics._arrays import check_counts, to_numpy
+from unbraid.metrics._arrays import LARGEST_CODE, check_counts, to_numpy
 from unbraid.metrics._describe import describe
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 from unbraid.registry import Citation
@@ -124,7 +124,9 @@ def _log_densities(
         together = np.zeros((rows.stop - start, len(z)))
         for latent in range(z.shape[1]):
             away = z[rows, latent, None] - mean[:, latent]
-            density = -0.5 * (away**2 * precision[:, latent] + (logvar[:, latent] + LOG_2PI))
+            # Seen from a posterior narrow enough, a draw of a wide one is infinitely far, and its density 0.
+            with np.errstate(over="ignore"):
+                density = -0.5 * (away**2 * precision[:, latent] + (logvar[:, latent] + LOG_2PI))
             # Of a narrow posterior far from 0 the draw cannot be told from the mean by then; the noise still can.
             density[np.arange(len(density)), np.arange(start, rows.stop)] = own_each[rows, latent]
             apart[rows] += _log_mean_exp(density)
@@ -143,10 +145,12 @@ def _read_reconstruction(values: ArrayLike, samples: int | None, problems: Probl
     if nats.dtype.kind not in "fiub":
         problems.add("reconstruction", "must be numbers", Shown(f"dtype {nats.dtype}"))
         return np.zeros(0)
+    nats = nats.astype(np.float64)
     if nats.ndim != 1 or (samples is not None and len(nats) != samples):
         rule = f"must have the shape (n,), one number for each row of mean{f', here {samples}' if samples else ''}"
         problems.add("reconstruction", rule, Shown(f"shape {nats.shape}"))
-    elif not np.isfinite(nats).all():
-        row = int(np.flatnonzero(~np.isfinite(nats))[0])
-        problems.add("reconstruction", "must be finite", Shown(f"{nats[row]} at row {row}"), "Leave out members that diverged.")
-    return nats.astype(np.float64)
+    elif not (fine := np.abs(nats) <= LARGEST_CODE).all():  # false for NaN and infinity too
+        row = int(np.flatnonzero(~fine)[0])
+        rule = f"must be finite and at most {LARGEST_CODE:g} in size"
+        problems.add("reconstruction", rule, Shown(f"{nats[row]} at row {row}"), "Leave out such rows, or models that diverged.")
+    return nats

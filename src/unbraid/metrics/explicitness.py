@@ -75,7 +75,7 @@ def explicitness(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, te
     1.0
     """
     train, test = check_split(codes, factors, test_codes, test_factors)
-    tested = np.ptp(test.factors, axis=0) > 0
+    tested = test.factors.min(axis=0) != test.factors.max(axis=0)
     counted = np.flatnonzero(train.varying & tested)
     if len(counted) == 0:
         rule = "must take at least two values in some column that varies in factors"

@@ -40,7 +40,7 @@ class Hoyer:
     per_sample: NDArray[np.float64]
     """`(n,)`; NaN for a sample whose varying latents are all 0."""
     constant_latents: tuple[int, ...]
-    """Columns left out because they take one value."""
+    """Columns left out because they take one value, rounding aside."""
 
 
 @describe(

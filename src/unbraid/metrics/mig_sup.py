@@ -6,7 +6,7 @@ factor that latent `j` knows most about, as a share. Where MIG asks that a facto
 holds one factor (modularity); only both at 1 mean that latents and factors match one to one. Information is counted with
 each latent cut into 20 equal-width bins, as in `mig`. With one varying factor the gap is to 0.
 
-Traps: every latent counts, so dead ones lower the score (three beside five perfect ones: 0.62 for 0.99);
+Traps: every latent counts, so dead ones lower the score (three beside five perfect ones leave 5/8: 0.62 for 0.99);
 `least_variance=0.01` is the authors' rule, which leaves them out but presumes latents on the scale of a unit prior. A latent
 that tells half of a factor scores half, although it mixes nothing, and a warp costs as much as in MIG. Duplicated latents do
 not lower the score, nor does a factor that no latent knows.

@@ -10,9 +10,10 @@ Traps: it is in squared units of the codes, so models can be compared by `normal
 hardly counts in either: two copies among the latents that a model has switched off go unseen. Like the total correlation it
 sees linear dependence only, and independent latents score a little over 0 by chance.
 
-Departs from disentanglement_lib: in nothing but rounding. The trace of the square root is the sum of the singular values of
-the centred codes times their standard deviations, which is real and accurate also for copied and switched-off latents; the
-matrix square root there can have imaginary parts and is off by up to 5e-7 for copied latents.
+Departs from disentanglement_lib: in nothing but that a single latent scores 0, where it is an error there, and rounding. The
+trace of the square root is the sum of the singular values of the centred codes times their standard deviations, which is real
+and accurate also for copied and switched-off latents; the matrix square root there can have imaginary parts and is off by up
+to 5e-7 for copied latents.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class Evidence:
         return [(f"model {member} ({self.names[member]})", step) for member, step in self.diverged_at.items()]
 
     def rank(self, member: int) -> tuple[float, ...]:
-        """Sort key of members, best first: by MIG where there is one, then by loss; diverged members last."""
-        score = self.metrics[0].scores.get(member, -math.inf) if self.by_mig else 0.0
+        """Sort key of members, best first: the best, then by MIG where there is one, then by loss; diverged members last."""
+        score = self.metrics[0].scores.get(member, -math.inf) if self.by_mig else float(member == self.best)
         return (member in self.diverged, -score, self.final.get("loss", {}).get(member, math.inf), member)
 
     def shown(self, most: int) -> list[tuple[int, str]]:
@@ -165,13 +165,20 @@ def stored_metrics(run: RunFolder, healthy: Sequence[int]) -> list[Metric]:
 def choose_best(
     metrics: Sequence[Metric], final: dict[str, dict[int, float]], healthy: Sequence[int], *, labelled: bool
 ) -> tuple[int | None, float | None, str]:
-    """The best member, its MIG where that decided, and the rule in words; None where every member diverged."""
+    """The best member, its MIG where that decided, and the rule in words; None where every member diverged.
+
+    Without factors UDR decides, where it was scored, and else the loss.
+    """
     if metrics and metrics[0].name == "mig":
         scores = metrics[0].scores
         best = max(scores, key=lambda member: (scores[member], -member))
         return best, scores[best], "the highest MIG"
+    agreement = next((metric.scores for metric in metrics if metric.name == "udr"), {})
+    if not labelled and agreement:
+        best = max(agreement, key=lambda member: (agreement[member], -member))
+        return best, None, "the highest UDR, agreement with models of other seeds"
     losses = final.get("loss", {})
-    reason = "no MIG could be computed" if labelled else "without factors there is no score to choose by"
+    reason = "no MIG could be computed" if labelled else "without factors, UDR of several seeds would be a better judge"
     if losses:
         best = min(losses, key=lambda member: (losses[member], member))
         return best, None, f"the lowest final loss ({reason}; losses of different settings weigh their terms differently)"

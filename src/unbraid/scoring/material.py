@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unbraid.errors import InputError, problem
 from unbraid.metrics import METRICS
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
+from unbraid.scoring.names import base, metric, needs, revision
 
 COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds", "revision"]
 WORTH_PROCESSES = 4
@@ -56,22 +57,22 @@ class Outcome:
 
 def evaluate(name: str, material: Material) -> Any:
     """The result of metric *name*, any but one that compares models, on one member."""
-    metric = METRICS.load(name)
-    if metric.needs == "posterior":
-        return metric(material.mean, material.logvar)
-    if metric.needs == "elbo":
-        return metric(material.mean, material.logvar, material.reconstruction)
-    if metric.needs == "codes":
-        return metric(material.codes)
+    function, kind = metric(name), needs(name)
+    if kind == "posterior":
+        return function(material.mean, material.logvar)
+    if kind == "elbo":
+        return function(material.mean, material.logvar, material.reconstruction)
+    if kind == "codes":
+        return function(material.codes)
     codes, factors, train = material.codes, material.factors, material.train
     assert factors is not None, f"{name} compares codes with factors"
     varying = sum(len(np.unique(column)) > 1 for column in factors.T)
-    if metric.compares_factors and varying < 2:
+    if METRICS.load(base(name)).compares_factors and varying < 2:
         rule = "compares factors and needs at least two that vary"
         raise InputError(problem(name, rule, varying, "With a single one every model would be perfect."))
-    if metric.needs == "split":
-        return metric(codes[:train], factors[:train], codes[train:], factors[train:])
-    return metric(codes, factors)
+    if kind == "split":
+        return function(codes[:train], factors[:train], codes[train:], factors[train:])
+    return function(codes, factors)
 
 
 def evaluate_together(name: str, materials: Sequence[Material]) -> NDArray[np.float64]:
@@ -80,26 +81,24 @@ def evaluate_together(name: str, materials: Sequence[Material]) -> NDArray[np.fl
         rule = "compares models that differ only by their seed and needs at least two"
         raise InputError(problem(name, rule, len(materials), "Train with more seeds."))
     kl = np.stack([material.kl_per_latent() for material in materials])
-    return METRICS.load(name)(np.stack([material.codes for material in materials]), kl).per_model
-
-
-def revision(name: str) -> int:
-    """Which of its definitions a metric computes today."""
-    return getattr(METRICS.load(name), "revision", 1)
+    return metric(name)(np.stack([material.codes for material in materials]), kl).per_model
 
 
 def score_task(task: Task, materials: Sequence[Material]) -> Outcome:
     """Rows of one task, or why there are none."""
     began = time.perf_counter()
+    who = f"member{'s' * (len(task.members) > 1)} {', '.join(map(str, task.members))}"
     try:
-        if METRICS.load(task.metric).needs == "population":
+        if needs(task.metric) == "population":
             scores = evaluate_together(task.metric, materials)
             found = [{"score": float(score)} for score in scores]
         else:
             found = [_scalars(evaluate(task.metric, materials[0]))]
     except InputError as error:
-        who = "member" if len(task.members) == 1 else "members"
-        return Outcome(task, [], f"{who} {', '.join(map(str, task.members))}: {task.metric} has no value: {error}")
+        return Outcome(task, [], f"{who}: {task.metric} has no value: {error}")
+    except Exception as error:  # one score that fails must not cost the others theirs
+        what = f"{type(error).__name__}: {error}"
+        return Outcome(task, [], f"{who}: {task.metric} has no value: it failed unexpectedly, please report it ({what})")
     seconds = (time.perf_counter() - began) / len(task.members)
     rows = [
         (member, task.metric, task.representation, quantity, value, seconds, revision(task.metric))

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of anybody's codes: arrays or files in, a table out; no run, no model and no GPU needed."""
+"""Scores of anybody's codes: arrays in, a table out; no run, no model and no GPU needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.errors import InputError, Problems, Shown, problem
-from unbraid.metrics._arrays import check_counts, to_numpy
+from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.population.devices import cores
 from unbraid.scoring.material import COLUMNS, Material, Task, score_tasks
-from unbraid.scoring.names import WITHOUT_FACTORS, metric_names, needs
+from unbraid.scoring.names import WITHOUT_FACTORS, left_out, metric_names, needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,11 @@ OWN = "own"
 """What stands for the representation, which only the owner knows."""
 TRAIN_SHARE = 2 / 3
 """The studies' 10,000 training and 5,000 test points."""
+LACKING = {
+    "posterior": "log-variances (--logvar), shaped like the codes",
+    "elbo": "log-variances (--logvar) and the reconstruction's nats (--reconstruction)",
+    "population": "codes of at least two models, (members, n, latents), with their log-variances (--logvar)",
+}
 
 
 def score_codes(
@@ -43,80 +48,64 @@ def score_codes(
     *factors* are whole numbers `(n, factors)`; without them only metrics that look at codes alone have a value. *logvar*, shaped
     like *codes* (which then are posterior means), and *reconstruction* `(n,)` in nats serve the metrics about posteriors.
     At most *samples* rows are used, in an order drawn by *seed*: two thirds for fitting, one for testing. *total* is told how
-    many scores there will be, *progress* how many more are done, *warn* what has no value.
+    many scores there will be, *progress* how many more are done, *warn* what is left out and why.
     """
     import pandas as pd
 
     problems = Problems()
     problems.collect(lambda: check_counts(samples=(samples, 3), seed=(seed, 0)))
-    arrays = _Arrays.read(codes, factors, logvar, reconstruction, problems)
-    names = metric_names(
-        [metrics] if isinstance(metrics, str) else list(metrics), problems, labelled=factors is not None, possible=arrays.kinds()
-    )
+    given = problems.collect(lambda: _read(codes, factors, logvar, reconstruction))
+    words = [metrics] if isinstance(metrics, str) else list(metrics)
+    kinds = given.kinds() if given else ["codes", "sample", "split", "grid", *LACKING]
+    names = metric_names(words, problems, labelled=factors is not None, possible=kinds)
+    if not problems.lines:
+        for name in names:
+            if needs(name) not in kinds:
+                problems.say(f"{name} needs {_lacking(needs(name))}.")
     problems.raise_if_any()
-    for name in names:
-        if needs(name) not in arrays.kinds():
-            problems.say(f"{name} needs {_lacking(needs(name))}.")
-    problems.raise_if_any()
-    rows = np.random.default_rng(seed).permutation(arrays.codes.shape[1])[:samples]
-    members = tuple(range(len(arrays.codes)))
+    assert given is not None
+    rows = np.random.default_rng(seed).permutation(given.codes.shape[1])[:samples]
+    members = given.healthy(warn)
+    _tell(given, words, names, len(rows), warn)
     tasks = [Task((member,), name, OWN) for member in members for name in names if needs(name) != "population"]
     tasks += [Task(members, name, OWN) for name in names if needs(name) == "population"]
     total(sum(len(task.members) for task in tasks))
     found = []
-    for outcome in score_tasks(tasks, lambda task: [arrays.material(member, rows) for member in task.members], cores()):
+    for outcome in score_tasks(tasks, lambda task: [given.material(member, rows) for member in task.members], cores()):
         if outcome.complaint:
-            warn(outcome.complaint)
+            warn(outcome.complaint if len(given.codes) > 1 else outcome.complaint.removeprefix("member 0: "))
         found += outcome.rows
         progress(len(outcome.task.members))
-    table = pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
+    if not found:
+        raise InputError("nothing that was asked for has a value for these codes; the reasons stand above.")
     order = {name: place for place, name in enumerate(names)}
-    return table.sort_values(by=["member", "metric"], key=lambda column: column.map(order) if column.name == "metric" else column,
-                             kind="stable", ignore_index=True)  # fmt: skip
+    found.sort(key=lambda row: (row[0], order[row[1]]))
+    return pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
 
 
-class _Arrays:
-    """What was given, with a member axis."""
+def _tell(given: _Given, words: Sequence[str], names: Sequence[str], rows: int, warn: Callable[[str], None]) -> None:
+    """What is left out without having been asked for by name."""
+    if rows < given.codes.shape[1]:
+        warn(f"{rows:,} of {given.codes.shape[1]:,} rows are used (--samples).")
+    reasons: dict[str, list[str]] = {}
+    for name in left_out(words, names):
+        reasons.setdefault(_lacking(needs(name)), []).append(name)
+    for reason, lacking in reasons.items():
+        warn(f"left out: {', '.join(lacking)}, which need{'s' * (len(lacking) == 1)} {reason}.")
+    if given.factors is not None:
+        constant = [str(column) for column, values in enumerate(given.factors.T) if (values == values[0]).all()]
+        if constant:
+            warn(f"factors that take a single value are left out of every score: column {', '.join(constant)} (counted from 0).")
 
-    def __init__(self, codes: NDArray, factors: NDArray | None, logvar: NDArray | None, reconstruction: NDArray | None) -> None:
-        self.codes, self.factors, self.logvar, self.reconstruction = codes, factors, logvar, reconstruction
 
-    @classmethod
-    def read(
-        cls,
-        codes: ArrayLike,
-        factors: ArrayLike | None,
-        logvar: ArrayLike | None,
-        reconstruction: ArrayLike | None,
-        problems: Problems,
-    ) -> _Arrays:
-        """The arrays with a member axis, shapes that do not fit told to *problems*; values are the metrics' to check."""
-        z = to_numpy(codes)
-        many = z.ndim == 3
-        if z.ndim not in (2, 3) or 0 in z.shape:
-            problems.add("codes", "must have the shape (n, latents) or (members, n, latents)", Shown(f"shape {z.shape}"))
-            z = np.zeros((1, 3, 1))
-        z = z if z.ndim == 3 else z[None]
-        length = z.shape[1]
+@dataclass(frozen=True)
+class _Given:
+    """What was given, checked, with a member axis."""
 
-        def beside(values: ArrayLike | None, name: str, shapes: Sequence[tuple[int, ...]]) -> NDArray | None:
-            if values is None:
-                return None
-            array = to_numpy(values)
-            if array.shape not in shapes and not problems.lines:
-                wanted = " or ".join(str(shape) for shape in shapes)
-                problems.add(name, f"must have the shape {wanted} to fit the codes", Shown(f"shape {array.shape}"))
-            return array
-
-        y = None if factors is None else to_numpy(factors)
-        if y is not None:
-            y = y[:, None] if y.ndim == 1 else y
-            if (y.ndim != 2 or len(y) != length) and not problems.lines:
-                rule = f"must have the shape ({length}, factors) to fit the codes"
-                problems.add("factors", rule, Shown(f"shape {y.shape}"), "Pass samples first: (n, ...).")
-        spread = beside(logvar, "logvar", [z.shape if many else z.shape[1:]])
-        nats = beside(reconstruction, "reconstruction", [z.shape[:2] if many else (length,)])
-        return cls(z, y, spread if spread is None or many else spread[None], nats if nats is None or many else nats[None])
+    codes: NDArray
+    factors: NDArray | None
+    logvar: NDArray | None
+    reconstruction: NDArray | None
 
     def kinds(self) -> list[str]:
         """Kinds of metric that can be computed."""
@@ -125,6 +114,21 @@ class _Arrays:
         known |= {"elbo": known["posterior"] and self.reconstruction is not None}
         known |= {"population": known["posterior"] and len(self.codes) > 1}
         return [kind for kind, possible in known.items() if possible]
+
+    def healthy(self, warn: Callable[[str], None]) -> tuple[int, ...]:
+        """Members whose codes are finite; the others are told, and where there are none all is refused."""
+        members, complaints = [], []
+        for member, codes in enumerate(self.codes):
+            try:
+                check_codes(codes, least_rows=1)
+                members.append(member)
+            except InputError as error:
+                complaints.append(str(error) if len(self.codes) == 1 else f"member {member} is left out: {error}")
+        if not members:
+            raise InputError("\n".join(complaints))
+        for line in complaints:
+            warn(line)
+        return tuple(members)
 
     def material(self, member: int, rows: NDArray[np.int64]) -> Material:
         """One member's arrays, *rows* of them."""
@@ -139,58 +143,56 @@ class _Arrays:
         )
 
 
+def _read(codes: ArrayLike, factors: ArrayLike | None, logvar: ArrayLike | None, reconstruction: ArrayLike | None) -> _Given:
+    """The arrays with a member axis; shapes that do not fit the codes, and factors that are no whole numbers, are refused."""
+    z = to_numpy(codes)
+    if z.ndim not in (2, 3) or 0 in z.shape:
+        raise InputError(problem("codes", "must have the shape (n, latents) or (members, n, latents)", Shown(f"shape {z.shape}")))
+    shape, z = z.shape, z if z.ndim == 3 else z[None]
+    problems = Problems()
+
+    def beside(values: ArrayLike | None, name: str, wanted: tuple[int, ...]) -> NDArray | None:
+        array = None if values is None else to_numpy(values)
+        if array is not None and array.shape != wanted:
+            problems.add(name, f"must have the shape {wanted} to fit the codes", Shown(f"shape {array.shape}"))
+        return array if array is None or len(shape) == 3 else array[None]
+
+    y = None if factors is None else _whole_numbers(to_numpy(factors), z.shape[1], problems)
+    given = _Given(z, y, beside(logvar, "logvar", shape), beside(reconstruction, "reconstruction", shape[:-1]))
+    problems.raise_if_any()
+    return given
+
+
+def _whole_numbers(factors: NDArray, length: int, problems: Problems) -> NDArray:
+    """Factors `(n, factors)` as integers; one factor may be a flat array, and whole numbers may be stored as floats."""
+    y = factors[:, None] if factors.ndim == 1 else factors
+    if y.ndim != 2 or len(y) != length:
+        rule = f"must have the shape ({length}, factors) to fit the codes"
+        problems.add("factors", rule, Shown(f"shape {factors.shape}"), "Pass samples first: (n, ...).")
+    elif y.dtype.kind == "f":
+        whole = np.isfinite(y) & (np.round(y) == y) & (np.abs(y) < 2**53)
+        if whole.all():
+            return y.astype(np.int64)
+        row, column = np.argwhere(~whole)[0]
+        remedy = "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
+        problems.add("factors", "must be whole numbers", Shown(f"{y[row, column]} at row {row}, column {column}"), remedy)
+    elif y.dtype.kind not in "iub":
+        remedy = "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
+        problems.add("factors", "must be whole numbers", Shown(f"dtype {y.dtype}"), remedy)
+    return y
+
+
 def _lacking(kind: str) -> str:
-    if kind not in WITHOUT_FACTORS:
-        return "factors (--factors), whole numbers (n, factors)"
-    wanted = {
-        "posterior": "log-variances (--logvar), shaped like the codes",
-        "elbo": "log-variances (--logvar) and the reconstruction's nats (--reconstruction)",
-        "population": "codes of at least two models, (members, n, latents), with their log-variances (--logvar)",
-    }
-    return wanted[kind]
+    return LACKING[kind] if kind in WITHOUT_FACTORS else "factors (--factors), whole numbers (n, factors)"
 
 
-def read_array(path: str | Path) -> NDArray[Any]:
-    """The array in a .npy file, a .npz file that holds one, or a .csv file of numbers, with or without a line of names."""
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(problem("file", "must exist", str(path)))
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                if len(file.files) == 1:
-                    return file[file.files[0]]
-                shown = Shown(", ".join(file.files) or "none")
-                raise InputError(problem(str(path), "must hold one array", shown, "Save each with np.save."))
-        if path.suffix == ".csv":
-            import pandas as pd
-
-            return pd.read_csv(path, header=0 if _has_names(path) else None).to_numpy()
-    except (ValueError, EOFError, OSError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path} cannot be read as an array of numbers ({error}). Save it with np.save.") from error
-    raise InputError(problem("file", "must end in .npy, .npz or .csv", str(path)))
-
-
-def _has_names(path: Path) -> bool:
-    with path.open(encoding="utf-8") as file:
-        first = file.readline().strip()
-    try:
-        [float(word) for word in first.split(",")]
-    except ValueError:
-        return True
-    return False
-
-
-def printed(table: pd.DataFrame) -> str:
-    """The scores for reading: one line a metric with its parts, or one column a metric where there are several models."""
+def printed(table: pd.DataFrame, members: int, width: int) -> str:
+    """The scores for reading: one line a metric with its parts, or one row a model where there are several *members*."""
     rows: Any
-    if len(set(table["member"])) > 1:
+    if members > 1:
         wide: Any = table[table["quantity"] == "score"].pivot(index="member", columns="metric", values="value")
-        return wide[list(dict.fromkeys(table["metric"]))].to_string(max_rows=60, float_format=lambda value: f"{value:.4g}")
+        wide = wide.reindex(range(members))[list(dict.fromkeys(table["metric"]))]
+        return wide.to_string(max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=width)
     lines = []
     for name, rows in table.groupby("metric", sort=False):
         values = dict(zip(rows["quantity"], rows["value"], strict=True))
@@ -198,21 +200,3 @@ def printed(table: pd.DataFrame) -> str:
         parts = ", ".join(f"{part} {value:.4g}" for part, value in values.items())
         lines.append(f"{name:<26}{score:>9.4g}" + (f"   {parts}" if parts else ""))
     return "\n".join(lines)
-
-
-def check_table_file(path: Path | None) -> None:
-    """Refuse a name for the table that is neither .csv nor .parquet, or a folder that is not there, before any work."""
-    if path is None:
-        return
-    if path.suffix not in (".csv", ".parquet"):
-        raise InputError(problem("out", "must end in .csv or .parquet", str(path)))
-    if not path.parent.is_dir():
-        raise InputError(problem("out", "must lie in a folder that exists", str(path)))
-
-
-def write_scores(table: pd.DataFrame, path: Path) -> None:
-    """Write the table as .csv or .parquet."""
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    else:
-        table.to_parquet(path, index=False)

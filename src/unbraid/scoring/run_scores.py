@@ -13,8 +13,8 @@ from unbraid.errors import DamagedFileError, InputError, Problems, unknown
 from unbraid.metrics import METRICS
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import RunFolder
-from unbraid.scoring.material import COLUMNS, Material, Task, revision, score_tasks
-from unbraid.scoring.names import blind, metric_names, needs
+from unbraid.scoring.material import COLUMNS, Material, Task, score_tasks
+from unbraid.scoring.names import base, blind, metric_names, needs, revision
 from unbraid.store import only_one, read_table, write_table
 
 if TYPE_CHECKING:
@@ -28,13 +28,16 @@ def check_request(run: RunFolder, metrics: Sequence[str], representations: Seque
     """The metrics to compute, groups spelled out; every problem with the request at once."""
     problems = Problems()
     names = metric_names(metrics, problems, labelled=run.dataset.labelled)
+    if not representations:
+        problems.add("representation", "needs at least one name", list(representations), f"Known: {', '.join(REPRESENTATIONS)}.")
     for kind in representations:
         if kind not in REPRESENTATIONS:
             problems.say(unknown("representation", kind, REPRESENTATIONS))
     without = [] if run.dataset.labelled else blind(names)
     if without:
+        verb = "compares" if len(without) == 1 else "compare"
         problems.say(
-            f"the data of {run.path} has no factors, and {', '.join(without)} compare codes with factors. "
+            f"the data of {run.path} has no factors, and {', '.join(without)} {verb} codes with factors. "
             "Give factors when loading the data (factors=...), or score with --metrics unsupervised."
         )
     problems.raise_if_any()
@@ -160,6 +163,6 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
         raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
     if "revision" not in table:
         table["revision"] = 1  # as all metrics were before they had revisions
-    current = {name: revision(name) for name in set(table["metric"]) if name in METRICS}
+    current = {name: revision(name) for name in set(table["metric"]) if base(name) in METRICS}
     pairs = zip(table["metric"], table["revision"], strict=True)
     return table.loc[[made_by == current.get(name, made_by) for name, made_by in pairs]].reset_index(drop=True)
