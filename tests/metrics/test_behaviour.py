@@ -83,7 +83,7 @@ def test_models_that_are_compared_are_turned_and_keep_their_divergences() -> Non
 
 def test_everything_a_result_holds_is_listed() -> None:
     found = dict(fields(METRICS.load("dci").result))
-    assert list(found)[0] == "score"
+    assert next(iter(found)) == "score"
     assert found["score"].startswith("Disentanglement, the part")
     assert set(found) == {"score", *(item.name for item in dataclasses.fields(METRICS.load("dci").result))}
     assert found["completeness_per_factor"] == "NaN for a constant factor, as in the next."
