@@ -123,7 +123,8 @@ def test_bad_pairs_are_refused_with_every_problem_at_once() -> None:
     assert str(told.value).splitlines() == [
         "first and second must have the same shape; got (599, 64, 3) and (600, 64, 3).",
         "first and factor must have the same length; got 599 and 600. Pass one factor for each batch.",
-        "test_first must be finite and at most 1e+30 in size; got inf at batch 0, row 0, latent 0.",
+        "test_first must be finite and at most 1e+30 in size; got inf at batch 0, row 0, latent 0. "
+        "Leave out such rows, or models that diverged.",
         f"test_factor must lie in 0..9999; got {test_factor[0] + 10_000}. Pass the number of the shared factor, not its value.",
         "first and test_first must have the same latents; got 3, 2.",
     ]

@@ -182,7 +182,8 @@ def test_bad_batches_are_refused_with_every_problem_at_once() -> None:
     with pytest.raises(InputError) as told:
         factor_vae_score_of_batches(broken, factor[:-1], test_batches[:, :1], test_factor * 1.0, FACTORS[:, :4])
     assert str(told.value).splitlines() == [
-        "batches must be finite and at most 1e+30 in size; got nan at batch 4, row 2, latent 1.",
+        "batches must be finite and at most 1e+30 in size; got nan at batch 4, row 2, latent 1. "
+        "Leave out such rows, or models that diverged.",
         "batches and factor must have the same length; got 500 and 499. Pass one factor for each batch.",
         "test_batches must have at least 2 rows in a batch; got shape (250, 1, 5).",
         "test_factor must be whole numbers; got dtype float64. Pass the number of the factor, from 0.",

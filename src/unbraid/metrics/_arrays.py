@@ -49,23 +49,35 @@ def to_numpy(values: ArrayLike) -> NDArray:
         raise InputError(problem("arrays", "must be regular", Shown(f"a {type(values).__name__}: {error}"))) from error
 
 
+def read_numbers(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.float64] | None:
+    """*values* in double precision; None, with the problem recorded, where they are no numbers."""
+    numbers = to_numpy(values)
+    if numbers.dtype.kind not in "fiub":
+        problems.add(name, "must be numbers", Shown(f"dtype {numbers.dtype}"))
+        return None
+    return numbers.astype(np.float64, copy=False)
+
+
+def check_finite(codes: NDArray[np.float64], name: str, axes: tuple[str, ...], problems: Problems) -> None:
+    """Record where the first of *codes* stands, by its *axes*, that is not finite or too large."""
+    fine = np.abs(codes) <= LARGEST_CODE  # false for NaN and infinity too
+    if not fine.all():
+        place = tuple(np.argwhere(~fine)[0])
+        shown = Shown(f"{codes[place]} at " + ", ".join(f"{axis} {at}" for axis, at in zip(axes, place, strict=True)))
+        rule = f"must be finite and at most {LARGEST_CODE:g} in size"
+        problems.add(name, rule, shown, "Leave out such rows, or models that diverged.")
+
+
 def _read_codes(values: ArrayLike, name: str, least_rows: int, problems: Problems) -> NDArray[np.float64]:
-    codes = to_numpy(values)
-    if codes.dtype.kind not in "fiub":
-        problems.add(name, "must be numbers", Shown(f"dtype {codes.dtype}"))
-        return np.empty(codes.shape)
-    codes = codes.astype(np.float64, copy=False)
+    codes = read_numbers(values, name, problems)
+    if codes is None:
+        return np.empty(np.shape(values))
     if codes.ndim != 2 or codes.shape[1] == 0:
         problems.add(name, "must have the shape (n, latents) with at least one latent", Shown(f"shape {codes.shape}"))
     elif codes.shape[0] < least_rows:
         problems.add(name, f"must have at least {least_rows} row{'s' * (least_rows > 1)}", Shown(f"shape {codes.shape}"))
     else:
-        fine = np.abs(codes) <= LARGEST_CODE  # false for NaN and infinity too
-        if not fine.all():
-            row, latent = np.argwhere(~fine)[0]
-            shown = Shown(f"{codes[row, latent]} at row {row}, latent {latent}")
-            rule = f"must be finite and at most {LARGEST_CODE:g} in size"
-            problems.add(name, rule, shown, "Leave out such rows, or models that diverged.")
+        check_finite(codes, name, ("row", "latent"), problems)
     return codes
 
 

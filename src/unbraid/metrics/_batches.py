@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.errors import Problems, Shown
-from unbraid.metrics._arrays import LARGEST_CODE, to_numpy
+from unbraid.metrics._arrays import check_finite, read_numbers, to_numpy
 
 MOST_FACTORS = 10_000
 """Factors are numbered from 0; a larger number is a value given for a factor by mistake."""
@@ -42,21 +42,15 @@ def check_latents(arrays: Mapping[str, NDArray[np.float64]], problems: Problems)
 
 
 def _read_codes(values: ArrayLike, name: str, least: int, problems: Problems) -> NDArray[np.float64]:
-    codes = to_numpy(values)
-    if codes.dtype.kind not in "fiub":
-        problems.add(name, "must be numbers", Shown(f"dtype {codes.dtype}"))
-        return np.empty(codes.shape)
-    codes = codes.astype(np.float64, copy=False)
+    codes = read_numbers(values, name, problems)
+    if codes is None:
+        return np.empty(np.shape(values))
     if codes.ndim != 3 or min(codes.shape) == 0:
         problems.add(name, "must have the shape (batches, batch, latents), none of them 0", Shown(f"shape {codes.shape}"))
     elif codes.shape[1] < least:
         problems.add(name, f"must have at least {least} rows in a batch", Shown(f"shape {codes.shape}"))
     else:
-        fine = np.abs(codes) <= LARGEST_CODE  # false for NaN and infinity too
-        if not fine.all():
-            batch, row, latent = np.argwhere(~fine)[0]
-            shown = Shown(f"{codes[batch, row, latent]} at batch {batch}, row {row}, latent {latent}")
-            problems.add(name, f"must be finite and at most {LARGEST_CODE:g} in size", shown)
+        check_finite(codes, name, ("batch", "row", "latent"), problems)
     return codes
 
 
