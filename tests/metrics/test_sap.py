@@ -103,7 +103,7 @@ def test_lines_are_those_of_liblinear(seed: int, samples: int, scale: float) -> 
     from sklearn.svm import LinearSVC
 
     generator = np.random.default_rng(seed)
-    sizes = [2, 3, 6]
+    sizes = [3, 4, 6]
     levels = generator.integers(sizes, size=(samples, 3))
     levels[:6] = np.arange(6)[:, None] % sizes  # so that all occur
     numbers = scale * (levels @ generator.normal(size=3) + generator.normal(size=samples) + 5.0 * generator.normal())
@@ -111,8 +111,24 @@ def test_lines_are_those_of_liblinear(seed: int, samples: int, scale: float) -> 
     for factor, end in enumerate(np.cumsum(sizes)):
         svm = LinearSVC(C=0.01, class_weight="balanced", dual=False).fit(numbers[:, None], levels[:, factor])
         expected = np.stack([svm.coef_[:, 0], svm.intercept_])
-        mine = lines[:, end - expected.shape[1] : end]  # of two classes scikit-learn keeps the second line
+        mine = lines[:, end - expected.shape[1] : end]
         assert mine == pytest.approx(expected, rel=1e-7, abs=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+@pytest.mark.parametrize("seed", [0, 1761])
+def test_accuracies_are_those_of_liblinear_for_two_classes_too(seed: int, scale: float) -> None:
+    from sklearn.svm import LinearSVC
+
+    generator = np.random.default_rng(seed)
+    factors = generator.integers([2, 3, 2], size=(90, 3))
+    codes = scale * np.column_stack([factors @ [1.0, 0.3, 0.0] + generator.normal(size=90), generator.normal(size=90), np.ones(90)])
+    found = sap(codes[:60], factors[:60], codes[60:], factors[60:]).score_matrix
+    for latent in range(3):
+        for factor in range(3):
+            svm = LinearSVC(C=0.01, class_weight="balanced", dual="auto").fit(codes[:60, [latent]], factors[:60, factor])
+            if latent < 2 or factor != 1:  # of a constant latent with three classes rounding decides
+                assert found[latent, factor] == svm.score(codes[60:, [latent]], factors[60:, factor])
 
 
 def test_lines_of_equal_classes_on_a_constant_latent_are_equal() -> None:

@@ -8,8 +8,9 @@ class and one outside, so running sums of 1, x and x^2 give loss, slope and curv
 the samples, for all classes of all factors at once.
 
 Iterations and stopping are those of LIBLINEAR's trust region method (Lin, Weng and Keerthi 2008, algorithms 1 and 2; radius
-constants after Lin and Moré 1999), because it stops early and its numbers are the published ones: lines agree with
-scikit-learn's to eleven digits, some ten times sooner.
+constants after Lin and Moré 1999), because it stops early and its numbers are the published ones: of three or more classes
+lines agree with scikit-learn's to eleven digits, some ten times sooner. Of two classes it can be rounding that decides whether
+a last step is taken, and lines may differ there.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ instead of the 0 that copies at the same or a larger scale score. The SVM weighs
 `continuous` is free of scale but sees linear relations only, and a factor whose values have no order is not for it.
 
 Departs from disentanglement_lib: the lines of the SVMs are its lines to eleven digits, found without going through the
-samples (see `_line_svm.py`); where a line passes within rounding of a sample, as of a constant latent, the two may call it
-differently. A constant factor is left out of the mean and listed; a single latent, an error there, is compared with 0; a
-factor value that training never showed counts as wrong.
+samples (see `_line_svm.py`); for factors of two values scikit-learn's own SVM is used. A constant factor is left out of the
+mean and listed; a single latent, an error there, is compared with 0; a factor value that training never showed counts as
+wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.metrics._aggregation import over_varying, top_gap
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
-from unbraid.metrics._line_svm import train_lines
+from unbraid.metrics._line_svm import COST, train_lines
+from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.registry import Citation
 
 SMALLEST_VARIANCE = 1e-12
@@ -101,13 +102,28 @@ def _squared_correlations(train: Labelled) -> NDArray[np.float64]:
 def svm_accuracies(train: Labelled, test: Labelled) -> NDArray[np.float64]:
     """Test accuracy `(latents, factors)` of a linear SVM that has one latent; 0 for a constant factor."""
     accuracy = np.zeros((train.codes.shape[1], len(train.sizes)))
-    varying = np.flatnonzero(train.varying)
-    sizes = [train.sizes[factor] for factor in varying]
-    ends = np.cumsum(sizes)
+    many = [factor for factor, size in enumerate(train.sizes) if size > 2]
+    sizes = [train.sizes[factor] for factor in many]
     for latent in range(len(accuracy)):
-        lines = train_lines(train.codes[:, latent], train.levels[:, varying], sizes)
-        for factor, size, end in zip(varying, sizes, ends, strict=True):
+        lines = train_lines(train.codes[:, latent], train.levels[:, many], sizes) if many else np.empty((2, 0))
+        for factor, size, end in zip(many, sizes, np.cumsum(sizes), strict=True):
             slope, offset = lines[:, end - size : end, None]
             said = np.argmax(slope * test.codes[:, latent] + offset, axis=0)
             accuracy[latent, factor] = np.mean(said == test.levels[:, factor])
+        for factor in (factor for factor, size in enumerate(train.sizes) if size == 2):
+            said = _told_apart(train.codes[:, [latent]], train.levels[:, factor], test.codes[:, [latent]])
+            accuracy[latent, factor] = np.mean(said == test.levels[:, factor])
     return accuracy
+
+
+def _told_apart(codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]) -> NDArray[np.int64]:
+    """What scikit-learn's SVM says of two classes.
+
+    On a latent of small scale (1e-3) their line improves the loss by less than its rounding, so that whether a last step is
+    taken, and with it the prediction, is up to the order of the sums: only the same code gives the same answer.
+    """
+    from sklearn.svm import LinearSVC
+
+    with as_far_as_it_gets():
+        classifier = LinearSVC(C=COST, class_weight="balanced", dual="auto", random_state=0)
+        return np.asarray(classifier.fit(np.ascontiguousarray(codes), levels).predict(test_codes))
