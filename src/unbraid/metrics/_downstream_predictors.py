@@ -42,15 +42,13 @@ class Trees:
 
     def fit(self, codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]) -> Fit:
         """Importances and predicted levels of both parts."""
-        values, places = np.unique(levels, return_inverse=True)
-        if len(values) == 1 or codes.shape[1] == 0:
-            most = values[np.bincount(places).argmax()]
-            return Fit(np.zeros(codes.shape[1]), np.full(len(codes), most), np.full(len(test_codes), most))
+        if codes.shape[1] == 0:
+            values, counts = np.unique(levels, return_counts=True)
+            most = values[counts.argmax()]
+            return Fit(np.zeros(0), np.full(len(codes), most), np.full(len(test_codes), most))
         if self.backend == "lightgbm":
-            fitted = fit_lightgbm(codes, places, test_codes, self.seed)
-        else:
-            fitted = fit_sklearn(codes, places, test_codes, self.draws)
-        return Fit(fitted.importance, values[fitted.train_prediction], values[fitted.test_prediction])
+            return fit_lightgbm(codes, levels, test_codes, self.seed)
+        return fit_sklearn(codes, levels, test_codes, self.draws)
 
 
 def fit_logistic(
