@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -58,3 +60,34 @@ def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return Answer(int(caught.value.code or 0), *capsys.readouterr())
 
     return call
+
+
+Pace = Callable[[Callable[[], Any]], float]
+
+
+@pytest.fixture
+def pace() -> Pace:
+    """CPU time of a task in units of a fixed piece of work done beside it, the least of three tries.
+
+    Machines differ by a factor of four and busy ones by more: a bound in seconds fails by luck, a ratio does not.
+    """
+    array = np.random.default_rng(0).random(400_000)
+
+    def reference_work() -> None:
+        for _ in range(8):
+            np.sort(np.sqrt(array) * 3 + array)
+            sum(number * number for number in range(40_000))
+
+    def seconds(task: Callable[[], Any]) -> float:
+        start = time.process_time()
+        task()
+        return time.process_time() - start
+
+    def units(task: Callable[[], Any]) -> float:
+        ratios = []
+        for _ in range(3):
+            before, taken = seconds(reference_work), seconds(task)
+            ratios.append(taken / max(before, seconds(reference_work)))
+        return min(ratios)
+
+    return units

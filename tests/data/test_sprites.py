@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -84,10 +83,9 @@ def test_shapes_stay_inside_and_mirrored_positions_are_mirrored_pictures(image_s
     assert np.abs(upright[:, :, 0] - upright[:, :, 1, ::-1]).max() <= 1
 
 
-def test_drawing_twenty_thousand_takes_at_most_a_few_seconds():
-    start = time.perf_counter()
-    assert len(load("sprites", x=20, y=20, scale=5, shape=3, orientation=4)) == 24_000
-    assert time.perf_counter() - start < 6
+def test_drawing_twenty_thousand_takes_at_most_a_few_seconds(pace):
+    # 2 units of about 0.2 s here.
+    assert pace(lambda: load("sprites", x=20, y=20, scale=5, shape=3, orientation=4)) < 15
 
 
 def test_fixed_factors_are_not_on_the_grid():
