@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -16,12 +16,14 @@ from unbraid import random
 
 @dataclass(frozen=True)
 class Weight:
-    """One tensor of a network. Zero fans mark a bias, which starts at zero."""
+    """One tensor of a network. Zero fans mark one that starts at a constant, as a bias does at zero."""
 
     name: str
     shape: tuple[int, ...]
     fan_in: int = 0
     fan_out: int = 0
+    start: float = 0.0
+    """What all its numbers are at first, where it has no fans."""
 
     @property
     def count(self) -> int:
@@ -62,11 +64,21 @@ class Layout:
     """Where each weight lies in a member's row. Gaps between weights hold zeros, which nothing reads or moves."""
 
     weights: tuple[Weight, ...]
+    added: tuple[Weight, ...] = ()
+    """Weights beside the network's own, behind them in a row: the network's own layout reads such rows too."""
+
+    def with_more(self, added: Sequence[Weight]) -> Layout:
+        """This layout with more weights behind its own."""
+        return replace(self, weights=(*self.weights, *added), added=(*self.added, *added))
 
     @cached_property
     def stored(self) -> tuple[Weight, ...]:
         """The weights in the order in which they lie in a row."""
-        return tuple(sorted(self.weights, key=lambda weight: weight.count < _FEW))
+        return tuple(sorted(self.weights, key=self._is_small))
+
+    def _is_small(self, weight: Weight) -> bool:
+        """Whether *weight* lies with the small ones at the end of a row; what was added always does."""
+        return weight.count < _FEW or weight in self.added
 
     @cached_property
     def starts(self) -> dict[str, int]:
@@ -101,8 +113,8 @@ class Layout:
     def parts(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> list[tuple[int, Tensor]]:
         """The same in parts with where they start in a row: large weights as they are, the few numbers of the others joined."""
         named = self._by_name(tensors)
-        large = [(self.starts[weight.name], named[weight.name]) for weight in self.stored if weight.count >= _FEW]
-        small = [weight for weight in self.stored if weight.count < _FEW]
+        large = [(self.starts[weight.name], named[weight.name]) for weight in self.stored if not self._is_small(weight)]
+        small = [weight for weight in self.stored if self._is_small(weight)]
         return large + ([(self.starts[small[0].name], self._join(small, named))] if small else [])
 
     def _by_name(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -126,4 +138,6 @@ class Layout:
             if weight.fan_in > 0:
                 limit = math.sqrt(6.0 / (weight.fan_in + weight.fan_out))
                 values.copy_((2.0 * random.uniform(seed, number, stream, weight.shape) - 1.0) * limit)
+            elif weight.start:
+                values.fill_(weight.start)
         return rows

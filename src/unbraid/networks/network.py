@@ -31,6 +31,18 @@ class Comparison(Protocol):
         ...
 
 
+class TrainedWeights(dict[str, Tensor]):
+    """Weights while they are trained, with what a pass leaves for them beside gradients (batch norm's running means).
+
+    A layer that behaves otherwise in training asks whether its weights are of this kind. What it writes to `notes`, by the
+    name of a weight, takes that weight's place when the step is done; such weights get no gradient.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        super().__init__(weights)
+        self.notes: dict[str, Tensor] = {}
+
+
 def layer(weights: Weights, name: str) -> tuple[Tensor, Tensor]:
     """Weight and bias of the layer called *name*."""
     return weights[f"{name}.weight"], weights[f"{name}.bias"]
