@@ -39,6 +39,14 @@ class Stream(IntEnum):
     PICTURE_NOISE = 7
     """Chance inside a picture; the step is the picture's index and, in its upper half, which of the index's pictures."""
     FRESH_PICTURES = 8
+    PAIR_FACTORS = 9
+    PAIR_COUNTS = 10
+    PAIR_VALUES = 11
+    PRIOR_POINTS = 12
+    LABELLED_INDICES = 13
+    LABEL_NOISE = 14
+    OBJECTIVE_WEIGHTS = 15
+    IMPORTANCE_NOISE = 16
 
 
 _MASK = 0xFFFFFFFF

@@ -17,7 +17,6 @@ from torch import Tensor
 from unbraid.analysis.perceived_loss import PerceivedLoss
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, Shown, problem
-from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.population.devices import told_when_full
 from unbraid.population.run_folder import RunFolder
 
@@ -76,10 +75,11 @@ def member_perception(
     plan, dataset = run.plan, run.dataset
     weights = run.member_weights(member, device)
     network = plan.build_network()
-    likelihood = find_likelihood(plan.likelihood, bounded=dataset.bounded)
+    objective, likelihood = plan.members[member].build(), plan.build_likelihood(dataset).bound(weights)
 
     def look(indices: Tensor) -> dict[str, Features]:
         mean, logvar = network.encode(weights, sampler(indices).unsqueeze(0), plan.dtype)
+        mean, logvar = objective.representation(mean, logvar, weights)
         decoded = likelihood.expected(network.decode(weights, mean, dataset.sample_shape, plan.dtype))
         return {"means": (mean[0],), "posteriors": (mean[0], logvar[0]), "reconstructions": (decoded[0],)}
 
@@ -87,7 +87,7 @@ def member_perception(
     posteriors = Level(
         "posteriors", "KL", lambda a, b: kl(*a, *b), lambda f: kl(*(one[:, :, None] for one in f), *(one[:, None, :] for one in f))
     )
-    sampled = (posteriors,) if plan.members[member].build().samples_latents else ()
+    sampled = (posteriors,) if objective.samples_latents else ()
     return Perception(
         levels=(means, *sampled, by_loss("reconstructions", loss)),
         look=look,

@@ -170,16 +170,19 @@ class CodeStore:
         indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
         with told_when_full(device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."):
             sampler = dataset.sampler(device)
-        network, layout = self.run.plan.build_network(), self.run.layout
+        network = self.run.plan.build_network()
         precision = self.run.plan.dtype
         told = threading.Lock()
 
         def encode_chunk(chunk: tuple[Member, ...], state: State) -> None:
+            layout, objective = self.run.layout(chunk[0]), chunk[0].build()
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
             for first in range(0, len(chunk), together):
                 weights = layout.views(state.model.weights[first : first + together].to(device))
                 with told_when_full(device, "the codes of a batch", "Free some memory, or score with --device cpu."):
                     mean, logvar = encode_images(network, weights, sampler, indices.to(device), precision)
+                learned = {name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")}
+                mean, logvar = objective.representation(mean, logvar, learned)
                 for position, member in enumerate(chunk[first : first + together]):
                     tensors = {"indices": indices, "mean": mean[position], "logvar": logvar[position]}
                     write_tensors(self._file(member.id), tensors, made_from(self.run, member, state.step))

@@ -8,7 +8,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.errors import InputError, Shown, problem
-from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.population.run_folder import RunFolder
 
 _ENCODED_AT_ONCE = 256
@@ -23,8 +22,10 @@ class Model:
         self._dataset = run.dataset
         self._network = plan.build_network()
         self._precision = plan.dtype
-        self._likelihood = find_likelihood(plan.likelihood, bounded=run.dataset.bounded)
+        self._latents = plan.latents
+        self._objective = self.member.build()
         self._weights = run.member_weights(member)
+        self._likelihood = plan.build_likelihood(run.dataset).bound(self._weights)
 
     def __repr__(self) -> str:
         """The member's label."""
@@ -34,10 +35,11 @@ class Model:
         """Means and log-variances `(n, latents)` of pictures: uint8 `(n, height, width, channels)`, or float in [0, 1]."""
         samples = self._samples(images)
         with torch.no_grad():
-            parts = [
+            encoded = [
                 self._network.encode(self._weights, batch.unsqueeze(0), self._precision)
                 for batch in samples.split(_ENCODED_AT_ONCE)
             ]
+            parts = [self._objective.representation(mean, logvar, self._weights) for mean, logvar in encoded]
         return torch.cat([m[0] for m, _ in parts]).numpy(), torch.cat([v[0] for _, v in parts]).numpy()
 
     def encode(self, images: ArrayLike) -> NDArray[np.float32]:
@@ -47,7 +49,7 @@ class Model:
     def decode(self, z: ArrayLike) -> NDArray[np.uint8]:
         """Pictures of codes `(n, latents)`: uint8 `(n, height, width, channels)`."""
         codes = torch.as_tensor(np.asarray(z, dtype=np.float32))
-        latents = self._weights["encoder.mean.bias"].shape[-1]
+        latents = self._latents
         if codes.dim() != 2 or codes.shape[1] != latents:
             raise InputError(problem("codes", f"must have the shape (n, {latents})", Shown(f"shape {tuple(codes.shape)}")))
         with torch.no_grad():

@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import CodeStore, for_chunks_of, images_at_once, made_from, missing_files
-from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.population.devices import told_when_full
 from unbraid.population.plan import Member
 from unbraid.population.program import State
@@ -45,8 +44,7 @@ class ReconstructionStore:
         advice = "Free some memory, or score with --device cpu."
         with told_when_full(device, f"the data '{dataset.name}'", advice):
             sampler = dataset.sampler(device)
-        network, layout = plan.build_network(), self.run.layout
-        likelihood = find_likelihood(plan.likelihood, bounded=dataset.bounded)
+        network, likelihood = plan.build_network(), plan.build_likelihood(dataset)
         told = threading.Lock()
 
         def measure_member(weights: dict[str, torch.Tensor], member: Member, step: int) -> None:
@@ -54,17 +52,19 @@ class ReconstructionStore:
             kind = "sampled" if member.build().samples_latents else "mean"
             z = torch.from_numpy(np.ascontiguousarray(codes.representation(kind), dtype=np.float32))
             indices, nats = torch.from_numpy(codes.indices), torch.empty(len(z))
+            bound = likelihood.bound(weights)
             size = images_at_once(sampler(indices[:1].to(device))[0].numel(), 1, device)
             with torch.no_grad(), told_when_full(device, "the pictures of a batch", advice):
                 for start in range(0, len(z), size):
                     piece = slice(start, start + size)
                     x = sampler(indices[piece].to(device)).unsqueeze(0)
-                    nats[piece] = network.compare(weights, z[piece].to(device).unsqueeze(0), x, likelihood, plan.dtype)[0].cpu()
+                    nats[piece] = network.compare(weights, z[piece].to(device).unsqueeze(0), x, bound, plan.dtype)[0].cpu()
             write_tensors(self._file(member.id), {"nats": nats}, made_from(self.run, member, step))
             with told:
                 progress(len(z))
 
         def measure_chunk(chunk: tuple[Member, ...], state: State) -> None:
+            layout = self.run.layout(chunk[0])
             for position, member in enumerate(chunk):
                 if member.id in wanted:
                     measure_member(layout.views(state.model.weights[position : position + 1].to(device)), member, state.step)

@@ -18,13 +18,31 @@ OBJECTIVES = Registry(
         "beta_tcvae": "unbraid.objectives.beta_tcvae:BetaTCVAE",
         "dip_vae_i": "unbraid.objectives.dip_vae_i:DIPVAEI",
         "dip_vae_ii": "unbraid.objectives.dip_vae_ii:DIPVAEII",
+        "info_vae": "unbraid.objectives.info_vae:InfoVAE",
+        "control_vae": "unbraid.objectives.control_vae:ControlVAE",
+        "wae": "unbraid.objectives.wae:WAE",
+        "qlae": "unbraid.objectives.qlae:QLAE",
+        "iwae": "unbraid.objectives.iwae:IWAE",
+        "decomposition": "unbraid.objectives.decomposition:Decomposition",
+        "ada_gvae": "unbraid.objectives.ada_gvae:AdaGVAE",
+        "ada_mlvae": "unbraid.objectives.ada_mlvae:AdaMLVAE",
+        "gvae": "unbraid.objectives.gvae:GVAE",
+        "mlvae": "unbraid.objectives.mlvae:MLVAE",
+        "s2_beta_vae": "unbraid.objectives.s2_beta_vae:S2BetaVAE",
+        "s2_factor_vae": "unbraid.objectives.s2_factor_vae:S2FactorVAE",
+        "s2_dip_vae_i": "unbraid.objectives.s2_dip_vae_i:S2DIPVAEI",
+        "s2_dip_vae_ii": "unbraid.objectives.s2_dip_vae_ii:S2DIPVAEII",
+        "s2_beta_tcvae": "unbraid.objectives.s2_beta_tcvae:S2BetaTCVAE",
+        "supervised": "unbraid.objectives.supervised:Supervised",
     },
 )
 
 
 _HOMES: dict[str, str] = dict.fromkeys(
-    ("Objective", "Term", "Forward", "AuxiliaryNetwork", "number"), "unbraid.objectives.objective"
+    ("Objective", "Setting", "Term", "Forward", "AuxiliaryNetwork", "number", "count", "choice", "vector"),
+    "unbraid.objectives.objective",
 )
+_HOMES |= dict.fromkeys(("Schedule", "constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule")
 _HOMES |= dict.fromkeys(("gaussian_kl", "gaussian_log_density"), "unbraid.objectives.latent_terms")
 
 

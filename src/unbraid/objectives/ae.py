@@ -16,6 +16,7 @@ class AE(Objective):
     label = "AE"
     term_names = ("reconstruction",)
     samples_latents = False
+    prior_kind = "none"
     citation = Citation("Hinton and Salakhutdinov", 2006, "Reducing the dimensionality of data with neural networks", "Science 313")
 
     def terms(self, forward: Forward) -> dict[str, Term]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 
-from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.objective import Forward, Objective, Term, number
 from unbraid.registry import Citation
 
@@ -35,7 +34,7 @@ class AnnealedVAE(Objective):
 
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction, the KL (for the record) and its distance from the capacity."""
-        kl = gaussian_kl(forward.mean, forward.logvar)
+        kl = forward.kl()
         gap = (kl.mean(dim=1) - capacity_nats(forward.step, self.max_capacity, self.ramp_steps)).abs()
         return {
             "reconstruction": Term(forward.reconstruction),

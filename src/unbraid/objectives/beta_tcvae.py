@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unbraid.objectives.latent_terms import gaussian_kl, minibatch_total_correlation
+from unbraid.objectives.latent_terms import minibatch_total_correlation
 from unbraid.objectives.objective import Forward, Objective, Term, number
 from unbraid.registry import Citation
 
@@ -22,6 +22,7 @@ class BetaTCVAE(Objective):
 
     label = "β-TCVAE"
     term_names = ("reconstruction", "kl", "total_correlation")
+    prior_kind = "factorised"
     strength = "beta"
     citation = Citation("Chen et al.", 2018, "Isolating sources of disentanglement in variational autoencoders", "NeurIPS")
 
@@ -29,6 +30,6 @@ class BetaTCVAE(Objective):
         """Reconstruction, KL and the shifted total correlation."""
         return {
             "reconstruction": Term(forward.reconstruction),
-            "kl": Term(gaussian_kl(forward.mean, forward.logvar)),
+            "kl": Term(forward.kl()),
             "total_correlation": Term(minibatch_total_correlation(forward.z, forward.mean, forward.logvar), self.beta - 1.0),
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.objective import Forward, Objective, Term, number
 from unbraid.registry import Citation
 
@@ -14,7 +13,7 @@ from unbraid.registry import Citation
 class BetaVAE(Objective):
     """Reconstruction + β KL."""
 
-    beta: float = number(4.0, "weight of the KL divergence", at_least=0)
+    beta: float = number(4.0, "weight of the KL divergence", at_least=0, per_latent=True)
 
     label = "β-VAE"
     term_names = ("reconstruction", "kl")
@@ -27,5 +26,5 @@ class BetaVAE(Objective):
         """Reconstruction, and KL weighted by β."""
         return {
             "reconstruction": Term(forward.reconstruction),
-            "kl": Term(gaussian_kl(forward.mean, forward.logvar), self.beta),
+            "kl": Term(forward.kl(), self.beta),
         }

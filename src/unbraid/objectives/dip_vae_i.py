@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from unbraid.objectives.latent_terms import batch_covariance, dip_penalty, gaussian_kl
+from unbraid.objectives.latent_terms import batch_covariance, dip_penalty
 from unbraid.objectives.objective import Forward, Objective, Term, number
 from unbraid.registry import Citation
 
@@ -24,6 +24,7 @@ class DIPVAEI(Objective):
 
     label = "DIP-VAE-I"
     term_names = ("reconstruction", "kl", "moment_penalty")
+    prior_kind = "standard"
     strength = "lambda_od"
     citation = Citation(
         "Kumar et al.", 2018, "Variational inference of disentangled latent concepts from unlabeled observations", "ICLR"
@@ -38,6 +39,6 @@ class DIPVAEI(Objective):
         penalty = dip_penalty(self.covariance(forward), self.lambda_od, self.lambda_od * self.lambda_d_factor)
         return {
             "reconstruction": Term(forward.reconstruction),
-            "kl": Term(gaussian_kl(forward.mean, forward.logvar)),
+            "kl": Term(forward.kl()),
             "moment_penalty": Term(penalty),
         }

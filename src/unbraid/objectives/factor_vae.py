@@ -17,7 +17,6 @@ from torch import Tensor
 from unbraid.networks.layers import dense
 from unbraid.networks.layout import Layout, dense_weights
 from unbraid.networks.network import layer
-from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.objective import AuxiliaryNetwork, Forward, Objective, Term, number
 from unbraid.registry import Citation
 
@@ -71,6 +70,7 @@ class FactorVAE(Objective):
     label = "FactorVAE"
     term_names = ("reconstruction", "kl", "total_correlation")
     permutes = True
+    prior_kind = "factorised"
     strength = "gamma"
     citation = Citation("Kim and Mnih", 2018, "Disentangling by factorising", "ICML, arXiv:1802.05983")
 
@@ -83,7 +83,7 @@ class FactorVAE(Objective):
         logits, _ = _logits(forward).chunk(2, dim=1)
         return {
             "reconstruction": Term(forward.reconstruction),
-            "kl": Term(gaussian_kl(forward.mean, forward.logvar)),
+            "kl": Term(forward.kl()),
             "total_correlation": Term(logits[..., 0] - logits[..., 1], self.gamma),
         }
 

@@ -3,33 +3,38 @@
 
 Convention, everywhere: sums over pixels and over latents, means over the batch, nats; β = 4 is the papers' 4.
 
-A numeric field holds a number; a list is a sweep, which a plan expands into one objective a member. In training the
-members of one chunk are stacked: the same dataclass, whose numeric fields are tensors `(members,)`. `terms` is therefore
-written once, for any number of members, and reads `self.beta` as if it were a number.
+`terms` is written once, for any number of members, and reads `self.beta` as if it were a number (`objectives/hyper.py`). What
+a method needs beside a batch of pictures it declares, and the training step provides: pairs of pictures, labelled pictures,
+points drawn from the prior, several latents a picture, numbers that are learned with the network, numbers remembered from step
+to step, a second network with an optimiser of its own. No objective has code in the training loop.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
-import math
-import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError, Problems, problem
-from unbraid.networks.layout import Layout
+from unbraid.errors import InputError, problem
+from unbraid.networks.layout import Layout, Weight
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.hyper import Configured, choice, count, number, stack, structure, vector
+from unbraid.objectives.priors.isotropic import STANDARD
+from unbraid.objectives.priors.prior import Prior
 from unbraid.registry import Citation
 
+if TYPE_CHECKING:
+    from unbraid.data.labels import LabelRequest
+    from unbraid.objectives.pairs import PairRule
 
-def number(default: float, help: str, *, at_least: float | None = None, above: float | None = None, whole: bool = False) -> Any:
-    """A numeric hyper-parameter with its allowed range; the command line and the checks derive from it."""
-    return field(default=default, metadata={"help": help, "at_least": at_least, "above": above, "whole": whole})
+__all__ = [
+    "AuxiliaryNetwork", "Forward", "Objective", "Setting", "Term", "choice", "count", "number", "stack", "structure",
+    "total_loss", "vector",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,23 +50,64 @@ class Term:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What an objective may know of the data and the plan before anything runs."""
+
+    latents: int
+    sample_shape: tuple[int, ...]
+    factor_sizes: tuple[int, ...] = ()
+    """Values of each known factor; empty where none is known."""
+    complete: bool = True
+    """Every combination of factor values has a picture, numbered in the order of the grid."""
+    where: str = ""
+    """The rule by which training picks its pictures."""
+    dataset_size: int = 0
+
+
+@dataclass(frozen=True)
 class Forward:
-    """What one forward pass offers to an objective. All tensors carry the member axis first."""
+    """What one forward pass offers to an objective. All tensors carry the member axis first.
+
+    The batch has `rows` pictures: the batch size, or twice that for pairs, the second pictures behind the first.
+    """
 
     reconstruction: Tensor
-    """Negative log-likelihood of each sample, up to constants: `(members, batch)`."""
+    """Negative log-likelihood of each decoded latent, up to constants: `(members, rows · samples)`."""
     mean: Tensor
     logvar: Tensor
+    """Posterior means and log-variances: `(members, rows, latents)`."""
     z: Tensor
-    """Posterior means, log-variances and the latents that were decoded: `(members, batch, latents)`."""
+    """The latents that were decoded: `(members, rows · samples, latents)`, those of a picture side by side."""
     step: Tensor
     """Number of updates done before this one, a 0-d tensor."""
     permutation: Tensor | None = None
     """For objectives with `permutes`: an independent shuffle of the batch for each latent, `(members, latents, batch)`."""
     auxiliary: Callable[[Tensor], Tensor] | None = None
     """For objectives with an auxiliary network: that network, `(members, batch, latents) -> (members, batch, outputs)`."""
+    prior: Prior = STANDARD
+    """The prior of the latents, with its learned numbers where it has some."""
+    prior_points: Tensor | None = None
+    """For objectives with `needs_prior_points`: draws from the prior `(members, rows, latents)`."""
+    samples: int = 1
+    """Latents decoded for each picture."""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the objective learns beside the network, by name `(members, *shape)`; see `Objective.weights`."""
+    memory: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the objective remembers from the step before, by name `(members,)`; see `Objective.memory`."""
+    labelled_mean: Tensor | None = None
+    """For objectives with `labels`: posterior means of the labelled pictures `(members, labelled, latents)`."""
+    labels: Tensor | None = None
+    """Their labels `(members, labelled, factors)`, whole numbers as floats."""
+    label_sizes: Tensor | None = None
+    """How many values each labelled factor takes: `(members, factors)`."""
     shared: dict[str, Tensor] = field(init=False, default_factory=dict)
     """What `terms` leaves here for `auxiliary_loss`, so that nothing is computed twice."""
+    remembered: dict[str, Tensor] = field(init=False, default_factory=dict)
+    """What `terms` leaves here for the `memory` of the next step, by name `(members,)`."""
+
+    def kl(self) -> Tensor:
+        """KL divergence of each posterior from the prior, in nats: `(members, rows)`."""
+        return self.prior.kl(self.mean, self.logvar, self.z)
 
 
 class AuxiliaryNetwork(ABC):
@@ -79,10 +125,20 @@ class AuxiliaryNetwork(ABC):
         """Its outputs for latents `(members, batch, latents)`, heavy layers in *precision*."""
 
 
+PRIOR_KINDS = {
+    "any": "",
+    "factorised": "needs a prior under which latents are independent",
+    "standard": "needs the standard normal prior, whose moments it draws the latents to",
+    "none": "has no prior",
+}
+"""What priors an objective goes with, and why it refuses the others."""
+
+
 @dataclass(frozen=True)
-class Objective(ABC):
+class Objective(Configured):
     """What is minimised: the sum over `terms` of weight times batch mean."""
 
+    registry = OBJECTIVES
     citation: ClassVar[Citation]
     label: ClassVar[str]
     term_names: ClassVar[tuple[str, ...]]
@@ -90,32 +146,30 @@ class Objective(ABC):
     samples_latents: ClassVar[bool] = True
     """False for a plain autoencoder, which decodes the mean."""
     permutes: ClassVar[bool] = False
+    needs_prior_points: ClassVar[bool] = False
+    prior_kind: ClassVar[str] = "any"
+    """A key of `PRIOR_KINDS`."""
     strength: ClassVar[str | None] = None
     """The field that sets how strongly the method pushes, the one a study sweeps."""
-
-    def __post_init__(self) -> None:
-        """Check every number against its range; a list of numbers is a sweep and stored as a tuple."""
-        problems = Problems()
-        for item in dataclasses.fields(self):
-            if not _is_number(item):
-                continue
-            value = getattr(self, item.name)
-            value = value.tolist() if hasattr(value, "tolist") else value  # NumPy's numbers and arrays
-            values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-            if not values:
-                problems.add(f"{self.key}: {item.name}", "needs at least one value", value)
-            checked = [_checked(self.key, item, one, problems) for one in values]
-            object.__setattr__(self, item.name, tuple(checked) if isinstance(value, (list, tuple)) else checked[0])
-        problems.raise_if_any()
+    memory: ClassVar[dict[str, float]] = {}
+    """Names and first values of the numbers that are remembered from step to step."""
+    weight_decay: ClassVar[float | Tensor] = 0.0
+    """Share of the network's weights, times the learning rate, that every step takes away; a field where a method has it."""
 
     @property
-    def key(self) -> str:
-        """The registered name; that of the file for a class that is not registered."""
-        from unbraid.objectives import OBJECTIVES
+    def samples(self) -> int:
+        """Latents drawn and decoded for each picture."""
+        return 1
 
-        home = f"{type(self).__module__}:{type(self).__qualname__}"
-        found = [name for table in (OBJECTIVES.built_in, OBJECTIVES) for name, target in table.items() if target == home]
-        return found[0] if found else type(self).__module__.rpartition(".")[2]
+    @property
+    def pairs(self) -> PairRule | None:
+        """How the second picture of a pair is drawn, for methods that learn from pairs."""
+        return None
+
+    @property
+    def labels(self) -> LabelRequest | None:
+        """Which pictures have labels, for methods that learn from some."""
+        return None
 
     @abstractmethod
     def terms(self, forward: Forward) -> dict[str, Term]:
@@ -124,6 +178,44 @@ class Objective(ABC):
         Tensor operations alone, which a GPU captures and replays: no `.item()`, no `if` on a tensor's value.
         """
 
+    def weights(self, setting: Setting) -> tuple[Weight, ...]:
+        """Numbers that are learned with the network, by names that start with `objective.`."""
+        return ()
+
+    def posterior(self, mean: Tensor, logvar: Tensor, changed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The posteriors that are sampled: the encoder's own, unless the two of a pair share some.
+
+        *changed* `(members, pairs)` is the factor that a pair was told to differ in, the last one where there are several.
+        """
+        return mean, logvar
+
+    def latents(self, mean: Tensor, logvar: Tensor, noise: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
+        """The latents that are decoded, `(members, rows · samples, latents)`; *noise* is standard normal, of that shape."""
+        if self.samples > 1:
+            mean, logvar = (part.repeat_interleave(self.samples, dim=1) for part in (mean, logvar))
+        return mean + torch.exp(0.5 * logvar) * noise if self.samples_latents else mean
+
+    def representation(self, mean: Tensor, logvar: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """What trained members say of pictures, from what the encoder says: the same, unless codes are quantised."""
+        return mean, logvar
+
+    def problems(self, setting: Setting, prior: Prior) -> list[str]:
+        """Why this cannot be trained on such data with such a prior, each with its remedy; empty when it can."""
+        found = []
+        refused = self.refuses(prior)
+        if refused:
+            found.append(problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic."))
+        if self.pairs is not None:
+            found += self.pairs.problems(self.key, setting)
+        if self.labels is not None:
+            found += self.labels.problems(self.key, setting)
+        return found
+
+    def refuses(self, prior: Prior) -> str:
+        """Why this objective makes no sense with *prior*; empty where it does."""
+        allowed = {"any": True, "factorised": prior.factorised, "standard": prior.standard, "none": prior.standard}
+        return "" if allowed[self.prior_kind] else PRIOR_KINDS[self.prior_kind]
+
     def auxiliary_network(self) -> AuxiliaryNetwork | None:
         """The network that learns beside the VAE, if the method has one."""
         return None
@@ -131,66 +223,6 @@ class Objective(ABC):
     def auxiliary_loss(self, forward: Forward) -> Tensor:
         """Loss of the auxiliary network, `(members, batch)`; only that network's weights follow its gradient."""
         raise InputError(problem("objective", "has no auxiliary network", self.key))
-
-    def hyper(self) -> dict[str, Any]:
-        """Names and values of the hyper-parameters."""
-        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-
-    def sweep(self) -> list[Self]:
-        """One objective for each combination of the lists among the fields, the first field slowest."""
-        values = [v if isinstance(v, tuple) else (v,) for v in self.hyper().values()]
-        names = list(self.hyper())
-        return [type(self)(**dict(zip(names, combination, strict=True))) for combination in itertools.product(*values)]
-
-
-def _is_number(item: dataclasses.Field[Any]) -> bool:
-    return "at_least" in item.metadata
-
-
-def _checked(key: str, item: dataclasses.Field[Any], value: Any, problems: Problems) -> Any:
-    """*value* as the field's kind of number, with what is wrong with it added to *problems*."""
-    name = f"{key}: {item.name}"
-    rules = item.metadata
-    # numbers.Real counts NumPy's scalars in, which are not Python's int or float.
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        problems.add(name, "must be a number", value)
-        return value
-    try:
-        plain = float(value)
-    except OverflowError:  # a whole number beyond the largest float
-        plain = math.inf
-    if not math.isfinite(plain):
-        problems.add(name, "must be a finite number", value)
-    elif rules["at_least"] is not None and plain < rules["at_least"]:
-        problems.add(name, f"must be at least {rules['at_least']:g}", value)
-    elif rules["above"] is not None and plain <= rules["above"]:
-        problems.add(name, f"must be above {rules['above']:g}", value)
-    elif rules["whole"] and not plain.is_integer():
-        problems.add(name, "must be a whole number", value)
-    else:
-        return int(plain) if rules["whole"] else plain
-    return value
-
-
-def stack(objectives: Sequence[Objective], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Objective:
-    """One objective for all members of a chunk: numeric fields become tensors `(members,)`, the others must agree."""
-    first = objectives[0]
-    stacked = object.__new__(type(first))
-    for item in dataclasses.fields(first):
-        values = [getattr(one, item.name) for one in objectives]
-        if _is_number(item):
-            object.__setattr__(stacked, item.name, torch.tensor(values, dtype=dtype, device=device))
-        elif any(value != values[0] for value in values):
-            raise InputError(problem(item.name, "must agree within a chunk", values))
-        else:
-            object.__setattr__(stacked, item.name, values[0])
-    return stacked
-
-
-def structure(objective: Objective) -> tuple[Any, ...]:
-    """What must agree for two objectives to be stacked: the class and the fields that are not numbers."""
-    fixed = (getattr(objective, item.name) for item in dataclasses.fields(objective) if not _is_number(item))
-    return (type(objective), *fixed)
 
 
 def total_loss(terms: dict[str, Term]) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.objective import Forward, Objective, Term
 from unbraid.registry import Citation
 
@@ -20,4 +19,4 @@ class VAE(Objective):
 
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction and KL, equally weighted."""
-        return {"reconstruction": Term(forward.reconstruction), "kl": Term(gaussian_kl(forward.mean, forward.logvar))}
+        return {"reconstruction": Term(forward.reconstruction), "kl": Term(forward.kl())}

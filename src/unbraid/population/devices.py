@@ -19,7 +19,8 @@ import torch
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.networks.layers import uses_kernels
-from unbraid.population.plan import Plan
+from unbraid.objectives.objective import Objective
+from unbraid.population.plan import Member, Plan
 
 _SAFE_SHARE_OF_FREE_MEMORY = 0.8
 _MOST_CHECKPOINT_BYTES = 2**32
@@ -89,18 +90,33 @@ def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
     """Upper estimate of the device memory one member needs while it trains."""
     weights = _weights(plan, dataset)
     values = math.prod(dataset.sample_shape)
-    pairs = 4 * plan.batch_size**2 * plan.latents
+    rows = max(_rows(member.build(), plan.batch_size) for member in _kinds(plan))
+    pairs = 4 * rows**2 * plan.latents
     # Weights, their lowered copy, two running means, gradients twice; layers hold 8 numbers a pixel in the first and last layer.
     # Without kernels the columns of the widest layer add 16 for each of those.
-    activations = plan.batch_size * values * (64 if kernels else 8 * 16 * 4)
+    activations = rows * values * (64 if kernels else 8 * 16 * 4)
     return 4 * (7 * weights + activations + pairs)
 
 
 def _weights(plan: Plan, dataset: Dataset) -> int:
     """Numbers in the rows of the heaviest member."""
-    networks = [member.build().auxiliary_network() for member in plan.members]
-    auxiliary = max((network.layout(plan.latents).size for network in networks if network is not None), default=0)
-    return plan.build_network().layout(dataset.sample_shape, plan.latents).size + auxiliary
+    largest = 0
+    for member in _kinds(plan):
+        network = member.build().auxiliary_network()
+        auxiliary = network.layout(plan.latents).size if network is not None else 0
+        largest = max(largest, plan.layout(member, dataset).size + auxiliary)
+    return largest
+
+
+def _kinds(plan: Plan) -> list[Member]:
+    """One member of each kind that can train together."""
+    return list({member.structure(): member for member in plan.members}.values())
+
+
+def _rows(objective: Objective, batch: int) -> int:
+    """Pictures that a step of *objective* encodes or decodes, whichever are more."""
+    pictures = batch * (2 if objective.pairs else 1)
+    return max(pictures * objective.samples, pictures + (batch if objective.labels else 0))
 
 
 _GLIBC_TRIM_THRESHOLD = -1

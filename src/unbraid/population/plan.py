@@ -18,12 +18,21 @@ import torch
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.data.sampling import cumulative_weights
+from unbraid.data.statistics import channel_constants
 from unbraid.errors import InputError, Problems, Shown, problem, unknown
 from unbraid.networks import NETWORKS
+from unbraid.networks.layout import Layout
 from unbraid.networks.network import Network
+from unbraid.networks.standardised import Standardised
 from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.hyper import structure
+from unbraid.objectives.likelihoods import Likelihood
 from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.objectives.objective import Objective
+from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.priors.prior import Prior
+from unbraid.objectives.schedule import Schedule
+from unbraid.population.composition import CONVENTIONS, choose_priors, in_sums, refusals, setting_of
 from unbraid.store import digest
 
 FORMAT = 2
@@ -32,7 +41,7 @@ PRECISIONS = ("float32", "bfloat16")
 GENERAL_OPTIONS = frozenset(
     (
         *("seeds", "steps", "batch_size", "learning_rate", "latents", "network", "likelihood", "precision", "where"),
-        *("code_samples", "checkpoint_seconds", "out", "device"),
+        *("prior", "standardise", "convention", "code_samples", "checkpoint_seconds", "out", "device"),
     )
 )
 """What any objective can be trained with, for telling a misspelt one from an unknown hyper-parameter."""
@@ -45,17 +54,53 @@ class Member:
     id: int
     objective: str
     hyper: dict[str, Any]
-    learning_rate: float
+    learning_rate: float | str
+    """A number, or the spelling of a schedule."""
     seed: int
+    prior: str = "isotropic"
+    prior_hyper: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, float] = field(default_factory=dict)
+    """Hyper-parameters as they were given, where that was in another convention than sums over pixels and latents."""
 
     def build(self) -> Objective:
         """Its objective."""
         return OBJECTIVES.load(self.objective)(**self.hyper)
 
+    def build_prior(self) -> Prior:
+        """Its prior."""
+        return PRIORS.load(self.prior)(**self.prior_hyper)
+
+    def rate(self) -> float | Schedule:
+        """Its learning rate."""
+        return Schedule.parse(self.learning_rate) if isinstance(self.learning_rate, str) else self.learning_rate
+
+    def structure(self) -> tuple[Any, ...]:
+        """What members that train together have in common."""
+        return (*structure(self.build()), *structure(self.build_prior()))
+
+    def settings(self) -> dict[str, Any]:
+        """All that it may differ in from other members but the seed, by name."""
+        prior = {"prior": self.prior} | {f"prior_{name}": value for name, value in self.prior_hyper.items()}
+        shown = prior if self.prior != "isotropic" else {}
+        return {"objective": self.objective, "learning_rate": self.learning_rate, **self.hyper, **shown}
+
     def label(self) -> str:
         """A name for people: objective, hyper-parameters, seed."""
-        values = " ".join(f"{name}={value:g}" for name, value in self.hyper.items() if isinstance(value, (int, float)))
-        return " ".join(part for part in (self.objective, values, f"seed={self.seed}") if part)
+        defaults = {item.name: item.default for item in fields(OBJECTIVES.load(self.objective))}
+        told = {
+            name: value
+            for name, value in self.hyper.items()
+            if (isinstance(value, (int, float)) and not isinstance(value, bool)) or value != defaults.get(name)
+        }
+        values = " ".join(f"{name}={value:g}" if isinstance(value, (int, float)) else f"{name}={value}" for name, value in told.items())
+        prior = f"prior={self.prior}" if self.prior != "isotropic" else ""
+        return " ".join(part for part in (self.objective, values, prior, f"seed={self.seed}") if part)
+
+    def record(self) -> dict[str, Any]:
+        """The member as JSON values; what is usual is left out, so that older plans keep their digest."""
+        record = asdict(self)
+        usual = {"prior": "isotropic", "prior_hyper": {}, "given": {}}
+        return {name: value for name, value in record.items() if name not in usual or value != usual[name]}
 
 
 @dataclass(frozen=True)
@@ -78,15 +123,17 @@ class Plan:
     members: tuple[Member, ...]
     where: str = ""
     """The rule on factors by which training picks its pictures; all alike when empty. Scoring sees the whole grid."""
+    standardise: dict[str, list[float]] = field(default_factory=dict)
+    """Mean and standard deviation of each channel, by which samples are standardised for the network; empty for no."""
     command: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     def record(self) -> dict[str, Any]:
         """The plan as JSON values."""
-        record = asdict(self) | {"members": [asdict(member) for member in self.members]}
+        record = asdict(self) | {"members": [member.record() for member in self.members]}
         # Left out where there is none, so that runs made before there were rules keep their digest.
-        return record if self.where else {name: value for name, value in record.items() if name != "where"}
+        return {name: value for name, value in record.items() if value or name not in ("where", "standardise")}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Plan:
@@ -110,19 +157,36 @@ class Plan:
 
     def build_network(self) -> Network:
         """The network of all members."""
-        return NETWORKS.load(self.network)(**self.network_options)
+        network = NETWORKS.load(self.network)(**self.network_options)
+        if self.standardise:
+            return Standardised(network, tuple(self.standardise["mean"]), tuple(self.standardise["std"]))
+        return network
+
+    def bounded(self, dataset: Dataset) -> bool:
+        """Whether the samples that the likelihood sees lie in [0, 1]."""
+        return dataset.bounded and not self.standardise
+
+    def build_likelihood(self, dataset: Dataset) -> Likelihood:
+        """The likelihood of all members."""
+        return find_likelihood(self.likelihood, bounded=self.bounded(dataset))
+
+    def layout(self, member: Member, dataset: Dataset) -> Layout:
+        """Where the weights of *member* lie: the network's, and behind them what objective, prior and likelihood learn."""
+        own = self.build_network().layout(dataset.sample_shape, self.latents)
+        learned = member.build().weights(setting_of(dataset, self.latents, self.where))
+        return own.with_more((*learned, *member.build_prior().weights(self.latents), *self.build_likelihood(dataset).weights))
 
     def siblings(self) -> list[tuple[Member, ...]]:
         """Members that differ only by their seed, in groups of the same setting; groups in order of first appearance."""
         groups: dict[tuple[Any, ...], list[Member]] = {}
         for member in self.members:
-            key = (member.objective, member.learning_rate, *((name, repr(value)) for name, value in member.hyper.items()))
+            key = tuple((name, repr(value)) for name, value in member.settings().items())
             groups.setdefault(key, []).append(member)
         return [tuple(group) for group in groups.values()]
 
     def swept(self) -> list[str]:
         """Names of what differs between members besides the seed, in order of first appearance."""
-        rows = [{"objective": m.objective, "learning_rate": m.learning_rate, **m.hyper} for m in self.members]
+        rows = [member.settings() for member in self.members]
         names = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
         return [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
 
@@ -141,6 +205,10 @@ def make_plan(
     network: Network | str = "conv_burgess",
     network_options: dict[str, Any] | None = None,
     likelihood: str | None = None,
+    prior: Prior | str | Sequence[Prior | str] = "isotropic",
+    prior_options: dict[str, Any] | None = None,
+    standardise: bool = False,
+    convention: str = "sum",
     precision: str = "float32",
     where: str | None = None,
     log_every: int | None = None,
@@ -152,12 +220,16 @@ def make_plan(
 
     *data* is a name, a path, an array or a `Dataset`. *objective* is one or several objectives or their names; *hyper*
     goes to those given by name. Lists among the hyper-parameters and learning rates are sweeps; *seeds* is how many, or
-    which. *likelihood* is Bernoulli for pictures and Gaussian for points unless given. *where* is a rule on the factors by
-    which training picks its pictures (`unbraid.data.sampling`); scoring sees all of them.
+    which. *likelihood* is Bernoulli for pictures and Gaussian for points unless given (`unbraid.objectives.likelihoods`). *prior*
+    is one or several priors or their names, *prior_options* goes to those given by name. *standardise* gives the network samples
+    of mean 0 and variance 1 in each channel. *convention* "mean" reads weights of the KL as Michlo et al. (2023) state them: means
+    over pixels and latents instead of sums. *where* is a rule on the factors by which training picks its pictures
+    (`unbraid.data.sampling`); scoring sees all of them.
     """
     problems = Problems()
     dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
     objectives = _objectives(objective, hyper or {}, problems)
+    priors = choose_priors(prior, prior_options or {}, problems)
     chosen_network = _network(network, network_options, problems)
     seed_list = _seeds(_plain(seeds), problems)
     rates = _rates(_plain(learning_rate), problems)
@@ -171,19 +243,32 @@ def make_plan(
         problems.add("checkpoint_seconds", "must be a number of at least 0", checkpoint_seconds)
     if precision not in PRECISIONS:
         problems.add("precision", f"must be auto or one of {', '.join(PRECISIONS)}", precision)
+    if convention not in CONVENTIONS:
+        problems.add("convention", f"must be one of {', '.join(CONVENTIONS)}", convention)
+    if not isinstance(standardise, bool):
+        problems.add("standardise", "must be True or False", standardise)
     if dataset is not None:
-        likelihood = likelihood or ("bernoulli" if dataset.bounded else "gaussian")
-        problems.collect(lambda: find_likelihood(str(likelihood), bounded=dataset.bounded))
+        bounded = dataset.bounded and not standardise
+        spelled = likelihood or ("bernoulli" if bounded else "gaussian")
+        found = problems.collect(lambda: find_likelihood(str(spelled), bounded=bounded))
+        for line in found.problems(dataset.sample_shape) if found else []:
+            problems.say(line)
         for line in chosen_network.problems(dataset.sample_shape) if chosen_network else []:
             problems.say(line)
         if where is not None:
             problems.collect(lambda: cumulative_weights(where, dataset))
+        priors = [problems.collect(functools.partial(one.resolved, dataset, latents)) for one in priors]
+        setting = setting_of(dataset, latents, where or "")
+        for line in refusals(objectives, [one for one in priors if one], setting):
+            problems.say(line)
+        likelihood = found.name if found else spelled
     problems.raise_if_any()
     assert dataset is not None
     assert chosen_network is not None
+    converted = [in_sums(one, convention, dataset.sample_shape, latents) for one in objectives]
     members = tuple(
-        Member(number, one.key, one.hyper(), rate, seed)
-        for number, (one, rate, seed) in enumerate(itertools.product(objectives, rates, seed_list))
+        Member(number, one.key, one.hyper(), rate, seed, prior.key, prior.hyper(), given)
+        for number, ((one, given), prior, rate, seed) in enumerate(itertools.product(converted, priors, rates, seed_list))
     )
     _refuse_twins(members)
     plan = Plan(
@@ -202,6 +287,7 @@ def make_plan(
         code_samples=int(code_samples),
         members=members,
         where=str(where or "").strip(),
+        standardise=channel_constants(dataset) if standardise else {},
         command=command,
         made_with=_versions(),
     )
@@ -285,15 +371,26 @@ def _seeds(given: Any, problems: Problems) -> list[int]:
     return listed
 
 
-def _rates(given: Any, problems: Problems) -> list[float]:
+def _rates(given: Any, problems: Problems) -> list[Any]:
     """The learning rates, each checked."""
     rates = list(given) if isinstance(given, (list, tuple)) else [given]
     if not rates:
         problems.add("learning_rate", "needs at least one", given)
-    for rate in rates:
-        if not _is_finite(rate) or rate <= 0:
-            problems.add("learning_rate", "must be a finite number above 0", rate)
-    return [float(rate) if _is_finite(rate) else rate for rate in rates]
+    return [_rate(rate, problems) for rate in rates]
+
+
+def _rate(rate: Any, problems: Problems) -> Any:
+    """A learning rate as a member stores it: a number above 0, or the spelling of a schedule of such numbers."""
+    if isinstance(rate, str) and Schedule.looks_like(rate):
+        rate = problems.collect(lambda: Schedule.parse(rate, "learning_rate")) or 1.0
+    ends = (rate.start, rate.end) if isinstance(rate, Schedule) else (rate,)
+    # A schedule may end at 0, where training stands still.
+    least_ok = [_is_finite(end) and (end > 0 or (isinstance(rate, Schedule) and end == 0)) for end in ends]
+    if not all(least_ok) or (isinstance(rate, Schedule) and not any(ends)):
+        problems.add("learning_rate", "must be a finite number above 0", Shown(str(rate)) if isinstance(rate, Schedule) else rate)
+    if isinstance(rate, Schedule):
+        return str(rate)
+    return float(rate) if _is_finite(rate) else rate
 
 
 def _is_finite(value: Any) -> bool:
@@ -321,7 +418,7 @@ def _refuse_twins(members: tuple[Member, ...]) -> None:
     """Two members that are the same in everything would pass for two seeds."""
     seen: set[str] = set()
     for member in members:
-        what = repr((member.objective, member.hyper, member.learning_rate, member.seed))
+        what = repr((member.settings(), member.prior, member.prior_hyper, member.seed))
         if what in seen:
             raise InputError(
                 problem("members", "must differ from each other", Shown(f"'{member.label()}' twice"), "List each value once.")

@@ -8,7 +8,7 @@ Nothing in it mixes members, so a member that diverges is frozen where it stands
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import torch
@@ -16,11 +16,14 @@ from torch import Tensor
 
 from unbraid import random
 from unbraid.data.dataset import Dataset
+from unbraid.data.labels import LabelledSets
 from unbraid.data.sampling import TOTAL, cumulative_weights
 from unbraid.networks.layers import carry_lowered
 from unbraid.networks.layout import Layout
-from unbraid.objectives.likelihoods import likelihood as find_likelihood
-from unbraid.objectives.objective import Forward, stack, total_loss
+from unbraid.networks.network import TrainedWeights
+from unbraid.objectives.objective import Forward, Objective, stack, total_loss
+from unbraid.objectives.priors.prior import UNIFORMS
+from unbraid.objectives.schedule import number_at, stacked_number
 from unbraid.population.adam import BETAS, Adam, Gradient
 from unbraid.population.plan import Member, Plan
 from unbraid.random import Stream
@@ -38,6 +41,12 @@ class Draws(NamedTuple):
     """For objectives that shuffle."""
     pictures: Tensor | None = None
     """Which of an index's pictures, for datasets that have many."""
+    changed: Tensor | None = None
+    """For pairs: the last factor that was changed."""
+    prior: Tensor | None = None
+    """Uniform numbers that become points of the prior."""
+    labelled: Tensor | None = None
+    """Which of the labelled pictures: places in the labelled set."""
 
 
 _STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
@@ -59,10 +68,14 @@ class State:
     """Sums of the recorded quantities since the last record: `(members, quantities)`."""
     history: Tensor
     """Means over `log_every` steps: `(members, records, quantities)`; NaN where nothing is recorded."""
+    memory: Tensor
+    """What the objective remembers from step to step: `(members, names)`."""
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by name, as a checkpoint stores them."""
         named = {"diverged_at": self.diverged_at, "window": self.window, "history": self.history}
+        if self.memory.shape[1]:
+            named["memory"] = self.memory
         for group, adam in (("model", self.model), ("auxiliary", self.auxiliary)):
             if adam is not None:
                 named |= {f"{group}.{name}": getattr(adam, name) for name in _STORED}
@@ -78,6 +91,7 @@ class State:
             if f"{group}.weights" in on_device
         }
         rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}
+        rest["memory"] = on_device.get("memory", rest["window"].new_zeros(len(rest["window"]), 0))
         clock = torch.full((), step, dtype=torch.int64, device=device)
         return cls(step, clock, groups["model"], groups.get("auxiliary"), **rest)
 
@@ -99,20 +113,31 @@ class Program:
         self.device = device
         self.sampler = sampler or dataset.sampler(device)
         self.dataset_size = len(dataset)
+        self.factor_sizes = dataset.factor_sizes
         self.fresh_pictures = dataset.fresh
         self.cumulative = rule_on(plan, dataset, device) if cumulative is None else cumulative
         self.sample_shape = dataset.sample_shape
         self.network = plan.build_network()
-        self.layout = self.network.layout(self.sample_shape, plan.latents)
-        self.likelihood = find_likelihood(plan.likelihood, bounded=dataset.bounded)
-        self.objective = stack([member.build() for member in members], device)
+        self.likelihood = plan.build_likelihood(dataset)
+        objectives = [member.build() for member in members]
+        self.objective = stack(objectives, device)
+        self.prior = stack([member.build_prior() for member in members], device)
+        self.layout = plan.layout(members[0], dataset)
+        self.network_size = self.network.layout(self.sample_shape, plan.latents).size
         self.auxiliary_network = self.objective.auxiliary_network()
         self.auxiliary_layout = self.auxiliary_network.layout(plan.latents) if self.auxiliary_network else None
+        self.pairs = self.objective.pairs
+        self.labelled = LabelledSets.of([one.labels for one in objectives], dataset, device)
         self.seed = torch.tensor([member.seed for member in members], dtype=torch.int64, device=device)
-        self.rate = torch.tensor([member.learning_rate for member in members], dtype=torch.float32, device=device)
+        self.rate = stacked_number([member.rate() for member in members], device, torch.float32)
         self.precision = plan.dtype
         self.quantities = quantities(plan, members[0])
         self._drawn: tuple[int, Draws] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Pictures of a step that are decoded again: the batch, or both pictures of its pairs."""
+        return self.plan.batch_size * (2 if self.pairs else 1)
 
     def start(self) -> State:
         """Fresh weights, drawn from the members' seeds alone."""
@@ -128,6 +153,7 @@ class Program:
             diverged_at=torch.full((count,), -1, dtype=torch.int64, device=self.device),
             window=torch.zeros(count, len(self.quantities), device=self.device),
             history=torch.full((count, records, len(self.quantities)), torch.nan, device=self.device),
+            memory=torch.tensor([list(self.objective.memory.values())] * count, dtype=torch.float32, device=self.device),
         )
 
     def prepare(self, state: State) -> None:
@@ -141,16 +167,25 @@ class Program:
         self._drawn = None
 
     def draw(self, steps: Tensor) -> Draws:
-        """Image indices, latent noise and, where the objective shuffles, permutations of *steps*, an int64 tensor `(steps,)`."""
-        batch, latents = self.plan.batch_size, self.plan.latents
-        shuffle = None
+        """Every random number of *steps*, an int64 tensor `(steps,)`: pictures, latent noise and what the objective asks for."""
+        batch, latents, rows = self.plan.batch_size, self.plan.latents, self.rows
+        noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (rows * self.objective.samples, latents))
+        indices, changed, shuffle, pictures, prior, labelled = self._indices(steps), None, None, None, None, None
+        if self.pairs is not None:
+            second, changed = self.pairs.second(self.seed, steps, indices, self.factor_sizes)
+            indices = torch.cat([indices, second], dim=-1)
         if self.objective.permutes:
             shuffle = random.permutations(self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch)
-        pictures = None
+        if self.objective.needs_prior_points:
+            prior = random.uniform(self.seed, steps, Stream.PRIOR_POINTS, (rows, latents, UNIFORMS))
+            prior = prior + 2.0**-25  # above 0, for logarithms
+        if self.labelled is not None:
+            place = (steps.unsqueeze(-1) * batch + torch.arange(batch, device=self.device)) % self.labelled.count
+            labelled = place.expand(len(self.members), -1, -1)
+            indices = torch.cat([indices, self.labelled.indices.gather(1, labelled.flatten(1)).view_as(labelled)], dim=-1)
         if self.fresh_pictures:
-            pictures = random.words(self.seed, steps, Stream.FRESH_PICTURES, (batch,)) >> 1
-        noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (batch, latents))
-        return Draws(self._indices(steps), noise, shuffle, pictures)
+            pictures = random.words(self.seed, steps, Stream.FRESH_PICTURES, (indices.shape[-1],)) >> 1
+        return Draws(indices, noise, shuffle, pictures, changed, prior, labelled)
 
     def _indices(self, steps: Tensor) -> Tensor:
         """Image indices `(members, steps, batch)`: all alike, or by the weights of the plan's rule."""
@@ -171,43 +206,80 @@ class Program:
 
     def update(self, state: State, draws: Draws, at: int) -> None:
         """One update with the numbers drawn for step *at* of *draws*: device work alone, which a graph can capture."""
-        chosen = (draws.indices,) if draws.pictures is None else (draws.indices, draws.pictures)
-        x = self.sampler(*(part[:, at] for part in chosen))
+        step = state.clock.to(torch.float32)
+        objective, rate = self.objective.at(step), number_at(self.rate, step)
         leaves = self._leaves(self.layout, state.model)
-        mean, logvar = self.network.encode(leaves, x, self.precision)
-        z = mean + torch.exp(0.5 * logvar) * draws.noise[:, at] if self.objective.samples_latents else mean
         network = self.auxiliary_network
         auxiliary_leaves: dict[str, Tensor] = {}
         if self.auxiliary_layout is not None and state.auxiliary is not None:
             auxiliary_leaves = self._leaves(self.auxiliary_layout, state.auxiliary)
-        forward = Forward(
-            reconstruction=self.network.compare(leaves, z, x, self.likelihood, self.precision),
-            mean=mean,
-            logvar=logvar,
-            z=z,
-            step=state.clock.to(torch.float32),
-            permutation=None if draws.permutation is None else draws.permutation[:, at],
-            auxiliary=(lambda latents: network(auxiliary_leaves, latents, self.precision)) if network else None,
-        )
-        terms = self.objective.terms(forward)
+        forward = self._forward(objective, leaves, state, draws, at)
+        if network is not None:
+            forward = replace(forward, auxiliary=lambda latents: network(auxiliary_leaves, latents, self.precision))
+        terms = objective.terms(forward)
         loss = total_loss(terms)
         recorded = [*(term.mean() for term in terms.values()), loss]
         # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance head gets zeros.
         gradient = Gradient(self.layout, _gradients(loss, leaves, again=network is not None))
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
         if state.auxiliary is not None and self.auxiliary_layout is not None and network is not None:
-            auxiliary_loss = self.objective.auxiliary_loss(forward).mean(dim=1)
+            auxiliary_loss = objective.auxiliary_loss(forward).mean(dim=1)
             auxiliary_gradient = Gradient(self.auxiliary_layout, _gradients(auxiliary_loss, auxiliary_leaves))
             recorded.append(auxiliary_loss)
             healthy = healthy & torch.isfinite(auxiliary_loss.detach()) & auxiliary_gradient.finite()
-            rate = torch.full_like(self.rate, network.learning_rate)
-            state.auxiliary.update(auxiliary_gradient, healthy, rate, network.adam_betas, state.clock)
-        state.model.update(gradient, healthy, self.rate, BETAS, state.clock)
+            own_rate = torch.full_like(rate, network.learning_rate)
+            state.auxiliary.update(auxiliary_gradient, healthy, own_rate, network.adam_betas, state.clock)
+        if isinstance(objective.weight_decay, Tensor):
+            kept = 1.0 - torch.where(healthy, rate * objective.weight_decay, 0.0)
+            state.model.weights[:, : self.network_size].mul_(kept.unsqueeze(1))
+        state.model.update(gradient, healthy, rate, BETAS, state.clock)
+        self._remember(state, forward, leaves, healthy)
         self._record(state, torch.stack(recorded, dim=1).detach(), healthy)
 
-    def _leaves(self, layout: Layout, adam: Adam) -> dict[str, Tensor]:
+    def _forward(self, objective: Objective, leaves: TrainedWeights, state: State, draws: Draws, at: int) -> Forward:
+        """Pictures to posteriors to latents and back, with all that the objective asked for."""
+        chosen = (draws.indices,) if draws.pictures is None else (draws.indices, draws.pictures)
+        pictures = self.sampler(*(part[:, at] for part in chosen))
+        mean, logvar = self.network.encode(leaves, pictures, self.precision)
+        x, rows = pictures, self.rows
+        labelled: dict[str, Tensor] = {}
+        if self.labelled is not None and draws.labelled is not None:
+            labels = self.labelled.labels.gather(1, draws.labelled[:, at, :, None].expand(-1, -1, self.labelled.labels.shape[2]))
+            labelled = {"labelled_mean": mean[:, rows:], "labels": labels, "label_sizes": self.labelled.sizes}
+            x, mean, logvar = pictures[:, :rows], mean[:, :rows], logvar[:, :rows]
+        mean, logvar = objective.posterior(mean, logvar, None if draws.changed is None else draws.changed[:, at])
+        z = objective.latents(mean, logvar, draws.noise[:, at], leaves)
+        prior = self.prior.at(state.clock).bound(leaves)
+        if objective.samples > 1:
+            x = x.repeat_interleave(objective.samples, dim=1)
+        return Forward(
+            reconstruction=self.network.compare(leaves, z, x, self.likelihood.bound(leaves), self.precision),
+            mean=mean,
+            logvar=logvar,
+            z=z,
+            step=state.clock.to(torch.float32),
+            permutation=None if draws.permutation is None else draws.permutation[:, at],
+            prior=prior,
+            prior_points=None if draws.prior is None else prior.sample(draws.prior[:, at]),
+            samples=objective.samples,
+            weights=leaves,
+            memory=dict(zip(objective.memory, state.memory.unbind(dim=1), strict=True)),
+            **labelled,
+        )
+
+    def _remember(self, state: State, forward: Forward, leaves: TrainedWeights, healthy: Tensor) -> None:
+        """Keep what the pass left for the next step: the objective's memory and the layers' running means."""
+        if self.objective.memory:
+            now = torch.stack([forward.remembered[name].detach() for name in self.objective.memory], dim=1)
+            state.memory.copy_(torch.where(healthy.unsqueeze(1), now, state.memory))
+        views = self.layout.views(state.model.weights) if leaves.notes else {}
+        for name, note in leaves.notes.items():
+            kept = healthy.view(-1, *([1] * (note.dim() - 1)))
+            views[name].copy_(torch.where(kept, note.detach(), views[name]))
+
+    def _leaves(self, layout: Layout, adam: Adam) -> TrainedWeights:
         """Views of the weights that gradients can be taken of, each with its lowered copy where there is one."""
-        leaves = {name: view.detach().requires_grad_() for name, view in layout.views(adam.weights).items()}
+        leaves = TrainedWeights({name: view.detach().requires_grad_() for name, view in layout.views(adam.weights).items()})
         if adam.lowered is not None:
             for name, lowered in layout.views(adam.lowered).items():
                 carry_lowered(leaves[name], lowered)

@@ -6,13 +6,12 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.errors import DamagedFileError, InputError, Shown, problem
 from unbraid.networks.layout import Layout
-from unbraid.objectives.objective import structure
 from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.devices import cores
 from unbraid.population.plan import Member, Plan
@@ -83,17 +82,16 @@ class RunFolder:
             raise InputError(f"the data of {self.path} has changed since the run began: '{dataset.name}' has another fingerprint.")
         return dataset
 
-    @property
-    def layout(self) -> Layout:
-        """Where the weights of a member lie."""
-        return self.plan.build_network().layout(self.dataset.sample_shape, self.plan.latents)
+    def layout(self, member: Member) -> Layout:
+        """Where the weights of *member* lie."""
+        return self.plan.layout(member, self.dataset)
 
     def chunks(self) -> list[tuple[Member, ...]]:
         """Members that train together: neighbours of the same kind, at most `chunk_size` of them."""
         chunks: list[list[Member]] = []
         for member in self.plan.members:
             last = chunks[-1] if chunks else []
-            if last and len(last) < self.chunk_size and structure(last[-1].build()) == structure(member.build()):
+            if last and len(last) < self.chunk_size and last[-1].structure() == member.structure():
                 last.append(member)
             else:
                 chunks.append([member])
@@ -117,7 +115,7 @@ class RunFolder:
         chunk = next(chunk for chunk in self.chunks() if any(one.id == member for one in chunk))
         position = [one.id for one in chunk].index(member)
         rows = self.trained_state(chunk).model.weights[position : position + 1]
-        return self.layout.views(rows.to(device))
+        return self.layout(chunk[position]).views(rows.to(device))
 
     def states(self) -> list[tuple[tuple[Member, ...], State]]:
         """Every chunk with its newest state."""
@@ -135,7 +133,8 @@ class RunFolder:
                 done = diverged if diverged >= 0 else state.step
                 rows.append(
                     {"member": member.id, "label": member.label(), "objective": member.objective, "seed": member.seed}
-                    | {"learning_rate": member.learning_rate, **member.hyper}
+                    | {name: _cell(value) for name, value in member.settings().items() if name != "objective"}
+                    | {f"{name}_given": value for name, value in member.given.items()}
                     | {
                         "status": "diverged" if diverged >= 0 else "trained" if done >= self.plan.steps else "unfinished",
                         "steps": done,
@@ -145,7 +144,7 @@ class RunFolder:
                 table.insert(0, "step", (table.index + 1) * self.plan.log_every)
                 table.insert(0, "member", member.id)
                 curves.append(table[table["step"] <= done])
-        write_table(self.path / "members.parquet", pd.DataFrame(rows))
+        write_table(self.path / "members.parquet", _one_type_a_column(pd.DataFrame(rows)))
         write_table(self.path / "history.parquet", pd.concat(curves, ignore_index=True))
 
     def forget_tables(self) -> None:
@@ -168,6 +167,20 @@ class RunFolder:
         except (FileNotFoundError, DamagedFileError):
             self.write_tables()
             return read_table(self.path / name)
+
+
+def _cell(value: Any) -> Any:
+    """A hyper-parameter as a table holds it: numbers that belong together as text."""
+    return "/".join(f"{one:g}" for one in value) if isinstance(value, (list, tuple)) else value
+
+
+def _one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
+    """*table* with columns of numbers and words (a number here, a schedule there) as words throughout."""
+    for name in table.columns:
+        kinds = {type(value) for value in table[name] if not (isinstance(value, float) and value != value)}
+        if str in kinds and len(kinds) > 1:
+            table[name] = [value if isinstance(value, str) or value != value else f"{value:g}" for value in table[name]]
+    return table
 
 
 def check_free(folder: Path) -> None:
@@ -201,12 +214,11 @@ def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) 
 
 def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
     """Upper estimate of a run folder: two checkpoints a member, a third of those being written, codes and history."""
-    network = plan.build_network().layout(dataset.sample_shape, plan.latents).size
     samples = min(plan.code_samples, len(dataset))
     total = largest = 0
     for member in plan.members:
         auxiliary = member.build().auxiliary_network()
-        weights = network + (auxiliary.layout(plan.latents).size if auxiliary else 0)
+        weights = plan.layout(member, dataset).size + (auxiliary.layout(plan.latents).size if auxiliary else 0)
         records = plan.steps // plan.log_every * (len(quantities(plan, member)) + 2)
         checkpoint = 4 * (3 * weights + records)
         total += 2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers about a whole dataset that plans need: the mean and deviation of each channel, and its principal variances.
+
+Taken over at most 20,000 samples, evenly spread over the indices, so that every call gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unbraid.data.dataset import Dataset
+
+MOST_SAMPLES = 20_000
+_AT_ONCE = 1_000
+
+
+def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> list[NDArray[np.float64]]:
+    """Samples `(n, *sample_shape)` in parts, at most *most* of them in all."""
+    indices = np.unique(np.linspace(0, len(dataset) - 1, min(most, len(dataset))).round().astype(np.int64))
+    draw = dataset.sampler("cpu")
+    return [draw(torch.from_numpy(part)).numpy().astype(np.float64) for part in np.array_split(indices, -(-len(indices) // _AT_ONCE))]
+
+
+def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
+    """Mean and standard deviation of each channel of pictures, or of all values where samples are points.
+
+    A channel that never changes has the deviation 1, since nothing can be divided by 0.
+    """
+    total = square = count = 0.0
+    for part in spread_of_samples(dataset):
+        values = np.moveaxis(part, 1, 0).reshape(part.shape[1], -1) if part.ndim == 4 else part.reshape(1, -1)
+        total, square, count = total + values.sum(axis=1), square + (values**2).sum(axis=1), count + values.shape[1]
+    mean = np.asarray(total / count)
+    std = np.sqrt(np.maximum(square / count - mean**2, 0.0))
+    return {"mean": mean.tolist(), "std": np.where(std > 1e-8, std, 1.0).tolist()}
+
+
+def principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
+    """The *count* largest squared singular values of the uncentred samples, a row each, largest first."""
+    parts = spread_of_samples(dataset)
+    values = parts[0][0].size
+    second = np.zeros((values, values))
+    for part in parts:
+        rows = part.reshape(len(part), -1)
+        second += rows.T @ rows
+    from scipy.linalg import eigh
+
+    found = eigh(second, eigvals_only=True, subset_by_index=(max(0, values - count), values - 1))[::-1]
+    return np.maximum(found, 0.0)

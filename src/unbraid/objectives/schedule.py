@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A number that changes while a model trains: constant, linear, cosine, cyclic or by a step.
+
+Any numeric hyper-parameter, and the learning rate, may be one. It is spelled, stored in a plan and typed on a command line as
+`linear(0, 4, 10000)`: from 0 to 4 in 10,000 steps. With u the share of the ramp that is done after t updates:
+
+    constant(a)                      a
+    linear(a, b, steps[, wait])      a + (b - a) u,                  u = clip((t - wait) / steps, 0, 1)
+    cosine(a, b, steps[, wait])      a + (b - a) (1 - cos πu) / 2
+    cyclic(a, b, steps[, share])     linear again and again: a cycle of so many steps rises for its *share* (1/2) and
+                                     then stays (Fu et al. 2019, section 3.2)
+    step(a, b, steps)                a for t <= steps, b after
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unbraid.errors import InputError, Shown, problem, unknown
+
+KINDS = ("constant", "linear", "cosine", "cyclic", "step")
+_SPELLING = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One number as a function of the updates done.
+
+    >>> Schedule.parse("linear(0, 4, 100)").value(25)
+    1.0
+    >>> str(linear(0, 4, steps=100))
+    'linear(0, 4, 100)'
+    """
+
+    kind: str
+    start: float
+    end: float
+    steps: float = 1.0
+    """Length of the ramp or of a cycle."""
+    extra: float = 0.0
+    """Updates before a ramp begins; for `cyclic` the share of a cycle that rises."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.kind not in KINDS:
+            raise InputError(unknown("schedule", self.kind, KINDS))
+        for name in ("start", "end", "steps", "extra"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(problem(f"schedule {self.kind}: {name}", "must be a finite number", value))
+        if self.steps < (0 if self.kind == "step" else 1):
+            least = 0 if self.kind == "step" else 1
+            raise InputError(problem(f"schedule {self.kind}: steps", f"must be at least {least}", self.steps))
+        if self.kind == "cyclic" and not 0 < self.extra <= 1:
+            raise InputError(problem("schedule cyclic: share", "must be above 0 and at most 1", self.extra))
+        if self.kind in ("linear", "cosine") and self.extra < 0:
+            raise InputError(problem(f"schedule {self.kind}: wait", "must be at least 0", self.extra))
+
+    def __str__(self) -> str:
+        """The spelling, which `parse` reads."""
+        if self.kind == "constant":
+            return f"constant({self.start:.12g})"
+        usual = 0.5 if self.kind == "cyclic" else 0.0
+        more = "" if self.extra == usual or self.kind == "step" else f", {self.extra:.12g}"
+        return f"{self.kind}({self.start:.12g}, {self.end:.12g}, {self.steps:.12g}{more})"
+
+    @staticmethod
+    def looks_like(text: str) -> bool:
+        """Whether *text* has the form of a schedule: a word with numbers in parentheses."""
+        return _SPELLING.fullmatch(text) is not None
+
+    @classmethod
+    def parse(cls, text: str, name: str = "schedule") -> Schedule:
+        """The schedule that *text* spells; *name* is the hyper-parameter, for the message where it spells none."""
+        found = _SPELLING.fullmatch(text)
+        if found is None:
+            raise InputError(problem(name, "must be a schedule", text, "For example linear(0, 4, 10000)."))
+        kind, words = found[1].lower(), [word.strip() for word in found[2].split(",")]
+        if kind not in KINDS:
+            raise InputError(f"{name}: {unknown('schedule', kind, KINDS)}")
+        least, most = {"constant": (1, 1), "step": (3, 3)}.get(kind, (3, 4))
+        try:
+            values = [float(word) for word in words]
+        except ValueError:
+            raise InputError(problem(name, "must be a schedule of numbers", text, f"For example {_example(kind)}.")) from None
+        if not least <= len(values) <= most:
+            wanted = f"{least}" if least == most else f"{least} or {most}"
+            rule = f"needs {wanted} numbers for the schedule {kind}"
+            raise InputError(problem(name, rule, Shown(f"{text}, with {len(values)}"), f"For example {_example(kind)}."))
+        if kind == "constant":
+            return constant(values[0])
+        extra = values[3] if len(values) > 3 else 0.5 if kind == "cyclic" else 0.0
+        return cls(kind, values[0], values[1], values[2], extra)
+
+    def value(self, step: float) -> float:
+        """What the number is after *step* updates."""
+        stacked = ScheduledNumber([self], "cpu", torch.float64)
+        return float(stacked.at(torch.tensor(float(step), dtype=torch.float64)))
+
+
+def constant(value: float) -> Schedule:
+    """Always *value*."""
+    return Schedule("constant", value, value)
+
+
+def linear(start: float, end: float, steps: float, wait: float = 0.0) -> Schedule:
+    """From *start* to *end* in *steps* updates, after *wait* updates at *start*."""
+    return Schedule("linear", start, end, steps, wait)
+
+
+def cosine(start: float, end: float, steps: float, wait: float = 0.0) -> Schedule:
+    """The same along half a cosine: slow, fast, slow."""
+    return Schedule("cosine", start, end, steps, wait)
+
+
+def cyclic(start: float, end: float, steps: float, share: float = 0.5) -> Schedule:
+    """Cycles of *steps* updates, each rising from *start* to *end* in its first *share* and staying there."""
+    return Schedule("cyclic", start, end, steps, share)
+
+
+def step(start: float, end: float, steps: float) -> Schedule:
+    """*start* up to and including *steps* updates, then *end*."""
+    return Schedule("step", start, end, steps)
+
+
+def _example(kind: str) -> str:
+    return {"constant": "constant(4)", "step": "step(0, 4, 10000)"}.get(kind, f"{kind}(0, 4, 10000)")
+
+
+class ScheduledNumber:
+    """One hyper-parameter of all members of a chunk, some of them on schedules: `at(step)` is a tensor `(members,)`."""
+
+    def __init__(self, values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype) -> None:
+        schedules = [value if isinstance(value, Schedule) else constant(float(value)) for value in values]
+
+        def column(numbers: Sequence[float]) -> Tensor:
+            return torch.tensor(numbers, dtype=dtype, device=device)
+
+        self.start = column([one.start for one in schedules])
+        self.rise = column([one.end - one.start for one in schedules])
+        self.steps = column([max(one.steps, 1.0) for one in schedules])
+        self.wait = column([{"cyclic": 0.0, "step": one.steps}.get(one.kind, one.extra) for one in schedules])
+        self.share = column([one.extra if one.kind == "cyclic" else 1.0 for one in schedules])
+        kinds = [torch.tensor([one.kind == kind for one in schedules], device=device) for kind in ("cosine", "cyclic", "step")]
+        self.is_cosine, self.is_cyclic, self.is_step = kinds
+
+    def at(self, step: Tensor) -> Tensor:
+        """The numbers `(members,)` after *step* updates, a 0-d tensor; tensor operations alone."""
+        step = step.to(self.start.dtype)
+        ramp = ((step - self.wait) / self.steps).clamp(0.0, 1.0)
+        turns = step / self.steps
+        ramp = torch.where(self.is_cyclic, ((turns - turns.floor()) / self.share).clamp(max=1.0), ramp)
+        ramp = torch.where(self.is_cosine, 0.5 - 0.5 * torch.cos(math.pi * ramp), ramp)
+        ramp = torch.where(self.is_step, (step > self.wait).to(ramp.dtype), ramp)
+        return self.start + self.rise * ramp
+
+
+def stacked_number(values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype) -> Tensor | ScheduledNumber:
+    """One number of all members: a tensor `(members,)`, unless one of them is on a schedule."""
+    if any(isinstance(value, Schedule) for value in values):
+        return ScheduledNumber(values, device, dtype)
+    return torch.tensor(values, dtype=dtype, device=device)
+
+
+def number_at(value: Tensor | ScheduledNumber, step: Tensor) -> Tensor:
+    """A stacked number as it is after *step* updates."""
+    return value.at(step) if isinstance(value, ScheduledNumber) else value

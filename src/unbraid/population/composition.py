@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes with what: objectives with priors on some data, chosen independently and refused where they make no sense."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError, Problems, problem, unknown
+from unbraid.objectives.conventions import beta_of_sums
+from unbraid.objectives.objective import Objective, Setting
+from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.priors.prior import Prior
+from unbraid.objectives.schedule import Schedule
+
+CONVENTIONS = ("sum", "mean")
+
+
+def setting_of(dataset: Dataset, latents: int, where: str = "") -> Setting:
+    """What objectives may know of *dataset* and the plan."""
+    sizes = tuple(dataset.factor_sizes) if dataset.labelled else ()
+    complete = bool(sizes) and math.prod(sizes) == len(dataset) and tuple(dataset.grid.sizes) == sizes
+    return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, len(dataset))
+
+
+def refusals(objectives: Sequence[Objective], priors: Sequence[Prior], setting: Setting) -> list[str]:
+    """Every reason why one of *objectives* cannot be trained with one of *priors* on such data, each once."""
+    found = [line for prior in priors for line in prior.problems(setting.latents)]
+    found += [line for one in objectives for prior in priors for line in one.problems(setting, prior)]
+    return list(dict.fromkeys(found))
+
+
+def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> list[Prior]:
+    """Every prior with its sweeps expanded; *options* goes to those given by name."""
+    wanted = [given] if isinstance(given, (str, Prior)) else list(given)
+    if not wanted:
+        problems.add("prior", "needs at least one", given)
+    if options and wanted and not any(isinstance(one, str) for one in wanted):
+        problems.add("prior_options", "goes to priors given by name", options, "Set the values in the prior itself.")
+    found: list[Prior] = []
+    for one in wanted:
+        built = problems.collect(functools.partial(_built, one, options)) if isinstance(one, str) else one
+        if not isinstance(built, Prior):
+            if built is not None:
+                problems.add("prior", f"must be one of {', '.join(PRIORS)}", built)
+            continue
+        found += problems.collect(built.sweep) or []
+    return found
+
+
+def _built(name: str, options: dict[str, Any]) -> Prior:
+    cls = PRIORS.load(name)
+    known = [item.name for item in fields(cls)]
+    for option in options.keys() - set(known):
+        raise InputError(unknown(f"{name} option", option, known) if known else f"prior {name} has no options; got '{option}'.")
+    return cls(**options)
+
+
+def in_sums(objective: Objective, convention: str, sample_shape: tuple[int, ...], latents: int) -> tuple[Objective, dict[str, Any]]:
+    """*objective* with the weights of sums over latents in our convention, and the numbers as they were given.
+
+    In the convention "mean" the loss is a mean over pixels and the KL a mean over latents (`objectives/conventions.py`).
+    """
+    if convention == "sum":
+        return objective, {}
+    names = [item.name for item in fields(objective) if item.metadata.get("per_latent")]
+    if not names:
+        rule = "can be mean for objectives whose KL has a weight of its own"
+        raise InputError(problem("convention", rule, objective.key, "Use the convention sum."))
+    given = {name: getattr(objective, name) for name in names}
+
+    def converted(value: Any) -> Any:
+        if isinstance(value, Schedule):
+            return replace(value, start=converted(value.start), end=converted(value.end))
+        return beta_of_sums(value, math.prod(sample_shape), latents)
+
+    told = {name: str(value) if isinstance(value, Schedule) else value for name, value in given.items()}
+    return replace(objective, **{name: converted(value) for name, value in given.items()}), told
