@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lazy tables of what exists: a name, where it lives, nothing imported until it is asked for.
 
-Other packages add to a table through entry points of the same name (`unbraid.objectives`, `unbraid.metrics`,
-`unbraid.data`, `unbraid.studies`).
+Other packages add to a table through entry points of the same name (`unbraid.objectives`, `unbraid.networks`,
+`unbraid.metrics`, `unbraid.data`, `unbraid.studies`). A script or notebook adds to it for as long as it runs:
+`unbraid.networks.NETWORKS.register("my_network", MyNetwork)`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any
 
-from unbraid.errors import InputError, unknown
+from unbraid.errors import InputError, problem, unknown
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,33 @@ class Registry(Mapping[str, str]):
         return {point.name: point.value for point in entry_points(group=self.group)}
 
     @cached_property
+    def _registered(self) -> dict[str, Any]:
+        """What this process added, the objects themselves: what a script defines cannot be imported by name."""
+        return {}
+
+    @cached_property
     def _all(self) -> dict[str, str]:
-        return {**self._outside, **self.built_in}
+        own = {name: home(thing) for name, thing in self._registered.items()}
+        return {**self._outside, **own, **self.built_in}
+
+    def register(self, name: str, thing: Any) -> None:
+        """Offer *thing*, a class or function of yours, as *name* until this process ends; again replaces it, as a notebook does.
+
+        Runs remember the name alone: whoever opens one in another process registers it there first.
+        """
+        if not isinstance(name, str) or not name.isidentifier():
+            raise InputError(problem(f"{self.kind} name", "must be a word of letters, digits and underscores", name))
+        if name in self.built_in:
+            rule = f"must not be that of a built-in {self.kind}"
+            raise InputError(problem(f"{self.kind} name", rule, name, "Choose another."))
+        if name in self._outside:
+            rule = f"must not be that of another package's {self.kind} ('{self._outside[name]}')"
+            raise InputError(problem(f"{self.kind} name", rule, name, "Choose another."))
+        if not callable(thing) or not hasattr(thing, "__qualname__"):
+            remedy = f"Give the class itself: register({name!r}, {type(thing).__name__})."
+            raise InputError(problem(f"{self.kind} '{name}'", "must be a class or a function", thing, remedy))
+        self._registered[name] = thing
+        self.__dict__.pop("_all", None)  # made again with the newcomer
 
     def __getitem__(self, name: str) -> str:
         return self._all[name]
@@ -61,6 +87,8 @@ class Registry(Mapping[str, str]):
         """Import and return the object behind *name*; an unknown name is an `InputError` with a suggestion."""
         if name in self.built_in:
             return _load(self.built_in[name])
+        if name in self._registered:
+            return self._registered[name]
         target = self._outside.get(name)
         if target is None:
             raise InputError(unknown(self.kind, name, self))
@@ -70,12 +98,26 @@ class Registry(Mapping[str, str]):
             message = f"{self.kind} '{name}' is offered by another package as '{target}', which cannot be loaded ({error})."
             raise InputError(message) from error
 
+    def recall(self, name: str) -> Any:
+        """The same for a *name* that a run remembers: where it is unknown, nobody mistyped it, and the message says so."""
+        if name not in self:
+            raise InputError(
+                f"{self.kind} '{name}' of the run is unknown in this process; "
+                f"register it first, as the program that trained it did: {self.kind.upper()}S.register('{name}', ...)."
+            )
+        return self.load(name)
+
     def attribute_home(self, attribute: str) -> str | None:
         """The registered name whose object is called *attribute* (`BetaVAE` -> `beta_vae`), if any."""
         for name, target in self.built_in.items():
             if target.partition(":")[2] == attribute:
                 return name
         return None
+
+
+def home(thing: Any) -> str:
+    """Where a class or function lives, as the tables write it: "module:attribute"."""
+    return f"{thing.__module__}:{thing.__qualname__}"
 
 
 def _load(target: str) -> Any:

@@ -16,6 +16,7 @@ from scipy.signal import convolve2d, fftconvolve
 import unbraid as ub
 from unbraid.analysis.perceived_loss import PerceivedLoss, parse_loss
 from unbraid.errors import InputError
+from unbraid.objectives.likelihoods import likelihood
 
 LOSSES = ["mse", "bce", "mse+box3", "bce+box2", "mse+gauss4", "bce+gauss5"]
 
@@ -127,6 +128,19 @@ def test_other_spellings_are_refused(name: str) -> None:
     message = f"{rule}; got '{name}'. The overlap loss of Michlo et al. is mse+box31."
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         parse_loss(name)
+
+
+@pytest.mark.parametrize("name", ["mse", "mse+box31", "mse+gauss5"])
+def test_it_is_what_training_minimises_divided_by_the_values(name: str) -> None:
+    x, y = pictures(5, 3, 24, 20, seed=1).double(), pictures(5, 3, 24, 20, seed=2).double()
+    nats = likelihood(name, bounded=False).negative_log(y[None], x[None])[0]
+    torch.testing.assert_close(parse_loss(name).pairs(x, y), nats / (3 * 24 * 20), rtol=1e-12, atol=0)
+
+
+def test_so_is_the_cross_entropy_of_probabilities() -> None:
+    x, y = pictures(5, 3, 24, 20, seed=1).double(), pictures(5, 3, 24, 20, seed=2).double() * 0.9 + 0.05
+    nats = likelihood("bce+box7", bounded=True).negative_log(torch.logit(y)[None], x[None])[0]
+    torch.testing.assert_close(parse_loss("bce+box7").pairs(x, y), nats / (3 * 24 * 20), rtol=1e-10, atol=0)
 
 
 def test_points_have_no_blur_and_no_cross_entropy() -> None:

@@ -6,26 +6,24 @@ clipped to [1e-6, 1 - 1e-6]. `LOSS+boxR` is the overlap loss LOSS(x, y) + kappa 
 square window of radius R beyond whose edge pixels count as black, weights that sum to 1, and kappa = (2R + 1)^2; the paper's is
 `mse+box31`. `LOSS+gaussR` has a Gaussian window of standard deviation R/4, cut off at R, as in the authors' code.
 
-Departs: the paper blurs by FFT. Both windows are separable, and at 64x64 two products with banded matrices give the same
-numbers over twenty times faster.
+Departs: the paper blurs by FFT, and here it is always done by products (see `objectives.blur`), whatever the size of the
+pictures: where distances tie, an FFT's rounding would part them.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, Shown, problem
+from unbraid.objectives.blur import LARGEST_RADIUS, WINDOWS, blur
+from unbraid.objectives.overlap import SMALLEST_PROBABILITY, usual_kappa
 
 BASES = ("mse", "bce")
-WINDOWS = ("box", "gauss")
-SMALLEST_PROBABILITY = 1e-6
-LARGEST_RADIUS = 1024
 _SPELLING = re.compile(rf"({'|'.join(BASES)})(?:\+({'|'.join(WINDOWS)})([0-9]{{1,4}}))?")
 
 
@@ -49,7 +47,7 @@ class PerceivedLoss:
     @property
     def weight(self) -> int:
         """What the distance of the blurred pictures is multiplied by: the pixels in the window."""
-        return (2 * self.radius + 1) ** 2 if self.window else 0
+        return usual_kappa(self.radius) if self.window else 0
 
     def problems(self, dataset: Dataset) -> list[str]:
         """Why the samples of *dataset* cannot be compared by this loss."""
@@ -84,9 +82,7 @@ class PerceivedLoss:
 
     def blurred(self, x: Tensor) -> Tensor:
         """*x* `(..., height, width)`, float64, under the window."""
-        height, width = x.shape[-2:]
-        rows, columns = (_band(self.window, self.radius, side).to(x.device) for side in (height, width))
-        return rows @ x @ columns
+        return blur(x, self.window, self.radius, method="products")
 
 
 def parse_loss(text: str) -> PerceivedLoss:
@@ -98,17 +94,6 @@ def parse_loss(text: str) -> PerceivedLoss:
         shown = text if isinstance(text, str) else Shown(repr(text))
         raise InputError(problem("loss", rule, shown, "The overlap loss of Michlo et al. is mse+box31."))
     return PerceivedLoss(found[1], found[2] or "", radius)
-
-
-@lru_cache(maxsize=8)
-def _band(window: str, radius: int, side: int) -> Tensor:
-    """The blur along one axis as a symmetric matrix `(side, side)`; what the window reaches outside is lost."""
-    reach = torch.arange(-radius, radius + 1, dtype=torch.float64)
-    kernel = torch.ones_like(reach) if window == "box" else torch.exp(-0.5 * (reach / (radius / 4)) ** 2)
-    kernel = kernel / kernel.sum()
-    place = torch.arange(side)
-    apart = (place[:, None] - place[None, :]).abs()
-    return torch.where(apart <= radius, kernel[(apart + radius).clamp(max=2 * radius)], 0.0)
 
 
 def _squared_differences(x: Tensor) -> Tensor:

@@ -8,14 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def halve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """ReLU of a stride-2 convolution; shapes as in `layers.halve`."""
+def halve(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tensor:
+    """Stride-2 convolution; shapes as in `layers.halve`."""
     members, batch, height, width, _ = x.shape
     kernel = weight.shape[2]
     padding = kernel // 2 - 1
     windows = F.pad(x, (0, 0, padding, padding, padding, padding)).unfold(2, kernel, 2).unfold(3, kernel, 2)
     columns = windows.permute(0, 1, 2, 3, 5, 6, 4).reshape(members, batch * (height // 2) * (width // 2), -1)
-    out = torch.baddbmm(bias.unsqueeze(1), columns, weight.flatten(2).mT).relu_()
+    out = torch.baddbmm(bias.unsqueeze(1), columns, weight.flatten(2).mT)
+    out = out.relu_() if relu else out
     return out.view(members, batch, height // 2, width // 2, -1)
 
 

@@ -14,108 +14,81 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unbraid.errors import Shown, problem
-from unbraid.networks.layers import dense, double, double_and_compare, double_to_picture, halve, halve_picture
+from unbraid.networks.layers import dense, double, halve, halve_picture
 from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights
-from unbraid.networks.network import Comparison, Network, Weights, layer
+from unbraid.networks.network import Weights, layer
+from unbraid.networks.pictures import PictureNetwork, halvings
 from unbraid.registry import Citation
 
 SIDES = (28, 32, 64, 96, 128)
-_CHANNELS = (32, 32, 64, 64, 64)
-_HIDDEN = 256
-
-
-def _depth(side: int) -> int:
-    """How many times *side* can be halved while it is even and above 4."""
-    depth = 0
-    while side % 2 == 0 and side > 4:
-        side, depth = side // 2, depth + 1
-    return depth
+CHANNELS = (32, 32, 64, 64, 64)
+"""Of the pictures after each halving."""
 
 
 @dataclass(frozen=True)
-class _Conv(Network):
-    """The shared stack; a subclass says which kernels the encoder uses."""
+class ConvStack(PictureNetwork):
+    """The shared stack; a subclass says which kernels the encoder uses, and what else differs."""
 
+    sides = SIDES
     kernels: ClassVar[tuple[int, ...]]
-
-    def problems(self, sample_shape: tuple[int, ...]) -> list[str]:
-        """Pictures must be square, of a side the stack can halve, with 1 or 3 channels."""
-        allowed = ", ".join(map(str, SIDES))
-        rule = f"must be square with a side of {allowed} and 1 or 3 channels for a convolutional network"
-        if len(sample_shape) != 3:
-            return [problem("samples", rule, Shown(f"vectors of shape {sample_shape}"), "Use the network mlp.")]
-        channels, height, width = sample_shape
-        if height == width and height in SIDES and channels in (1, 3):
-            return []
-        nearest = min(SIDES, key=lambda side: (abs(side - max(height, width)), side))
-        remedy = f"Load them with resize={nearest}, or use the network mlp." if channels in (1, 3) else "Use the network mlp."
-        return [problem("images", rule, Shown(f"{height}x{width} with {channels} channel{'s' * (channels != 1)}"), remedy)]
+    hidden: ClassVar[int] = 256
+    """Units of the dense layer before the heads and of that behind the latents."""
+    hidden_relu: ClassVar[bool] = True
+    """Whether the dense layer before the heads ends in a ReLU."""
+    mirrored: ClassVar[tuple[int, ...]] = CHANNELS
+    """Channels on the decoder's way, counted from the picture."""
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
         """Encoder, heads and decoder weights in order of use."""
         channels, side, _ = sample_shape
-        depth = _depth(side)
+        depth = halvings(side)
         corner = side >> depth
-        flat = _CHANNELS[depth - 1] * corner * corner
+        flat = CHANNELS[depth - 1] * corner * corner
         weights: list[Weight] = []
         inputs = channels
         for number in range(depth):
-            weights += halve_weights(f"encoder.conv{number + 1}", inputs, _CHANNELS[number], self.kernels[number])
-            inputs = _CHANNELS[number]
-        weights += dense_weights("encoder.dense", flat, _HIDDEN)
-        weights += dense_weights("encoder.mean", _HIDDEN, latents) + dense_weights("encoder.logvar", _HIDDEN, latents)
-        weights += dense_weights("decoder.dense1", latents, _HIDDEN) + dense_weights("decoder.dense2", _HIDDEN, flat)
+            weights += halve_weights(f"encoder.conv{number + 1}", inputs, CHANNELS[number], self.kernels[number])
+            inputs = CHANNELS[number]
+        weights += dense_weights("encoder.dense", flat, self.hidden)
+        weights += dense_weights("encoder.mean", self.hidden, latents) + dense_weights("encoder.logvar", self.hidden, latents)
+        weights += dense_weights("decoder.dense1", latents, self.hidden) + dense_weights("decoder.dense2", self.hidden, flat)
         for number in range(depth):
-            outputs = _CHANNELS[depth - 2 - number] if number < depth - 1 else channels
+            outputs = self.mirrored[depth - 2 - number] if number < depth - 1 else channels
             weights += double_weights(f"decoder.conv{number + 1}", inputs, outputs)
             inputs = outputs
         return Layout(tuple(weights))
 
     def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
         """Halve, flatten, dense, two heads; all but the heads in *precision*."""
-        full, depth = x.dtype, _depth(x.shape[-1])
+        full, depth = x.dtype, halvings(x.shape[-1])
         first = layer(weights, "encoder.conv1")
         hidden = halve_picture(x, *first, precision or full, masked_later=depth > 1)
         for number in range(1, depth):
             at = layer(weights, f"encoder.conv{number + 1}")
             hidden = halve(hidden, *at, after_relu=True, masked_later=number < depth - 1)
-        hidden = dense(hidden.flatten(2), *layer(weights, "encoder.dense")).relu().to(full)
+        hidden = dense(hidden.flatten(2), *layer(weights, "encoder.dense"))
+        hidden = (hidden.relu() if self.hidden_relu else hidden).to(full)
         return dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
 
-    def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
-        """Two dense layers, then double up to the picture in *precision*; the last layer is linear."""
-        hidden = self._before_picture(weights, z, sample_shape, precision)
-        last = layer(weights, f"decoder.conv{_depth(sample_shape[-1])}")
-        return double_to_picture(hidden, *last, after_relu=True).to(z.dtype)
-
-    def compare(
-        self, weights: Weights, z: Tensor, x: Tensor, likelihood: Comparison, precision: torch.dtype | None = None
-    ) -> Tensor:
-        """The last layer and the comparison in one, where a kernel does both."""
-        hidden = self._before_picture(weights, z, tuple(x.shape[2:]), precision)
-        last = layer(weights, f"decoder.conv{_depth(x.shape[-1])}")
-        distance = double_and_compare(hidden, *last, x, likelihood.distance, after_relu=True)
-        if distance is not None:
-            return distance
-        return likelihood.negative_log(double_to_picture(hidden, *last, after_relu=True).to(z.dtype), x)
-
     def _before_picture(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
-        """The decoder up to its last layer; its output has passed a ReLU."""
+        """Two dense layers, then double in *precision* up to the last layer."""
         side = sample_shape[-1]
-        depth = _depth(side)
+        depth = halvings(side)
         corner = side >> depth
         hidden = dense(z, *layer(weights, "decoder.dense1")).relu().to(precision or z.dtype)
         hidden = dense(hidden, *layer(weights, "decoder.dense2")).relu()
-        hidden = hidden.view(*z.shape[:2], corner, corner, _CHANNELS[depth - 1])
+        hidden = hidden.view(*z.shape[:2], corner, corner, CHANNELS[depth - 1])
         for number in range(depth - 1):
             at = layer(weights, f"decoder.conv{number + 1}")
             hidden = double(hidden, *at, after_relu=True, masked_later=True)
         return hidden
 
+    def _last(self, weights: Weights, sample_shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        return layer(weights, f"decoder.conv{halvings(sample_shape[-1])}")
+
 
 @dataclass(frozen=True)
-class ConvBurgess(_Conv):
+class ConvBurgess(ConvStack):
     """Convolutions of 32, 32, 64, 64 channels, all 4x4: the network the papers print (0.8 M weights at 64x64)."""
 
     kernels = (4, 4, 4, 4, 4)
@@ -123,7 +96,7 @@ class ConvBurgess(_Conv):
 
 
 @dataclass(frozen=True)
-class ConvLocatello(_Conv):
+class ConvLocatello(ConvStack):
     """The same with 2x2 kernels from the third layer on: what disentanglement_lib runs, though its paper prints 4x4."""
 
     kernels = (4, 4, 2, 2, 2)

@@ -13,7 +13,8 @@ does. The precision of a product is that of the activations; weights and biases 
 
 Two promises about neighbours save the kernels a pass over memory: `after_relu` says that the input is the output of a ReLU, so
 that its gradient may come back already zeroed where the input is zero, and `masked_later` that the next layer does so for
-this one's output. They change no value.
+this one's output. They change no value. The kernels end in a ReLU; a layer asked for without one (`relu=False`, where
+normalisation stands between) takes the plain form.
 """
 
 from __future__ import annotations
@@ -100,39 +101,46 @@ def _bmm_float32(left: Tensor, right: Tensor) -> Tensor:
 _BMM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.bmm.overloads()  # torch 2.8 and newer
 
 
-def halve_picture(picture: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype, *, masked_later: bool = False) -> Tensor:
+def halve_picture(
+    picture: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype, *, masked_later: bool = False, relu: bool = True
+) -> Tensor:
     """First layer: ReLU of a stride-2 convolution of pictures `(members, batch, channels, height, width)`, in *precision*.
 
     Kernels are 4x4 padded by one, or 2x2: weight `(members, out, kernel, kernel, channels)`.
     """
-    if picture.shape[2] <= 4 and weight.shape[2] == 4 and not picture.requires_grad and _even(picture):
+    if relu and picture.shape[2] <= 4 and weight.shape[2] == 4 and not picture.requires_grad and _even(picture):
         # By blocks a picture takes up to 16 numbers for four pixels.
         operators = _kernels(picture, (weight.shape[1],), _pixels(picture) // 4 * max(32, weight.shape[1]))
         if operators is not None and precision in (torch.float32, torch.bfloat16):
             return operators.halve_picture(_blocks(picture), weight, _lowered(weight, precision), bias, masked_later)
-    return halve(picture.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later)
+    return halve(picture.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later, relu=relu)
 
 
-def halve(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False) -> Tensor:
+def halve(
+    x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False, relu: bool = True
+) -> Tensor:
     """ReLU of a stride-2 convolution, kernel 4 or 2, that halves height and width.
 
     Shapes: x `(members, batch, height, width, in)`, weight `(members, out, kernel, kernel, in)`, bias `(members, out)`.
     """
-    operators = _kernels(x, (weight.shape[1], weight.shape[4]), _numbers(x))
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), _numbers(x)) if relu else None
     if operators is not None:
         return operators.halve(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
-    return _reference(x).halve(x, weight.to(x.dtype), bias.to(x.dtype))
+    return _reference(x).halve(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 
 
-def double(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False) -> Tensor:
+def double(
+    x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False, relu: bool = True
+) -> Tensor:
     """ReLU of a 4x4 stride-2 transposed convolution that doubles height and width.
 
     Shapes: x `(members, batch, height, width, in)`, weight `(members, in, 4, 4, out)`, bias `(members, out)`.
     """
-    operators = _kernels(x, (weight.shape[1], weight.shape[4]), 4 * _numbers(x) // weight.shape[1] * weight.shape[4])
+    numbers = 4 * _numbers(x) // weight.shape[1] * weight.shape[4]
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), numbers) if relu else None
     if operators is not None:
         return operators.double(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
-    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=True)
+    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 
 
 def double_to_picture(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:

@@ -24,6 +24,10 @@ class Weight:
     fan_out: int = 0
     start: float = 0.0
     """What all its numbers are at first, where it has no fans."""
+    limit: float = 0.0
+    """Where the paper starts it uniform within ± this, in place of Glorot's range."""
+    deviation: float = 0.0
+    """Where the paper starts it normal with this standard deviation."""
 
     @property
     def count(self) -> int:
@@ -51,6 +55,22 @@ def halve_weights(name: str, inputs: int, outputs: int, kernel: int) -> list[Wei
 def double_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
     """Weight and bias of a 4x4 stride-2 transposed convolution."""
     return [Weight(f"{name}.weight", (inputs, 4, 4, outputs), 16 * inputs, 16 * outputs), Weight(f"{name}.bias", (outputs,))]
+
+
+def starts_of_torch(weights: Sequence[Weight], transposed: str = "") -> list[Weight]:
+    """The same weights, starting as torch's own layers do: uniform within 1/√fan in, biases too.
+
+    Of a transposed convolution torch takes the other fan: those are the layers whose names begin with *transposed*.
+    """
+    limits = {}
+    for weight in weights:
+        if weight.fan_in > 0:
+            turned = transposed and weight.name.startswith(transposed)
+            limits[weight.name.removesuffix(".weight")] = 1.0 / math.sqrt(weight.fan_out if turned else weight.fan_in)
+    return [
+        replace(weight, limit=limits[layer]) if (layer := weight.name.rpartition(".")[0]) in limits else weight
+        for weight in weights
+    ]
 
 
 _ALIGNMENT = 16
@@ -126,17 +146,22 @@ class Layout:
         pieces = []
         for weight in weights:
             tensor = named[weight.name]
-            pieces.append(tensor.reshape(tensor.shape[0], -1))
+            pieces.append(tensor.flatten(1))
             if weight.gap:
                 pieces.append(tensor.new_zeros(tensor.shape[0], weight.gap))
         return torch.cat(pieces, dim=1)
 
     def initial(self, seed: Tensor, stream: random.Stream) -> Tensor:
-        """Glorot-uniform weights and zero biases `(members, size)` (disentanglement_lib's, through tf.layers)."""
+        """Fresh rows `(members, size)`: Glorot-uniform weights (disentanglement_lib's, through tf.layers), constant biases.
+
+        A weight that says otherwise starts as it says.
+        """
         rows = torch.zeros(len(seed), self.size, device=seed.device)
         for number, (weight, values) in enumerate(zip(self.weights, self.views(rows).values(), strict=True)):
-            if weight.fan_in > 0:
-                limit = math.sqrt(6.0 / (weight.fan_in + weight.fan_out))
+            if weight.deviation:
+                values.copy_(random.normal(seed, number, stream, weight.shape) * weight.deviation)
+            elif weight.limit or weight.fan_in > 0:
+                limit = weight.limit or math.sqrt(6.0 / (weight.fan_in + weight.fan_out))
                 values.copy_((2.0 * random.uniform(seed, number, stream, weight.shape) - 1.0) * limit)
             elif weight.start:
                 values.fill_(weight.start)

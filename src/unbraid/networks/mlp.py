@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dense encoder and decoder (Higgins et al. 2017; disentanglement_lib's fc_encoder and fc_decoder).
 
-Departs: the width is an option, since 1200 units serve 64x64 pictures and not points in the plane.
+Departs: width, depth and the decoder's nonlinearity are options, since 1200 units serve 64x64 pictures and not points in the
+plane. Mathieu et al. 2019 use `hidden=100, encoder_layers=1, decoder_layers=1, activation="relu", scale="softplus"` for the
+pinwheel, where the second head gives the posterior's standard deviation as softplus + 1e-6; 8x8 digits do well with
+`hidden=128, decoder_layers=2, activation="relu"`. Without layers both halves are linear.
 """
 
 from __future__ import annotations
@@ -12,14 +15,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError, problem
+from unbraid.errors import Problems
 from unbraid.networks.layers import dense
-from unbraid.networks.layout import Layout, dense_weights
+from unbraid.networks.layout import Layout, Weight, dense_weights
 from unbraid.networks.network import Network, Weights, layer
+from unbraid.networks.posterior_scale import logvar_of_softplus
 from unbraid.registry import Citation
 
-_ENCODER_LAYERS = 2
-_DECODER_LAYERS = 3
+ACTIVATIONS = ("tanh", "relu")
+SCALES = ("logvar", "softplus")
 
 
 @dataclass(frozen=True)
@@ -27,42 +31,59 @@ class Mlp(Network):
     """Two ReLU layers to the heads, three tanh layers back; takes samples of any shape."""
 
     hidden: int = 1200
+    encoder_layers: int = 2
+    decoder_layers: int = 3
+    activation: str = "tanh"
+    """The decoder's nonlinearity; the encoder's is a ReLU."""
+    scale: str = "logvar"
+    """What the second head gives: the log-variance, or by softplus the standard deviation."""
 
     citation = Citation(
         "Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR"
     )
 
     def __post_init__(self) -> None:
-        """Check the width."""
-        if isinstance(self.hidden, bool) or not isinstance(self.hidden, int) or self.hidden < 1:
-            raise InputError(problem("hidden", "must be a whole number of at least 1", self.hidden))
+        """Check the options."""
+        problems = Problems()
+        for name, least in (("hidden", 1), ("encoder_layers", 0), ("decoder_layers", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                problems.add(name, f"must be a whole number of at least {least}", value)
+        for name, allowed in (("activation", ACTIVATIONS), ("scale", SCALES)):
+            if getattr(self, name) not in allowed:
+                problems.add(name, f"must be {' or '.join(allowed)}", getattr(self, name))
+        problems.raise_if_any()
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
         """Encoder, heads and decoder weights in order of use."""
         values = math.prod(sample_shape)
-        weights = []
-        for number, inputs in enumerate([values] + [self.hidden] * (_ENCODER_LAYERS - 1)):
+        weights: list[Weight] = []
+        inputs = values
+        for number in range(self.encoder_layers):
             weights += dense_weights(f"encoder.dense{number + 1}", inputs, self.hidden)
-        weights += dense_weights("encoder.mean", self.hidden, latents) + dense_weights("encoder.logvar", self.hidden, latents)
-        for number, inputs in enumerate([latents] + [self.hidden] * (_DECODER_LAYERS - 1)):
+            inputs = self.hidden
+        weights += dense_weights("encoder.mean", inputs, latents) + dense_weights("encoder.logvar", inputs, latents)
+        inputs = latents
+        for number in range(self.decoder_layers):
             weights += dense_weights(f"decoder.dense{number + 1}", inputs, self.hidden)
-        weights += dense_weights("decoder.out", self.hidden, values)
+            inputs = self.hidden
+        weights += dense_weights("decoder.out", inputs, values)
         return Layout(tuple(weights))
 
     def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
         """Flatten, dense layers in *precision*, two heads."""
-        heavy = precision or x.dtype
-        hidden = x.flatten(2).to(heavy)
-        for number in range(_ENCODER_LAYERS):
+        hidden = x.flatten(2).to(precision or x.dtype)
+        for number in range(self.encoder_layers):
             hidden = dense(hidden, *layer(weights, f"encoder.dense{number + 1}")).relu()
         hidden = hidden.to(x.dtype)
-        return dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
+        mean, head = dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
+        return mean, head if self.scale == "logvar" else logvar_of_softplus(head)
 
     def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
         """Dense layers in *precision*, then one linear output a value."""
-        heavy = precision or z.dtype
-        hidden = z.to(heavy)
-        for number in range(_DECODER_LAYERS):
-            hidden = dense(hidden, *layer(weights, f"decoder.dense{number + 1}")).tanh()
+        hidden = z.to(precision or z.dtype)
+        for number in range(self.decoder_layers):
+            hidden = dense(hidden, *layer(weights, f"decoder.dense{number + 1}"))
+            hidden = hidden.tanh() if self.activation == "tanh" else hidden.relu()
         out = dense(hidden, *layer(weights, "decoder.out"))
         return out.view(*z.shape[:2], *sample_shape).to(z.dtype)

@@ -79,6 +79,16 @@ class Network(ABC):
         """Negative log-likelihood `(members, batch)` of x `(members, batch, *sample_shape)` given z."""
         return likelihood.negative_log(self.decode(weights, z, tuple(x.shape[2:]), precision), x)
 
+    @property
+    def uses_columns(self) -> bool:
+        """Whether a GPU holds columns of its convolutions in memory, where kernels of our own would form them on the fly."""
+        return False
+
+    @property
+    def lowers_precision(self) -> bool:
+        """Whether `encode` and `decode` follow the *precision* asked for; else they compute in that of the weights."""
+        return True
+
     def options(self) -> dict[str, object]:
         """The options as stored in a plan."""
         return {item.name: getattr(self, item.name) for item in fields(self)}

@@ -13,11 +13,12 @@ _THIN_CHANNELS = 4
 """Up to so many output channels a transposed convolution is cheaper as a matrix product and a fold (measured: 4x)."""
 
 
-def halve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """ReLU of a stride-2 convolution; shapes as in `layers.halve`."""
+def halve(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tensor:
+    """Stride-2 convolution; shapes as in `layers.halve`."""
     padding = weight.shape[2] // 2 - 1
     out = F.conv2d(_channels_first(x), _channels_first(weight), bias.squeeze(0), stride=2, padding=padding)
-    return out.relu_().permute(0, 2, 3, 1).unsqueeze(0)
+    out = out.relu_() if relu else out
+    return out.permute(0, 2, 3, 1).unsqueeze(0)
 
 
 def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:

@@ -15,11 +15,16 @@ from torch import Tensor
 
 from unbraid.errors import InputError
 from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.objective import Forward, Objective, stack, total_loss
+from unbraid.objectives.objective import Forward, Objective, Setting, stack, total_loss
 from unbraid.registry import Citation
 
 MEMBERS, BATCH, LATENTS = 3, 8, 4
+SIZES = (3, 5)
+"""Values of the factors that labelled data has in these checks."""
+SETTING = Setting(LATENTS, (1, 4, 4), SIZES, dataset_size=15)
 _LEAVES = ("reconstruction", "mean", "logvar", "z")
+_PARTS = ("permutation", "prior_points", "labelled_mean", "labels", "label_sizes")
+"""What else of a forward pass has a member axis, where it is there."""
 
 
 def check_objective(name: str) -> None:
@@ -29,6 +34,8 @@ def check_objective(name: str) -> None:
     _check_config(name, kind)
     _check_terms(name, kind())
     _check_members_are_separate(name, kind())
+    _check_posterior(name, kind())
+    _check_learned(name, kind())
     _check_auxiliary(name, kind())
 
 
@@ -50,10 +57,14 @@ def _check_config(name: str, kind: type[Objective]) -> None:
     fields = {item.name: item for item in dataclasses.fields(kind)}
     assert objective.strength is None or objective.strength in fields, f"strength of {name} must be one of its fields"
     for field, item in fields.items():
-        if "at_least" not in item.metadata:
-            continue
+        assert "kind" in item.metadata, f"{name}: {field} must be made by number, count, choice or vector"
         assert item.metadata["help"], f"{name}: {field} needs a help text"
-        for wrong, told in ((math.nan, "must be a finite number; got nan."), ("much", "must be a number; got 'much'.")):
+        if item.metadata["kind"] == "vector":
+            continue
+        wrongs = [(math.nan, "must be a finite number; got nan."), ("much", "must be a number; got 'much'.")]
+        if item.metadata["kind"] == "choice":
+            wrongs = [(3, f"must be one of {', '.join(item.metadata['options'])}; got 3.")]
+        for wrong, told in wrongs:
             message = ""
             try:
                 kind(**{field: wrong})
@@ -73,17 +84,46 @@ def _forward(objective: Objective) -> Forward:
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
+    drawn = BATCH * objective.samples
+    mean, logvar = normal(MEMBERS, BATCH, LATENTS), 0.5 * normal(MEMBERS, BATCH, LATENTS) - 1.0
     forward = Forward(
-        reconstruction=100.0 + normal(MEMBERS, BATCH),
-        mean=normal(MEMBERS, BATCH, LATENTS),
-        logvar=0.5 * normal(MEMBERS, BATCH, LATENTS) - 1.0,
-        z=normal(MEMBERS, BATCH, LATENTS),
+        reconstruction=100.0 + normal(MEMBERS, drawn),
+        mean=mean,
+        logvar=logvar,
+        z=normal(MEMBERS, drawn, LATENTS),
         step=torch.tensor(10.0, dtype=torch.float64),
+        samples=objective.samples,
     )
+    more: dict[str, Any] = {}
     if objective.permutes:
-        order = torch.rand(MEMBERS, LATENTS, BATCH, generator=generator, dtype=torch.float64).argsort(dim=-1)
-        forward = replace(forward, permutation=order)
-    return _with_auxiliary(objective, forward, torch.arange(MEMBERS))
+        more["permutation"] = torch.rand(MEMBERS, LATENTS, BATCH, generator=generator, dtype=torch.float64).argsort(dim=-1)
+    if objective.needs_prior_points:
+        more["prior_points"] = normal(MEMBERS, BATCH, LATENTS)
+    if objective.labels is not None:
+        sizes = torch.tensor(SIZES, dtype=torch.float64).expand(MEMBERS, -1)
+        more["label_sizes"] = sizes
+        more["labels"] = torch.floor(
+            torch.rand(MEMBERS, BATCH, len(SIZES), generator=generator, dtype=torch.float64) * sizes.unsqueeze(1)
+        )
+        more["labelled_mean"] = normal(MEMBERS, BATCH, LATENTS)
+    forward = replace(forward, **more)
+    return _of_members(objective, forward, torch.arange(MEMBERS))
+
+
+def _of_members(objective: Objective, forward: Forward, members: Tensor) -> Forward:
+    """*forward* with what belongs to these members: learned numbers, memory and the auxiliary network, all of them different."""
+    weights = {name: rows[members] for name, rows in _learned(objective).items()}
+    memory = {name: value + 0.1 * members.double() for name, value in objective.memory.items()}
+    return _with_auxiliary(objective, replace(forward, weights=weights, memory=memory), members)
+
+
+def _learned(objective: Objective) -> dict[str, Tensor]:
+    """Learned numbers of the members, near where they start."""
+    generator = torch.Generator().manual_seed(9)
+    return {
+        weight.name: weight.start + 0.1 * torch.randn(MEMBERS, *weight.shape, generator=generator, dtype=torch.float64)
+        for weight in objective.weights(SETTING)
+    }
 
 
 def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> Forward:
@@ -110,16 +150,16 @@ def _check_terms(name: str, objective: Objective) -> None:
     assert "reconstruction" in terms, f"{name} needs a term called reconstruction"
     for term_name, term in terms.items():
         shape = tuple(term.value.shape)
-        assert shape in ((MEMBERS, BATCH), (MEMBERS,)), f"{name}: {term_name} must be (members, batch) or (members,), is {shape}"
+        allowed = ((MEMBERS, BATCH), (MEMBERS, BATCH * objective.samples), (MEMBERS,))
+        assert shape in allowed, f"{name}: {term_name} must be (members, batch) or (members,), is {shape}"
         assert torch.isfinite(term.value).all(), f"{name}: {term_name} must be finite on ordinary posteriors"
     loss, gradients = _differentiated(objective, _forward(objective))
     assert tuple(loss.shape) == (MEMBERS,), f"the loss of {name} must have one entry a member"
     for leaf, gradient in gradients.items():
         assert torch.isfinite(gradient).all(), f"{name}: the gradient to {leaf} must be finite"
     share = torch.full((MEMBERS, BATCH), 1.0 / BATCH, dtype=torch.float64)
-    assert torch.allclose(gradients["reconstruction"], share), (
-        f"{name} must count the reconstruction once, as a mean over the batch"
-    )
+    counted = gradients["reconstruction"].view(MEMBERS, BATCH, objective.samples).sum(dim=-1)
+    assert torch.allclose(counted, share), f"{name} must count the reconstruction once, as a mean over the batch"
     together = total_loss(stack([objective] * MEMBERS, dtype=torch.float64).terms(_forward(objective)))
     assert torch.allclose(together, loss, rtol=1e-12), f"{name} must give the same loss with its numbers stacked to tensors"
 
@@ -129,9 +169,10 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
     loss, gradients = _differentiated(objective, forward)
     order = torch.tensor([2, 1, 0])  # no rotation: a term that looks at the next member would rotate with it
     moved: dict[str, Any] = {leaf: getattr(forward, leaf)[order] for leaf in _LEAVES}
-    if forward.permutation is not None:
-        moved["permutation"] = forward.permutation[order]
-    turned = _with_auxiliary(objective, replace(forward, **moved), order)
+    for part in _PARTS:
+        if (value := getattr(forward, part)) is not None:
+            moved[part] = value[order]
+    turned = _of_members(objective, replace(forward, **moved), order)
     turned_loss, turned_gradients = _differentiated(objective, turned)
     assert torch.equal(turned_loss, loss[order]), f"{name} mixes members: losses must move with the members"
     for leaf in _LEAVES:
@@ -146,6 +187,51 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
     for leaf in _LEAVES:
         same = torch.equal(torn_gradients[leaf][others], gradients[leaf][others])
         assert same, f"{name}: NaN in one member must not reach another's gradient to {leaf}"
+
+
+def _check_posterior(name: str, objective: Objective) -> None:
+    """Posteriors and latents keep their shapes, and a NaN in one member reaches no other."""
+    forward = _forward(objective)
+    rows, drawn = forward.mean.shape[1], forward.z.shape[1]
+    changed = torch.zeros(MEMBERS, rows // 2, dtype=torch.int64) if objective.pairs is not None else None
+    noise = torch.randn(MEMBERS, drawn, LATENTS, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+    def latents(mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        shared = objective.posterior(mean, forward.logvar, changed)
+        return (*shared, objective.latents(*shared, noise, forward.weights))
+
+    found = latents(forward.mean)
+    for what, tensor, count in zip(("means", "log-variances", "latents"), found, (rows, rows, drawn), strict=True):
+        shape = (MEMBERS, count, LATENTS)
+        assert tuple(tensor.shape) == shape, f"{name}: {what} must have the shape {shape}, have {tuple(tensor.shape)}"
+        assert torch.isfinite(tensor).all(), f"{name}: {what} must be finite on ordinary posteriors"
+    torn_mean = forward.mean.clone()
+    torn_mean[1] = torch.nan
+    others = torch.tensor([0, 2])
+    for tensor, torn in zip(found, latents(torn_mean), strict=True):
+        assert torch.equal(torn[others], tensor[others]), f"{name}: NaN in one member must not reach another's latents"
+    for tensor in objective.representation(forward.mean, forward.logvar, forward.weights):
+        assert tensor.shape == forward.mean.shape, f"{name}: the representation must have the posteriors' shape"
+
+
+def _check_learned(name: str, objective: Objective) -> None:
+    """Learned numbers bear the objective's prefix and are reached by the loss; what is remembered is told in full."""
+    forward = _forward(objective)
+    weights = {key: value.clone().requires_grad_() for key, value in forward.weights.items()}
+    assert all(key.startswith("objective.") for key in weights), f"{name}: learned numbers must be called objective.*"
+    followed = replace(forward, weights=weights)
+    z = objective.latents(forward.mean, forward.logvar, torch.zeros_like(forward.z), weights)
+    loss = total_loss(objective.terms(replace(followed, z=z)))
+    if weights:
+        gradients = torch.autograd.grad(loss.sum() + z.square().sum(), list(weights.values()), allow_unused=True)
+        for key, gradient in zip(weights, gradients, strict=True):
+            assert gradient is not None, f"the loss of {name} must reach {key}"
+            assert torch.isfinite(gradient).all(), f"the loss of {name} must have a finite gradient to {key}"
+    after = replace(forward)
+    objective.terms(after)
+    assert set(after.remembered) == set(objective.memory), f"terms of {name} must remember {', '.join(objective.memory)}"
+    for key, value in after.remembered.items():
+        assert tuple(value.shape) == (MEMBERS,), f"{name}: what is remembered as {key} must have one entry a member"
 
 
 def _check_auxiliary(name: str, objective: Objective) -> None:
