@@ -99,7 +99,7 @@ def test_lists(unbraid: Unbraid):
     assert unbraid("list", "metric") == (
         2,
         "",
-        "unbraid: list 'metric' is unknown; did you mean 'metrics'? Known: data, metrics, networks, objectives, studies.\n",
+        "unbraid: list 'metric' is unknown; did you mean 'metrics'? Known: data, metrics, networks, objectives, priors, studies.\n",
     )
 
 
@@ -127,7 +127,7 @@ def test_lists(unbraid: Unbraid):
         ((DATA, "vae", "--seeds", "0"), "seeds must be at least 1; got 0."),
         ((DATA, "vae", "--seeds", "2,2"), "seeds must differ from each other; got [2, 2]."),
         ((DATA, "vae", "--steps", "soon"), "steps must be a whole number of at least 1; got 'soon'."),
-        ((DATA, "vae", "--network", "cnn"), "network 'cnn' is unknown. Known: conv_burgess, conv_locatello, mlp."),
+        ((DATA, "vae", "--network", "cnn"), "network 'cnn' is unknown. Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp."),
         ((DATA, "vae", "--device", "tpu"), "device must be auto, cpu, cuda or cuda:NUMBER; got 'tpu'."),
         (("nowhere/at/all", "vae"), "data must be an existing folder or file; got 'nowhere/at/all', which does not exist."),
     ],
@@ -328,7 +328,7 @@ def test_help_answers_within_half_a_second():
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         ratios.append((time.perf_counter() - began) / bare)
     assert min(ratios) < 8
-    for command in ("train", "resume", "score", "report", "list", "demo"):
+    for command in ("train", "resume", "score", "report", "list", "demo", "gallery"):
         assert f"  {command} " in shown
 
 

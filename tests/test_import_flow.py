@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "unbraid"
 
-SHARED = frozenset({"errors", "registry", "grid", "random", "random_kernel", "store", "progress", "triton_support"})
+SHARED = frozenset({"errors", "registry", "grid", "random", "random_kernel", "store", "progress", "triton_support", "words"})
 FOLDERS = (
     *("data", "networks", "objectives", "population", "codes", "metrics"),
     *("scoring", "analysis", "studies", "report", "testing"),

@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from unbraid.errors import InputError
-from unbraid.registry import Citation, Registry
+from unbraid.registry import Citation, Registry, home
 
 TABLE = {"root": "math:sqrt", "gone": "unbraid.no_such_module:Thing"}
 
@@ -112,3 +112,85 @@ def test_tables_import_nothing_heavy():
     program = f"import sys, {tables}; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class Hammer:
+    """A tool of this file."""
+
+
+def test_what_a_script_registers_stands_beside_the_table(offer):
+    offer("unbraid.tools", cosine="math:cos")
+    registry = Registry("tool", "unbraid.tools", TABLE)
+    assert "hammer" not in registry
+    registry.register("hammer", Hammer)
+    assert registry.load("hammer") is Hammer
+    assert registry["hammer"] == home(Hammer) == f"{__name__}:Hammer"
+    assert sorted(registry) == ["cosine", "gone", "hammer", "root"]
+    assert len(registry) == 4
+    assert "hammer" not in registry.built_in
+    with pytest.raises(InputError) as told:
+        registry.load("hamer")
+    assert str(told.value) == "tool 'hamer' is unknown; did you mean 'hammer'? Known: cosine, gone, hammer, root."
+    assert sorted(Registry("tool", "unbraid.tools", TABLE)) == ["cosine", "gone", "root"], "other tables are left alone"
+
+
+def test_registering_again_replaces_as_a_notebook_does():
+    registry = Registry("tool", "unbraid.tools", TABLE)
+
+    class Local:
+        pass
+
+    registry.register("hammer", Hammer)
+    registry.register("hammer", Local)
+    assert registry.load("hammer") is Local
+    assert registry["hammer"].endswith("<locals>.Local")
+
+
+@pytest.mark.parametrize(
+    ("name", "thing", "told"),
+    [
+        ("root", Hammer, "tool name must not be that of a built-in tool; got 'root'. Choose another."),
+        ("cosine", Hammer, "tool name must not be that of another package's tool ('math:cos'); got 'cosine'. Choose another."),
+        ("my tool", Hammer, "tool name must be a word of letters, digits and underscores; got 'my tool'."),
+        ("", Hammer, "tool name must be a word of letters, digits and underscores; got ''."),
+        (3, Hammer, "tool name must be a word of letters, digits and underscores; got 3."),
+        ("hammer", "math:sqrt", "tool 'hammer' must be a class or a function; got 'math:sqrt'. Give the class itself."),
+    ],
+)
+def test_what_cannot_be_registered(offer, name, thing, told):
+    offer("unbraid.tools", cosine="math:cos")
+    registry = Registry("tool", "unbraid.tools", TABLE)
+    with pytest.raises(InputError) as caught:
+        registry.register(name, thing)
+    assert str(caught.value) == told
+    assert sorted(registry) == ["cosine", "gone", "root"]
+
+
+def test_a_name_that_a_run_remembers_tells_how_to_get_it_back():
+    registry = Registry("tool", "unbraid.tools", TABLE)
+    assert registry.recall("root") is math.sqrt
+    with pytest.raises(InputError) as told:
+        registry.recall("hammer")
+    assert str(told.value) == (
+        "tool 'hammer' of the run is unknown in this process; "
+        "register it first, as the program that trained it did: TOOLS.register('hammer', ...)."
+    )
+    registry.register("hammer", Hammer)
+    assert registry.recall("hammer") is Hammer
+
+
+def test_a_class_of_a_script_is_found_by_its_home():
+    """As `_network_name` and `Objective.key` look it up; such a class has no module that could be imported again."""
+    program = (
+        "from dataclasses import dataclass\n"
+        "from unbraid.networks import NETWORKS\n"
+        "from unbraid.networks.mlp import Mlp\n"
+        "@dataclass(frozen=True)\n"
+        "class Own(Mlp):\n"
+        "    hidden: int = 3\n"
+        "NETWORKS.register('own', Own)\n"
+        "assert [name for name, target in NETWORKS.items() if target == '__main__:Own'] == ['own']\n"
+        "print(NETWORKS.load('own')())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Own(hidden=3")

@@ -18,7 +18,9 @@ from unbraid.data import DATA as DATA
 from unbraid.errors import InputError as InputError
 from unbraid.errors import UnbraidError as UnbraidError
 from unbraid.grid import FactorGrid as FactorGrid
+from unbraid.networks import NETWORKS as NETWORKS
 from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.priors import PRIORS
 from unbraid.registry import Citation as Citation
 
 if TYPE_CHECKING:
@@ -38,8 +40,10 @@ _HOMES = {
     "load": "unbraid.data",
     "perturb_data": "unbraid.perturb",
     "measure_distances": "unbraid.distances",
+    "make_gallery": "unbraid.gallery",
 }
-_PACKAGES = ("metrics", "analysis", "testing", "studies", "report", "codes", "population", "networks")
+_HOMES |= dict.fromkeys(("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule")
+_PACKAGES = ("metrics", "analysis", "testing", "studies", "report", "codes", "population", "networks", "objectives")
 
 
 def __dir__() -> list[str]:
@@ -52,6 +56,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _PACKAGES:
         return importlib.import_module(f"unbraid.{name}")
-    if OBJECTIVES.attribute_home(name) is not None:
-        return OBJECTIVES.load(str(OBJECTIVES.attribute_home(name)))
+    for registry in (OBJECTIVES, PRIORS):
+        if (home := registry.attribute_home(name)) is not None:
+            return registry.load(home)
     raise AttributeError(f"module 'unbraid' has no attribute '{name}'")

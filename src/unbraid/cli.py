@@ -13,7 +13,7 @@ import typer.core
 
 from unbraid.cli_data import data_app
 from unbraid.errors import InputError, Shown, UnbraidError, problem
-from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list, split_metrics
+from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list, split_names
 
 app = typer.Typer(
     name="unbraid",
@@ -63,12 +63,25 @@ def train(
     seeds: Annotated[str, typer.Option(help="How many seeds, or a list of them with commas.")] = "1",
     steps: Annotated[str, typer.Option(help="Training steps of each model.")] = "30000",
     batch_size: Annotated[str, typer.Option(help="Images a step.")] = "64",
-    learning_rate: Annotated[str, typer.Option(help="Adam's learning rate; a list is a sweep.")] = "1e-4",
+    learning_rate: Annotated[str, typer.Option(help="Adam's learning rate; a list is a sweep, cosine(1e-3, 0, 30000) a schedule.")] = "1e-4",
     latents: Annotated[str, typer.Option(help="Size of the code.")] = "10",
     network: Annotated[
-        str, typer.Option(help="conv_burgess, conv_locatello or mlp; options as in mlp:hidden=256.")
+        str, typer.Option(help="A network (`unbraid list networks`); options as in mlp:hidden=256.")
     ] = "conv_burgess",
-    likelihood: Annotated[str | None, typer.Option(help="bernoulli or gaussian; by default what suits the data.")] = None,
+    likelihood: Annotated[
+        str | None,
+        typer.Option(
+            help="bernoulli, gaussian or laplace, options as in laplace:scale=0.1, the overlap loss as in gaussian+box31; "
+            "by default what suits the data."
+        ),
+    ] = None,
+    prior: Annotated[
+        str, typer.Option(help="Prior of the latents (`unbraid list priors`), options as in sparse:gamma=0.8; several with commas.")
+    ] = "isotropic",
+    standardise: Annotated[bool, typer.Option("--standardise", help="Give the network samples of mean 0 and variance 1.")] = False,
+    convention: Annotated[
+        str, typer.Option(help="sum, or mean for a beta as papers state it that average over pixels and latents.")
+    ] = "sum",
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU, float32 on a CPU.")] = "auto",
     where: Annotated[
         str | None, typer.Option(help="Train on part of the data: a rule on its factors, as in 'shape != 2 or x < 16'.")
@@ -82,8 +95,9 @@ def train(
 ) -> None:
     """Train a population: every combination of the listed values, times the seeds.
 
-    Options of the objective are given by name, with lists as sweeps: `--beta 1,4,16`. Options of the data follow its name:
-    `sprites:x=16,y=8`, `xysquares:spacing=3`, `my.npz:images=pictures,resize=64`.
+    Options of the objective are given by name, with lists as sweeps: `--beta 1,4,16`; a number may change while it trains:
+    `--beta "linear(0, 4, 10000)"`. Options of the data follow its name: `sprites:x=16,y=8`, `xysquares:spacing=3`,
+    `my.npz:images=pictures,resize=64`.
     """
     from unbraid.run import train as run_training
 
@@ -105,6 +119,9 @@ def train(
         network=network_name,
         network_options={name: as_number(value) for name, value in network_options.items()},
         likelihood=likelihood,
+        prior=split_names(prior),
+        standardise=standardise,
+        convention=convention,
         precision=precision,
         where=where,
         code_samples=as_number(code_samples),
@@ -160,10 +177,10 @@ def score(
         raise InputError(problem("score", f"takes {', '.join(told)} for {whose} only", Shown(other), "Leave one out."))
     if run is None and codes is not None:
         own = {"codes": codes, "factors": factors, "logvar": logvar, "reconstruction": reconstruction}
-        _score_own(own, split_metrics(metrics), as_number(samples), as_number(seed), out)
+        _score_own(own, split_names(metrics), as_number(samples), as_number(seed), out)
         return
     opened = _opened(run, data, device)  # pyright: ignore[reportArgumentType]
-    table = opened.score(split_metrics(metrics), representation=split_list(representation))
+    table = opened.score(split_names(metrics), representation=split_list(representation))
     if not len(table):
         raise InputError(f"nothing that was asked for has a value for any model of {opened.path}; the reasons stand above.")
     _print(_shown(table))
@@ -269,7 +286,7 @@ def perturb(
 
 @app.command(name="list")
 def list_(
-    kind: Annotated[str, typer.Argument(help="objectives, metrics, data, networks or studies; all when left out.")] = "",
+    kind: Annotated[str, typer.Argument(help="objectives, priors, metrics, data, networks or studies; all when left out.")] = "",
 ) -> None:
     """List what there is to choose from."""
     from unbraid.listing import listing
@@ -286,6 +303,17 @@ def demo(
     from unbraid.demo import run_demo
 
     run_demo(out, as_numbers(seeds, always_list="," in seeds), _print)
+
+
+@app.command()
+def gallery(
+    out: Annotated[Path | None, typer.Option(help="Folder of the page, which is gallery.html; by default gallery/.")] = None,
+    seed: Annotated[str, typer.Option(help="Of everything that is drawn by chance.")] = "0",
+) -> None:
+    """The theory of disentanglement, computed and drawn on one HTML page in under two minutes on a CPU."""
+    from unbraid.gallery import make_gallery
+
+    _print(make_gallery(out, seed=as_number(seed), command=_command_line()).summary())
 
 
 @app.command()

@@ -12,11 +12,13 @@ from unbraid.errors import InputError, unknown
 from unbraid.metrics import METRICS
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.priors import PRIORS
 from unbraid.registry import Registry
 from unbraid.studies import STUDIES
 
 KINDS: dict[str, Registry] = {
     "objectives": OBJECTIVES,
+    "priors": PRIORS,
     "metrics": METRICS,
     "data": DATA,
     "networks": NETWORKS,
@@ -55,7 +57,7 @@ def _options(thing: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else "none" if value == () else str(value)
 
 
 def listing(kind: str = "") -> str:

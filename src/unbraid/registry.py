@@ -69,8 +69,8 @@ class Registry(Mapping[str, str]):
             rule = f"must not be that of another package's {self.kind} ('{self._outside[name]}')"
             raise InputError(problem(f"{self.kind} name", rule, name, "Choose another."))
         if not callable(thing) or not hasattr(thing, "__qualname__"):
-            remedy = f"Give the class itself: register({name!r}, {type(thing).__name__})."
-            raise InputError(problem(f"{self.kind} '{name}'", "must be a class or a function", thing, remedy))
+            rule = "must be a class or a function"
+            raise InputError(problem(f"{self.kind} '{name}'", rule, thing, "Give the class itself."))
         self._registered[name] = thing
         self.__dict__.pop("_all", None)  # made again with the newcomer
 

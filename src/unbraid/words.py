@@ -12,14 +12,19 @@ from unbraid.errors import InputError, Shown, problem
 
 
 def split_list(text: str) -> list[str]:
-    """`"a,b"` -> `["a", "b"]`; empty parts are dropped."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    """`"a,b"` -> `["a", "b"]`; empty parts are dropped, and commas in parentheses do not split.
+
+    >>> split_list("1, linear(0, 4, 1000)")
+    ['1', 'linear(0, 4, 1000)']
+    """
+    parts = re.split(r",(?![^()]*\))", text)
+    return [part.strip() for part in parts if part.strip()]
 
 
-def split_metrics(text: str) -> list[str]:
-    """Like `split_list`, but options stay with their metric: `"mig,dci:backend=sklearn,seed=1,sap"` has three parts.
+def split_names(text: str) -> list[str]:
+    """Like `split_list`, but options stay with their name: `"mig,dci:backend=sklearn,seed=1,sap"` has three parts.
 
-    >>> split_metrics("mig,dci:backend=sklearn,seed=1,sap")
+    >>> split_names("mig,dci:backend=sklearn,seed=1,sap")
     ['mig', 'dci:backend=sklearn,seed=1', 'sap']
     """
     names: list[str] = []

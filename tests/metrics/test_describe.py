@@ -37,7 +37,7 @@ def test_members_are_scored_as_each_alone() -> None:
     assert together[1:].score.tolist() == together.score.tolist()[1:]
 
 
-def test_split_metrics_take_the_axis_on_both_parts_and_names_work_too() -> None:
+def test_split_names_take_the_axis_on_both_parts_and_names_work_too() -> None:
     together = metrics.sap(codes=CODES[:, :40], factors=FACTORS[:40], test_codes=CODES[:, 40:], test_factors=FACTORS[40:])
     alone = [metrics.sap(codes[:40], FACTORS[:40], codes[40:], FACTORS[40:]).score for codes in CODES]
     assert together.score.tolist() == alone

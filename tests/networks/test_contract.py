@@ -14,6 +14,7 @@ from unbraid.errors import InputError
 from unbraid.networks import NETWORKS
 from unbraid.networks.conv import SIDES, ConvBurgess
 from unbraid.networks.mlp import Mlp
+from unbraid.networks.network import TrainedWeights
 from unbraid.testing.network_contract import check_network
 
 
@@ -24,7 +25,31 @@ def test_convolutions_keep_the_contract(name, side, channels):
     check_network(name, (channels, side, side))
 
 
-@pytest.mark.parametrize(("shape", "options"), [((2,), {}), ((1, 28, 28), {"hidden": 64}), ((3, 5, 7), {"hidden": 64})])
+@pytest.mark.parametrize("shape", [(1, 64, 64), (3, 28, 28)])
+def test_conv_mathieu_keeps_the_contract(shape):
+    check_network("conv_mathieu", shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *[("conv_batchnorm", (1, 64, 64)), ("conv_batchnorm", (3, 32, 32))],
+        pytest.param("conv_batchnorm", (1, 128, 128), marks=pytest.mark.slow),
+        *[("conv_dcgan", (1, 32, 32)), ("conv_dcgan", (3, 32, 32))],
+    ],
+)
+def test_batch_norm_keeps_the_contract(name, shape):
+    check_network(name, shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        *[((2,), {"hidden": 64}), ((1, 28, 28), {"hidden": 64}), ((3, 5, 7), {"hidden": 64})],
+        ((2,), {"hidden": 100, "encoder_layers": 1, "decoder_layers": 1, "activation": "relu", "scale": "softplus"}),
+        ((1, 8, 8), {"hidden": 128, "decoder_layers": 2, "activation": "relu"}),
+    ],
+)
 def test_mlp_keeps_the_contract(shape, options):
     check_network("mlp", shape, **options)
 
@@ -85,9 +110,62 @@ class ReturnsDoubles(Small):
         return super().decode(weights, z, sample_shape, precision).to(torch.float64)
 
 
+@dataclass(frozen=True)
+class NormalisesWithoutNotes(Small):
+    """In training centres the latents on the batch, and leaves nothing to centre them with later."""
+
+    def encode(self, weights, x, precision=None):
+        mean, logvar = super().encode(weights, x, precision)
+        return mean - mean.mean(dim=1, keepdim=True) if isinstance(weights, TrainedWeights) else mean, logvar
+
+
+@dataclass(frozen=True)
+class NotesTheMeanOfAll(Small):
+    """In training notes for one member what it saw in all."""
+
+    def encode(self, weights, x, precision=None):
+        mean, logvar = super().encode(weights, x, precision)
+        if isinstance(weights, TrainedWeights):
+            weights.notes["encoder.mean.bias"] = mean.detach().mean(dim=(0, 1)).expand(len(mean), -1)
+            mean = mean - weights["encoder.mean.bias"].unsqueeze(1)
+        return mean, logvar
+
+
+@dataclass(frozen=True)
+class NotesAStranger(Small):
+    """Notes what is no weight."""
+
+    def encode(self, weights, x, precision=None):
+        if isinstance(weights, TrainedWeights):
+            weights.notes["encoder.memory"] = x
+        return super().encode(weights, x, precision)
+
+
+@dataclass(frozen=True)
+class NotesAWeight(Small):
+    """Notes a weight that is trained as well."""
+
+    def encode(self, weights, x, precision=None):
+        if isinstance(weights, TrainedWeights):
+            weights.notes["encoder.mean.bias"] = weights["encoder.mean.bias"].detach()
+        return super().encode(weights, x, precision)
+
+
+@dataclass(frozen=True)
+class FollowsPrecisionInSecret(Small):
+    """Says that it ignores the precision."""
+
+    lowers_precision = False
+
+
 @pytest.mark.parametrize(
     ("kind", "shape", "told"),
     [
+        (NormalisesWithoutNotes, (2,), "outputs in training differ from those outside, and nothing is noted that would tell why"),
+        (NotesTheMeanOfAll, (2,), "NaN in one member must not reach another in training"),
+        (NotesAStranger, (2,), "a note must name a weight, 'encoder.memory' is none"),
+        (NotesAWeight, (2,), "encoder.mean.bias is noted in training, so that it must get no gradient"),
+        (FollowsPrecisionInSecret, (2,), "mean changes with bfloat16, though the network says that it does not follow it"),
         (MixesMembers, (2,), "mean of a member alone is .* from that in a population"),
         (IgnoresPrecision, (2,), "mean does not change with bfloat16"),
         (SharesHeads, (2,), "mean and logvar need heads of their own"),

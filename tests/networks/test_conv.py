@@ -11,6 +11,7 @@ from torch import nn
 
 from unbraid.networks import NETWORKS
 from unbraid.networks.conv import SIDES, ConvBurgess, ConvLocatello
+from unbraid.networks.conv_mathieu import ConvMathieu
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives.likelihoods import likelihood
 from unbraid.random import Stream
@@ -198,7 +199,7 @@ def results(network, rows, x, z, chosen, precision, device):
     [(side, channels, "bernoulli", True) for side in SIDES for channels in (1, 3)]
     + [(64, 3, "gaussian", True), (64, 3, "gaussian", False)],
 )
-@pytest.mark.parametrize("network", [ConvBurgess(), ConvLocatello()])
+@pytest.mark.parametrize("network", [ConvBurgess(), ConvLocatello(), ConvMathieu()])
 def test_the_kernels_give_the_network_of_the_plain_form(network, side, channels, name, bounded, precision, of_values, of_gradients):
     rows, x, z = random_weights(network, (channels, side, side), 3)
     chosen = likelihood(name, bounded=bounded)

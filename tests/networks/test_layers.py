@@ -119,6 +119,24 @@ def test_double(inputs, outputs, sides):
     assert tuple(double_to_picture(x, weight, bias).shape) == (3, 2, outputs, 2 * sides[0], 2 * sides[1])
 
 
+@pytest.mark.parametrize("kernel", [4, 2])
+def test_layers_without_relu(kernel):
+    """Where normalisation stands between a convolution and its nonlinearity."""
+    x, weight, bias = randoms((3, 2, 6, 8, 3), (3, 8, kernel, kernel, 3), (3, 8))
+
+    def convolution(x, weight, bias):
+        return last(F.conv2d(first(x), first(weight), bias, stride=2, padding=kernel // 2 - 1))
+
+    def from_picture(picture, weight, bias):
+        return halve_picture(picture.movedim(-1, 2), weight, bias, torch.float64, relu=False)
+
+    assert_members_agree(lambda *parts: halve(*parts, relu=False), convolution, x, weight, bias)
+    assert_members_agree(from_picture, convolution, x, weight, bias)
+    x, weight, bias = randoms((3, 2, 3, 5, 4), (3, 4, 4, 4, 8), (3, 8))
+    assert_members_agree(lambda *parts: double(*parts, relu=False), lambda *parts: last(torch_double(*parts)), x, weight, bias)
+    assert (double(x, weight, bias, relu=False) < 0).any()
+
+
 @pytest.mark.parametrize("members", [1, 3])
 def test_layers_on_views_into_a_row(members):
     """Weights lie somewhere inside a member's row, not at its start, and activations may come transposed."""

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights
+from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights, starts_of_torch
 from unbraid.random import Stream
 
 LAYOUT = Layout(
@@ -135,3 +135,32 @@ def test_a_member_starts_the_same_whoever_its_neighbours_are():
     assert torch.equal(among[1:2], LAYOUT.initial(torch.tensor([5]), Stream.INITIAL_WEIGHTS))
     assert torch.equal(among[[1, 2]], LAYOUT.initial(torch.tensor([5, 7]), Stream.INITIAL_WEIGHTS))
     assert not torch.equal(among[0], among[1])
+
+
+def test_a_weight_starts_as_it_says():
+    """Uniform within a given limit, normal with a given deviation, or constant."""
+    kinds = (Weight("flat", (3000,), limit=0.25), Weight("bell", (3000,), 7, 7, deviation=0.02), Weight("one", (50,), start=1.0))
+    views = Layout(kinds).views(Layout(kinds).initial(torch.arange(2), Stream.INITIAL_WEIGHTS))
+    assert 0.249 < views["flat"].abs().max() <= 0.25
+    assert views["flat"].std().item() == pytest.approx(0.25 / math.sqrt(3), rel=0.05)
+    assert views["bell"].std().item() == pytest.approx(0.02, rel=0.05)
+    assert views["bell"].abs().max() > 0.05
+    assert (views["one"] == 1.0).all()
+
+
+def test_starts_of_torch_take_the_fan_of_torch():
+    weights = [*dense_weights("a", 16, 4), *double_weights("up", 5, 4), Weight("norm.scale", (3,), start=1.0)]
+    found = {weight.name: (weight.limit, weight.start) for weight in starts_of_torch(weights, transposed="up")}
+    assert found == {
+        **{"a.weight": (0.25, 0.0), "a.bias": (0.25, 0.0)},
+        **{"up.weight": (0.125, 0.0), "up.bias": (0.125, 0.0), "norm.scale": (0.0, 1.0)},
+    }
+
+
+def test_a_weight_without_numbers_keeps_its_shape():
+    layout = Layout((Weight("latents", (7, 0)), Weight("few", (3,))))
+    rows = torch.arange(2.0 * layout.size).view(2, -1)
+    views = layout.views(rows)
+    assert tuple(views["latents"].shape) == (2, 7, 0)
+    assert torch.equal(layout.rows(views)[:, :3], rows[:, :3])
+    assert layout.count == 3

@@ -165,7 +165,7 @@ def test_a_learned_scale_reaches_its_optimum(name, best):
     raw = x + spread * draw(3, 16, 1, 4, 4, seed=1)
     log_scale = torch.zeros(3, 1, dtype=torch.float64, requires_grad=True)
     found = likelihood(name, bounded=False)
-    optimiser = torch.optim.LBFGS([log_scale], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
+    optimiser = torch.optim.LBFGS([log_scale], max_iter=200, tolerance_change=1e-15, line_search_fn="strong_wolfe")
 
     def loss():
         optimiser.zero_grad()

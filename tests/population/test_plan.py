@@ -16,10 +16,10 @@ import unbraid as ub
 from unbraid.data import DATA
 from unbraid.errors import InputError
 from unbraid.networks.mlp import Mlp
+from unbraid.objectives import OBJECTIVES
 from unbraid.population.plan import FORMAT, GENERAL_OPTIONS, Plan, make_plan
 
 SPRITES: dict[str, Any] = {"x": 6, "y": 4, "image_size": 28}
-OBJECTIVES = "ae, annealed_vae, beta_tcvae, beta_vae, dip_vae_i, dip_vae_ii, factor_vae, vae"
 
 
 def made(objective: Any = "beta_vae", **options: Any) -> Plan:
@@ -47,8 +47,8 @@ def test_objectives_are_slowest_then_rates_then_seeds():
             ("beta_vae", {"beta": 1.0}),
             ("beta_vae", {"beta": 4.0}),
             ("vae", {}),
-            ("annealed_vae", {"max_capacity": 25.0, "gamma": 10.0, "ramp_steps": 100_000.0}),
-            ("annealed_vae", {"max_capacity": 25.0, "gamma": 20.0, "ramp_steps": 100_000.0}),
+            ("annealed_vae", {"max_capacity": 25.0, "gamma": 10.0, "ramp_steps": 100_000.0, "ramp": "linear"}),
+            ("annealed_vae", {"max_capacity": 25.0, "gamma": 20.0, "ramp_steps": 100_000.0, "ramp": "linear"}),
         )
         for rate in (1e-3, 1e-4)
         for seed in (7, 5)
@@ -98,8 +98,8 @@ def test_every_problem_is_reported_at_once_and_in_full():
     assert message.splitlines() == [
         f"dataset 'sprite' is unknown; did you mean 'sprites'? Known: {', '.join(sorted(DATA))}."
         " A folder, an .npy or an .npz is given by its path.",
-        f"objective 'beta_va' is unknown; did you mean 'beta_vae'? Known: {OBJECTIVES}.",
-        "network 'mpl' is unknown; did you mean 'mlp'? Known: conv_burgess, conv_locatello, mlp.",
+        f"objective 'beta_va' is unknown; did you mean 'beta_vae'? Known: {', '.join(sorted(OBJECTIVES))}.",
+        "network 'mpl' is unknown; did you mean 'mlp'? Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp.",
         "seeds must be at least 1; got 0.",
         "learning_rate must be a finite number above 0; got nan.",
         "learning_rate must be a finite number above 0; got -1.0.",
@@ -131,10 +131,10 @@ def test_every_problem_is_reported_at_once_and_in_full():
             "hyper goes to objectives given by name; got {'beta': 2}. Set the values in the objective itself.",
         ),
         ({"objective": []}, "objective needs at least one; got []."),
-        ({"likelihood": "bernouli"}, "likelihood 'bernouli' is unknown; did you mean 'bernoulli'? Known: bernoulli, gaussian."),
+        ({"likelihood": "bernouli"}, "likelihood 'bernouli' is unknown; did you mean 'bernoulli'? Known: bernoulli, gaussian, laplace."),
         (
             {"network": "mlp", "network_options": {"hiden": 8}},
-            "mlp option 'hiden' is unknown; did you mean 'hidden'? Known: hidden.",
+            "mlp option 'hiden' is unknown; did you mean 'hidden'? Known: activation, decoder_layers, encoder_layers, hidden, scale.",
         ),
         ({"network_options": {"hidden": 8}}, "network conv_burgess has no options; got 'hidden'."),
         ({"network": "mlp", "network_options": {"hidden": 0}}, "hidden must be a whole number of at least 1; got 0."),
@@ -195,7 +195,10 @@ def test_networks_may_be_given_built_and_must_be_registered():
 
     with pytest.raises(InputError) as caught:
         made(network=Stranger(hidden=5))
-    assert str(caught.value) == "network Stranger is not registered; add it to the entry points 'unbraid.networks'."
+    assert str(caught.value) == (
+        "network Stranger is not registered, so a run could not find it again; call unbraid.NETWORKS.register('my_network', "
+        "Stranger), or add it to the entry points 'unbraid.networks'."
+    )
 
 
 def test_recorded_windows_default_to_two_hundred():
@@ -229,7 +232,7 @@ def test_the_digest_covers_every_field():
         "data": "own", "data_options": {**SPRITES, "x": 7}, "data_fingerprint": "0", "network": "conv_burgess",
         "network_options": {"hidden": 3}, "latents": 9, "likelihood": "gaussian", "steps": 1, "batch_size": 3,
         "precision": "bfloat16", "log_every": 3, "checkpoint_seconds": 3.0, "code_samples": 3, "where": "x < 3",
-        "command": "other", "made_with": {}, "format": 3,
+        "command": "other", "made_with": {}, "format": 3, "standardise": {"mean": [0.5], "std": [0.5]},
         "members": (dataclasses.replace(member, seed=1),),
     }  # fmt: skip
     assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, "a new field needs a value here"

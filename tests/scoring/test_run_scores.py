@@ -62,7 +62,7 @@ def test_scores_are_those_of_the_metric_on_the_stored_codes(run: Run):
         assert rows["score"] == ub.metrics.mig(codes.mean, codes.factors).score
 
 
-def test_split_metrics_fit_on_the_leading_two_thirds(run: Run):
+def test_split_names_fit_on_the_leading_two_thirds(run: Run):
     table = score_run(run.folder, ["sap"])
     codes = CodeStore(run.folder).load(2)
     cut = codes.train_count

@@ -88,7 +88,7 @@ class Layout:
     """Weights beside the network's own, behind them in a row: the network's own layout reads such rows too."""
 
     def with_more(self, added: Sequence[Weight]) -> Layout:
-        """This layout with more weights behind its own."""
+        """The same layout with more weights behind its own."""
         return replace(self, weights=(*self.weights, *added), added=(*self.added, *added))
 
     @cached_property

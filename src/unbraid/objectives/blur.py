@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blurred pictures, as the overlap loss sees them (Michlo et al. 2023): each channel under a window of radius R whose weights sum to 1.
+"""Blurred pictures, as the overlap loss sees them (Michlo et al. 2023): each channel under a window of weights that sum to 1.
 
 `box` is the paper's window, (2R + 1)^2 equal weights. `gauss` is a Gaussian of standard deviation R/4 cut off at R, as in the
 authors' code. Beyond a picture's edge everything counts as zero, so what the window reaches outside is lost.

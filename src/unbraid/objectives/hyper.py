@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 from unbraid.errors import InputError, Problems, Shown, problem, unknown
-from unbraid.objectives.schedule import Schedule, ScheduledNumber, stacked_number
-from unbraid.registry import Registry
+from unbraid.objectives.schedule import Schedule, ScheduledNumber, number_at, stacked_number
+from unbraid.registry import Registry, home
 
 
 def number(
@@ -92,14 +92,13 @@ class Configured(ABC):
     @property
     def key(self) -> str:
         """The registered name; that of the file for a class that is not registered."""
-        home = f"{type(self).__module__}:{type(self).__qualname__}"
-        found = [name for table in (self.registry.built_in, self.registry) for name, target in table.items() if target == home]
+        own = home(type(self))
+        found = [name for table in (self.registry.built_in, self.registry) for name, target in table.items() if target == own]
         return found[0] if found else type(self).__module__.rpartition(".")[2]
 
     def hyper(self) -> dict[str, Any]:
-        """Names and values of the hyper-parameters; schedules as they are spelled."""
-        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return {name: str(value) if isinstance(value, Schedule) else value for name, value in values.items()}
+        """Names and values of the hyper-parameters; schedules as they are spelled, in sweeps too."""
+        return {item.name: _spelled(getattr(self, item.name)) for item in dataclasses.fields(self)}
 
     def sweep(self) -> list[Self]:
         """One object for each combination of the lists among the fields, the first field slowest."""
@@ -109,13 +108,11 @@ class Configured(ABC):
 
     def at(self, step: Tensor) -> Self:
         """A stacked object with the numbers that hold at *step*, a 0-d tensor; itself where nothing is on a schedule."""
-        scheduled = [(name, value) for name, value in vars(self).items() if isinstance(value, ScheduledNumber)]
-        if not scheduled:
+        if not any(isinstance(value, ScheduledNumber) for value in vars(self).values()):
             return self
         now = object.__new__(type(self))
-        now.__dict__.update(self.__dict__)
-        for name, value in scheduled:
-            object.__setattr__(now, name, value.at(step))
+        for name, value in vars(self).items():
+            object.__setattr__(now, name, number_at(value, step))
         return now
 
 
@@ -131,6 +128,8 @@ def stack(objects: Sequence[Kind], device: torch.device | str = "cpu", dtype: to
         if is_number(item):
             object.__setattr__(stacked, item.name, stacked_number(values, device, dtype))
         elif item.metadata.get("kind") == "vector":
+            if len({len(value) for value in values}) > 1:
+                raise InputError(problem(item.name, "must have one length within a chunk", values))
             object.__setattr__(stacked, item.name, torch.tensor(values, dtype=dtype, device=device))
         elif any(value != values[0] for value in values):
             raise InputError(problem(item.name, "must agree within a chunk", values))
@@ -154,6 +153,12 @@ def is_number(item: dataclasses.Field[Any]) -> bool:
     return item.metadata.get("kind") == "number"
 
 
+def _spelled(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_spelled(one) for one in value)
+    return str(value) if isinstance(value, Schedule) else value
+
+
 def _is_sweep(item: dataclasses.Field[Any], value: Any) -> bool:
     if not isinstance(value, (list, tuple)):
         return False
@@ -173,20 +178,28 @@ def _checked(name: str, item: dataclasses.Field[Any], value: Any, problems: Prob
     if rules["kind"] == "vector":
         return _checked_vector(name, rules, value, problems)
     if isinstance(value, str) and Schedule.looks_like(value):
-        value = problems.collect(lambda: Schedule.parse(value, name)) or 0.0
-    if isinstance(value, Schedule):
-        if rules["whole"]:
-            problems.add(name, "cannot be on a schedule", Shown(str(value)), "Give a whole number.")
-        for end in (value.start, value.end):
-            _checked_number(name, rules, end, problems)
+        spelled = value
+        value = problems.collect(lambda: Schedule.parse(spelled, name))
+        if value is None:
+            return spelled
+    if not isinstance(value, Schedule):
+        return _checked_number(name, rules, value, problems)
+    if rules["whole"]:
+        problems.add(name, "cannot be on a schedule", Shown(str(value)), "Give a whole number.")
         return value
-    return _checked_number(name, rules, value, problems)
+    for end in (value.start, value.end):
+        _checked_number(name, rules, end, problems)
+    return value
 
 
 def _checked_choice(name: str, options: tuple[str, ...], value: Any, problems: Problems) -> Any:
     word = value.replace("-", "_") if isinstance(value, str) else value
     if word not in options:
-        problems.say(unknown(name, value, options) if isinstance(value, str) else problem(name, f"must be one of {', '.join(options)}", value))
+        problems.say(
+            unknown(name, value, options)
+            if isinstance(value, str)
+            else problem(name, f"must be one of {', '.join(options)}", value)
+        )
     return word
 
 

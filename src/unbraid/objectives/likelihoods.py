@@ -10,8 +10,8 @@ sees. Chosen independently of the objective; `likelihood_spelling` says how one 
 - `laplace`: |x - m| / s + log(2 s), s = 1 unless given. Mathieu et al. (2019) take 0.1 for Fashion-MNIST.
 - `scale=learned`: one weight a member, log s, trained with the network; for a Gaussian s^2 ends at the mean squared error.
 - `+boxR`, `+gaussR`: the overlap term, see `overlap`. Around a full density the second term is the density of the blurred
-  values with the same scale, constants included. These are large (kappa log s for every value) and move no gradient but that
-  of a learned scale.
+  values with the same scale, constants included. The constants are large (kappa log s for every value) and reach no gradient
+  but that of a learned scale.
 
 The mean m is the sigmoid of the raw output where samples lie in [0, 1], and the raw output elsewhere or with `output=raw`.
 
@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.errors import InputError, Shown, problem
+from unbraid.errors import InputError, problem
 from unbraid.networks.layout import Weight
 from unbraid.objectives.likelihood_spelling import LEARNED, LIKELIHOODS, Spelling, read_likelihood
 from unbraid.objectives.overlap import Distance, overlap_of_errors, overlap_of_probabilities, sum_of_values
@@ -58,7 +58,7 @@ class Likelihood:
     """`negative_log` for log-scales `(members, 1)`, where the scale is learned."""
 
     def bound(self, weights: Mapping[str, Tensor]) -> Likelihood:
-        """This likelihood with its own weights among *weights*, each `(members, *shape)`; itself where it has none."""
+        """The same with its own weights out of *weights*, each `(members, *shape)`; itself where it has none."""
         if self.given_log_scale is None:
             return self
         if LOG_SCALE not in weights:
@@ -163,7 +163,11 @@ _PLAIN: dict[tuple[str, bool], Distance] = {
     ("laplace", True): sigmoid_absolute_error,
     ("laplace", False): absolute_error,
 }
-_KERNELS = {bernoulli_negative_log: "bernoulli", sigmoid_squared_error: "sigmoid_squared_error", squared_error: "squared_error"}
+_KERNELS: dict[Distance, str] = {
+    bernoulli_negative_log: "bernoulli",
+    sigmoid_squared_error: "sigmoid_squared_error",
+    squared_error: "squared_error",
+}
 _ERRORS = {"gaussian": torch.square, "laplace": torch.abs}
 _BIND = "Call bound() with the weights of the members."
 

@@ -100,6 +100,8 @@ class Forward:
     """Their labels `(members, labelled, factors)`, whole numbers as floats."""
     label_sizes: Tensor | None = None
     """How many values each labelled factor takes: `(members, factors)`."""
+    label_values: int = 0
+    """The most values that any labelled factor takes, known to the host: what tables of values are made for."""
     shared: dict[str, Tensor] = field(init=False, default_factory=dict)
     """What `terms` leaves here for `auxiliary_loss`, so that nothing is computed twice."""
     remembered: dict[str, Tensor] = field(init=False, default_factory=dict)
@@ -129,7 +131,7 @@ PRIOR_KINDS = {
     "any": "",
     "factorised": "needs a prior under which latents are independent",
     "standard": "needs the standard normal prior, whose moments it draws the latents to",
-    "none": "has no prior",
+    "none": "is not used by this objective",
 }
 """What priors an objective goes with, and why it refuses the others."""
 

@@ -7,8 +7,9 @@ Two published rules say how many factors differ:
   given, and then 1 or k factors change, by a fair coin;
 - `michlo` (the text of Michlo et al. 2023's extended paper): k is uniform in 1..F, or given, and k factors change.
 
-The factors that change are chosen at random and get a value drawn from all of theirs, so that one may keep its value by chance,
-as in both codes. Unlike there, everything is a function of the member's seed and the step.
+The factors that change are chosen at random, all sets of k alike, and get a value drawn from all of theirs, so that one may keep
+its value by chance, as in both codes. One of them, all alike, is the last: the label of methods that learn from labelled pairs.
+Unlike there, everything is a function of the member's seed and the step.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ class PairRule:
     def second(self, seed: Tensor, steps: Tensor, first: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """Indices of the second pictures, and the last factor that was changed: both `(members, steps, pairs)`, as *first* is.
 
-        *first* holds indices into a grid of *sizes* in C order.
+        *first* holds indices into a grid of *sizes* in C order. Each factor has a rank, by a random permutation; those whose rank
+        is below the number of factors to change do so, and the highest of their ranks is that of the last one.
         """
         pairs, factors = first.shape[-1], len(sizes)
-        order = random.permutations(seed, steps, Stream.PAIR_FACTORS, pairs, factors)
+        ranks = random.permutations(seed, steps, Stream.PAIR_FACTORS, pairs, factors)
         differing = self._how_many(seed, steps, pairs, factors)
         words = random.words(seed, steps, Stream.PAIR_VALUES, (pairs, factors))
         second = first
@@ -54,10 +56,9 @@ class PairRule:
             stride = math.prod(sizes[factor + 1 :])
             old = torch.div(first, stride, rounding_mode="floor") % size
             new = (words[..., factor] * size) >> 32
-            changes = order[..., factor] < differing
+            changes = ranks[..., factor] < differing
             second = second + torch.where(changes, (new - old) * stride, 0)
-        # The changed factors are those with ranks below `differing`; the last one has the highest of these ranks.
-        last = (order == (differing - 1).unsqueeze(-1)).to(torch.int64).argmax(dim=-1)
+        last = (ranks == (differing - 1).unsqueeze(-1)).to(torch.int64).argmax(dim=-1)
         return second, last
 
     def _how_many(self, seed: Tensor, steps: Tensor, pairs: int, factors: int) -> Tensor:
@@ -79,13 +80,16 @@ class PairRule:
             return [problem(f"{name}: data", "needs known factors to draw pairs from", Shown("none"), remedy)]
         found = []
         if not setting.complete:
-            rule = "needs a picture for every combination of factor values to draw pairs from"
-            found.append(problem(f"{name}: data", rule, Shown("a table with gaps"), "Use data on a whole grid."))
+            rule = "needs one picture for every combination of factor values, in the order of the grid, to draw pairs from"
+            value = f"{setting.dataset_size:,} pictures for {math.prod(setting.factor_sizes):,} combinations"
+            remedy = "Use data on a whole grid, the last factor moving fastest."
+            found.append(problem(f"{name}: data", rule, Shown(value), remedy))
         if factors < 2:
-            found.append(problem(f"{name}: data", "needs at least two factors to draw pairs from", factors))
+            remedy = "Use data with more, or an objective that needs no pairs."
+            found.append(problem(f"{name}: data", "needs at least two factors to draw pairs from", Shown(f"{factors}"), remedy))
         if self.changed_factors > factors:
             rule = f"must be at most the {factors} factors of the data"
-            found.append(problem(f"{name}: changed_factors", rule, self.changed_factors))
+            found.append(problem(f"{name}: changed_factors", rule, self.changed_factors, "Use 0 to draw it for every pair."))
         if self.named and factors > setting.latents:
             rule = f"must be at least the {factors} factors of the data, one for each"
             found.append(problem(f"{name}: latents", rule, setting.latents, f"Use latents={factors} or more."))

@@ -7,14 +7,18 @@ Any numeric hyper-parameter, and the learning rate, may be one. It is spelled, s
     constant(a)                      a
     linear(a, b, steps[, wait])      a + (b - a) u,                  u = clip((t - wait) / steps, 0, 1)
     cosine(a, b, steps[, wait])      a + (b - a) (1 - cos πu) / 2
-    cyclic(a, b, steps[, share])     linear again and again: a cycle of so many steps rises for its *share* (1/2) and
-                                     then stays (Fu et al. 2019, section 3.2)
+    cyclic(a, b, steps[, share])     linear again and again: a cycle of so many steps goes from a to b in its first *share*
+                                     (1/2) and then stays, u = min((t mod steps) / (share · steps), 1)
     step(a, b, steps)                a for t <= steps, b after
+
+`cyclic` is that of Fu et al. 2019 (their τ and R are our position in a cycle and *share*; they count t from 1). `linear` from 0
+and `step` are the two annealers of disentanglement_lib's few-label methods.
 """
 
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +29,8 @@ from torch import Tensor
 from unbraid.errors import InputError, Shown, problem, unknown
 
 KINDS = ("constant", "linear", "cosine", "cyclic", "step")
+_EXTRA_NAMES = {"linear": "wait", "cosine": "wait", "cyclic": "share"}
+_USUAL_EXTRA = {"cyclic": 0.5}
 _SPELLING = re.compile(r"\s*([A-Za-z_]+)\s*\((.*)\)\s*")
 
 
@@ -47,28 +53,35 @@ class Schedule:
     """Updates before a ramp begins; for `cyclic` the share of a cycle that rises."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the numbers and store them as floats."""
         if self.kind not in KINDS:
             raise InputError(unknown("schedule", self.kind, KINDS))
         for name in ("start", "end", "steps", "extra"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise InputError(problem(f"schedule {self.kind}: {name}", "must be a finite number", value))
-        if self.steps < (0 if self.kind == "step" else 1):
-            least = 0 if self.kind == "step" else 1
+            told = _EXTRA_NAMES.get(self.kind, name) if name == "extra" else name
+            object.__setattr__(self, name, _finite(f"schedule {self.kind}: {told}", getattr(self, name)))
+        least = 0 if self.kind == "step" else 1
+        if self.steps < least:
             raise InputError(problem(f"schedule {self.kind}: steps", f"must be at least {least}", self.steps))
         if self.kind == "cyclic" and not 0 < self.extra <= 1:
             raise InputError(problem("schedule cyclic: share", "must be above 0 and at most 1", self.extra))
         if self.kind in ("linear", "cosine") and self.extra < 0:
             raise InputError(problem(f"schedule {self.kind}: wait", "must be at least 0", self.extra))
+        if self.kind == "constant" and self.end != self.start:
+            raise InputError(problem("schedule constant: end", f"must be its start, {self.start:g}", self.end))
+        # What a kind does not use is not stored, so that equal schedules are those that are spelled alike.
+        if self.kind == "constant":
+            object.__setattr__(self, "steps", 1.0)
+        if self.kind in ("constant", "step"):
+            object.__setattr__(self, "extra", 0.0)
 
     def __str__(self) -> str:
-        """The spelling, which `parse` reads."""
+        """The spelling, from which `parse` makes the same schedule, to the last bit."""
         if self.kind == "constant":
-            return f"constant({self.start:.12g})"
-        usual = 0.5 if self.kind == "cyclic" else 0.0
-        more = "" if self.extra == usual or self.kind == "step" else f", {self.extra:.12g}"
-        return f"{self.kind}({self.start:.12g}, {self.end:.12g}, {self.steps:.12g}{more})"
+            return f"constant({_spelled(self.start)})"
+        values = [self.start, self.end, self.steps]
+        if self.extra != _USUAL_EXTRA.get(self.kind, 0.0):
+            values.append(self.extra)
+        return f"{self.kind}({', '.join(_spelled(value) for value in values)})"
 
     @staticmethod
     def looks_like(text: str) -> bool:
@@ -90,13 +103,18 @@ class Schedule:
         except ValueError:
             raise InputError(problem(name, "must be a schedule of numbers", text, f"For example {_example(kind)}.")) from None
         if not least <= len(values) <= most:
-            wanted = f"{least}" if least == most else f"{least} or {most}"
-            rule = f"needs {wanted} numbers for the schedule {kind}"
-            raise InputError(problem(name, rule, Shown(f"{text}, with {len(values)}"), f"For example {_example(kind)}."))
-        if kind == "constant":
-            return constant(values[0])
-        extra = values[3] if len(values) > 3 else 0.5 if kind == "cyclic" else 0.0
-        return cls(kind, values[0], values[1], values[2], extra)
+            wanted = {(1, 1): "1 number", (3, 3): "3 numbers"}.get((least, most), "3 or 4 numbers")
+            found_count = Shown(f"{text.strip()}, with {len(values)}")
+            raise InputError(
+                problem(name, f"needs {wanted} for the schedule {kind}", found_count, f"For example {_example(kind)}.")
+            )
+        try:
+            if kind == "constant":
+                return constant(values[0])
+            extra = values[3] if len(values) > 3 else _USUAL_EXTRA.get(kind, 0.0)
+            return cls(kind, values[0], values[1], values[2], extra)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
 
     def value(self, step: float) -> float:
         """What the number is after *step* updates."""
@@ -129,6 +147,22 @@ def step(start: float, end: float, steps: float) -> Schedule:
     return Schedule("step", start, end, steps)
 
 
+def _finite(name: str, value: float) -> float:
+    """*value* as a float; NumPy's numbers are numbers too."""
+    try:
+        plain = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
+    except OverflowError:  # a whole number beyond the largest float
+        plain = math.inf
+    if not math.isfinite(plain):
+        raise InputError(problem(name, "must be a finite number", value))
+    return plain
+
+
+def _spelled(value: float) -> str:
+    """The shortest spelling that reads back as the same float, whole numbers without a point."""
+    return repr(value).removesuffix(".0")
+
+
 def _example(kind: str) -> str:
     return {"constant": "constant(4)", "step": "step(0, 4, 10000)"}.get(kind, f"{kind}(0, 4, 10000)")
 
@@ -143,7 +177,7 @@ class ScheduledNumber:
             return torch.tensor(numbers, dtype=dtype, device=device)
 
         self.start = column([one.start for one in schedules])
-        self.rise = column([one.end - one.start for one in schedules])
+        self.end = column([one.end for one in schedules])
         self.steps = column([max(one.steps, 1.0) for one in schedules])
         self.wait = column([{"cyclic": 0.0, "step": one.steps}.get(one.kind, one.extra) for one in schedules])
         self.share = column([one.extra if one.kind == "cyclic" else 1.0 for one in schedules])
@@ -154,11 +188,13 @@ class ScheduledNumber:
         """The numbers `(members,)` after *step* updates, a 0-d tensor; tensor operations alone."""
         step = step.to(self.start.dtype)
         ramp = ((step - self.wait) / self.steps).clamp(0.0, 1.0)
-        turns = step / self.steps
-        ramp = torch.where(self.is_cyclic, ((turns - turns.floor()) / self.share).clamp(max=1.0), ramp)
+        # The remainder is exact where the fraction of step / steps would lose digits after many cycles.
+        turned = torch.remainder(step, self.steps) / (self.share * self.steps)
+        ramp = torch.where(self.is_cyclic, turned.clamp(max=1.0), ramp)
         ramp = torch.where(self.is_cosine, 0.5 - 0.5 * torch.cos(math.pi * ramp), ramp)
         ramp = torch.where(self.is_step, (step > self.wait).to(ramp.dtype), ramp)
-        return self.start + self.rise * ramp
+        # lerp ends at exactly `end`; start + (end - start) would round it away where start is much larger.
+        return torch.lerp(self.start, self.end, ramp)
 
 
 def stacked_number(values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype) -> Tensor | ScheduledNumber:
@@ -171,3 +207,9 @@ def stacked_number(values: Sequence[float | Schedule], device: torch.device | st
 def number_at(value: Tensor | ScheduledNumber, step: Tensor) -> Tensor:
     """A stacked number as it is after *step* updates."""
     return value.at(step) if isinstance(value, ScheduledNumber) else value
+
+
+def bounds(value: float | Schedule) -> tuple[float, float]:
+    """The least and the largest value that a number, on a schedule or not, ever has."""
+    ends = (value.start, value.end) if isinstance(value, Schedule) else (value, value)
+    return min(ends), max(ends)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, Problems, problem, unknown
 from unbraid.objectives.conventions import beta_of_sums
@@ -16,14 +18,24 @@ from unbraid.objectives.objective import Objective, Setting
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
+from unbraid.words import as_number, as_source
 
 CONVENTIONS = ("sum", "mean")
+OTHER_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "iso": ("isotropic", {}),
+    "pca": ("anisotropic", {"variances": "pca"}),
+    "pca_learned": ("anisotropic", {"variances": "pca", "learned": "yes"}),
+}
+"""Short names of priors, as the authors' scripts of Mathieu et al. (2019) have them."""
 
 
 def setting_of(dataset: Dataset, latents: int, where: str = "") -> Setting:
     """What objectives may know of *dataset* and the plan."""
     sizes = tuple(dataset.factor_sizes) if dataset.labelled else ()
-    complete = bool(sizes) and math.prod(sizes) == len(dataset) and tuple(dataset.grid.sizes) == sizes
+    complete = bool(sizes) and math.prod(sizes) == len(dataset)
+    if complete and tuple(dataset.grid.sizes) != sizes:  # a table of labels may hold a whole grid, in order
+        every = np.arange(len(dataset))
+        complete = np.array_equal(dataset.factors(every), np.stack(np.unravel_index(every, sizes), axis=-1))
     return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, len(dataset))
 
 
@@ -52,7 +64,11 @@ def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> li
     return found
 
 
-def _built(name: str, options: dict[str, Any]) -> Prior:
+def _built(text: str, options: dict[str, Any]) -> Prior:
+    """The prior that *text* names, as in `sparse:gamma=0.8`, with *options* besides."""
+    name, spelled = as_source(text)
+    name, usual = OTHER_NAMES.get(name.replace("-", "_"), (name.replace("-", "_"), {}))
+    options = usual | options | {key: as_number(value) for key, value in spelled.items()}
     cls = PRIORS.load(name)
     known = [item.name for item in fields(cls)]
     for option in options.keys() - set(known):

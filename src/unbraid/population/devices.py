@@ -75,7 +75,8 @@ def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
     torch.cuda.empty_cache()  # what an earlier run of this process left is free too
     free, _ = torch.cuda.mem_get_info(device)
     room = int(free * _SAFE_SHARE_OF_FREE_MEMORY) - dataset_bytes(dataset)
-    fits = room // bytes_per_member(plan, dataset, kernels=uses_kernels(device))
+    kernels = uses_kernels(device) and not plan.build_network().uses_columns
+    fits = room // bytes_per_member(plan, dataset, kernels=kernels)
     fits = max(1, min(fits, _MOST_MEMBERS, _MOST_CHECKPOINT_BYTES // (12 * _weights(plan, dataset))))
     chunks = -(-len(plan.members) // fits)
     return -(-len(plan.members) // chunks)

@@ -33,6 +33,7 @@ from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
 from unbraid.population.composition import CONVENTIONS, choose_priors, in_sums, refusals, setting_of
+from unbraid.registry import home
 from unbraid.store import digest
 
 FORMAT = 2
@@ -64,11 +65,11 @@ class Member:
 
     def build(self) -> Objective:
         """Its objective."""
-        return OBJECTIVES.load(self.objective)(**self.hyper)
+        return OBJECTIVES.recall(self.objective)(**self.hyper)
 
     def build_prior(self) -> Prior:
         """Its prior."""
-        return PRIORS.load(self.prior)(**self.prior_hyper)
+        return PRIORS.recall(self.prior)(**self.prior_hyper)
 
     def rate(self) -> float | Schedule:
         """Its learning rate."""
@@ -86,12 +87,9 @@ class Member:
 
     def label(self) -> str:
         """A name for people: objective, hyper-parameters, seed."""
-        defaults = {item.name: item.default for item in fields(OBJECTIVES.load(self.objective))}
-        told = {
-            name: value
-            for name, value in self.hyper.items()
-            if (isinstance(value, (int, float)) and not isinstance(value, bool)) or value != defaults.get(name)
-        }
+        objective = self.build()
+        usual = {item.name: item.default for item in fields(objective)}
+        told = {name: value for name, value in self.hyper.items() if name == objective.strength or value != usual[name]}
         values = " ".join(f"{name}={value:g}" if isinstance(value, (int, float)) else f"{name}={value}" for name, value in told.items())
         prior = f"prior={self.prior}" if self.prior != "isotropic" else ""
         return " ".join(part for part in (self.objective, values, prior, f"seed={self.seed}") if part)
@@ -157,7 +155,7 @@ class Plan:
 
     def build_network(self) -> Network:
         """The network of all members."""
-        network = NETWORKS.load(self.network)(**self.network_options)
+        network = NETWORKS.recall(self.network)(**self.network_options)
         if self.standardise:
             return Standardised(network, tuple(self.standardise["mean"]), tuple(self.standardise["std"]))
         return network
@@ -312,10 +310,12 @@ def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[O
         if isinstance(one, str):
             own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
             one = problems.collect(functools.partial(_build_objective, one, own))
-        elif OBJECTIVES.get(one.key) != f"{type(one).__module__}:{type(one).__qualname__}":
+        elif OBJECTIVES.get(one.key) != home(type(one)):
+            kind = type(one).__name__
             problems.say(
-                f"objective {type(one).__name__} is not registered, so a run could not find it again; "
-                f"add it to the entry points '{OBJECTIVES.group}' of an installed package."
+                f"objective {kind} is not registered, so a run could not find it again; "
+                f"call unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry points '{OBJECTIVES.group}' of an "
+                "installed package."
             )
         if one is not None:
             found += problems.collect(one.sweep) or []
@@ -343,11 +343,14 @@ def _network(given: Network | str, options: dict[str, Any] | None, problems: Pro
 
 def _network_name(network: Network) -> str:
     """The registered name of a network, those of outside packages included."""
-    home = f"{type(network).__module__}:{type(network).__name__}"
     for name, target in NETWORKS.items():
-        if target == home:
+        if target == home(type(network)):
             return name
-    raise InputError(f"network {type(network).__name__} is not registered; add it to the entry points '{NETWORKS.group}'.")
+    kind = type(network).__name__
+    raise InputError(
+        f"network {kind} is not registered, so a run could not find it again; "
+        f"call unbraid.NETWORKS.register('my_network', {kind}), or add it to the entry points '{NETWORKS.group}'."
+    )
 
 
 def _seeds(given: Any, problems: Problems) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -185,6 +185,7 @@ class Program:
             indices = torch.cat([indices, self.labelled.indices.gather(1, labelled.flatten(1)).view_as(labelled)], dim=-1)
         if self.fresh_pictures:
             pictures = random.words(self.seed, steps, Stream.FRESH_PICTURES, (indices.shape[-1],)) >> 1
+            pictures[..., rows:] = 0  # a labelled picture is one picture, not all that share its factors
         return Draws(indices, noise, shuffle, pictures, changed, prior, labelled)
 
     def _indices(self, steps: Tensor) -> Tensor:
@@ -242,10 +243,11 @@ class Program:
         pictures = self.sampler(*(part[:, at] for part in chosen))
         mean, logvar = self.network.encode(leaves, pictures, self.precision)
         x, rows = pictures, self.rows
-        labelled: dict[str, Tensor] = {}
+        labelled: dict[str, Any] = {}
         if self.labelled is not None and draws.labelled is not None:
             labels = self.labelled.labels.gather(1, draws.labelled[:, at, :, None].expand(-1, -1, self.labelled.labels.shape[2]))
             labelled = {"labelled_mean": mean[:, rows:], "labels": labels, "label_sizes": self.labelled.sizes}
+            labelled["label_values"] = self.labelled.values
             x, mean, logvar = pictures[:, :rows], mean[:, :rows], logvar[:, :rows]
         mean, logvar = objective.posterior(mean, logvar, None if draws.changed is None else draws.changed[:, at])
         z = objective.latents(mean, logvar, draws.noise[:, at], leaves)

@@ -123,6 +123,8 @@ def _options(plan: Plan) -> list[str]:
         "network": plan.network,
         "network_options": {name: value for name, value in plan.network_options.items() if value != network[name]} or None,
         "likelihood": None if plan.likelihood == _usual_likelihood(plan) else plan.likelihood,
+        "prior": _one_or_list(_priors(plan)),
+        "standardise": bool(plan.standardise),
         "precision": plan.precision,
         "where": plan.where or None,
         "log_every": None if plan.log_every == max(1, plan.steps // 200) else plan.log_every,
@@ -134,8 +136,24 @@ def _options(plan: Plan) -> list[str]:
     return [f"{name}={_shown(value)}" for name, value in given.items() if value != defaults[name] or name in always]
 
 
+def _priors(plan: Plan) -> list[str]:
+    """The priors of the members as they are spelled, each once."""
+    found = []
+    for member in plan.members:
+        options = ",".join(f"{name}={_spelled(value)}" for name, value in member.prior_hyper.items())
+        found.append(f"{member.prior}:{options}" if options else member.prior)
+    return list(dict.fromkeys(found))
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "/".join(f"{one:.12g}" for one in value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
 def _usual_likelihood(plan: Plan) -> str:
-    return "gaussian" if plan.data in DATA and not DATA.load(plan.data).bounded else "bernoulli"
+    unbounded = plan.data in DATA and not DATA.load(plan.data).bounded
+    return "gaussian" if unbounded or plan.standardise else "bernoulli"
 
 
 def _seeds(members: Sequence[Member]) -> int | list[int]:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.schedule import Schedule
 from unbraid.population.plan import Member, Plan
 
 _SYMBOLS = {
@@ -70,9 +70,7 @@ def find_settings(plan: Plan) -> list[Setting]:
         varied = _varied([group[0] for group in own])
         for group, colour in zip(own, colours, strict=True):
             first = group[0]
-            values = {name: value for name, value in first.hyper.items() if name == cls.strength or name in varied}
-            if "learning_rate" in varied:
-                values["learning_rate"] = first.learning_rate
+            values = {name: value for name, value in _told(first).items() if name == cls.strength or name in varied}
             told = {name: value for name, value in values.items() if name in varied} or values
             found.append(
                 Setting(
@@ -80,7 +78,7 @@ def find_settings(plan: Plan) -> list[Setting]:
                     family=cls.label,
                     label=", ".join([cls.label, *_worded(values)]),
                     tick="<br>".join(_worded(told)) or cls.label,
-                    strength=None if cls.strength is None else float(first.hyper[cls.strength]),
+                    strength=_strength(first, cls.strength),
                     members=tuple(member.id for member in group),
                     colour=colour,
                 )
@@ -100,12 +98,29 @@ def swept_name(plan: Plan, settings: Sequence[Setting]) -> str | None:
 def swept_value(plan: Plan, setting: Setting, name: str) -> str:
     """What *setting* has for *name*, as people write it."""
     member = next(member for member in plan.members if member.id == setting.members[0])
-    return shown(member.learning_rate if name == "learning_rate" else member.hyper[name])
+    return shown(member.settings()[name])
 
 
 def _varied(members: Sequence[Member]) -> set[str]:
-    rows = [{"learning_rate": member.learning_rate, **member.hyper} for member in members]
-    return {name for name in rows[0] if len({repr(row.get(name)) for row in rows}) > 1}
+    rows = [_told(member) for member in members]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name for name in names if len({repr(row.get(name)) for row in rows}) > 1}
+
+
+def _told(member: Member) -> dict[str, Any]:
+    """The hyper-parameters of a member, the strength of its method first and the learning rate last."""
+    settings = member.settings()
+    rate = settings.pop("learning_rate")
+    del settings["objective"]
+    return settings | {"learning_rate": rate}
+
+
+def _strength(member: Member, name: str | None) -> float | None:
+    """The number that sets how strongly the method pushes; of a schedule, where it ends."""
+    if name is None:
+        return None
+    value = getattr(member.build(), name)
+    return float(value.end if isinstance(value, Schedule) else value)
 
 
 def _worded(values: dict[str, Any]) -> list[str]:
@@ -113,8 +128,7 @@ def _worded(values: dict[str, Any]) -> list[str]:
 
 
 def _sort_key(member: Member, strength: str | None) -> tuple[float, int]:
-    value = member.hyper.get(strength) if strength else None
-    return (float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0, member.id)
+    return (_strength(member, strength) or 0.0, member.id)
 
 
 def _spread(anchors: Sequence[str], count: int) -> list[str]:

@@ -102,6 +102,7 @@ def _forward(objective: Objective) -> Forward:
     if objective.labels is not None:
         sizes = torch.tensor(SIZES, dtype=torch.float64).expand(MEMBERS, -1)
         more["label_sizes"] = sizes
+        more["label_values"] = max(SIZES)
         more["labels"] = torch.floor(
             torch.rand(MEMBERS, BATCH, len(SIZES), generator=generator, dtype=torch.float64) * sizes.unsqueeze(1)
         )

@@ -2,7 +2,8 @@
 """The contract of a prior: its density, draws from it, and the KL divergence of Gaussian posteriors from it.
 
 A prior is a frozen dataclass of hyper-parameters, stacked over members as an objective is: in training its numbers are tensors
-`(members,)` and its vectors `(members, length)`. Latents come as `(members, n, latents)`.
+`(members,)` and its vectors `(members, length)`. Latents come as `(members, n, latents)`. `unbraid.testing.prior_contract` checks
+all that training relies on.
 """
 
 from __future__ import annotations
@@ -37,8 +38,13 @@ class Prior(Configured):
     """Whether latents are independent under it."""
     standard: ClassVar[bool] = False
     """Whether it is the standard normal distribution."""
-    learned: ClassVar[Mapping[str, Tensor]] = {}
-    """Its learned numbers by name, `(members, *shape)`; set by `bound`."""
+    own_weights: ClassVar[Mapping[str, Tensor]] = {}
+    """What holds its learned numbers, by name `(members, *shape)`; set by `bound`."""
+
+    @property
+    def finite_variance(self) -> bool:
+        """Whether the latents have a variance under it, without which its KL divergence from Gaussians is infinite."""
+        return True
 
     def weights(self, latents: int) -> tuple[Weight, ...]:
         """Numbers of it that are learned with the network, by names that start with `prior.`."""
@@ -48,7 +54,7 @@ class Prior(Configured):
         """The same prior with its learned numbers taken from *weights*."""
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        object.__setattr__(copy, "learned", weights)
+        object.__setattr__(copy, "own_weights", weights)
         return copy
 
     def resolved(self, dataset: Dataset, latents: int) -> Self:
@@ -80,6 +86,12 @@ def per_member(value: Any, like: Tensor) -> Tensor:
     """A number, or a tensor `(members,)` of them, ready to meet *like* `(members, n, latents)`."""
     tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
     return tensor.reshape(-1, *([1] * (like.dim() - 1))) if tensor.dim() else tensor
+
+
+def vector_per_member(value: Any, like: Tensor) -> Tensor:
+    """A vector `(latents,)`, or a tensor `(members, latents)` of them, ready to meet *like* `(members, n, latents)`."""
+    tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    return tensor.unsqueeze(-2) if tensor.dim() > 1 else tensor
 
 
 def normal_from_uniform(uniform: Tensor) -> Tensor:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ada-ML-VAE (Locatello et al. 2020, section 4).
+
+Ada-GVAE (`ada_gvae.py`) with the harmonic average of ML-VAE. Departs, as disentanglement_lib does, in the variance of the shared
+posterior, which is twice that of the product of densities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unbraid.objectives.ada_gvae import AdaGVAE
+from unbraid.objectives.pair_averaging import harmonic_average
+
+
+@dataclass(frozen=True)
+class AdaMLVAE(AdaGVAE):
+    """β-VAE on pairs whose pictures share the latents that hardly differ, averaged by precision."""
+
+    label = "Ada-ML-VAE"
+
+    def average(self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> tuple[Tensor, Tensor]:
+        """The posterior that the two pictures share."""
+        return harmonic_average(mean, logvar, other_mean, other_logvar)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DIP-VAE-II with a few labels (Locatello et al. 2020). Departs: as `dip_vae_ii` and `semi_supervised` say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unbraid.objectives.dip_vae_ii import DIPVAEII
+from unbraid.objectives.objective import Forward, Term
+from unbraid.objectives.semi_supervised import SemiSupervised
+
+
+@dataclass(frozen=True)
+class S2DIPVAEII(SemiSupervised, DIPVAEII):
+    """DIP-VAE-II + γ_sup distance from a few labels."""
+
+    label = "S2-DIP-VAE-II"
+    term_names = (*DIPVAEII.term_names, "supervised")
+
+    def terms(self, forward: Forward) -> dict[str, Term]:
+        """Those of DIP-VAE-II, and the distance from the labels."""
+        return super().terms(forward) | self.supervised(forward)

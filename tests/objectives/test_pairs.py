@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs follow the published laws exactly, stay on the grid, and are functions of seed and step alone."""
+
+from __future__ import annotations
+
+import itertools
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2_contingency, chisquare
+
+from unbraid import random
+from unbraid.errors import InputError
+from unbraid.grid import FactorGrid
+from unbraid.objectives.ada_gvae import AdaGVAE
+from unbraid.objectives.gvae import GVAE
+from unbraid.objectives.objective import Setting
+from unbraid.objectives.pairs import PairRule
+from unbraid.population.plan import make_plan
+from unbraid.population.program import Program
+from unbraid.random import Stream
+
+SEEDS = torch.tensor([3, -5], dtype=torch.int64)
+LEAST_P = 1e-3
+MANY = (10_000,) * 4
+"""Sizes at which a changed factor keeps its value by chance once in 10,000 times."""
+
+
+def draw(rule, sizes, pairs=2000, steps=5, seeds=SEEDS):
+    """Factor values of first and second pictures `(n, factors)`, and the labels `(n,)`, of all members and steps."""
+    when = torch.arange(steps)
+    first = random.integers(seeds, when, Stream.IMAGE_INDICES, (pairs,), 2**31 - 1) % int(np.prod(sizes, dtype=np.int64))
+    second, last = rule.second(seeds, when, first, sizes)
+    grid = FactorGrid(tuple(f"factor_{number}" for number in range(len(sizes))), sizes)
+    before, after = (grid.to_factors(part.numpy()).reshape(-1, len(sizes)) for part in (first, second))
+    return before, after, last.numpy().ravel()
+
+
+def law(rule, factors, given=0):
+    """Exact probabilities that 0..factors factors are chosen to change."""
+    chosen = np.zeros(factors + 1)
+    most = factors if rule == "michlo" else factors - 1
+    for k in [given] if given else range(1, most + 1):
+        share = 1.0 if given else 1.0 / most
+        if rule == "michlo":
+            chosen[k] += share
+        else:
+            chosen[1] += 0.5 * share
+            chosen[k] += 0.5 * share
+    return chosen
+
+
+def test_laws_by_hand():
+    assert law("locatello", 5) == pytest.approx([0, 5 / 8, 1 / 8, 1 / 8, 1 / 8, 0])
+    assert law("locatello", 5, given=5) == pytest.approx([0, 1 / 2, 0, 0, 0, 1 / 2])
+    assert law("michlo", 4) == pytest.approx([0, 1 / 4, 1 / 4, 1 / 4, 1 / 4])
+
+
+@pytest.mark.parametrize("rule", ["locatello", "michlo"])
+@pytest.mark.parametrize(("factors", "given"), [(2, 0), (3, 0), (6, 0), (5, 1), (5, 3), (4, 4)])
+def test_number_of_differing_factors_has_its_exact_law(rule, factors, given):
+    size = 4  # so that every fourth change is none
+    before, after, _ = draw(PairRule(rule, given), (size,) * factors)
+    counts = np.bincount((before != after).sum(axis=1), minlength=factors + 1)
+    chosen, moves = law(rule, factors, given), 1 - 1 / size
+    expected = [
+        sum(chosen[k] * comb(k, j) * moves**j * (1 - moves) ** (k - j) for k in range(j, factors + 1)) for j in range(factors + 1)
+    ]
+    possible = np.array(expected) > 0
+    assert counts[~possible].sum() == 0
+    assert chisquare(counts[possible], len(before) * np.array(expected)[possible]).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_every_set_of_factors_changes_equally_often_and_every_one_of_it_is_last_equally_often(k):
+    before, after, last = draw(PairRule("michlo", k), MANY)
+    differ = before != after
+    whole = differ.sum(axis=1) == k
+    assert whole.mean() > 0.998
+    assert differ[np.arange(len(last)), last][whole].all(), "the last changed factor is one that changed"
+    cases = [(chosen, one) for chosen in itertools.combinations(range(4), k) for one in chosen]
+    found = [(tuple(np.flatnonzero(row)), int(one)) for row, one in zip(differ[whole], last[whole], strict=True)]
+    assert chisquare([found.count(case) for case in cases]).pvalue > LEAST_P
+
+
+def test_the_last_factor_of_a_drawn_number_is_one_that_changed():
+    before, after, last = draw(PairRule(), MANY)
+    kept = (before == after)[np.arange(len(last)), last]
+    assert kept.mean() < 1e-3
+    assert chisquare(np.bincount(last, minlength=4)).pvalue > LEAST_P
+
+
+def test_new_values_are_uniform_and_do_not_depend_on_the_old():
+    sizes = (3, 8, 5)
+    before, after, _ = draw(PairRule("michlo", 3), sizes, pairs=4000)
+    for factor, size in enumerate(sizes):
+        joint = np.zeros((size, size))
+        np.add.at(joint, (before[:, factor], after[:, factor]), 1)
+        assert chisquare(joint.ravel()).pvalue > LEAST_P
+    for one, other in itertools.combinations(range(3), 2):
+        joint = np.bincount(after[:, one] * sizes[other] + after[:, other], minlength=sizes[one] * sizes[other])
+        assert chisquare(joint).pvalue > LEAST_P
+
+
+def dependence(one, other):
+    """P-value of the independence of two columns of whole numbers."""
+    table = np.zeros((one.max() + 1, other.max() + 1))
+    np.add.at(table, (one, other), 1)
+    return chi2_contingency(table[table.any(axis=1)][:, table.any(axis=0)]).pvalue
+
+
+@pytest.mark.parametrize("rule", ["locatello", "michlo"])
+@pytest.mark.parametrize("factors", [2, 4])
+def test_how_many_which_and_what_are_independent(rule, factors):
+    # One pair a step: the words of the first pair would coincide if two of the three took them from one stream.
+    before, after, last = draw(PairRule(rule), (1000,) * factors, pairs=1, steps=4000)
+    many = (before != after).sum(axis=1)
+    value = after[np.arange(len(last)), last] // 125
+    if factors > 2 or rule == "michlo":
+        assert dependence(many, value) > LEAST_P
+        assert dependence(many, last) > LEAST_P
+    assert dependence(last, value) > LEAST_P
+
+
+def test_members_and_steps_draw_independently():
+    sizes, when = (1000,) * 4, torch.arange(2)
+    first = torch.zeros(2, 2, 6000, dtype=torch.int64)
+    second, last = PairRule("michlo").second(SEEDS, when, first, sizes)
+    values = np.stack(np.unravel_index(second.numpy(), sizes), axis=-1)
+    many = (values != 0).sum(axis=-1)
+    for one, other in (((0, 0), (1, 0)), ((0, 0), (0, 1))):  # another member, another step
+        assert dependence(last[one].numpy(), last[other].numpy()) > LEAST_P
+        assert dependence(many[one], many[other]) > LEAST_P
+        both = (values[one] != 0) & (values[other] != 0)
+        assert dependence(values[one][both] // 125, values[other][both] // 125) > LEAST_P
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=2, max_size=7).map(tuple),
+    rule=st.sampled_from(["locatello", "michlo"]),
+    k=st.integers(0, 7),
+    seed=st.integers(-(2**63), 2**63 - 1),
+)
+def test_second_pictures_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k, seed):
+    k = min(k, len(sizes))
+    # `draw` reads both indices by FactorGrid, which refuses what is off the grid.
+    before, after, last = draw(PairRule(rule, k), sizes, pairs=40, steps=2, seeds=torch.tensor([seed]))
+    most = k or (len(sizes) if rule == "michlo" else len(sizes) - 1)
+    assert (before != after).sum(axis=1).max() <= most
+    assert 0 <= last.min() <= last.max() < len(sizes)
+    only = (before != after).sum(axis=1) == 1
+    if most == 1:
+        assert (np.argmax(before != after, axis=1)[only] == last[only]).all()
+
+
+def test_all_factors_redrawn_leave_nothing_of_the_first_picture():
+    when, rule, sizes = torch.arange(3), PairRule("michlo", 3), (4, 2, 5)
+    low, high = torch.zeros(2, 3, 50, dtype=torch.int64), torch.full((2, 3, 50), 39)
+    assert torch.equal(rule.second(SEEDS, when, low, sizes)[0], rule.second(SEEDS, when, high, sizes)[0])
+
+
+def test_pairs_depend_on_seed_and_step_alone():
+    rule, sizes, when = PairRule(), (3, 4, 5, 6), torch.arange(100, 116)
+    first = random.integers(SEEDS, when, Stream.IMAGE_INDICES, (32,), 360)
+    second, last = rule.second(SEEDS, when, first, sizes)
+    again = rule.second(SEEDS, when, first, sizes)
+    assert torch.equal(second, again[0])
+    assert torch.equal(last, again[1])
+    alone = rule.second(SEEDS[1:], when, first[1:], sizes)
+    assert torch.equal(second[1:], alone[0])
+    assert torch.equal(last[1:], alone[1])
+    for at in (0, 7):
+        one = rule.second(SEEDS, when[at : at + 1], first[:, at : at + 1], sizes)
+        assert torch.equal(second[:, at : at + 1], one[0])
+        assert torch.equal(last[:, at : at + 1], one[1])
+    assert not torch.equal(rule.second(SEEDS[[1, 0]], when, first, sizes)[0], second)
+    assert not torch.equal(rule.second(SEEDS, when + 1, first, sizes)[0], second)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rule", ["locatello", "michlo"])
+def test_same_bits_on_cuda(rule):
+    when, sizes = torch.arange(16), (3, 6, 40, 32, 32)
+    first = random.integers(SEEDS, when, Stream.IMAGE_INDICES, (256,), 737_280)
+    there = PairRule(rule).second(SEEDS.cuda(), when.cuda(), first.cuda(), sizes)
+    for ours, theirs in zip(PairRule(rule).second(SEEDS, when, first, sizes), there, strict=True):
+        assert torch.equal(ours, theirs.cpu())
+
+
+def test_a_plan_draws_the_second_pictures_behind_the_first():
+    plan, dataset = make_plan(
+        "sprites", GVAE(), data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28}, network="mlp", latents=5, batch_size=8,
+        steps=4, seeds=[3, -5],
+    )  # fmt: skip
+    program = Program(plan, plan.members, dataset, torch.device("cpu"))
+    draws = program.draw(torch.arange(4))
+    first, second = draws.indices.chunk(2, dim=-1)
+    assert torch.equal(first, random.integers(SEEDS, torch.arange(4), Stream.IMAGE_INDICES, (8,), len(dataset)))
+    expected, last = GVAE().pairs.second(SEEDS, torch.arange(4), first, dataset.factor_sizes)
+    assert torch.equal(second, expected)
+    assert draws.changed is not None
+    assert torch.equal(draws.changed, last)
+    assert draws.noise.shape == (2, 4, 16, 5), "both pictures have noise of their own"
+
+
+GRID = Setting(latents=4, sample_shape=(1, 8, 8), factor_sizes=(3, 4, 5), complete=True, dataset_size=60)
+NO_FACTORS = (
+    "ada_gvae: data needs known factors to draw pairs from; got none. "
+    "Use data with known factors (`unbraid list data`), or an objective that needs none."
+)
+NO_GRID = (
+    "ada_gvae: data needs one picture for every combination of factor values, in the order of the grid, to draw pairs from; "
+    "got 59 pictures for 60 combinations. Use data on a whole grid, the last factor moving fastest."
+)
+ONE_FACTOR = (
+    "ada_gvae: data needs at least two factors to draw pairs from; got 1. Use data with more, or an objective that needs no pairs."
+)
+TOO_MANY = "ada_gvae: changed_factors must be at most the 3 factors of the data; got 4. Use 0 to draw it for every pair."
+WHERE = (
+    "ada_gvae: where cannot be used, since the second picture of a pair may break the rule; got 'shape=0'. Leave it out."
+)  # fmt: skip
+FEW_LATENTS = "gvae: latents must be at least the 3 factors of the data, one for each; got 2. Use latents=3 or more."
+
+
+@pytest.mark.parametrize(
+    ("rule", "setting", "told"),
+    [
+        (PairRule(), {}, []),
+        (PairRule(changed_factors=3), {}, []),
+        (PairRule(), {"factor_sizes": ()}, [NO_FACTORS]),
+        (PairRule(), {"complete": False, "dataset_size": 59}, [NO_GRID]),
+        (PairRule(), {"factor_sizes": (60,)}, [ONE_FACTOR]),
+        (PairRule(changed_factors=4), {}, [TOO_MANY]),
+        (PairRule(), {"where": "shape=0"}, [WHERE]),
+        (PairRule(), {"latents": 2}, []),
+        (PairRule(changed_factors=4), {"complete": False, "dataset_size": 59, "where": "shape=0"}, [NO_GRID, TOO_MANY, WHERE]),
+    ],
+)
+def test_data_without_pairs_is_refused_in_full(rule, setting, told):
+    assert rule.problems("ada_gvae", Setting(**(vars(GRID) | setting))) == told
+
+
+def test_labelled_pairs_need_a_latent_for_each_factor():
+    assert PairRule(named=True).problems("gvae", Setting(**(vars(GRID) | {"latents": 2}))) == [FEW_LATENTS]
+    assert PairRule(named=True).problems("gvae", Setting(**(vars(GRID) | {"latents": 3}))) == []
+
+
+def test_a_plan_refuses_data_without_factors():
+    pictures = np.zeros((20, 8, 8), dtype=np.uint8)
+    pictures[::2] = 255
+    with pytest.raises(InputError) as told:
+        make_plan(pictures, AdaGVAE(), network="mlp", steps=2)
+    assert str(told.value) == NO_FACTORS

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything goes with everything that makes sense: each objective x prior x likelihood x network takes three finite steps."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import unbraid as ub
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError
+from unbraid.networks import NETWORKS
+from unbraid.networks.layout import Layout
+from unbraid.objectives import OBJECTIVES, factor_vae
+from unbraid.objectives.priors import PRIORS
+from unbraid.population.composition import setting_of
+from unbraid.population.plan import Plan, make_plan
+from unbraid.population.program import Program
+from unbraid.random import Stream
+
+CPU = torch.device("cpu")
+LIKELIHOODS = ("bernoulli", "gaussian", "laplace:scale=0.1", "gaussian:scale=learned", "bernoulli+gauss2", "gaussian+box3")
+SIDES = {"conv_dcgan": 32, "conv_batchnorm": 32}
+"""The smallest pictures of each network; 28 where none is told."""
+OPTIONS = {"mlp": {"hidden": 8}}
+PRIOR_OPTIONS: dict[str, dict[str, Any]] = {"anisotropic": {"variances": (2.0, 1.0, 1.0, 0.5), "learned": "yes"}}
+LATENTS = 4
+VARIANCE_HEADS = ("encoder.logvar", "encoder.std", "encoder.logstd")
+"""What nothing moves where an objective has no use for the posterior's variance."""
+
+
+@cache
+def data(side: int) -> Dataset:
+    return load("sprites", x=4, y=3, scale=2, shape=1, orientation=1, image_size=side)
+
+
+def combined(objective: str, prior: str, likelihood: str, network: str) -> tuple[Plan, Dataset]:
+    return make_plan(
+        data(SIDES.get(network, 28)), objective, prior=prior, prior_options=PRIOR_OPTIONS.get(prior, {}), likelihood=likelihood,
+        network=network, network_options=OPTIONS.get(network, {}), latents=LATENTS, batch_size=4, steps=3, learning_rate=1e-3,
+    )  # fmt: skip
+
+
+def reasons(objective: str, prior: str) -> str:
+    return OBJECTIVES.load(objective)().refuses(PRIORS.load(prior)())
+
+
+@pytest.fixture
+def quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FactorVAE's discriminator small, and a network's first weights drawn once: both would take most of the time."""
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+    drawn: dict[Any, torch.Tensor] = {}
+    draw = Layout.initial
+
+    def initial(self: Layout, seed: torch.Tensor, stream: Stream) -> torch.Tensor:
+        key = (self.weights, self.added, tuple(seed.tolist()), stream)
+        if key not in drawn:
+            drawn[key] = draw(self, seed, stream)
+        return drawn[key].clone()
+
+    monkeypatch.setattr(Layout, "initial", initial)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES.built_in)
+@pytest.mark.parametrize("network", NETWORKS.built_in)
+def test_every_combination_takes_three_finite_steps(network: str, objective: str, quick_start: None):
+    taken = 0
+    for prior, likelihood in itertools.product(PRIORS.built_in, LIKELIHOODS):
+        if reasons(objective, prior):
+            continue
+        plan, dataset = combined(objective, prior, likelihood, network)
+        program = Program(plan, plan.members, dataset, CPU)
+        state = program.start()
+        before = state.model.weights.clone()
+        for _ in range(3):
+            program.step(state)
+        what = f"{objective} with {prior}, {likelihood}, {network}"
+        assert state.diverged_at.tolist() == [-1], f"{what} diverged"
+        assert torch.isfinite(state.history).all(), f"{what} has a loss that is not finite"
+        assert torch.isfinite(state.model.weights).all(), f"{what} has weights that are not finite"
+        learned = program.layout.views(state.model.weights - before)
+        for name, moved in learned.items():
+            still = not program.objective.samples_latents and name.startswith(VARIANCE_HEADS)
+            assert still or moved.any(), f"{what} never moved {name}"
+        taken += 1
+    assert taken >= len(LIKELIHOODS), f"{objective} goes with no prior at all"
+
+
+@pytest.mark.parametrize(("objective", "prior"), list(itertools.product(OBJECTIVES.built_in, PRIORS.built_in)))
+def test_what_makes_no_sense_is_refused_with_a_reason(objective: str, prior: str):
+    reason = reasons(objective, prior)
+    if not reason:
+        combined(objective, prior, "bernoulli", "mlp")
+        return
+    with pytest.raises(InputError) as caught:
+        combined(objective, prior, "bernoulli", "mlp")
+    assert str(caught.value) == f"{objective}: prior {reason}; got '{prior}'. Use the prior isotropic."
+
+
+def test_reasons_by_name():
+    assert reasons("factor_vae", "mixture") == "needs a prior under which latents are independent"
+    assert reasons("dip_vae_i", "student_t") == "needs the standard normal prior, whose moments it draws the latents to"
+    assert reasons("ae", "sparse") == "is not used by this objective"
+    assert not reasons("decomposition", "mixture")
+    assert not any(reasons(name, "isotropic") for name in OBJECTIVES.built_in)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "hyper"),
+    [
+        ("iso", "isotropic", {}),
+        ("student-t:df=5", "student_t", {"df": 5.0}),
+        ("sparse:gamma=0.5,spike=0.1", "sparse", {"gamma": 0.5, "spike": 0.1}),
+        (ub.Sparse(gamma=0.3), "sparse", {"gamma": 0.3, "spike": 0.05}),  # type: ignore[attr-defined]
+    ],
+)
+def test_priors_by_other_names_and_with_options(given: Any, name: str, hyper: dict[str, float]):
+    plan, _ = make_plan(data(28), "beta_vae", prior=given, network="mlp", latents=LATENTS)
+    assert [(one.prior, one.prior_hyper) for one in plan.members] == [(name, hyper)]
+
+
+def test_several_priors_are_a_sweep():
+    plan, _ = make_plan(data(28), "beta_vae", prior=["isotropic", ub.Sparse(gamma=[0.0, 0.8])], network="mlp", seeds=2)  # type: ignore[attr-defined]
+    assert [(one.prior, one.prior_hyper.get("gamma"), one.seed) for one in plan.members] == [
+        (*kind, seed) for kind in (("isotropic", None), ("sparse", 0.0), ("sparse", 0.8)) for seed in (0, 1)
+    ]  # fmt: skip
+    assert [len(group) for group in plan.siblings()] == [2, 2, 2]
+    assert Plan.from_record(plan.record()).members == plan.members
+
+
+@pytest.mark.parametrize(
+    ("prior", "options", "told"),
+    [
+        ("sparce", {}, f"prior 'sparce' is unknown; did you mean 'sparse'? Known: {', '.join(sorted(PRIORS))}."),
+        ("sparse", {"gama": 1}, "sparse option 'gama' is unknown; did you mean 'gamma'? Known: gamma, spike."),
+        ("isotropic", {"scale": 1}, "prior isotropic has no options; got 'scale'."),
+        ("sparse", {"gamma": 2}, "sparse: gamma must be at most 1; got 2."),
+        ([], {}, "prior needs at least one; got []."),
+        ([3], {}, f"prior must be one of {', '.join(PRIORS)}; got 3."),
+    ],
+)
+def test_bad_priors_are_refused_by_name(prior: Any, options: dict[str, Any], told: str):
+    with pytest.raises(InputError) as caught:
+        make_plan(data(28), "beta_vae", prior=prior, prior_options=options, network="mlp")
+    assert str(caught.value) == told
+
+
+def test_weights_of_means_are_converted_and_both_numbers_are_kept():
+    plan, dataset = make_plan(
+        data(28), "beta_vae", hyper={"beta": [0.003, "linear(0, 0.003, 10)"]}, convention="mean", network="mlp"
+    )
+    factor = np.prod(dataset.sample_shape) / plan.latents
+    assert plan.members[0].hyper["beta"] == pytest.approx(0.003 * factor)
+    assert plan.members[1].build().beta.end == pytest.approx(0.003 * factor)  # type: ignore[attr-defined]
+    assert [one.given for one in plan.members] == [{"beta": 0.003}, {"beta": "linear(0, 0.003, 10)"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"convention": "median"}, "convention must be one of sum, mean; got 'median'."),
+        ({"standardise": 3}, "standardise must be True or False; got 3."),
+        (
+            {"objective": "dip_vae_i", "convention": "mean"},
+            "convention can be mean for objectives whose KL has a weight of its own; got 'dip_vae_i'. Use the convention sum.",
+        ),
+    ],
+)
+def test_bad_conventions_are_refused(options: dict[str, Any], told: str):
+    with pytest.raises(InputError) as caught:
+        make_plan(data(28), **{"objective": "beta_vae", "network": "mlp", **options})
+    assert str(caught.value) == told
+
+
+def test_standardised_samples_have_mean_0_and_variance_1_and_no_bernoulli():
+    plan, dataset = make_plan(data(28), "beta_vae", standardise=True, network="mlp", network_options={"hidden": 8})
+    assert plan.likelihood == "gaussian"
+    assert not plan.bounded(dataset)
+    x = dataset.sampler("cpu")(torch.arange(len(dataset)))
+    seen = plan.build_network().standardise(x.unsqueeze(0))  # type: ignore[attr-defined]
+    assert abs(float(seen.mean())) < 1e-5
+    assert float(seen.std()) == pytest.approx(1.0, abs=1e-3)
+    with pytest.raises(InputError, match="likelihood needs samples between 0 and 1"):
+        make_plan(data(28), "beta_vae", standardise=True, likelihood="bernoulli", network="mlp")
+
+
+def test_a_whole_table_in_order_has_pairs_and_another_has_not():
+    pictures = np.zeros((6, 8, 8, 1), dtype=np.uint8)
+    rows = np.array([[a, b] for a in range(2) for b in range(3)])
+    assert setting_of(load(pictures, factors=rows), LATENTS).complete
+    assert not setting_of(load(pictures, factors=rows[::-1]), LATENTS).complete
+    assert not setting_of(load(pictures[:5], factors=rows[:5]), LATENTS).complete
+    assert setting_of(load(pictures), LATENTS).factor_sizes == ()
