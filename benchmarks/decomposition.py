@@ -46,7 +46,9 @@ def pinwheel_row(name: str, value: float, members: list[PinwheelMember]) -> dict
     }
     seeds = " ".join(f"{nats:.3f}" for nats in row["kl_nats"])
     std = np.mean(row["posterior_std"])
-    print(f"{name} {value:<5g} KL(p||q) {row['kl_nats_mean']:.3f} ({seeds})  arms kept {np.mean(row['arms_kept']):.2f}  std {std:.3f}")
+    print(
+        f"{name} {value:<5g} KL(p||q) {row['kl_nats_mean']:.3f} ({seeds})  arms kept {np.mean(row['arms_kept']):.2f}  std {std:.3f}"
+    )
     return row
 
 
@@ -55,9 +57,12 @@ def pinwheel_record(found: PinwheelDecomposition, seconds: dict[str, float]) -> 
     rows = [pinwheel_row("alpha", alpha, found.of(alpha=alpha)) for alpha in found.alphas()]
     rows += [pinwheel_row("beta", beta, found.of(beta=beta)) for beta in found.betas()]
     seeds = len({one.seed for one in found.members})
-    print(f"falls with alpha: {found.falls_with_alpha} in the mean, in {found.seeds_that_fall} of {seeds} seeds")
-    verdict = {"falls_with_alpha": found.falls_with_alpha, "seeds_that_fall": found.seeds_that_fall, "seeds": seeds}
+    verdict: dict[str, Any] = {"seeds": seeds}
+    if found.alphas():
+        print(f"falls with alpha: {found.falls_with_alpha} in the mean, in {found.seeds_that_fall} of {seeds} seeds")
+        verdict |= {"falls_with_alpha": found.falls_with_alpha, "seeds_that_fall": found.seeds_that_fall}
     if found.betas():
+        print(f"overlap rises with beta: {found.overlap_rises_with_beta} in the mean")
         verdict["overlap_rises_with_beta"] = found.overlap_rises_with_beta
     return {**seconds, **verdict, "rows": rows}
 
@@ -66,11 +71,19 @@ def digits_record(found: DigitsSparsity, seconds: dict[str, float]) -> dict[str,
     """Scores, gaps and whether the claim held."""
     for alpha, gap in zip(found.alphas(), found.mean_gaps(), strict=True):
         scores = {gamma: " ".join(f"{score:.3f}" for score in found.sparsity(gamma, alpha).values()) for gamma in found.gammas()}
-        print(f"alpha {alpha:<4g}" + "".join(f" gamma {gamma:g}: {text} " for gamma, text in scores.items()) + f" mean gap {gap:.3f}")
+        print(
+            f"alpha {alpha:<4g}" + "".join(f" gamma {gamma:g}: {text} " for gamma, text in scores.items()) + f" mean gap {gap:.3f}"
+        )
     print(f"gap grows: {found.gap_grows} in the mean, in {found.seeds_that_grow} seeds; least KL {found.least_kl:.1f} nats")
     verdict = {"gap_grows": found.gap_grows, "seeds_that_grow": found.seeds_that_grow, "least_kl_nats": found.least_kl}
     rows = [
-        {"gamma": one.gamma, "alpha": one.alpha, "seed": one.seed, "hoyer": round(one.sparsity, 4), "kl_nats": round(one.kl_nats, 3)}
+        {
+            "gamma": one.gamma,
+            "alpha": one.alpha,
+            "seed": one.seed,
+            "hoyer": round(one.sparsity, 4),
+            "kl_nats": round(one.kl_nats, 3),
+        }
         for one in found.members
     ]
     return {**seconds, **verdict, "mean_gaps": [round(gap, 4) for gap in found.mean_gaps()], "rows": rows}

@@ -10,7 +10,10 @@ from typing import Any
 
 from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.listing import KINDS, Entry, entries
+from unbraid import objective_pages
 from unbraid.metric_pages import behaviour_table, pages
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.priors import PRIORS
 
 RESULTS = Path("benchmarks/results")
 SPEED_FILE = RESULTS / "cpu_training.json"
@@ -20,7 +23,7 @@ DATA_FILE = RESULTS / "data.json"
 PERTURBATION_FILE = RESULTS / "perturbation.json"
 METRICS_FILE = RESULTS / "metrics.json"
 BEHAVIOUR_FILE = RESULTS / "metric_behaviour.json"
-PAGES = (Path("docs/engine.md"), Path("docs/data.md"), Path("docs/metrics.md"))
+PAGES = (Path("docs/engine.md"), Path("docs/data.md"), Path("docs/metrics.md"), Path("docs/objectives.md"))
 
 
 def refresh(readme: Path, *, check: bool = False) -> str:
@@ -44,6 +47,11 @@ def refresh(readme: Path, *, check: bool = False) -> str:
 def fill(text: str, root: Path) -> str:
     """*text* with every marked block replaced by its table."""
     blocks = {kind: _table(entries(kind)) for kind in KINDS}
+    blocks |= {
+        "compositions": objective_pages.compositions(),
+        "objective pages": objective_pages.pages(OBJECTIVES),
+        "prior pages": objective_pages.pages(PRIORS),
+    }
     tables = {
         "speed": (SPEED_FILE, _speed),
         "gpu speed": (GPU_FILE, _gpu_speed),
@@ -54,6 +62,10 @@ def fill(text: str, root: Path) -> str:
         "metric speed": (METRICS_FILE, _metric_speed),
         "metric behaviour": (BEHAVIOUR_FILE, lambda record: behaviour_table(record["scores"])),
         "metric pages": (BEHAVIOUR_FILE, lambda record: pages(record["scores"])),
+        "disentangling": (RESULTS / "disentangling.json", objective_pages.disentangling),
+        "pairs miniature": (RESULTS / "pairs_miniature.json", objective_pages.pairs_miniature),
+        "few labels": (RESULTS / "few_labels.json", objective_pages.few_labels),
+        "decomposition": (RESULTS / "decomposition.json", objective_pages.decomposition),
     }
     for name, (file, table) in tables.items():
         blocks[name] = table(json.loads((root / file).read_text("utf-8"))) if (root / file).exists() else "Not measured yet."

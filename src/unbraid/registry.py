@@ -2,7 +2,7 @@
 """Lazy tables of what exists: a name, where it lives, nothing imported until it is asked for.
 
 Other packages add to a table through entry points of the same name (`unbraid.objectives`, `unbraid.networks`,
-`unbraid.metrics`, `unbraid.data`, `unbraid.studies`). A script or notebook adds to it for as long as it runs:
+`unbraid.priors`, `unbraid.metrics`, `unbraid.data`, `unbraid.studies`). A script or notebook adds to it for as long as it runs:
 `unbraid.networks.NETWORKS.register("my_network", MyNetwork)`.
 """
 
@@ -103,7 +103,8 @@ class Registry(Mapping[str, str]):
         if name not in self:
             raise InputError(
                 f"{self.kind} '{name}' of the run is unknown in this process; "
-                f"register it first, as the program that trained it did: {self.kind.upper()}S.register('{name}', ...)."
+                f"register it first, as the program that trained it did: {self.kind.upper()}S.register('{name}', ...); "
+                "or install the package that offers it."
             )
         return self.load(name)
 

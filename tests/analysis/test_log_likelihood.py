@@ -98,8 +98,9 @@ OPTIONS = {"network": "mlp", "latents": 2, "batch_size": 32, "steps": 60, "learn
 def run(tmp_path_factory):
     """Five members, a prior each, on the pinwheel."""
     return ub.train(
-        "pinwheel", "vae", prior=["isotropic", "anisotropic", "mixture", "sparse", "student_t"], likelihood="gaussian:scale=learned",
-        network_options={"hidden": 16}, out=tmp_path_factory.mktemp("runs") / "priors", **OPTIONS,
+        "pinwheel", "vae", prior=["isotropic", "anisotropic", "mixture", "sparse", "student_t"],
+        likelihood="gaussian:scale=learned", network_options={"hidden": 16},
+        out=tmp_path_factory.mktemp("runs") / "priors", **OPTIONS,
     )  # fmt: skip
 
 

@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unbraid.objectives.divergences import (
-    INVERSE_MULTIQUADRATIC, inclusive_kl, inverse_multiquadratic, log_aggregate_posterior, mmd, mmd_by_latent,
+    INVERSE_MULTIQUADRATIC,
+    inclusive_kl,
+    inverse_multiquadratic,
+    log_aggregate_posterior,
+    mmd,
+    mmd_by_latent,
 )  # fmt: skip
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.priors.anisotropic import Anisotropic

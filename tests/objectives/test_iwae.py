@@ -82,7 +82,9 @@ def test_gradient_weights_are_the_normalised_importance_weights():
     forward = forward_of(pictures(4), 5)
     leaf = forward.reconstruction.clone().requires_grad_()
     (slope,) = torch.autograd.grad(
-        total_loss(IWAE(importance_samples=5).terms(Forward(leaf, forward.mean, forward.logvar, forward.z, forward.step, samples=5))),
+        total_loss(
+            IWAE(importance_samples=5).terms(Forward(leaf, forward.mean, forward.logvar, forward.z, forward.step, samples=5))
+        ),
         [leaf],
     )
     shares = slope.view(4, 5)

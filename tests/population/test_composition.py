@@ -31,7 +31,7 @@ SIDES = {"conv_dcgan": 32, "conv_batchnorm": 32}
 OPTIONS = {"mlp": {"hidden": 8}}
 PRIOR_OPTIONS: dict[str, dict[str, Any]] = {"anisotropic": {"variances": (2.0, 1.0, 1.0, 0.5), "learned": "yes"}}
 LATENTS = 4
-VARIANCE_HEADS = ("encoder.logvar", "encoder.std", "encoder.logstd")
+VARIANCE_HEADS = ("encoder.logvar", "encoder.std", "encoder.log_std")
 """What nothing moves where an objective has no use for the posterior's variance."""
 
 

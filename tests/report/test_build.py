@@ -158,7 +158,7 @@ def test_nothing_left_to_look_at(pages: dict[str, Page]) -> None:
 
 def test_an_autoencoder_has_no_kl(pages: dict[str, Page]) -> None:
     page = pages["ae"]
-    assert "This objective has no posterior and so no KL; latents whose codes spread most come first." in page.text
+    assert "There is no KL divergence from the standard normal to sort by; latents whose codes spread most come first." in page.text
     assert "curve-kl" not in page.figures
     assert "KL, nats" not in page.text
 

@@ -13,6 +13,7 @@ import pytest
 
 from unbraid import gallery as door
 from unbraid.analysis.local_axes import local_axes
+from unbraid.analysis.pinwheel_decomposition import pinwheel_decomposition
 from unbraid.errors import InputError
 from unbraid.gallery import Gallery, make_gallery
 from unbraid.registry import Citation
@@ -26,14 +27,17 @@ from . import test_browser
 from .test_build import Page
 
 browser = test_browser.browser
-KEYS = ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "local_axes", "optimal_rotation"]
+KEYS = ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "local_axes", "optimal_rotation", "pinwheel"]
 UNSEEN = "<script>alert('x')</script> & 2 < 3"
 
 
 def quick() -> list[Exhibit]:
-    """All exhibits, but with a training too short for the one that trains."""
-    short = lambda seed: local_axes(steps=20, restarts=2, seed=seed)  # noqa: E731
-    return [replace(one, compute=short) if one.key == "local_axes" else one for one in EXHIBITS]
+    """All exhibits, but with trainings too short for those that train."""
+    short = {
+        "local_axes": lambda seed: local_axes(steps=20, restarts=2, seed=seed),
+        "pinwheel": lambda seed: pinwheel_decomposition(steps=5, seed=seed),
+    }
+    return [replace(one, compute=short.get(one.key, one.compute)) for one in EXHIBITS]
 
 
 def own(holds: bool) -> Exhibit:
@@ -85,7 +89,7 @@ def test_an_untrained_network_fails_and_is_said_to(made: Gallery) -> None:
 
 def test_verdicts_turn_with_the_evidence(made: Gallery) -> None:
     """Each decisive number, made wrong, turns its verdict."""
-    found: dict[str, Any] = {one.key: one.compute(0) for one in EXHIBITS if one.key != "local_axes"}
+    found: dict[str, Any] = {one.key: one.compute(0) for one in EXHIBITS if one.key not in ("local_axes", "pinwheel")}
     unlike = found["impossibility"]
     for change in (
         {"log_density_gap": 1e-3},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call on the page makes the same plan again."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,12 @@ CASES: list[tuple[Any, dict[str, Any]]] = [
     ([ub.BetaVAE(beta=4), ub.BetaVAE(beta=8), "ae"], {"precision": "bfloat16", "log_every": 7, "code_samples": 99}),
     (ub.DIPVAEI(lambda_od=[1, 2], lambda_d_factor=[5, 10]), {"likelihood": "gaussian", "checkpoint_seconds": 1.5}),
     ("beta_vae", {"data_options": {"x": 5, "image_size": 16, "y_range": 0.5}, "network_options": {"hidden": 24}}),
+    ("vae", {"prior": ["isotropic", "sparse:gamma=0.1", ub.Sparse(gamma=[1 / 3, 0.5])], "seeds": 2}),  # type: ignore[attr-defined]
+    ("vae", {"prior": "pca_learned", "latents": 2, "data_options": {"x": 3, "y": 3, "scale": 2, "image_size": 16}}),
+    ("vae", {"prior": "mixture:variance=0.30000000000000004,radius=linear(1, 2, 50)", "latents": 2}),
+    (ub.BetaVAE(beta=[1 / 3, "linear(0, 4, 100)"]), {"learning_rate": ["cosine(1e-3, 0, 100)", 1e-4], "standardise": True}),
+    (ub.BetaVAE(beta=[0.003, "linear(0, 0.003, 10)"]), {"convention": "mean", "seeds": 2}),
+    (["qlae", "ada_gvae"], {"convention": "mean", "hyper": {"values": [5, 6], "beta": [0.1, 0.01]}, "likelihood": "gaussian+box3"}),
 ]
 
 
@@ -29,7 +36,8 @@ def executed(call: str, **known: Any) -> Plan:
     def train(*arguments: Any, **options: Any) -> None:
         made["plan"] = make_plan(*arguments, **options)[0]
 
-    names = {"BetaVAE": ub.BetaVAE, "FactorVAE": ub.FactorVAE, "AE": ub.AE, "VAE": ub.VAE, "DIPVAEI": ub.DIPVAEI}
+    kinds = ("BetaVAE", "FactorVAE", "AE", "VAE", "DIPVAEI", "QLAE", "AdaGVAE")
+    names = {kind: getattr(ub, kind) for kind in kinds}
     exec(call.replace("import unbraid as ub", ""), {"ub": SimpleNamespace(train=train, **names), **known})
     return made["plan"]
 
@@ -38,6 +46,8 @@ def executed(call: str, **known: Any) -> Plan:
 def test_the_call_makes_an_equal_plan(objective: Any, options: dict[str, Any]) -> None:
     plan = make_plan("sprites", objective, network="mlp", **options)[0]
     assert executed(python_call(plan)).digest() == plan.digest()
+    opened = Plan.from_record(json.loads(json.dumps(plan.record())))
+    assert executed(python_call(opened)).digest() == plan.digest()
 
 
 def test_the_call_for_points_and_for_arrays() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sparse prior makes sparse codes when α is raised (Mathieu et al. 2019, section 6, figure 3), on handwritten digits of 8x8 pixels.
+"""A sparse prior makes sparse codes when α is raised (Mathieu et al. 2019, section 6, figure 3): handwritten digits of 8x8 pixels.
 
 Decomposition with the dimension-wise MMD, β = 1, a spike-and-slab prior with γ = 0.8 against one with γ = 0, which is the standard
 normal. Sparsity is the Hoyer score of the posterior means (`metrics/hoyer.py`). The claim that is tested: the gap between both
@@ -11,6 +11,7 @@ make their 100 about 6. The pictures are scikit-learn's digits. Beyond α = 20 m
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import torch
 from unbraid.codes.codes import encode_images
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.metrics import hoyer
+from unbraid.metrics.hoyer import hoyer
 from unbraid.objectives.decomposition import Decomposition
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.population.devices import keep_freed_memory
@@ -86,13 +87,13 @@ class DigitsSparsity:
     def gap_grows(self) -> bool:
         """Whether the mean gap grows from each α to the next."""
         means = self.mean_gaps()
-        return all(later > earlier for earlier, later in zip(means, means[1:], strict=False))
+        return all(later > earlier for earlier, later in itertools.pairwise(means))
 
     @property
     def seeds_that_grow(self) -> int:
         """Seeds whose own gap grows from each α to the next."""
         rows = zip(*(self.gap(alpha).values() for alpha in self.alphas()), strict=True)
-        return sum(all(later > earlier for earlier, later in zip(row, row[1:], strict=False)) for row in rows)
+        return sum(all(later > earlier for earlier, later in itertools.pairwise(row)) for row in rows)
 
     @property
     def least_kl(self) -> float:
@@ -104,8 +105,8 @@ def digits() -> Dataset:
     """The 1,797 handwritten digits of scikit-learn, 8x8 pixels in [0, 1]."""
     from sklearn.datasets import load_digits
 
-    pictures = load_digits().images / 16.0
-    return load(pictures.astype(np.float32))
+    flat, _ = load_digits(return_X_y=True)
+    return load((np.asarray(flat) / 16.0).reshape(-1, 8, 8).astype(np.float32))
 
 
 def digits_sparsity(
@@ -117,10 +118,9 @@ def digits_sparsity(
 ) -> DigitsSparsity:
     """Train a model for each γ, α and seed; about 20 s a model on one core."""
     dataset = digits()
-    wanted = Decomposition(beta=1.0, alpha=list(alphas), divergence="mmd")
-    plan, _ = make_plan(
-        dataset, wanted, prior=Sparse(gamma=list(gammas)), seeds=list(seeds), steps=steps, log_every=max(1, steps // 10), **SETTINGS
-    )
+    wanted = [Decomposition(beta=1.0, alpha=alpha, divergence="mmd") for alpha in alphas]
+    priors = [Sparse(gamma=gamma) for gamma in gammas]
+    plan, _ = make_plan(dataset, wanted, prior=priors, seeds=list(seeds), steps=steps, log_every=max(1, steps // 10), **SETTINGS)
     keep_freed_memory()
     found: list[DigitsMember] = []
     for member in plan.members:  # one by one: pairs of two would no longer fit a core's cache

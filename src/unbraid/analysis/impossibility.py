@@ -56,7 +56,7 @@ def mixing_reflection(latents: int, alpha: float | None = None) -> NDArray[np.fl
     _check_latents(read_whole("latents", latents, 1))
     if alpha is None:
         alpha = (1.0 - math.sqrt(0.5)) / 2.0 if latents == 2 else 1.0 / latents
-    if not 0.0 < alpha < 0.5:
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0.0 < alpha < 0.5:
         raise InputError(problem("alpha", "must lie between 0 and 0.5, both left out", alpha))
     direction = np.full(latents, math.sqrt((1.0 - alpha) / (latents - 1)))
     direction[0] = math.sqrt(alpha)

@@ -5,7 +5,7 @@ Toy: two factors `w ~ N(0, diag(1, 0.36))` and four pixels `x = (w1, w2, ε cos(
 ripple adds almost nothing to the global covariance, so PCA keeps `w1` as its first axis. Locally a step along `s` is longer by
 `sqrt(1 + ε² K²)`. With `u` the factors at unit variance, which a VAE's latents are up to a rotation, the data's Jacobian is
 `dx/du`, and `optimal_rotation` of it says which rotation is best: for εK = 1.8 the least noisy latent is the function of `w`
-whose gradient stands at 37.3°, wherever one looks. Trained networks are asked the same: the angle of the mean gradient of
+whose gradient stands at 37.4°, wherever one looks. Trained networks are asked the same: the angle of the mean gradient of
 the least noisy latent in the plane of the factors, and how far the columns of the decoder's Jacobian are from orthogonal.
 
 A deterministic autoencoder of the same network has no posterior, hence no reason for any axes; its columns lie anyhow.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log p(x) of pictures under a trained member, by importance sampling (Burda et al. 2016, section 5; Mathieu et al. 2019 with K = 1000).
+"""Log p(x) of pictures under a trained member, by importance sampling (Burda et al. 2016; Mathieu et al. 2019 with K = 1000).
 
-log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x) with z_k drawn from the member's own posterior q(z|x): below log p(x) on average, and nearer
-to it the more samples. The plain mean of the logarithms, the evidence lower bound from the same draws, stands beside it.
+log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x) with z_k drawn from the member's own posterior q(z|x): below log p(x) on average, and
+nearer to it the more samples. The evidence lower bound from the same draws, the mean of the logarithms, stands beside it.
 
-The prior is the member's, whichever it is. The likelihood is the run's: where that is a full density or probability the number is in
-nats of data; where constants were dropped, or it is no density at all, `left_out` says so and numbers of the same likelihood can be
-compared with each other alone. Noise is a function of the member's seed and the picture's index, so that a picture's number does not
+The prior is the member's, whichever it is. The likelihood is the run's: where that is a full density or probability the number is
+in nats of data. Where constants were dropped, or it is no density at all, `left_out` says so, and only numbers of the same
+likelihood can be compared. Noise is a function of the member's seed and the picture's index, so that a picture's number does not
 depend on which others are asked for.
 """
 

@@ -65,8 +65,9 @@ def optimal_rotation(jacobian: ArrayLike, *, noise_variance: float, beta: float 
     matrix = _checked(jacobian)
     scale = above_zero("beta", beta) * above_zero("noise_variance", noise_variance)
     latents = matrix.shape[1]
-    # All rows of the third factor, so that latents which carry nothing get axes too.
-    _, found, axes = np.linalg.svd(matrix, full_matrices=True)
+    # All rows of the third factor, so that latents which carry nothing get axes too. With as many pixels as latents the small
+    # form has them, and spares a matrix of pixels by pixels.
+    _, found, axes = np.linalg.svd(matrix, full_matrices=len(matrix) < latents)
     singular_values = np.zeros(latents)
     singular_values[: len(found)] = found
     rotation = axes.T.copy()

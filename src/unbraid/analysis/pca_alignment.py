@@ -129,6 +129,12 @@ class PcaAlignment:
         return np.array([np.degrees(np.arctan2(y, x)) % 90.0 for x, y in inside])
 
     @property
+    def equal_spread(self) -> float:
+        """Largest turn, in degrees, between the axes of two restarts on equal eigenvalues; none is above 45, past which latents swap."""
+        apart = np.abs(self.equal_degrees[:, None] - self.equal_degrees)
+        return float(np.minimum(apart, 90.0 - apart).max())
+
+    @property
     def largest_loss_gap(self) -> float:
         """Between any trained loss and the closed form, nats."""
         return float(max(abs(one.loss - one.expected_loss) for one in (*self.distinct, *self.equal)))

@@ -78,6 +78,11 @@ class ModuleNetwork(Network):
 
     def problems(self, sample_shape: tuple[int, ...]) -> list[str]:
         """Builds both modules and tries them on a few samples; says what does not fit."""
+        try:
+            hash(self)
+        except TypeError:
+            rule = "must be numbers, words or tuples of them"
+            return [problem(f"options of network {type(self).__name__}", rule, self.options())]
         codes = (_PROBE_BATCH, _PROBE_LATENTS)
         generator = torch.Generator().manual_seed(0)
         x, z = torch.rand(_PROBE_BATCH, *sample_shape, generator=generator), torch.randn(*codes, generator=generator)
@@ -118,7 +123,14 @@ class ModuleNetwork(Network):
         if x.shape[0] == 1:
             out = functional_call(module, {name: tensor.squeeze(0) for name, tensor in own.items()}, (x.squeeze(0),))
             return tuple(part.unsqueeze(0) for part in out) if half == "encoder" else out.unsqueeze(0)
-        return vmap(functools.partial(functional_call, module))(own, (x,))
+        try:
+            return vmap(functools.partial(functional_call, module))(own, (x,))
+        except RuntimeError as error:
+            if "vmap" not in str(error):
+                raise
+            what = f"{half} of network {type(self).__name__}"
+            rule = "must run for several members at once, through torch.func.vmap"
+            raise InputError(problem(what, rule, Shown(_reason(error)), "Let no value of a tensor decide what is done.")) from error
 
 
 @dataclass(frozen=True)
@@ -171,7 +183,8 @@ def _built(network: ModuleNetwork, half: str, sample_shape: tuple[int, ...], lat
     """A module of *network*, checked, on the CPU."""
 
     def build() -> nn.Module:
-        with torch.device("cpu"), torch.enable_grad():
+        # Whoever asks first may be in inference mode, and what a module makes there could not be used in training later.
+        with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
             return getattr(network, half)(sample_shape, latents)
 
     module = _with_seed(seed, build)
@@ -209,12 +222,6 @@ def _complaints(
     """What is wrong with one module, from building it and calling it twice in training mode."""
     what = f"{half} of network {type(network).__name__}"
     try:
-        hash(network)
-    except TypeError:
-        return [
-            problem(f"options of network {type(network).__name__}", "must be numbers, words or tuples of them", network.options())
-        ]
-    try:
         module = _built(network, half, sample_shape, _PROBE_LATENTS, 0).train()
     except InputError as error:
         return [str(error)]
@@ -248,5 +255,9 @@ def _parts(out: Any) -> list[Any]:
 
 
 def _failed(what: str, rule: str, sample_shape: tuple[int, ...], error: Exception) -> str:
-    reason = (str(error).splitlines() or [""])[0]
-    return problem(what, f"{rule} for samples of shape {sample_shape}", Shown(f"{type(error).__name__}: {reason}"))
+    return problem(what, f"{rule} for samples of shape {sample_shape}", Shown(_reason(error)))
+
+
+def _reason(error: Exception) -> str:
+    """What *error* is and the first line of what it says."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

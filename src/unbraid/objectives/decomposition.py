@@ -11,7 +11,7 @@ is the decomposition that is wanted: clusters, sparsity, axes of unequal length.
 All three in `divergences.py`. β = 0 and α = 0 together leave an autoencoder with noise.
 
 Departs: the authors' Adam has AMSGrad and their loss is a sum over the batch; ours is plain Adam on the mean, where α and β weigh
-the same. Their code has no `mmd_joint`.
+the same. Their code has no `mmd_joint`, and their `mmd` does not move learned variances of the prior, which ours does.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def log_aggregate_posterior(points: Tensor, mean: Tensor, logvar: Tensor) -> Ten
 
 
 def inclusive_kl(points: Tensor, prior: Prior, mean: Tensor, logvar: Tensor) -> Tensor:
-    """Log p(z_j) − log mean_i q(z_j|x_i) at *points* of the prior `(members, n, latents)`: `(members, n)`, whose mean is KL(p || q)."""
+    """Log p(z_j) − log mean_i q(z_j|x_i) at prior points `(members, n, latents)`: `(members, n)`, whose mean is KL(p || q)."""
     return prior.log_density(points) - log_aggregate_posterior(points, mean, logvar)
 
 
@@ -86,7 +86,7 @@ def _u_statistic(within_first: Tensor, within_second: Tensor, between: Tensor) -
 
 
 class _InverseMultiquadratic(torch.autograd.Function):
-    """Σ_C C / (C + d²): remembers one tensor for its gradient, −Σ_C C / (C + d²)², where autograd's own would keep two a constant."""
+    """Σ_C C / (C + d²): one tensor is kept for its gradient, −Σ_C C / (C + d²)², where autograd's own keeps two a constant."""
 
     @staticmethod
     def forward(context: Any, squared: Tensor, constants: tuple[float, ...]) -> Tensor:

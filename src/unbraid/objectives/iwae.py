@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importance-weighted autoencoder (Burda, Grosse and Salakhutdinov 2016, eq. 8): a tighter bound from K latents a picture.
+"""Importance-weighted autoencoder (Burda, Grosse and Salakhutdinov 2016, section 3): a tighter bound from K latents a picture.
 
 −log (1/K) Σ_k w_k with w_k = p(x|z_k) p(z_k) / q(z_k|x). K = 1 is the VAE with its KL divergence estimated at the draw; the bound
-falls to −log p(x) as K grows. What is minimised is the term `bound`. `reconstruction` and `kl` are means over the K latents, recorded
-with weight 0 to be seen beside it; their sum is the K = 1 bound.
+falls to −log p(x) as K grows. What is minimised is the term `bound`. `reconstruction` and `kl` are means over the K latents,
+recorded with weight 0 to be seen beside it; their sum is the K = 1 bound.
 
 Departs: none. The gradient is the paper's, through the draws, weighted by w_k / Σ w.
 """

@@ -60,7 +60,7 @@ class Member:
     seed: int
     prior: str = "isotropic"
     prior_hyper: dict[str, Any] = field(default_factory=dict)
-    given: dict[str, float] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
     """Hyper-parameters as they were given, where that was in another convention than sums over pixels and latents."""
 
     def build(self) -> Objective:

@@ -15,6 +15,7 @@ from unbraid.analysis.impossibility import Impossibility, impossibility
 from unbraid.analysis.local_axes import LocalAxes, local_axes
 from unbraid.analysis.optimal_rotation import RotationSweep, rotation_sweep
 from unbraid.analysis.pca_alignment import PcaAlignment, pca_alignment
+from unbraid.analysis.pinwheel_decomposition import PinwheelDecomposition, pinwheel_decomposition
 from unbraid.registry import Citation
 from unbraid.report.gallery_figures import (
     Panel,
@@ -25,6 +26,7 @@ from unbraid.report.gallery_figures import (
     theorem_one_panels,
     theorem_two_panels,
 )
+from unbraid.report.pinwheel_figures import pinwheel_panels
 
 LOCATELLO = Citation(
     "Locatello et al.", 2019, "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations", "ICML"
@@ -80,7 +82,7 @@ def _impossibility(found: Impossibility) -> Verdict:
             ("Largest difference of log densities", f"{found.log_density_gap:.1e} nats"),
             ("Smallest p value of equal laws, corrected", f"{p:.2f}"),
             ("Smallest |entry| of the Jacobian", f"{found.smallest_slope:.1e}"),
-            ("Largest difference of the pictures", f"{found.data_gap:.1e}"),
+            ("Largest difference of the data", f"{found.data_gap:.1e}"),
         ),
         f"MIG {found.mig_before:.3f} → {found.mig_after:.3f} while log densities agree to {found.log_density_gap:.0e} nats",
     )
@@ -112,7 +114,7 @@ def _theorem_two(found: TheoremTwo) -> Verdict:
 
 
 def _pca(found: PcaAlignment) -> Verdict:
-    spread = float(found.equal_degrees.max() - found.equal_degrees.min())
+    spread = found.equal_spread
     exact = found.largest_loss_gap < EXACT and found.largest_variance_gap < EXACT
     return Verdict(
         exact and found.smallest_cosine > 0.99 and spread > 5.0,
@@ -120,8 +122,8 @@ def _pca(found: PcaAlignment) -> Verdict:
             ("Smallest |cosine| with a principal axis", f"{found.smallest_cosine:.6f}"),
             ("Restarts", f"{len(found.distinct)} each"),
             ("Largest distance from the closed form's loss", f"{found.largest_loss_gap:.1e} nats"),
-            ("From its posterior variances", f"{found.largest_variance_gap:.1e}"),
-            ("Equal variances: axes differ by up to", f"{spread:.0f}°"),
+            ("Largest distance from its posterior variances", f"{found.largest_variance_gap:.1e}"),
+            ("Equal variances: axes of restarts differ by up to", f"{spread:.0f}° of at most 45°"),
         ),
         f"|cosine| with the principal axes ≥ {found.smallest_cosine:.6f}; with equal variances restarts differ by {spread:.0f}°",
     )
@@ -153,7 +155,7 @@ def _rotation(found: RotationSweep) -> Verdict:
         (
             ("Angle by the closed form", f"{found.closed_degrees:.4f}°"),
             ("Angle by search", f"{found.searched_degrees:.4f}°"),
-            ("Loss as it was", f"{found.closed.loss_before:.4f} nats"),
+            ("Loss before the rotation", f"{found.closed.loss_before:.4f} nats"),
             ("Loss after the rotation", f"{found.closed.loss_after:.4f} nats"),
             ("Search minus closed form", f"{gap:.1e} nats"),
         ),
@@ -162,14 +164,31 @@ def _rotation(found: RotationSweep) -> Verdict:
     )
 
 
+def _pinwheel(found: PinwheelDecomposition) -> Verdict:
+    alphas, betas = found.alphas(), found.betas()
+    divergences = [found.mean_kl(alpha=alpha) for alpha in alphas]
+    last = found.of(alpha=alphas[-1])[0]
+    spread = [found.of(beta=beta)[0].posterior_std for beta in (betas[0], betas[-1])]
+    return Verdict(
+        found.falls_with_alpha and float(last.shares.min()) > 0.15 and found.overlap_rises_with_beta,
+        (
+            *((f"KL(p‖q), α = {alpha:g}", f"{nats:.3f} nats") for alpha, nats in zip(alphas, divergences, strict=True)),
+            (f"Share of the latents in each cluster, α = {alphas[-1]:g}", ", ".join(f"{share:.2f}" for share in last.shares)),
+            (f"Posterior deviation, β = {betas[0]:g} and {betas[-1]:g}", f"{spread[0]:.3f} and {spread[1]:.3f}"),
+        ),
+        f"KL(p‖q) {divergences[0]:.2f} → {divergences[-1]:.2f} nats as α rises from {alphas[0]:g} to {alphas[-1]:g}",
+    )
+
+
 EXHIBITS: list[Exhibit] = [
     Exhibit(
         "impossibility",
         "Data alone cannot disentangle",
         (LOCATELLO,),
-        "Take any latents that are independent of each other. There is a map f that mixes all of them and yet gives latents of"
-        " exactly the same law. A second model that undoes f before its decoder makes the same data with the same probabilities, so"
-        " no amount of unlabelled data tells which of the two is right. One has a factor in each latent, the other has none.",
+        "Take any continuous latents that are independent of each other. There is a map f that mixes all of them and yet gives"
+        " latents of exactly the same law. A second model that undoes f before its decoder makes the same data with the same"
+        " probabilities, so no amount of unlabelled data tells which of the two is right. In the first every latent is a factor; in"
+        " the second every latent depends on every factor.",
         lambda seed: impossibility(seed=seed),
         impossibility_panels,
         _impossibility,
@@ -179,8 +198,9 @@ EXHIBITS: list[Exhibit] = [
         "beta_prior",
         "What β does: a sharper prior and wider posteriors",
         (MATHIEU,),
-        "A β-VAE weighs its KL term by β. That is the same as an ordinary VAE with a narrower prior and a reward for the entropy of"
-        " its posteriors. Both sides of the equation are computed by separate means here.",
+        "A β-VAE weighs its KL term by β. With β above 1 that is the same as an ordinary VAE with a narrower prior and a reward for"
+        " the entropy of its posteriors; with β below 1 the prior is wider and entropy is punished. Both sides of the equation are"
+        " computed by separate means here.",
         lambda seed: theorem_one(seed=seed),
         theorem_one_panels,
         _theorem_one,
@@ -192,11 +212,11 @@ EXHIBITS: list[Exhibit] = [
         (MATHIEU,),
         "Turn the latents of a model and undo the turn in front of its decoder. If posteriors may have any covariance the objective"
         " stays the same, whatever β is: nothing prefers one set of axes. With diagonal covariances, which nearly all VAEs have,"
-        " only swaps and changes of sign leave it as it was.",
-        lambda seed: theorem_two(seed=seed),
+        " only swaps and changes of sign leave it as it was: what prefers axes is the shape of the posterior, not β.",
+        lambda seed: theorem_two(beta=4.0, seed=seed),
         theorem_two_panels,
         _theorem_two,
-        "from unbraid.analysis.beta_vae_theorems import theorem_two\ntheorem_two(seed={seed})",
+        "from unbraid.analysis.beta_vae_theorems import theorem_two\ntheorem_two(beta=4.0, seed={seed})",
     ),
     Exhibit(
         "linear_pca",
@@ -214,7 +234,7 @@ EXHIBITS: list[Exhibit] = [
         "A nonlinear VAE follows local axes",
         (ROLINEK, ZIETLOW),
         "Two factors of unequal variance, and a fine ripple along their diagonal. The ripple hardly counts in the data's global"
-        " covariance, so PCA ignores it, but it makes small steps along the diagonal the most visible ones. A VAE puts its least"
+        " covariance, so PCA all but ignores it, but it makes small steps along the diagonal the most visible ones. A VAE puts its least"
         " noisy latent there. An autoencoder without noise has no such preference.",
         lambda seed: local_axes(seed=seed),
         local_axes_panels,
@@ -231,6 +251,18 @@ EXHIBITS: list[Exhibit] = [
         lambda seed: rotation_sweep(seed=seed),
         rotation_panels,
         _rotation,
-        "from unbraid.analysis.optimal_rotation import optimal_rotation, rotation_sweep\nrotation_sweep(seed={seed})",
+        "from unbraid.analysis.optimal_rotation import rotation_sweep\nrotation_sweep(seed={seed})",
+    ),
+    Exhibit(
+        "pinwheel",
+        "Overlap and structure are two knobs",
+        (MATHIEU,),
+        "Points in four spiral arms, and a prior of four clusters. q(z) is the law of all latents together. α weighs how far q(z) is"
+        " from the prior: raising it brings q(z) to the four clusters. β weighs the KL of each posterior by itself: raising it widens"
+        " the posteriors, so that they overlap more, and brings q(z) to the prior only as far as that takes it.",
+        lambda seed: pinwheel_decomposition(seed=seed),
+        pinwheel_panels,
+        _pinwheel,
+        "from unbraid.analysis.pinwheel_decomposition import pinwheel_decomposition\npinwheel_decomposition(seed={seed})",
     ),
 ]

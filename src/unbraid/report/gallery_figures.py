@@ -47,12 +47,12 @@ def impossibility_panels(found: Impossibility) -> list[Panel]:
     before, after = (_coloured(points[:, :2], grid[:, 0], "factor 1, as a quantile") for points in (z, mixed))
     panels = [
         Panel(
-            "The latents z", _plane([before], "latent 1 of z", "latent 2 of z"), "Colour is factor 1, which latent 1 alone knows."
+            "The latents z", _plane([before], "latent 1 of z", "latent 2 of z"), "The factors are these latents themselves. Colour is factor 1."
         ),
         Panel(
             "The mixed latents f(z)",
             _plane([after], "latent 1 of f(z)", "latent 2 of f(z)"),
-            "The same points and colours: the colour now changes along both latents.",
+            "The same points in the same colours: factor 1 now changes along both latents.",
         ),
     ]
     for at in range(2):
@@ -75,7 +75,7 @@ def theorem_one_panels(found: TheoremOne) -> list[Panel]:
     sides = [
         _line(found.betas, found.left, "left side: L(β)", BLUE),
         _dots(found.betas, found.right, "right side: its three parts", ACCENT),
-        _line(found.betas, found.elbo, "ELBO with the narrower prior, alone", GREY, dash="dot"),
+        _line(found.betas, found.elbo, "first part alone: ELBO with the changed prior", GREY, dash="dot"),
     ]
     ticks = {"type": "log", "tickvals": found.betas.tolist(), "ticktext": [f"{beta:g}" for beta in found.betas]}
     reach = 3.0 * math.sqrt(found.prior_variance)
@@ -88,20 +88,21 @@ def theorem_one_panels(found: TheoremOne) -> list[Panel]:
         some = line[::12]
         variance = found.prior_variance / beta
         closed = np.exp(-0.5 * line**2 / variance) / math.sqrt(2 * math.pi * variance)
-        curves.append(_line(line, closed, f"normal, variance {variance:g}", colour))
+        curves.append(_line(line, closed, f"β = {beta:g}: normal, variance {variance:g}", colour))
         numerical = np.exp(-0.5 * beta * some**2 / found.prior_variance) / area
-        curves.append(_dots(some, numerical, f"prior to the power {beta:g}, normalised", colour))
+        curves.append({**_dots(some, numerical, f"prior to the power {beta:g}, normalised", colour), "showlegend": False})
     return [
         Panel(
             "L(β) and its three parts",
             _figure(sides, "β", "nats", legend=True, xaxis=ticks),
-            "The circles are the ELBO with the narrower prior, plus (β − 1) times the entropy of the posterior, plus the log of a"
+            "The circles are the ELBO with the prior that β stands for, plus (β − 1) times the entropy of the posterior, plus the log of a"
             " constant that makes the prior to the power β a density.",
         ),
         Panel(
             "The prior that β stands for",
             _figure(curves, "latent", "density", legend=True),
-            "A larger β asks for the same shape, only narrower. It does not turn or split it.",
+            "Circles: the prior to the power β, made a density by a sum. Lines: normal densities. A larger β asks for the same"
+            " shape, only narrower. It does not turn or split it.",
         ),
     ]
 
@@ -118,7 +119,8 @@ def theorem_two_panels(found: TheoremTwo) -> list[Panel]:
         Panel(
             "Turning the latents",
             _figure(lines, "angle of the rotation, degrees", f"L(β) at β = {found.beta:g}, nats", legend=True, xaxis=_angles(180)),
-            "With full covariances every angle is as good. With diagonal ones only a quarter turn gives the same again.",
+            "At every angle the best posterior of its kind. With full covariances every angle is as good. With diagonal ones only a"
+            " quarter turn, which swaps the latents, gives the same again.",
         )
     ]
 
@@ -129,8 +131,9 @@ def pca_panels(found: PcaAlignment) -> list[Panel]:
         Panel(
             "Different variances: one answer",
             _directions(found.distinct),
-            "Ellipse: spread of the data along its first two principal axes. Lines: what the two matching latents of each restart"
-            " draw. All restarts coincide.",
+            "Ellipse: spread of the data along its first two principal axes. Lines: how the decoder's output moves when one latent"
+            " goes from −1 to 1, for the latent of each restart that fits the first axis (blue) and the second (orange). All"
+            " restarts coincide.",
         ),
         Panel(
             "Equal variances: no answer",
@@ -187,7 +190,8 @@ def rotation_panels(found: RotationSweep) -> list[Panel]:
         Panel(
             "Turning two latents",
             _figure(lines, "angle of the rotation, degrees", "loss, nats", legend=True, xaxis=_angles(180)),
-            f"Reached without any search: {found.closed_degrees:.1f}°, and the same a quarter turn on, where the axes are swapped.",
+            f"The part of the loss that a rotation can change. Its least is reached without any search: at"
+            f" {found.closed_degrees:.1f}°, and a quarter turn on, where the axes are swapped.",
         )
     ]
 

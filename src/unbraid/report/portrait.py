@@ -58,7 +58,7 @@ class Portrait:
     why: str
     """Why it is shown: the best of the run, or of its setting."""
     measure: str
-    """`kl`, or `spread` for an objective that has no posterior."""
+    """`kl`, or `spread` for an objective without a posterior or with another prior than the standard normal."""
     columns: tuple[int, ...]
     """Latents in the order of the table of information."""
     sizes: tuple[float, ...]
@@ -74,9 +74,9 @@ class Portrait:
     samples: int
 
 
-def latent_sizes(codes: Codes, samples_latents: bool) -> tuple[str, NDArray[np.float64]]:
-    """How much each latent says: KL in nats, or the spread of its codes where the objective has no posterior."""
-    if samples_latents:
+def latent_sizes(codes: Codes, by_kl: bool) -> tuple[str, NDArray[np.float64]]:
+    """How much each latent says: KL from the standard normal in nats, or the spread of its codes where that means little."""
+    if by_kl:
         return "kl", codes.kl_per_latent()
     return "spread", codes.mean.astype(np.float64).std(axis=0)
 
@@ -123,7 +123,8 @@ def traversal_codes(codes: Codes, row: int, latent: int) -> NDArray[np.float32]:
 def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
     """Everything the page shows of one trained member."""
     dataset, codes, model = run.dataset, CodeStore(run).load(member), Model(run, member)
-    measure, sizes = latent_sizes(codes, model.member.build().samples_latents)
+    # Only from the standard normal is the KL of a latent that says nothing zero.
+    measure, sizes = latent_sizes(codes, model.member.build().samples_latents and model.member.build_prior().standard)
     active = is_active(measure, sizes)
     factors = dataset.factor_names
     shares = _shares(codes) if dataset.labelled else None

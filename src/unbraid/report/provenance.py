@@ -90,15 +90,20 @@ def _objectives_argument(plan: Plan) -> str:
     """Objectives with their sweeps as lists, where the members are such a product; else every one by itself."""
     calls = []
     for objective, members in itertools.groupby(plan.members, key=lambda member: member.objective):
-        own = list(members)
-        swept = {name: list(dict.fromkeys(member.hyper[name] for member in own)) for name in own[0].hyper}
+        own = [{name: _frozen(value) for name, value in (member.hyper | member.given).items()} for member in members]
+        swept = {name: list(dict.fromkeys(hyper[name] for hyper in own)) for name in own[0]}
         combinations = [dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values())]
-        distinct = [hyper for hyper, _ in itertools.groupby([member.hyper for member in own])]
+        distinct = [hyper for hyper, _ in itertools.groupby(own)]
         if combinations == distinct:
             calls.append(_objective_call(objective, {name: _one_or_list(values) for name, values in swept.items()}))
         else:
             calls += [_objective_call(objective, hyper) for hyper in distinct]
     return calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
+
+
+def _frozen(value: Any) -> Any:
+    """*value* as the objective holds it: a file gives the numbers of a vector as a list."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
@@ -125,6 +130,7 @@ def _options(plan: Plan) -> list[str]:
         "likelihood": None if plan.likelihood == _usual_likelihood(plan) else plan.likelihood,
         "prior": _one_or_list(_priors(plan)),
         "standardise": bool(plan.standardise),
+        "convention": "mean" if any(member.given for member in plan.members) else "sum",
         "precision": plan.precision,
         "where": plan.where or None,
         "log_every": None if plan.log_every == max(1, plan.steps // 200) else plan.log_every,
@@ -146,9 +152,8 @@ def _priors(plan: Plan) -> list[str]:
 
 
 def _spelled(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return "/".join(f"{one:.12g}" for one in value)
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    """A value as it stands in the spelling of a prior, to its last bit."""
+    return "/".join(map(_spelled, value)) if isinstance(value, (list, tuple)) else str(value).removesuffix(".0")
 
 
 def _usual_likelihood(plan: Plan) -> str:

@@ -77,14 +77,22 @@ def _score_missing(
 ) -> None:
     """Compute the scores that are not on disk, adding each to the table as it is done."""
     stored = stored_scores(run)
+    other = [member for member in healthy if run.plan.members[member].prior != "isotropic"]
+    measured = [name for name in names if needs(name) == "elbo"]
+    if other and measured:
+        warn(
+            f"{', '.join(measured)}: left out for members {', '.join(map(str, other))}, whose prior is not the standard normal from "
+            "which its KL is measured; unbraid.analysis.log_likelihood knows every prior."
+        )
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
     tasks = [
         task
         for task in _tasks(run, names, representations, healthy)
-        if any((member, task.metric, task.representation) not in done for member in task.members)
+        if not (task.metric in measured and task.members[0] in other)
+        and any((member, task.metric, task.representation) not in done for member in task.members)
     ]
     whole = len(healthy) * len(names) * len(representations)
-    progress(whole - sum(len(task.members) for task in tasks), True)
+    progress(whole - sum(len(task.members) for task in tasks), True)  # done before, or left out
     with _Table(run, stored) as table:
         for outcome in score_tasks(tasks, lambda task: _materials(run, task), cores()):
             if outcome.complaint:

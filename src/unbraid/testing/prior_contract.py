@@ -63,7 +63,9 @@ def _check_config(name: str, prior: Prior) -> None:
             except InputError as error:
                 message = str(error)
             expected = f"{name}: {item.name} {told}"
-            assert message.startswith(expected), f"{name}({item.name}={wrong!r}) must be refused with '{expected}...', not '{message}'"
+            assert message.startswith(expected), (
+                f"{name}({item.name}={wrong!r}) must be refused with '{expected}...', not '{message}'"
+            )
         default = getattr(prior, item.name)
         swept = kind(**{**prior.hyper(), item.name: [default, default]}).sweep()
         assert swept == [prior, prior], f"a list for {item.name} of {name} must be a sweep"
@@ -107,7 +109,9 @@ def _check_shapes(name: str, prior: Prior) -> None:
         assert weight.name.startswith("prior."), f"{name}: the weight '{weight.name}' must be called prior.something"
     stacked, plain = _stacked(prior), prior.bound(Layout(prior.weights(LATENTS)).views(torch.zeros(1, 16 * LATENTS).double()))
     points = stacked.sample(_uniform(POINTS))
-    assert tuple(points.shape) == (MEMBERS, POINTS, LATENTS), f"{name}: sample must be (members, n, latents), is {tuple(points.shape)}"
+    assert tuple(points.shape) == (MEMBERS, POINTS, LATENTS), (
+        f"{name}: sample must be (members, n, latents), is {tuple(points.shape)}"
+    )
     for what, value, alone in (
         ("log_density", stacked.log_density(points), plain.log_density(points)),
         ("kl", stacked.kl(**_posteriors()), plain.kl(**_posteriors())),
@@ -165,7 +169,13 @@ def _check_density_is_that_of_the_draws(name: str, prior: Prior) -> None:
     stacked = _stacked(prior, _rows(prior))
     points = stacked.sample(_uniform(_DRAWS)).detach().requires_grad_()
     (slope,) = torch.autograd.grad(stacked.log_density(points).sum(), [points])
-    for direction in ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 2.0), (1.0, -0.5, 0.7, 0.2)):
+    for direction in (
+        (1.0, 0.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0, 0.0),
+        (0.0, 0.0, 1.0, 0.0),
+        (0.0, 0.0, 0.0, 2.0),
+        (1.0, -0.5, 0.7, 0.2),
+    ):
         along = torch.tensor(direction, dtype=torch.float64)
         angle = points.detach() @ along
         for wave, its_slope in ((angle.sin(), angle.cos()), (angle.cos(), -angle.sin())):

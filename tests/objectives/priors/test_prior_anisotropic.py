@@ -107,7 +107,9 @@ def test_learned_variances_move_towards_those_of_the_posteriors():
 
 def test_members_have_variances_of_their_own():
     rows = ((4.0, 1.0), (0.5, 2.0))
-    together = stack([Anisotropic(variances=row, scale=scale) for row, scale in zip(rows, (1.0, 3.0), strict=True)], dtype=torch.float64)
+    together = stack(
+        [Anisotropic(variances=row, scale=scale) for row, scale in zip(rows, (1.0, 3.0), strict=True)], dtype=torch.float64
+    )
     z = torch.linspace(-2, 2, 12, dtype=torch.float64).view(2, 3, 2)
     alone = [Anisotropic(variances=row, scale=s).log_density(z)[k] for k, (row, s) in enumerate(zip(rows, (1.0, 3.0), strict=True))]
     assert torch.allclose(together.log_density(z), torch.stack(alone), rtol=1e-13)
@@ -145,9 +147,7 @@ def test_data_that_is_all_zero_is_refused():
 
 def test_wrong_numbers_of_variances_are_refused():
     assert PRIOR.problems(3) == []
-    assert PRIOR.problems(4) == [
-        "anisotropic: variances must be 4 numbers, one for each latent; got (4.0, 1.0, 0.25). Or use pca."
-    ]
+    assert PRIOR.problems(4) == ["anisotropic: variances must be 4 numbers, one for each latent; got (4.0, 1.0, 0.25). Or use pca."]
     assert Anisotropic().problems(4) == [
         "anisotropic: variances must be numbers before training; the plan takes pca from its data; got (). Give 4 numbers."
     ]

@@ -53,8 +53,8 @@ class Prior(Configured):
     def bound(self, weights: Mapping[str, Tensor]) -> Self:
         """The same prior with its learned numbers taken from *weights*."""
         copy = object.__new__(type(self))
-        copy.__dict__.update(self.__dict__)
-        object.__setattr__(copy, "own_weights", weights)
+        for name, value in (*vars(self).items(), ("own_weights", weights)):
+            object.__setattr__(copy, name, value)
         return copy
 
     def resolved(self, dataset: Dataset, latents: int) -> Self:

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""α brings q(z) to the four clusters of the prior, β widens the posteriors: small trainings of the paper's pinwheel."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from unbraid.analysis.aggregate_posterior import InclusiveKL
+from unbraid.analysis.pinwheel_decomposition import (
+    ALPHAS,
+    BETAS,
+    PinwheelDecomposition,
+    PinwheelMember,
+    density_figure,
+    pinwheel_decomposition,
+)  # fmt: skip
+from unbraid.errors import InputError
+
+
+def made(alpha, beta, seed, nats, std=0.1):
+    return PinwheelMember(beta, alpha, seed, InclusiveKL(nats, 0.01), np.full(4, 0.25), 1.0, std, np.ones((3, 3)))
+
+
+def test_the_trend_is_that_of_the_means_and_counted_by_seed():
+    rows = [
+        made(1, 0, 0, 3.0),
+        made(1, 0, 1, 2.0),
+        made(3, 0, 0, 1.0),
+        made(3, 0, 1, 2.5),
+        made(0, 0.5, 0, 9.0, 0.1),
+        made(0, 1, 0, 1.0, 0.3),
+    ]
+    found = PinwheelDecomposition(tuple(rows), np.arange(3.0))
+    assert found.alphas() == [1, 3]
+    assert found.betas() == [0.5, 1]
+    assert found.mean_kl(alpha=1) == 2.5
+    assert found.mean_kl(beta=0.5) == 9.0
+    assert found.falls_with_alpha
+    assert found.seeds_that_fall == 1
+    assert found.overlap_rises_with_beta
+    worse = PinwheelDecomposition(
+        (made(1, 0, 0, 1.0), made(3, 0, 0, 1.0), made(0, 0.5, 0, 1, 0.3), made(0, 1, 0, 1, 0.3)), np.arange(3.0)
+    )
+    assert not worse.falls_with_alpha
+    assert worse.seeds_that_fall == 0
+    assert not worse.overlap_rises_with_beta
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """The ends of both sweeps, one seed, half of the steps."""
+    return pinwheel_decomposition(seed=7, alphas=(1.0, 8.0), betas=(0.01, 1.2), steps=250)
+
+
+def test_kl_falls(trained):
+    assert trained.falls_with_alpha
+    assert trained.mean_kl(alpha=8.0) < 0.6 * trained.mean_kl(alpha=1.0)
+    assert trained.mean_kl(beta=0.01) > 2.0
+
+
+def test_q_has_four_clusters_where_the_prior_has_them(trained):
+    (member,) = trained.of(alpha=8.0)
+    assert member.arms_kept > 0.95
+    assert np.abs(member.shares - 0.25).max() < 0.05
+    at = {round(float(value), 6): place for place, value in enumerate(trained.line)}
+
+    def density(first, second):
+        return member.density[at[second], at[first]]
+
+    low = max(density(0.0, 0.0), *(density(a, b) for a in (-0.8, 0.8) for b in (-0.8, 0.8)))
+    for first, second in ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)):
+        assert density(first, second) > 10 * low
+    cell = trained.line[1] - trained.line[0]
+    assert member.density.sum() * cell**2 == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_same_seed_gives_the_same_numbers_and_neighbours_do_not_matter(trained):
+    alone = pinwheel_decomposition(seed=7, alphas=(8.0,), betas=(), steps=40)
+    beside = pinwheel_decomposition(seed=7, alphas=(3.0, 8.0), betas=(), steps=40)
+    assert beside.of(alpha=8.0)[0].kl.nats == pytest.approx(alone.of(alpha=8.0)[0].kl.nats, rel=1e-3)
+
+
+def test_figure_shows_both_rows(trained):
+    import plotly.graph_objects as go
+
+    figure = density_figure(trained)
+    json.dumps(figure, allow_nan=False)
+    drawn = go.Figure(figure)
+    assert len(drawn.data) == 4
+    texts = [note.text for note in drawn.layout.annotations]
+    assert [text.split("<br>")[0] for text in texts] == ["α = 1, β = 0", "α = 8, β = 0", "α = 0, β = 0.01", "α = 0, β = 1.2"]
+    assert f"KL(p‖q) {trained.mean_kl(alpha=8.0):.2f} nats" in texts[1]
+    assert np.array(drawn.data[1].z) == pytest.approx(trained.of(alpha=8.0)[0].density, rel=1e-2)
+    domains = [(figure["layout"][f"xaxis{n}"]["domain"], figure["layout"][f"yaxis{n}"]["domain"]) for n in ("", 2, 3, 4)]
+    assert domains[0][1] == domains[1][1]
+    assert domains[0][1][0] > domains[2][1][1]
+    assert domains[0][0][1] < domains[1][0][0]
+
+
+def test_one_row_alone_fills_the_figure():
+    found = PinwheelDecomposition((made(1, 0, 0, 1.0),), np.arange(3.0))
+    figure = density_figure(found)
+    assert len(figure["data"]) == 1
+    assert figure["layout"]["yaxis"]["domain"] == pytest.approx([0.04, 0.82])
+
+
+def test_nonsense_is_refused_by_name():
+    with pytest.raises(InputError) as caught:
+        pinwheel_decomposition(seeds=0)
+    assert str(caught.value) == "seeds must be a whole number in 1..1000; got 0."
+    with pytest.raises(InputError) as caught:
+        pinwheel_decomposition(alphas=(-1.0,))
+    assert str(caught.value) == "decomposition: alpha must be at least 0; got -1.0."
+
+
+@pytest.mark.slow
+def test_kl_falls_with_alpha_over_five_seeds():
+    found = pinwheel_decomposition(seeds=5, alphas=ALPHAS, betas=())
+    assert found.falls_with_alpha
+    assert found.seeds_that_fall == 5
+    assert found.mean_kl(alpha=1.0) - found.mean_kl(alpha=8.0) > 0.2
+    assert all(one.arms_kept > 0.95 for one in found.members)
+
+
+@pytest.mark.slow
+def test_overlap_rises_with_beta_over_three_seeds():
+    found = pinwheel_decomposition(seeds=3, alphas=(), betas=BETAS)
+    assert found.overlap_rises_with_beta
