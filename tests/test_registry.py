@@ -173,7 +173,8 @@ def test_a_name_that_a_run_remembers_tells_how_to_get_it_back():
         registry.recall("hammer")
     assert str(told.value) == (
         "tool 'hammer' of the run is unknown in this process; "
-        "register it first, as the program that trained it did: TOOLS.register('hammer', ...)."
+        "register it first, as the program that trained it did: TOOLS.register('hammer', ...); "
+        "or install the package that offers it."
     )
     registry.register("hammer", Hammer)
     assert registry.recall("hammer") is Hammer

@@ -145,6 +145,7 @@ HALF = mixing_reflection(2)
             "latents must be at least 2: the theorem mixes them; got 1. A single latent has nothing to be mixed with.",
         ),
         (lambda: mixing_reflection(3, 0.5), "alpha must lie between 0 and 0.5, both left out; got 0.5."),
+        (lambda: mixing_reflection(3, "half"), "alpha must lie between 0 and 0.5, both left out; got 'half'."),  # pyright: ignore
         (
             lambda: MixingMap(NORMALS, np.eye(2)),
             "rotation must have no entry of 0; got 2 of 4 entries 0. Such a matrix leaves some latent out of the mixture;"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -122,6 +123,19 @@ def test_latents_that_carry_nothing_keep_the_prior() -> None:
     np.testing.assert_allclose(found.variances, (1.0 / 26.0, 1.0, 1.0), atol=1e-12)
     np.testing.assert_allclose(found.rotation[:, 0], (0.6, 0.8, 0.0), atol=1e-12)
     assert found.loss_after == pytest.approx(0.5 * np.log(26.0))
+
+
+def test_the_jacobian_of_a_decoder_of_pictures_takes_no_matrix_of_pixels_by_pixels() -> None:
+    matrix = jacobian(12_288, 3, 5)
+    tracemalloc.start()
+    try:
+        found = optimal_rotation(matrix, noise_variance=1.0)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 20 * matrix.nbytes  # pixels by pixels would be 4,096 times
+    columns = matrix @ found.rotation
+    np.testing.assert_allclose(columns.T @ columns, np.diag(found.singular_values**2), atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,10 +94,22 @@ def test_distinct_variances_single_the_axes_out_and_equal_ones_do_not() -> None:
     assert found.smallest_cosine > 0.999999
     assert found.largest_loss_gap < 1e-9
     assert found.largest_variance_gap < 1e-6
-    assert float(np.ptp(found.equal_degrees)) > 10.0
+    assert 10.0 < found.equal_spread <= 45.0
     for one in found.equal:  # any axes, but orthogonal ones in the right plane
         assert one.largest_overlap < 1e-4
         np.testing.assert_allclose(np.linalg.norm(one.axes[:, :2].T @ one.directions, axis=0), 1.0, atol=1e-8)
+
+
+def test_axes_on_either_side_of_a_swap_are_near() -> None:
+    """At 89° and 1° the two latents have swapped and stand two degrees apart."""
+    turned = []
+    for degrees in (1.0, 89.0, 80.0):
+        angle = np.radians(degrees)
+        turned.append(replace(linear_vae(np.diag([3.0, 3.0, 1.0]), latents=2, noise_variance=0.1), axes=np.eye(3)))
+        turned[-1].decoder[:] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)], [0.0, 0.0]]
+    assert module.PcaAlignment((), tuple(turned[:2])).equal_spread == pytest.approx(2.0)
+    assert module.PcaAlignment((), tuple(turned)).equal_spread == pytest.approx(11.0)
+    assert module.PcaAlignment((), tuple(turned[:1])).equal_spread == 0.0
 
 
 def test_a_seed_gives_the_same_again() -> None:

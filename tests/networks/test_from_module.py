@@ -299,12 +299,57 @@ def test_options_must_be_plain():
         table: object = None
 
     told = Odd(table={"a": 1}).problems(SHAPE)
-    assert told == ["options of network Odd must be numbers, words or tuples of them; got {'width': 4, 'table': {'a': 1}}."] * 2
+    assert told == ["options of network Odd must be numbers, words or tuples of them; got {'width': 4, 'table': {'a': 1}}."]
 
 
 def test_a_module_that_cannot_be_built_says_so_in_the_layout_too():
     with pytest.raises(InputError, match=r"^decoder of network Other must be a torch\.nn\.Module; got 'a decoder'\.$"):
         own(decoder=lambda latents: "a decoder").layout(SHAPE, 2)
+
+
+class Weighted(nn.Module):
+    """Holds a plain tensor, as modules often do, which is neither a parameter nor a buffer."""
+
+    def __init__(self, latents):
+        super().__init__()
+        self.line, self.weights = nn.Linear(latents, 64), torch.linspace(0.0, 1.0, 64)
+
+    def forward(self, z):
+        return (self.line(z) * self.weights).view(-1, *SHAPE)
+
+
+@pytest.mark.parametrize("members", [1, MEMBERS])
+def test_modules_first_built_in_inference_mode_serve_derivatives_later(members):
+    network = own(decoder=Weighted)
+    layout = network.layout(SHAPE, LATENTS)
+    views = layout.views(layout.initial(torch.arange(members), Stream.INITIAL_WEIGHTS))
+    z = torch.ones(members, 2, LATENTS)
+    with torch.inference_mode():
+        network.decode(views, z, SHAPE)
+    z.requires_grad_()
+    (gradient,) = torch.autograd.grad(network.decode(views, z, SHAPE).sum(), z)
+    expected = (views["decoder.line.weight"] * torch.linspace(0.0, 1.0, 64)[:, None]).sum(dim=1, keepdim=True)
+    assert torch.allclose(gradient, expected.expand_as(gradient), rtol=1e-4)
+
+
+class Deciding(nn.Module):
+    def __init__(self, latents):
+        super().__init__()
+        self.line = nn.Linear(latents, 64)
+
+    def forward(self, z):
+        return self.line(-z if z.mean() > 0 else z).view(-1, *SHAPE)
+
+
+def test_a_module_that_decides_by_values_runs_for_one_member_and_says_why_not_for_more():
+    network = own(decoder=Deciding)
+    layout = network.layout(SHAPE, LATENTS)
+    views = layout.views(layout.initial(torch.arange(2), Stream.INITIAL_WEIGHTS))
+    z = torch.ones(2, 5, LATENTS)
+    assert network.decode({name: view[:1] for name, view in views.items()}, z[:1], SHAPE).shape == (1, 5, *SHAPE)
+    told = r"^decoder of network Other must run for several members at once, through torch\.func\.vmap; got RuntimeError: vmap: "
+    with pytest.raises(InputError, match=told + r".*\. Let no value of a tensor decide what is done\.$"):
+        network.decode(views, z, SHAPE)
 
 
 @pytest.mark.gpu

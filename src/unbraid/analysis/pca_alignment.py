@@ -130,7 +130,7 @@ class PcaAlignment:
 
     @property
     def equal_spread(self) -> float:
-        """Largest turn, in degrees, between the axes of two restarts on equal eigenvalues; none is above 45, past which latents swap."""
+        """Largest turn between the axes of two restarts on equal eigenvalues, degrees: at most 45, past which latents swap."""
         apart = np.abs(self.equal_degrees[:, None] - self.equal_degrees)
         return float(np.minimum(apart, 90.0 - apart).max())
 

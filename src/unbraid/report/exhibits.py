@@ -234,8 +234,8 @@ EXHIBITS: list[Exhibit] = [
         "A nonlinear VAE follows local axes",
         (ROLINEK, ZIETLOW),
         "Two factors of unequal variance, and a fine ripple along their diagonal. The ripple hardly counts in the data's global"
-        " covariance, so PCA all but ignores it, but it makes small steps along the diagonal the most visible ones. A VAE puts its least"
-        " noisy latent there. An autoencoder without noise has no such preference.",
+        " covariance, so PCA hardly sees it, yet it makes small steps along the diagonal the most visible ones. A VAE puts its"
+        " least noisy latent there. An autoencoder without noise has no such preference.",
         lambda seed: local_axes(seed=seed),
         local_axes_panels,
         _local_axes,
@@ -257,9 +257,9 @@ EXHIBITS: list[Exhibit] = [
         "pinwheel",
         "Overlap and structure are two knobs",
         (MATHIEU,),
-        "Points in four spiral arms, and a prior of four clusters. q(z) is the law of all latents together. α weighs how far q(z) is"
-        " from the prior: raising it brings q(z) to the four clusters. β weighs the KL of each posterior by itself: raising it widens"
-        " the posteriors, so that they overlap more, and brings q(z) to the prior only as far as that takes it.",
+        "Points in four spiral arms, and a prior of four clusters. q(z) is the law of all latents together. α weighs how far q(z)"
+        " is from the prior: raising it brings q(z) to the four clusters. β weighs the KL of each posterior by itself: raising it"
+        " widens the posteriors, so that they overlap more, and brings q(z) to the prior only as far as that takes it.",
         lambda seed: pinwheel_decomposition(seed=seed),
         pinwheel_panels,
         _pinwheel,

@@ -47,7 +47,9 @@ def impossibility_panels(found: Impossibility) -> list[Panel]:
     before, after = (_coloured(points[:, :2], grid[:, 0], "factor 1, as a quantile") for points in (z, mixed))
     panels = [
         Panel(
-            "The latents z", _plane([before], "latent 1 of z", "latent 2 of z"), "The factors are these latents themselves. Colour is factor 1."
+            "The latents z",
+            _plane([before], "latent 1 of z", "latent 2 of z"),
+            "The factors are these latents themselves. Colour is factor 1.",
         ),
         Panel(
             "The mixed latents f(z)",
@@ -95,8 +97,8 @@ def theorem_one_panels(found: TheoremOne) -> list[Panel]:
         Panel(
             "L(β) and its three parts",
             _figure(sides, "β", "nats", legend=True, xaxis=ticks),
-            "The circles are the ELBO with the prior that β stands for, plus (β − 1) times the entropy of the posterior, plus the log of a"
-            " constant that makes the prior to the power β a density.",
+            "The circles are the ELBO with the prior that β stands for, plus (β − 1) times the entropy of the posterior, plus the"
+            " log of a constant that makes the prior to the power β a density.",
         ),
         Panel(
             "The prior that β stands for",
