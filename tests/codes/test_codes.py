@@ -164,4 +164,6 @@ def test_a_batch_on_a_gpu_is_as_large_as_its_memory_is_meant_to_be(monkeypatch):
             size = codes_module.images_at_once(values, members, torch.device("cuda"))
             assert size == 1 or size * values * members * bytes_a_value <= 2**32
             assert 1 <= size <= 8192
+            with_columns = codes_module.images_at_once(values, members, torch.device("cuda"), columns=True)
+            assert with_columns == 1 or with_columns * values * members * 1024 <= 2**32
     assert codes_module.images_at_once(4096, 1, torch.device("cpu")) == 256

@@ -49,6 +49,7 @@ def refusal(**given) -> str:
         ({"salt": "linear(0, 11, 5)"}, "salt must be at most 10; got 11.0."),
         ({"salt": linear(-1, 5, 5)}, "salt must be at least 0; got -1.0."),
         ({"heat": 1}, "heat must be above 1; got 1."),
+        ({"heat": 1e39}, "heat must be at most 3.4e+38 in size, the largest number of training's precision; got 1e+39."),
         ({"heat": "linear(1, 2, 5)"}, "heat must be above 1; got 1.0."),
         # A spelling that cannot be read is one problem: its place is not taken by a number that breaks the field's rule.
         (

@@ -256,6 +256,6 @@ def test_refusals():
     known = "Known: bernoulli, gaussian, laplace."
     assert message("bernouli", bounded=True) == f"likelihood 'bernouli' is unknown; did you mean 'bernoulli'? {known}"
     assert message("x", bounded=False) == f"likelihood 'x' is unknown. {known}"
-    rule = "likelihood needs samples between 0 and 1, and this dataset has real-valued ones"
+    rule = "likelihood needs samples between 0 and 1, and these are real-valued or standardised"
     assert message("bernoulli", bounded=False) == f"{rule}; got 'bernoulli'. Use the likelihood gaussian."
     assert message("bce+box3", bounded=False) == f"{rule}; got 'bernoulli+box3'. Use the likelihood gaussian."

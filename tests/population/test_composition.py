@@ -19,6 +19,7 @@ from unbraid.networks import NETWORKS
 from unbraid.networks.layout import Layout
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.priors.sparse import Sparse
 from unbraid.population.composition import setting_of
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.program import Program
@@ -33,6 +34,10 @@ PRIOR_OPTIONS: dict[str, dict[str, Any]] = {"anisotropic": {"variances": (2.0, 1
 LATENTS = 4
 VARIANCE_HEADS = ("encoder.logvar", "encoder.std", "encoder.log_std")
 """What nothing moves where an objective has no use for the posterior's variance."""
+
+
+class OwnPrior(Sparse):
+    """A prior that nobody has registered."""
 
 
 @cache
@@ -142,7 +147,20 @@ def test_several_priors_are_a_sweep():
         ("isotropic", {"scale": 1}, "prior isotropic has no options; got 'scale'."),
         ("sparse", {"gamma": 2}, "sparse: gamma must be at most 1; got 2."),
         ([], {}, "prior needs at least one; got []."),
-        ([3], {}, f"prior must be one of {', '.join(PRIORS)}; got 3."),
+        ([3], {}, "prior must be a prior, its name, or a list of them; got 3. For example 'sparse' or unbraid.Sparse(gamma=0.8)."),
+        (3, {}, "prior must be a prior, its name, or a list of them; got 3. For example 'sparse' or unbraid.Sparse(gamma=0.8)."),
+        (
+            None,
+            {},
+            "prior must be a prior, its name, or a list of them; got None. For example 'sparse' or unbraid.Sparse(gamma=0.8).",
+        ),
+        ("sparse", 3, "prior_options must be a dictionary; got 3. For example {'gamma': 0.8}."),
+        (
+            OwnPrior(),
+            {},
+            "prior OwnPrior is not registered, so a run could not find it again; call unbraid.PRIORS.register('my_prior', OwnPrior), "
+            "or add it to the entry points 'unbraid.priors' of an installed package.",
+        ),
     ],
 )
 def test_bad_priors_are_refused_by_name(prior: Any, options: dict[str, Any], told: str):

@@ -131,7 +131,10 @@ def test_every_problem_is_reported_at_once_and_in_full():
             "hyper goes to objectives given by name; got {'beta': 2}. Set the values in the objective itself.",
         ),
         ({"objective": []}, "objective needs at least one; got []."),
-        ({"likelihood": "bernouli"}, "likelihood 'bernouli' is unknown; did you mean 'bernoulli'? Known: bernoulli, gaussian, laplace."),
+        (
+            {"likelihood": "bernouli"},
+            "likelihood 'bernouli' is unknown; did you mean 'bernoulli'? Known: bernoulli, gaussian, laplace.",
+        ),
         (
             {"network": "mlp", "network_options": {"hiden": 8}},
             "mlp option 'hiden' is unknown; did you mean 'hidden'? Known: activation, decoder_layers, encoder_layers, hidden, scale.",
@@ -167,7 +170,7 @@ def test_one_refusal(options: dict[str, Any], message: str):
 
 def test_points_take_no_bernoulli_and_no_convolutions():
     assert refusal("pinwheel", likelihood="bernoulli").splitlines() == [
-        "likelihood needs samples between 0 and 1, and this dataset has real-valued ones; got 'bernoulli'."
+        "likelihood needs samples between 0 and 1, and these are real-valued or standardised; got 'bernoulli'."
         " Use the likelihood gaussian.",
         "samples must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network;"
         " got vectors of shape (2,). Use the network mlp.",
@@ -241,3 +244,10 @@ def test_the_digest_covers_every_field():
         digests.add(dataclasses.replace(plan, members=(dataclasses.replace(member, **change),)).digest())
     assert plan.digest() not in digests
     assert len(digests) == len(other) + 4
+
+
+@pytest.mark.parametrize("objective", [3, None, ub.BetaVAE, [ub.BetaVAE], ["vae", 3]])
+def test_what_is_no_objective_is_refused(objective: Any):
+    wrong = objective[-1] if isinstance(objective, list) else objective
+    told = f"objective must be an objective, its name, or a list of them; got {wrong!r}. For example 'beta_vae' or "
+    assert refusal(objective=objective) == f"{told}unbraid.BetaVAE(beta=4)."

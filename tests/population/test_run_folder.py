@@ -70,7 +70,7 @@ def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path, new_r
     new_run(tmp_path / "a" / "run", seeds=3)
 
 
-@pytest.mark.parametrize("objective", ["beta_vae", "factor_vae"])
+@pytest.mark.parametrize("objective", ["beta_vae", "factor_vae", "control_vae", "qlae", ["vae", "ada_gvae", "vae"]])
 def test_the_estimate_covers_a_finished_run(tmp_path: Path, new_run, objective: str):
     from unbraid.codes.codes import CodeStore
 
@@ -79,6 +79,38 @@ def test_the_estimate_covers_a_finished_run(tmp_path: Path, new_run, objective: 
     CodeStore(run).encode(CPU)
     used = sum(len(content) for content in contents(run.path).values())
     assert used < bytes_needed(run.plan, run.dataset) < 1.5 * used + 11_000_000  # ten of them for the report
+
+
+def test_a_column_of_numbers_and_schedules_is_words_to_the_last_digit(tmp_path: Path, new_run):
+    import unbraid as ub
+
+    priors = ["isotropic", ub.Sparse(gamma=[0.1, "linear(0, 1, 9)"]), ub.Anisotropic(variances=(2.0, 1.0, 0.5))]  # type: ignore[attr-defined]
+    run = new_run(tmp_path / "run", ub.BetaVAE(beta=[1 / 3, "linear(0, 4, 9)", 4]), prior=priors, steps=2)
+    train_run(run, CPU)
+    table = run.members()
+    assert table["beta"].tolist()[::4] == ["0.3333333333333333", "linear(0, 4, 9)", "4"]
+    assert table["prior"].tolist()[:4] == ["isotropic", "sparse", "sparse", "anisotropic"]
+    assert table["prior_gamma"].tolist()[1:3] == ["0.1", "linear(0, 1, 9)"]
+    assert table["prior_gamma"].isna().tolist() == [True, False, False, True] * 3
+    assert table["prior_variances"].tolist()[3] == "2/1/0.5"
+    assert table["prior_scale"].tolist()[3] == 1.0
+    assert table["label"].is_unique
+    assert table["label"].tolist()[:4] == [
+        "beta_vae beta=0.333333 seed=0",
+        "beta_vae beta=0.333333 prior=sparse:gamma=0.1 seed=0",
+        "beta_vae beta=0.333333 prior=sparse:gamma=linear(0, 1, 9) seed=0",
+        "beta_vae beta=0.333333 prior=anisotropic:variances=2/1/0.5 seed=0",
+    ]
+    again = RunFolder.open(run.path)
+    assert [member.label() for member in again.plan.members] == table["label"].tolist()
+
+
+def test_weights_as_they_were_given_stand_beside_the_converted_ones(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", "beta_vae", hyper={"beta": [0.01, "linear(0, 0.1, 9)"]}, convention="mean", steps=2)
+    train_run(run, CPU)
+    table = run.members()
+    assert table["beta_given"].tolist() == ["0.01", "linear(0, 0.1, 9)"]
+    assert float(table["beta"].iloc[0]) == 0.01 * 784 / 3
 
 
 def test_what_is_not_a_run_is_refused(tmp_path: Path):

@@ -46,6 +46,26 @@ def test_a_swept_learning_rate_names_the_axis() -> None:
     assert swept_value(plan, settings[1], "learning_rate") == "0.0001"
 
 
+def test_swept_priors_are_told_and_may_name_the_axis() -> None:
+    plan = plan_of(ub.BetaVAE(), prior=["isotropic", "sparse"])
+    settings = find_settings(plan)
+    assert [setting.label for setting in settings] == [
+        "β-VAE, β = 4, prior = isotropic",
+        "β-VAE, β = 4, prior = sparse, prior gamma = 0.8, prior spike = 0.05",
+    ]
+    assert swept_name(plan, settings) is None
+    plan = plan_of(ub.BetaVAE(), prior=ub.Sparse(gamma=[0.1, 0.8]))  # type: ignore[attr-defined]
+    settings = find_settings(plan)
+    assert swept_name(plan, settings) == "prior_gamma"
+    assert [swept_value(plan, setting, "prior_gamma") for setting in settings] == ["0.1", "0.8"]
+
+
+def test_a_schedule_counts_by_where_it_ends() -> None:
+    settings = find_settings(plan_of(ub.BetaVAE(beta=["linear(0, 8, 10)", 1, 16])))
+    assert [setting.label for setting in settings] == ["β-VAE, β = 1", "β-VAE, β = linear(0, 8, 10)", "β-VAE, β = 16"]
+    assert [setting.strength for setting in settings] == [1.0, 8.0, 16.0]
+
+
 def test_every_member_is_in_exactly_one_setting() -> None:
     plan = plan_of([ub.BetaVAE(beta=[1, 2, 3]), ub.DIPVAEI(lambda_od=[1, 2], lambda_d_factor=[1, 5])], seeds=3)
     found = sorted(member for setting in find_settings(plan) for member in setting.members)

@@ -62,7 +62,7 @@ class Codes:
         return max(1, round(len(self.indices) * _TRAIN_SHARE))
 
     def kl_per_latent(self) -> NDArray[np.float64]:
-        """Mean KL divergence to the prior of each latent, in nats."""
+        """Mean KL divergence of each latent from the standard normal distribution, whatever the member's prior, in nats."""
         mean, logvar = self.mean.astype(np.float64), self.logvar.astype(np.float64)
         return 0.5 * (mean**2 + np.exp(logvar) - logvar - 1.0).mean(axis=0)
 
@@ -86,7 +86,7 @@ def encode_images(
     *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's pictures.
     """
     members = next(iter(weights.values())).shape[0]
-    size = images_at_once(samples(indices[:1])[0].numel(), members, indices.device)
+    size = images_at_once(samples(indices[:1])[0].numel(), members, indices.device, columns=network.uses_columns)
     found: list[torch.Tensor] = []
     with torch.no_grad():
         for start in range(0, len(indices), size):
@@ -99,12 +99,12 @@ def encode_images(
     return mean, logvar
 
 
-def images_at_once(values: int, members: int, device: torch.device) -> int:
-    """Images of *values* numbers that are encoded together for so many members."""
+def images_at_once(values: int, members: int, device: torch.device, *, columns: bool = False) -> int:
+    """Images of *values* numbers that are encoded together for so many members; *columns* as `Network.uses_columns` says."""
     if device.type == "cpu":
         return max(1, min(256, 2048 // members))
     # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without kernels it is read as 16 columns more.
-    bytes_a_value = 64 if uses_kernels(device) else 1024
+    bytes_a_value = 64 if uses_kernels(device) and not columns else 1024
     return max(1, min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192))
 
 

@@ -53,7 +53,7 @@ class ReconstructionStore:
             z = torch.from_numpy(np.ascontiguousarray(codes.representation(kind), dtype=np.float32))
             indices, nats = torch.from_numpy(codes.indices), torch.empty(len(z))
             bound = likelihood.bound(weights)
-            size = images_at_once(sampler(indices[:1].to(device))[0].numel(), 1, device)
+            size = images_at_once(sampler(indices[:1].to(device))[0].numel(), 1, device, columns=network.uses_columns)
             with torch.no_grad(), told_when_full(device, "the pictures of a batch", advice):
                 for start in range(0, len(z), size):
                     piece = slice(start, start + size)

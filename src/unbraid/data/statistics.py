@@ -6,6 +6,9 @@ Taken over at most 20,000 samples, evenly spread over the indices, so that every
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,11 +19,12 @@ MOST_SAMPLES = 20_000
 _AT_ONCE = 1_000
 
 
-def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> list[NDArray[np.float64]]:
-    """Samples `(n, *sample_shape)` in parts, at most *most* of them in all."""
+def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[NDArray[np.float64]]:
+    """Samples `(n, *sample_shape)` part by part, at most *most* of them in all: together they could fill the memory."""
     indices = np.unique(np.linspace(0, len(dataset) - 1, min(most, len(dataset))).round().astype(np.int64))
     draw = dataset.sampler("cpu")
-    return [draw(torch.from_numpy(part)).numpy().astype(np.float64) for part in np.array_split(indices, -(-len(indices) // _AT_ONCE))]
+    for part in np.array_split(indices, -(-len(indices) // _AT_ONCE)):
+        yield draw(torch.from_numpy(part)).numpy().astype(np.float64)
 
 
 def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
@@ -39,10 +43,9 @@ def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
 
 def principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
     """The *count* largest squared singular values of the uncentred samples, a row each, largest first."""
-    parts = spread_of_samples(dataset)
-    values = parts[0][0].size
+    values = math.prod(dataset.sample_shape)
     second = np.zeros((values, values))
-    for part in parts:
+    for part in spread_of_samples(dataset):
         rows = part.reshape(len(part), -1)
         second += rows.T @ rows
     from scipy.linalg import eigh

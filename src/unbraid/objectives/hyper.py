@@ -29,6 +29,10 @@ from unbraid.objectives.schedule import Schedule, ScheduledNumber, number_at, st
 from unbraid.registry import Registry, home
 
 
+_LARGEST = 3.4e38
+"""Of float32, to which numbers are stacked: what is beyond would be infinite there."""
+
+
 def number(
     default: float,
     help: str,
@@ -233,6 +237,8 @@ def _checked_number(name: str, rules: Any, value: Any, problems: Problems) -> An
         plain = math.inf
     if not math.isfinite(plain):
         problems.add(name, "must be a finite number", value)
+    elif abs(plain) > _LARGEST:
+        problems.add(name, "must be at most 3.4e+38 in size, the largest number of training's precision", value)
     elif rules["at_least"] is not None and plain < rules["at_least"]:
         problems.add(name, f"must be at least {rules['at_least']:g}", value)
     elif rules["above"] is not None and plain <= rules["above"]:

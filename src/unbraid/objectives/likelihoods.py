@@ -81,7 +81,7 @@ def likelihood(name: str, *, bounded: bool) -> Likelihood:
     """
     spelling = read_likelihood(name)
     if spelling.base == "bernoulli" and not bounded:
-        rule = "needs samples between 0 and 1, and this dataset has real-valued ones"
+        rule = "needs samples between 0 and 1, and these are real-valued or standardised"
         raise InputError(problem("likelihood", rule, spelling.name, "Use the likelihood gaussian."))
     if not bounded:
         # Raw output is what real-valued samples get anyway.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from unbraid.objectives.objective import Objective, Setting
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
+from unbraid.registry import home
 from unbraid.words import as_number, as_source
 
 CONVENTIONS = ("sum", "mean")
@@ -48,18 +49,29 @@ def refusals(objectives: Sequence[Objective], priors: Sequence[Prior], setting: 
 
 def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> list[Prior]:
     """Every prior with its sweeps expanded; *options* goes to those given by name."""
-    wanted = [given] if isinstance(given, (str, Prior)) else list(given)
+    wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if not wanted:
         problems.add("prior", "needs at least one", given)
+    if not isinstance(options, dict):
+        problems.add("prior_options", "must be a dictionary", options, "For example {'gamma': 0.8}.")
+        options = {}
     if options and wanted and not any(isinstance(one, str) for one in wanted):
         problems.add("prior_options", "goes to priors given by name", options, "Set the values in the prior itself.")
     found: list[Prior] = []
     for one in wanted:
         built = problems.collect(functools.partial(_built, one, options)) if isinstance(one, str) else one
         if not isinstance(built, Prior):
-            if built is not None:
-                problems.add("prior", f"must be one of {', '.join(PRIORS)}", built)
+            if not isinstance(one, str):
+                rule = "must be a prior, its name, or a list of them"
+                problems.add("prior", rule, one, "For example 'sparse' or unbraid.Sparse(gamma=0.8).")
             continue
+        if PRIORS.get(built.key) != home(type(built)):
+            kind = type(built).__name__
+            problems.say(
+                f"prior {kind} is not registered, so a run could not find it again; "
+                f"call unbraid.PRIORS.register('my_prior', {kind}), or add it to the entry points '{PRIORS.group}' of an installed "
+                "package."
+            )
         found += problems.collect(built.sweep) or []
     return found
 

@@ -13,6 +13,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -91,8 +92,10 @@ def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
     """Upper estimate of the device memory one member needs while it trains."""
     weights = _weights(plan, dataset)
     values = math.prod(dataset.sample_shape)
-    rows = max(_rows(member.build(), plan.batch_size) for member in _kinds(plan))
-    pairs = 4 * rows**2 * plan.latents
+    objectives = [member.build() for member, _ in members_by_kind(plan)]
+    rows = max(_rows(one, plan.batch_size) for one in objectives)
+    # Total correlation compares all pairs once; the MMD does so three times, and remembers distances for its gradient.
+    pairs = (9 if any(one.needs_prior_points for one in objectives) else 4) * rows**2 * plan.latents
     # Weights, their lowered copy, two running means, gradients twice; layers hold 8 numbers a pixel in the first and last layer.
     # Without kernels the columns of the widest layer add 16 for each of those.
     activations = rows * values * (64 if kernels else 8 * 16 * 4)
@@ -102,16 +105,19 @@ def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
 def _weights(plan: Plan, dataset: Dataset) -> int:
     """Numbers in the rows of the heaviest member."""
     largest = 0
-    for member in _kinds(plan):
+    for member, _ in members_by_kind(plan):
         network = member.build().auxiliary_network()
         auxiliary = network.layout(plan.latents).size if network is not None else 0
         largest = max(largest, plan.layout(member, dataset).size + auxiliary)
     return largest
 
 
-def _kinds(plan: Plan) -> list[Member]:
-    """One member of each kind that can train together."""
-    return list({member.structure(): member for member in plan.members}.values())
+def members_by_kind(plan: Plan) -> list[tuple[Member, int]]:
+    """The first member of each kind that can train together, and how many there are."""
+    kinds: dict[tuple[Any, ...], list[Member]] = {}
+    for member in plan.members:
+        kinds.setdefault(member.structure(), []).append(member)
+    return [(members[0], len(members)) for members in kinds.values()]
 
 
 def _rows(objective: Objective, batch: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -25,7 +25,7 @@ from unbraid.networks.layout import Layout
 from unbraid.networks.network import Network
 from unbraid.networks.standardised import Standardised
 from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.hyper import structure
+from unbraid.objectives.hyper import Configured, structure
 from unbraid.objectives.likelihoods import Likelihood
 from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.objectives.objective import Objective
@@ -82,23 +82,37 @@ class Member:
     def settings(self) -> dict[str, Any]:
         """All that it may differ in from other members but the seed, by name."""
         prior = {"prior": self.prior} | {f"prior_{name}": value for name, value in self.prior_hyper.items()}
-        shown = prior if self.prior != "isotropic" else {}
-        return {"objective": self.objective, "learning_rate": self.learning_rate, **self.hyper, **shown}
+        return {"objective": self.objective, "learning_rate": self.learning_rate, **self.hyper, **prior}
 
     def label(self) -> str:
         """A name for people: objective, hyper-parameters, seed."""
-        objective = self.build()
-        usual = {item.name: item.default for item in fields(objective)}
-        told = {name: value for name, value in self.hyper.items() if name == objective.strength or value != usual[name]}
-        values = " ".join(f"{name}={value:g}" if isinstance(value, (int, float)) else f"{name}={value}" for name, value in told.items())
-        prior = f"prior={self.prior}" if self.prior != "isotropic" else ""
-        return " ".join(part for part in (self.objective, values, prior, f"seed={self.seed}") if part)
+        objective, prior = self.build(), self.build_prior()
+        values = [f"{name}={_shown(value)}" for name, value in _unusual(objective, self.hyper, objective.strength).items()]
+        options = ",".join(f"{name}={_shown(value)}" for name, value in _unusual(prior, self.prior_hyper).items())
+        if options or self.prior != "isotropic":
+            values.append(f"prior={self.prior}" + (f":{options}" if options else ""))
+        return " ".join((self.objective, *values, f"seed={self.seed}"))
 
     def record(self) -> dict[str, Any]:
         """The member as JSON values; what is usual is left out, so that older plans keep their digest."""
         record = asdict(self)
         usual = {"prior": "isotropic", "prior_hyper": {}, "given": {}}
         return {name: value for name, value in record.items() if name not in usual or value != usual[name]}
+
+
+def _unusual(one: Configured, hyper: dict[str, Any], always: str | None = None) -> dict[str, Any]:
+    """Those of the hyper-parameters *hyper* that differ from their defaults, and the one called *always*."""
+    usual = {item.name: item.default for item in fields(one)}
+    # A file gives the numbers of a vector as a list.
+    held = {name: tuple(value) if isinstance(value, list) else value for name, value in hyper.items()}
+    return {name: value for name, value in held.items() if name == always or value != usual[name]}
+
+
+def _shown(value: Any) -> str:
+    """A hyper-parameter in a few digits, numbers that belong together with slashes between them."""
+    if isinstance(value, tuple):
+        return "/".join(f"{number:.3g}" for number in value)
+    return f"{value:g}" if isinstance(value, (int, float)) else str(value)
 
 
 @dataclass(frozen=True)
@@ -294,9 +308,14 @@ def make_plan(
 
 def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[Objective]:
     """Every objective with its sweeps expanded."""
-    wanted = [given] if isinstance(given, (str, Objective)) else list(given)
+    wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if not wanted:
         problems.add("objective", "needs at least one", given)
+    for one in wanted:
+        if not isinstance(one, (str, Objective)):
+            rule = "must be an objective, its name, or a list of them"
+            problems.add("objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4).")
+    wanted = [one for one in wanted if isinstance(one, (str, Objective))]
     if hyper and wanted and not any(isinstance(one, str) for one in wanted):
         problems.add("hyper", "goes to objectives given by name", hyper, "Set the values in the objective itself.")
     found: list[Objective] = []
@@ -314,8 +333,8 @@ def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[O
             kind = type(one).__name__
             problems.say(
                 f"objective {kind} is not registered, so a run could not find it again; "
-                f"call unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry points '{OBJECTIVES.group}' of an "
-                "installed package."
+                f"call unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry points "
+                f"'{OBJECTIVES.group}' of an installed package."
             )
         if one is not None:
             found += problems.collect(one.sweep) or []

@@ -13,7 +13,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.errors import DamagedFileError, InputError, Shown, problem
 from unbraid.networks.layout import Layout
 from unbraid.population.checkpoint import Checkpoints
-from unbraid.population.devices import cores
+from unbraid.population.devices import cores, members_by_kind
 from unbraid.population.plan import Member, Plan
 from unbraid.population.program import State, quantities
 from unbraid.store import only_one, read_json, read_table, write_json, write_table
@@ -179,7 +179,10 @@ def _one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
     for name in table.columns:
         kinds = {type(value) for value in table[name] if not (isinstance(value, float) and value != value)}
         if str in kinds and len(kinds) > 1:
-            table[name] = [value if isinstance(value, str) or value != value else f"{value:g}" for value in table[name]]
+            # A number to its last digit, as a column of numbers would hold it.
+            table[name] = [
+                value if isinstance(value, str) or value != value else str(value).removesuffix(".0") for value in table[name]
+            ]
     return table
 
 
@@ -216,12 +219,12 @@ def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
     """Upper estimate of a run folder: two checkpoints a member, a third of those being written, codes and history."""
     samples = min(plan.code_samples, len(dataset))
     total = largest = 0
-    for member in plan.members:
+    for member, count in members_by_kind(plan):
         auxiliary = member.build().auxiliary_network()
         weights = plan.layout(member, dataset).size + (auxiliary.layout(plan.latents).size if auxiliary else 0)
         records = plan.steps // plan.log_every * (len(quantities(plan, member)) + 2)
         checkpoint = 4 * (3 * weights + records)
-        total += 2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records
+        total += count * (2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records)
         largest = max(largest, checkpoint)
     being_written = min(len(plan.members), max(chunk_size, cores()))
     return total + largest * being_written + 10_000_000  # the report and the tables

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means, deviations and principal variances of whole datasets against NumPy on all samples at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unbraid.data import load, statistics
+
+
+def pictures(count: int = 40, side: int = 6, channels: int = 3) -> np.ndarray:
+    drawn = np.random.default_rng(3).integers(0, 256, (count, side, side, channels), dtype=np.uint8)
+    drawn[..., -1] = 7  # a channel that never changes
+    return drawn
+
+
+def test_channels_have_the_mean_and_deviation_of_all_their_pixels(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(statistics, "_AT_ONCE", 7)  # parts of unequal size
+    array = pictures()
+    found = statistics.channel_constants(load(array))
+    scaled = array.reshape(-1, 3) / 255.0
+    assert found["mean"] == pytest.approx(scaled.mean(axis=0), abs=1e-7)
+    assert found["std"][:2] == pytest.approx(scaled.std(axis=0)[:2], abs=1e-7)
+    assert found["std"][2] == 1.0, "nothing can be divided by 0"
+
+
+def test_points_have_one_mean_and_deviation_for_all_their_values():
+    dataset = load("pinwheel")
+    points = np.concatenate(list(statistics.spread_of_samples(dataset)))
+    assert len(points) == len(dataset)
+    found = statistics.channel_constants(dataset)
+    assert found["mean"] == pytest.approx([points.mean()], abs=1e-9)
+    assert found["std"] == pytest.approx([points.std()], abs=1e-9)
+
+
+def test_principal_variances_are_the_largest_squared_singular_values(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(statistics, "_AT_ONCE", 7)
+    array = pictures()
+    flat = np.moveaxis(array, -1, 1).reshape(len(array), -1) / 255.0
+    expected = np.linalg.svd(flat, compute_uv=False) ** 2
+    assert statistics.principal_variances(load(array), 5) == pytest.approx(expected[:5], rel=1e-5)
+    # More than there are directions: zeros, and no more numbers than values.
+    many = statistics.principal_variances(load(array[:3]), 200)
+    assert len(many) == flat.shape[1]
+    assert (many[3:] < 1e-6 * many[0]).all()
+
+
+def test_at_most_so_many_samples_evenly_spread_and_the_same_at_every_call():
+    array = np.zeros((100, 4, 4, 1), dtype=np.uint8)
+    array[:, 0, 0, 0] = np.arange(100)
+    dataset = load(array)
+    taken = [np.concatenate(list(statistics.spread_of_samples(dataset, most=12)))[:, 0, 0, 0] * 255 for _ in range(2)]
+    assert taken[0].round().tolist() == np.linspace(0, 99, 12).round().tolist()
+    assert np.array_equal(*taken)
