@@ -14,10 +14,10 @@ from unbraid.analysis.pinwheel_decomposition import (
     BETAS,
     PinwheelDecomposition,
     PinwheelMember,
-    density_figure,
     pinwheel_decomposition,
 )  # fmt: skip
 from unbraid.errors import InputError
+from unbraid.report.pinwheel_figures import pinwheel_panels
 
 
 def made(alpha, beta, seed, nats, std=0.1):
@@ -83,28 +83,25 @@ def test_the_same_seed_gives_the_same_numbers_and_neighbours_do_not_matter(train
     assert beside.of(alpha=8.0)[0].kl.nats == pytest.approx(alone.of(alpha=8.0)[0].kl.nats, rel=1e-3)
 
 
-def test_figure_shows_both_rows(trained):
+def test_at_equal_width_alpha_is_nearer_to_the_prior_or_is_said_not_to_be():
+    rows = [made(1, 0, 0, 0.6, 0.07), made(3, 0, 0, 0.4, 0.09), made(0, 0.01, 0, 6.0, 0.05), made(0, 1, 0, 0.5, 0.088)]
+    found = PinwheelDecomposition(tuple(rows), np.arange(3.0))
+    assert [(one.beta, other.alpha) for one, other in found.at_equal_width()] == [(1, 3)]
+    assert found.nearer_at_equal_width
+    rows[3] = made(0, 1, 0, 0.39, 0.088)
+    assert not PinwheelDecomposition(tuple(rows), np.arange(3.0)).nearer_at_equal_width
+
+
+def test_panels_show_the_densities(trained):
     import plotly.graph_objects as go
 
-    figure = density_figure(trained)
-    json.dumps(figure, allow_nan=False)
-    drawn = go.Figure(figure)
-    assert len(drawn.data) == 4
-    texts = [note.text for note in drawn.layout.annotations]
-    assert [text.split("<br>")[0] for text in texts] == ["α = 1, β = 0", "α = 8, β = 0", "α = 0, β = 0.01", "α = 0, β = 1.2"]
-    assert f"KL(p‖q) {trained.mean_kl(alpha=8.0):.2f} nats" in texts[1]
-    assert np.array(drawn.data[1].z) == pytest.approx(trained.of(alpha=8.0)[0].density, rel=1e-2)
-    domains = [(figure["layout"][f"xaxis{n}"]["domain"], figure["layout"][f"yaxis{n}"]["domain"]) for n in ("", 2, 3, 4)]
-    assert domains[0][1] == domains[1][1]
-    assert domains[0][1][0] > domains[2][1][1]
-    assert domains[0][0][1] < domains[1][0][0]
-
-
-def test_one_row_alone_fills_the_figure():
-    found = PinwheelDecomposition((made(1, 0, 0, 1.0),), np.arange(3.0))
-    figure = density_figure(found)
-    assert len(figure["data"]) == 1
-    assert figure["layout"]["yaxis"]["domain"] == pytest.approx([0.04, 0.82])
+    panels = pinwheel_panels(trained)
+    assert [one.heading for one in panels] == ["α = 1, β = 0", "α = 8, β = 0", "β = 0.01, α = 0", "β = 1.2, α = 0"]
+    assert f"KL(p‖q) {trained.mean_kl(alpha=8.0):.2f} nats" in panels[1].caption
+    assert "outside the frame" in panels[2].caption
+    assert "outside the frame" not in panels[1].caption
+    json.dumps(panels[1].figure, allow_nan=False)
+    assert np.array(go.Figure(panels[1].figure).data[0].z) == pytest.approx(trained.of(alpha=8.0)[0].density, rel=1e-2)
 
 
 def test_nonsense_is_refused_by_name():

@@ -9,7 +9,7 @@ import pytest
 from unbraid.data import load, statistics
 
 
-def pictures(count: int = 40, side: int = 6, channels: int = 3) -> np.ndarray:
+def pictures(count: int = 40, side: int = 8, channels: int = 3) -> np.ndarray:
     drawn = np.random.default_rng(3).integers(0, 256, (count, side, side, channels), dtype=np.uint8)
     drawn[..., -1] = 7  # a channel that never changes
     return drawn
@@ -47,7 +47,7 @@ def test_principal_variances_are_the_largest_squared_singular_values(monkeypatch
 
 
 def test_at_most_so_many_samples_evenly_spread_and_the_same_at_every_call():
-    array = np.zeros((100, 4, 4, 1), dtype=np.uint8)
+    array = np.zeros((100, 8, 8, 1), dtype=np.uint8)
     array[:, 0, 0, 0] = np.arange(100)
     dataset = load(array)
     taken = [np.concatenate(list(statistics.spread_of_samples(dataset, most=12)))[:, 0, 0, 0] * 255 for _ in range(2)]

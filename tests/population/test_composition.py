@@ -158,8 +158,8 @@ def test_several_priors_are_a_sweep():
         (
             OwnPrior(),
             {},
-            "prior OwnPrior is not registered, so a run could not find it again; call unbraid.PRIORS.register('my_prior', OwnPrior), "
-            "or add it to the entry points 'unbraid.priors' of an installed package.",
+            "prior OwnPrior is not registered, so a run could not find it again; call "
+            "unbraid.PRIORS.register('my_prior', OwnPrior), or add it to the entry points 'unbraid.priors' of an installed package.",
         ),
     ],
 )

@@ -89,9 +89,9 @@ def test_the_estimate_grows_with_what_a_member_holds(small_plan, kernels: bool):
     pictures = 4 * 8 * 784 * 64
     assert estimate("ada_gvae") - small >= pictures
     assert estimate("s2_beta_vae") - small >= pictures
-    assert estimate("iwae", hyper={"samples": 5}) - small >= 4 * pictures
+    assert estimate("iwae", hyper={"importance_samples": 5}) - small >= 4 * pictures
     # The MMD holds distances of all pairs of a batch, latent by latent: four numbers for its gradient and three results.
-    assert estimate("decomposition", batch_size=512) - estimate(batch_size=512) > 4 * 5 * 512**2 * 3
+    assert estimate("decomposition", batch_size=512) - estimate(batch_size=512) >= 4 * 5 * 512**2 * 3
     assert devices.bytes_per_member(*small_plan(), kernels=False) > devices.bytes_per_member(*small_plan(), kernels=True)
 
 

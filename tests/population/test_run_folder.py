@@ -70,7 +70,7 @@ def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path, new_r
     new_run(tmp_path / "a" / "run", seeds=3)
 
 
-@pytest.mark.parametrize("objective", ["beta_vae", "factor_vae", "control_vae", "qlae", ["vae", "ada_gvae", "vae"]])
+@pytest.mark.parametrize("objective", ["beta_vae", "factor_vae", "control_vae", "qlae", ["vae", "ada_gvae"]])
 def test_the_estimate_covers_a_finished_run(tmp_path: Path, new_run, objective: str):
     from unbraid.codes.codes import CodeStore
 
@@ -126,7 +126,7 @@ def test_opening_gives_the_plan_and_data_back(tmp_path: Path, new_run):
     assert again.plan == run.plan
     assert again.chunk_size == 2
     assert again.dataset.fingerprint() == run.dataset.fingerprint()
-    assert again.layout == run.layout
+    assert again.layout(again.plan.members[1]) == run.layout(run.plan.members[1])
 
 
 def test_a_damaged_plan_is_said(tmp_path: Path, new_run):

@@ -111,6 +111,17 @@ class PinwheelDecomposition:
         means = [float(np.mean([one.posterior_std for one in self.of(beta=beta)])) for beta in self.betas()]
         return len(means) > 1 and all(later > earlier for earlier, later in itertools.pairwise(means))
 
+    def at_equal_width(self) -> list[tuple[PinwheelMember, PinwheelMember]]:
+        """Each member with α = 0, the weakest β left out, beside the one with β = 0 whose posteriors are most nearly as wide."""
+        by_alpha = [one for one in self.members if one.beta == 0]
+        by_beta = [one for one in self.members if one.beta in self.betas()[1:]]
+        return [(one, min(by_alpha, key=lambda other: abs(other.posterior_std - one.posterior_std))) for one in by_beta]
+
+    @property
+    def nearer_at_equal_width(self) -> bool:
+        """Whether, at posteriors of the same width, α brought q(z) nearer to the prior than β did."""
+        return all(other.kl.nats < one.kl.nats for one, other in self.at_equal_width())
+
     @property
     def seeds_that_fall(self) -> int:
         """Seeds for which KL(p || q) falls from each α to the next."""
@@ -163,48 +174,3 @@ def _measured(member: Member, mean: torch.Tensor, logvar: torch.Tensor, dataset:
         posterior_std=float(torch.exp(0.5 * logvar).mean()),
         density=density_on_grid(mean.numpy(), logvar.numpy(), line),
     )
-
-
-def density_figure(found: PinwheelDecomposition) -> dict[str, Any]:
-    """The first seed's q(z) as a Plotly dictionary: α with β = 0 in the upper row, β with α = 0 in the lower one."""
-    rows = [
-        [(f"α = {alpha:g}, β = 0", found.of(alpha=alpha)[0]) for alpha in found.alphas()],
-        [(f"α = 0, β = {beta:g}", found.of(beta=beta)[0]) for beta in found.betas()],
-    ]
-    rows = [row for row in rows if row]
-    traces, notes, axes = [], [], {}
-    for row, cells in enumerate(rows):
-        height = 1.0 / len(rows)
-        bottom = 1.0 - (row + 1) * height
-        for column, (name, member) in enumerate(cells):
-            number = "" if not traces else str(len(traces) + 1)
-            left, width = column / len(cells), 1.0 / len(cells)
-            across, up = [left + 0.02 * width, left + 0.94 * width], [bottom + 0.04 * height, bottom + 0.82 * height]
-            axes[f"xaxis{number}"] = _axis(across, f"y{number}")
-            axes[f"yaxis{number}"] = _axis(up, f"x{number}")
-            traces.append(_heat_map(member, found.line) | {"xaxis": f"x{number}", "yaxis": f"y{number}"})
-            text = f"{name}<br>KL(p‖q) {member.kl.nats:.2f} nats"
-            place = {"x": sum(across) / 2, "y": up[1], "xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "bottom"}
-            notes.append({"text": text, "showarrow": False, **place})
-    look = {"height": 280 * len(rows), "margin": {"l": 10, "r": 10, "t": 10, "b": 10}, "showlegend": False}
-    return {"data": traces, "layout": {**axes, **look, "annotations": notes}}
-
-
-def _axis(domain: list[float], anchor: str) -> dict[str, Any]:
-    return {"domain": domain, "anchor": anchor, "showticklabels": False, "showgrid": False, "zeroline": False, "fixedrange": True}
-
-
-def _heat_map(member: PinwheelMember, line: Array) -> dict[str, Any]:
-    """A density from 0 to its own largest value, for narrow posteriors have peaks that would hide all others."""
-    place = [round(float(value), 4) for value in line]
-    return {
-        "type": "heatmap",
-        "x": place,
-        "y": place,
-        "z": [[float(f"{value:.3g}") for value in row] for row in member.density],
-        "zmin": 0.0,
-        "zmax": float(member.density.max()),
-        "colorscale": "Viridis",
-        "showscale": False,
-        "hovertemplate": "latent 1: %{x:.2f}, latent 2: %{y:.2f}, density %{z:.3g}<extra></extra>",
-    }

@@ -28,7 +28,6 @@ from unbraid.errors import InputError, Problems, Shown, problem, unknown
 from unbraid.objectives.schedule import Schedule, ScheduledNumber, number_at, stacked_number
 from unbraid.registry import Registry, home
 
-
 _LARGEST = 3.4e38
 """Of float32, to which numbers are stacked: what is beyond would be infinite there."""
 

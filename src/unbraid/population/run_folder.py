@@ -126,6 +126,8 @@ class RunFolder:
         import pandas as pd
 
         rows, curves = [], []
+        # The usual prior stands in the table only beside others.
+        left_out = {"objective"} | ({"prior"} if all(member.prior == "isotropic" for member in self.plan.members) else set())
         for chunk, state in self.states():
             names = quantities(self.plan, chunk[0])
             for position, member in enumerate(chunk):
@@ -133,7 +135,7 @@ class RunFolder:
                 done = diverged if diverged >= 0 else state.step
                 rows.append(
                     {"member": member.id, "label": member.label(), "objective": member.objective, "seed": member.seed}
-                    | {name: _cell(value) for name, value in member.settings().items() if name != "objective"}
+                    | {name: _cell(value) for name, value in member.settings().items() if name not in left_out}
                     | {f"{name}_given": value for name, value in member.given.items()}
                     | {
                         "status": "diverged" if diverged >= 0 else "trained" if done >= self.plan.steps else "unfinished",

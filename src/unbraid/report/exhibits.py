@@ -169,14 +169,23 @@ def _pinwheel(found: PinwheelDecomposition) -> Verdict:
     divergences = [found.mean_kl(alpha=alpha) for alpha in alphas]
     last = found.of(alpha=alphas[-1])[0]
     spread = [found.of(beta=beta)[0].posterior_std for beta in (betas[0], betas[-1])]
+    one, other = found.at_equal_width()[-1]
     return Verdict(
-        found.falls_with_alpha and float(last.shares.min()) > 0.15 and found.overlap_rises_with_beta,
+        found.falls_with_alpha
+        and float(last.shares.min()) > 0.15
+        and found.overlap_rises_with_beta
+        and found.nearer_at_equal_width,
         (
             *((f"KL(p‖q), α = {alpha:g}", f"{nats:.3f} nats") for alpha, nats in zip(alphas, divergences, strict=True)),
             (f"Share of the latents in each cluster, α = {alphas[-1]:g}", ", ".join(f"{share:.2f}" for share in last.shares)),
             (f"Posterior deviation, β = {betas[0]:g} and {betas[-1]:g}", f"{spread[0]:.3f} and {spread[1]:.3f}"),
+            (
+                f"KL(p‖q) at equal deviation, β = {one.beta:g} and α = {other.alpha:g}",
+                f"{one.kl.nats:.2f} and {other.kl.nats:.2f} nats",
+            ),
         ),
-        f"KL(p‖q) {divergences[0]:.2f} → {divergences[-1]:.2f} nats as α rises from {alphas[0]:g} to {alphas[-1]:g}",
+        f"KL(p‖q) {divergences[0]:.2f} → {divergences[-1]:.2f} nats as α rises from {alphas[0]:g} to {alphas[-1]:g}; at equal"
+        f" width of posteriors {other.kl.nats:.2f} with α, {one.kl.nats:.2f} with β",
     )
 
 
@@ -259,7 +268,8 @@ EXHIBITS: list[Exhibit] = [
         (MATHIEU,),
         "Points in four spiral arms, and a prior of four clusters. q(z) is the law of all latents together. α weighs how far q(z)"
         " is from the prior: raising it brings q(z) to the four clusters. β weighs the KL of each posterior by itself: raising it"
-        " widens the posteriors, so that they overlap more, and brings q(z) to the prior only as far as that takes it.",
+        " widens the posteriors, so that they overlap more, and brings q(z) to the prior only as far as that takes it. Compare"
+        " panels whose posteriors are equally wide: α leaves q(z) nearer to the prior.",
         lambda seed: pinwheel_decomposition(seed=seed),
         pinwheel_panels,
         _pinwheel,

@@ -21,10 +21,16 @@ def pinwheel_panels(found: PinwheelDecomposition) -> list[Panel]:
         Panel(
             name,
             density_figure(member.density, found.line),
-            f"q(z): KL(p‖q) {member.kl.nats:.2f} nats, posteriors' mean deviation {member.posterior_std:.3f}.",
+            f"q(z): KL(p‖q) {member.kl.nats:.2f} nats, posteriors' mean deviation {member.posterior_std:.3f}."
+            + (" Part of it lies outside the frame." if _inside(member.density, found.line) < 0.95 else ""),
         )
         for name, member in members
     ]
+
+
+def _inside(density: NDArray[np.float64], line: NDArray[np.float64]) -> float:
+    """The share of a density that lies within the grid."""
+    return float(density.sum() * (line[1] - line[0]) ** 2)
 
 
 def density_figure(density: NDArray[np.float64], line: NDArray[np.float64]) -> dict[str, Any]:
