@@ -25,10 +25,10 @@ from .conftest import Unbraid
 
 DATA = "sprites:x=6,y=4,scale=2,image_size=28"
 SMALL = ("--network", "mlp:hidden=16", "--latents", "3", "--batch-size", "8", "--steps", "20", "--device", "cpu")
-OBJECTIVES = "ae, annealed_vae, beta_tcvae, beta_vae, dip_vae_i, dip_vae_ii, factor_vae, vae"
+OBJECTIVES = ", ".join(sorted(ub.OBJECTIVES))
 GENERAL = (
-    "batch_size, beta, checkpoint_seconds, code_samples, device, latents, learning_rate, likelihood, network, out, precision,"
-    " seeds, steps, where"
+    "batch_size, beta, checkpoint_seconds, code_samples, convention, device, latents, learning_rate, likelihood, network, out,"
+    " precision, prior, seeds, standardise, steps, where"
 )
 
 
@@ -103,6 +103,24 @@ def test_lists(unbraid: Unbraid):
     )
 
 
+def test_priors_schedules_and_conventions_from_the_shell(unbraid: Unbraid, tmp_path: Path):
+    words = ("--prior", "isotropic,sparse:gamma=0.5,spike=0.1", "--standardise", "--convention", "mean", "--seeds", "1")
+    scheduled = ("--beta", "0.01,linear(0, 0.02, 5)", "--learning-rate", "cosine(1e-3, 0, 2),1e-4", "--likelihood", "laplace+box3")
+    small = ("--network", "mlp:hidden=8", "--steps", "2", "--batch-size", "4", "--latents", "2", "--device", "cpu")
+    answer = unbraid("train", DATA, "beta_vae", *words, *scheduled, *small, "--out", str(tmp_path / "run"))
+    assert answer.code == 0, answer.err
+    plan = run_folder.RunFolder.open(tmp_path / "run").plan
+    found = [(one.given["beta"], one.prior, one.prior_hyper, one.learning_rate) for one in plan.members]
+    assert found == [
+        (beta, prior, options, rate)
+        for beta in (0.01, "linear(0, 0.02, 5)")
+        for prior, options in (("isotropic", {}), ("sparse", {"gamma": 0.5, "spike": 0.1}))
+        for rate in ("cosine(0.001, 0, 2)", 1e-4)
+    ]
+    assert plan.likelihood == "laplace+box3"
+    assert set(plan.standardise) == {"mean", "std"}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -127,7 +145,19 @@ def test_lists(unbraid: Unbraid):
         ((DATA, "vae", "--seeds", "0"), "seeds must be at least 1; got 0."),
         ((DATA, "vae", "--seeds", "2,2"), "seeds must differ from each other; got [2, 2]."),
         ((DATA, "vae", "--steps", "soon"), "steps must be a whole number of at least 1; got 'soon'."),
-        ((DATA, "vae", "--network", "cnn"), "network 'cnn' is unknown. Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp."),
+        ((DATA, "vae", "--network", "cnn"), f"network 'cnn' is unknown. Known: {', '.join(sorted(ub.NETWORKS))}."),
+        ((DATA, "vae", "--prior", "sparse:gama=1"), "sparse option 'gama' is unknown; did you mean 'gamma'? Known: gamma, spike."),
+        ((DATA, "vae", "--prior", ","), "prior needs at least one; got []."),
+        ((DATA, "vae", "--convention", "median"), "convention must be one of sum, mean; got 'median'."),
+        (
+            (DATA, "beta_vae", "--beta", "linear(0, 4)"),
+            "beta_vae: beta needs 3 or 4 numbers for the schedule linear; got linear(0, 4), with 2. "
+            "For example linear(0, 4, 10000).",
+        ),
+        (
+            (DATA, "vae", "--learning-rate", "cosine(0, 0, 9)"),
+            "learning_rate must be a finite number above 0; got cosine(0, 0, 9).",
+        ),
         ((DATA, "vae", "--device", "tpu"), "device must be auto, cpu, cuda or cuda:NUMBER; got 'tpu'."),
         (("nowhere/at/all", "vae"), "data must be an existing folder or file; got 'nowhere/at/all', which does not exist."),
     ],

@@ -65,9 +65,11 @@ def test_an_objective_that_is_not_registered_is_refused_by_its_name():
     class Mine(BetaVAE):
         pass
 
-    with pytest.raises(
-        InputError, match=r"^objective Mine is not registered, so a run could not find it again; add it to the entry points"
-    ):
+    told = (
+        r"^objective Mine is not registered, so a run could not find it again; "
+        r"call unbraid\.OBJECTIVES\.register\('my_objective', Mine\), or add it to the entry points 'unbraid\.objectives'"
+    )
+    with pytest.raises(InputError, match=told):
         make_plan("sprites", Mine(), data_options=SMALL)
 
 

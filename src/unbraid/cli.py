@@ -63,7 +63,9 @@ def train(
     seeds: Annotated[str, typer.Option(help="How many seeds, or a list of them with commas.")] = "1",
     steps: Annotated[str, typer.Option(help="Training steps of each model.")] = "30000",
     batch_size: Annotated[str, typer.Option(help="Images a step.")] = "64",
-    learning_rate: Annotated[str, typer.Option(help="Adam's learning rate; a list is a sweep, cosine(1e-3, 0, 30000) a schedule.")] = "1e-4",
+    learning_rate: Annotated[
+        str, typer.Option(help="Adam's learning rate; a list is a sweep, cosine(1e-3, 0, 30000) a schedule.")
+    ] = "1e-4",
     latents: Annotated[str, typer.Option(help="Size of the code.")] = "10",
     network: Annotated[
         str, typer.Option(help="A network (`unbraid list networks`); options as in mlp:hidden=256.")

@@ -45,7 +45,6 @@ class Stream(IntEnum):
     PRIOR_POINTS = 12
     LABELLED_INDICES = 13
     LABEL_NOISE = 14
-    OBJECTIVE_WEIGHTS = 15
     IMPORTANCE_NOISE = 16
 
 

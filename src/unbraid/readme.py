@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from unbraid import objective_pages
 from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.listing import KINDS, Entry, entries
-from unbraid import objective_pages
 from unbraid.metric_pages import behaviour_table, pages
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS

@@ -44,6 +44,10 @@ def test_principal_variances_are_the_largest_squared_singular_values(monkeypatch
     many = statistics.principal_variances(load(array[:3]), 200)
     assert len(many) == flat.shape[1]
     assert (many[3:] < 1e-6 * many[0]).all()
+    # Of long samples the products between samples tell the same.
+    monkeypatch.setattr(statistics, "_MANY_VALUES", 40)
+    assert flat.shape[1] > 40 >= len(flat)
+    assert statistics.principal_variances(load(array), 5) == pytest.approx(expected[:5], rel=1e-5)
 
 
 def test_at_most_so_many_samples_evenly_spread_and_the_same_at_every_call():

@@ -159,7 +159,8 @@ def test_several_priors_are_a_sweep():
             OwnPrior(),
             {},
             "prior OwnPrior is not registered, so a run could not find it again; call "
-            "unbraid.PRIORS.register('my_prior', OwnPrior), or add it to the entry points 'unbraid.priors' of an installed package.",
+            "unbraid.PRIORS.register('my_prior', OwnPrior), or add it to the entry points 'unbraid.priors' of an installed "
+            "package.",
         ),
     ],
 )
@@ -184,6 +185,11 @@ def test_weights_of_means_are_converted_and_both_numbers_are_kept():
     [
         ({"convention": "median"}, "convention must be one of sum, mean; got 'median'."),
         ({"standardise": 3}, "standardise must be True or False; got 3."),
+        (
+            {"convention": "mean"},
+            "convention can be mean only where beta is given, since its default is meant for sums; got beta_vae without it. "
+            "Give beta as the paper states it.",
+        ),
         (
             {"objective": "dip_vae_i", "convention": "mean"},
             "convention can be mean for objectives whose KL has a weight of its own; got 'dip_vae_i'. Use the convention sum.",

@@ -17,7 +17,8 @@ from unbraid.data import DATA
 from unbraid.errors import InputError
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives import OBJECTIVES
-from unbraid.population.plan import FORMAT, GENERAL_OPTIONS, Plan, make_plan
+from unbraid.population.composition import GENERAL_OPTIONS
+from unbraid.population.plan import FORMAT, Plan, make_plan
 
 SPRITES: dict[str, Any] = {"x": 6, "y": 4, "image_size": 28}
 
@@ -99,7 +100,7 @@ def test_every_problem_is_reported_at_once_and_in_full():
         f"dataset 'sprite' is unknown; did you mean 'sprites'? Known: {', '.join(sorted(DATA))}."
         " A folder, an .npy or an .npz is given by its path.",
         f"objective 'beta_va' is unknown; did you mean 'beta_vae'? Known: {', '.join(sorted(OBJECTIVES))}.",
-        "network 'mpl' is unknown; did you mean 'mlp'? Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp.",
+        f"network 'mpl' is unknown; did you mean 'mlp'? Known: {', '.join(sorted(ub.NETWORKS))}.",
         "seeds must be at least 1; got 0.",
         "learning_rate must be a finite number above 0; got nan.",
         "learning_rate must be a finite number above 0; got -1.0.",
@@ -137,7 +138,8 @@ def test_every_problem_is_reported_at_once_and_in_full():
         ),
         (
             {"network": "mlp", "network_options": {"hiden": 8}},
-            "mlp option 'hiden' is unknown; did you mean 'hidden'? Known: activation, decoder_layers, encoder_layers, hidden, scale.",
+            "mlp option 'hiden' is unknown; did you mean 'hidden'? "
+            "Known: activation, decoder_layers, encoder_layers, hidden, scale.",
         ),
         ({"network_options": {"hidden": 8}}, "network conv_burgess has no options; got 'hidden'."),
         ({"network": "mlp", "network_options": {"hidden": 0}}, "hidden must be a whole number of at least 1; got 0."),

@@ -87,7 +87,8 @@ def log_likelihood(
     end = torch.tensor(float(plan.steps))
     prior = stack([chosen.build_prior()], on, torch.float64).at(end).bound({name: part.double() for name, part in weights.items()})
     values = math.prod(dataset.sample_shape)
-    rows = min(_MOST_ROWS, max(images_at_once(values, 1, on), _VALUES_AT_ONCE // values if on.type == "cpu" else 0))
+    at_once = images_at_once(values, 1, on, columns=plan.build_network().uses_columns)
+    rows = min(_MOST_ROWS, max(at_once, _VALUES_AT_ONCE // values if on.type == "cpu" else 0))
     seed, sampler = torch.tensor([chosen.seed], device=on), dataset.sampler(on)
     bounds, elbos, effective, black_and_white = [], [], [], True
     with torch.no_grad(), told_when_full(on, "the samples of a picture", "Free some memory, or use device='cpu'."):

@@ -17,6 +17,7 @@ from unbraid.data.dataset import Dataset
 
 MOST_SAMPLES = 20_000
 _AT_ONCE = 1_000
+_MANY_VALUES = 4_096
 
 
 def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[NDArray[np.float64]]:
@@ -42,13 +43,21 @@ def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
 
 
 def principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
-    """The *count* largest squared singular values of the uncentred samples, a row each, largest first."""
-    values = math.prod(dataset.sample_shape)
-    second = np.zeros((values, values))
-    for part in spread_of_samples(dataset):
-        rows = part.reshape(len(part), -1)
-        second += rows.T @ rows
+    """The *count* largest squared singular values of the uncentred samples, a row each, largest first.
+
+    Samples of many values are fewer, at most 4,096: the products between samples have the same eigenvalues in a smaller matrix.
+    """
     from scipy.linalg import eigh
 
-    found = eigh(second, eigvals_only=True, subset_by_index=(max(0, values - count), values - 1))[::-1]
+    values = math.prod(dataset.sample_shape)
+    if values > _MANY_VALUES:
+        rows = np.concatenate([part.reshape(len(part), -1) for part in spread_of_samples(dataset, _MANY_VALUES)])
+        products = rows @ rows.T
+    else:
+        products = np.zeros((values, values))
+        for part in spread_of_samples(dataset):
+            rows = part.reshape(len(part), -1)
+            products += rows.T @ rows
+    size = len(products)
+    found = eigh(products, eigvals_only=True, subset_by_index=(max(0, size - count), size - 1))[::-1]
     return np.maximum(found, 0.0)

@@ -14,6 +14,7 @@ Departs from disentanglement_lib:
 - t counts updates for FactorVAE too, where its counter runs twice as fast;
 - what l2 and embed learn is learned for FactorVAE too, which there leaves it as it started;
 - all labels train, where it can keep some back for validation;
+- labelled and unlabelled pictures are encoded in one pass, so that a network with batch norm sees the statistics of both together;
 - a learned σ of embed starts at `embedding_sigma`, not at random;
 - with the labeller `partial`, whose factors are part of the label seed, embedded values start within ±√(3/n) for the largest n
   of the data, not for each factor's own.

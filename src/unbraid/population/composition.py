@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes with what: objectives with priors on some data, chosen independently and refused where they make no sense."""
+"""What goes with what: objectives, priors and networks, chosen independently by name and refused where they make no sense."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, Problems, problem, unknown
+from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.networks import NETWORKS
+from unbraid.networks.network import Network
+from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.conventions import beta_of_sums
 from unbraid.objectives.objective import Objective, Setting
 from unbraid.objectives.priors import PRIORS
@@ -22,6 +25,13 @@ from unbraid.registry import home
 from unbraid.words import as_number, as_source
 
 CONVENTIONS = ("sum", "mean")
+GENERAL_OPTIONS = frozenset(
+    (
+        *("seeds", "steps", "batch_size", "learning_rate", "latents", "network", "likelihood", "precision", "where"),
+        *("prior", "standardise", "convention", "code_samples", "checkpoint_seconds", "out", "device"),
+    )
+)
+"""What any objective can be trained with, for telling a misspelt one from an unknown hyper-parameter."""
 OTHER_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "iso": ("isotropic", {}),
     "pca": ("anisotropic", {"variances": "pca"}),
@@ -91,7 +101,8 @@ def _built(text: str, options: dict[str, Any]) -> Prior:
 def in_sums(objective: Objective, convention: str, sample_shape: tuple[int, ...], latents: int) -> tuple[Objective, dict[str, Any]]:
     """*objective* with the weights of sums over latents in our convention, and the numbers as they were given.
 
-    In the convention "mean" the loss is a mean over pixels and the KL a mean over latents (`objectives/conventions.py`).
+    In the convention "mean" the loss is a mean over pixels and the KL a mean over latents (`objectives/conventions.py`). Only
+    weights of such means are converted: those of other terms (α of `decomposition`, γ_sup of few labels) are taken as they are.
     """
     if convention == "sum":
         return objective, {}
@@ -100,6 +111,12 @@ def in_sums(objective: Objective, convention: str, sample_shape: tuple[int, ...]
         rule = "can be mean for objectives whose KL has a weight of its own"
         raise InputError(problem("convention", rule, objective.key, "Use the convention sum."))
     given = {name: getattr(objective, name) for name in names}
+    usual = {item.name: item.default for item in fields(objective)}
+    for name, value in given.items():
+        if value == usual[name]:
+            rule = f"can be mean only where {name} is given, since its default is meant for sums"
+            found = Shown(f"{objective.key} without it")
+            raise InputError(problem("convention", rule, found, f"Give {name} as the paper states it."))
 
     def converted(value: Any) -> Any:
         if isinstance(value, Schedule):
@@ -108,3 +125,69 @@ def in_sums(objective: Objective, convention: str, sample_shape: tuple[int, ...]
 
     told = {name: str(value) if isinstance(value, Schedule) else value for name, value in given.items()}
     return replace(objective, **{name: converted(value) for name, value in given.items()}), told
+
+
+def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[Objective]:
+    """Every objective with its sweeps expanded."""
+    wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if not wanted:
+        problems.add("objective", "needs at least one", given)
+    for one in wanted:
+        if not isinstance(one, (str, Objective)):
+            rule = "must be an objective, its name, or a list of them"
+            problems.add("objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4).")
+    wanted = [one for one in wanted if isinstance(one, (str, Objective))]
+    if hyper and wanted and not any(isinstance(one, str) for one in wanted):
+        problems.add("hyper", "goes to objectives given by name", hyper, "Set the values in the objective itself.")
+    found: list[Objective] = []
+    classes = {name: OBJECTIVES.load(name) for name in wanted if isinstance(name, str) and name in OBJECTIVES}
+    options = {name: {item.name for item in fields(cls)} for name, cls in classes.items()}
+    known = set().union(*options.values())
+    for name in sorted(hyper.keys() - known):
+        if classes:
+            problems.say(unknown("option", name, known | GENERAL_OPTIONS))
+    for one in wanted:
+        if isinstance(one, str):
+            own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
+            one = problems.collect(functools.partial(_build_objective, one, own))
+        elif OBJECTIVES.get(one.key) != home(type(one)):
+            kind = type(one).__name__
+            problems.say(
+                f"objective {kind} is not registered, so a run could not find it again; "
+                f"call unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry points "
+                f"'{OBJECTIVES.group}' of an installed package."
+            )
+        if one is not None:
+            found += problems.collect(one.sweep) or []
+    return found
+
+
+def _build_objective(name: str, hyper: dict[str, Any]) -> Objective:
+    return OBJECTIVES.load(name)(**hyper)
+
+
+def choose_network(given: Network | str, options: dict[str, Any] | None, problems: Problems) -> Network | None:
+    """The network, or None with the reason recorded."""
+    if isinstance(given, Network):
+        return given
+
+    def build() -> Network:
+        cls = NETWORKS.load(given)
+        known = [item.name for item in fields(cls)]
+        for name in (options or {}).keys() - set(known):
+            raise InputError(unknown(f"{given} option", name, known) if known else f"network {given} has no options; got '{name}'.")
+        return cls(**(options or {}))
+
+    return problems.collect(build)
+
+
+def network_name(network: Network) -> str:
+    """The registered name of a network, those of outside packages included."""
+    for name, target in NETWORKS.items():
+        if target == home(type(network)):
+            return name
+    kind = type(network).__name__
+    raise InputError(
+        f"network {kind} is not registered, so a run could not find it again; "
+        f"call unbraid.NETWORKS.register('my_network', {kind}), or add it to the entry points '{NETWORKS.group}'."
+    )

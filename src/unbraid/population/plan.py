@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -19,7 +19,7 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.data.sampling import cumulative_weights
 from unbraid.data.statistics import channel_constants
-from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.errors import InputError, Problems, Shown, problem
 from unbraid.networks import NETWORKS
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import Network
@@ -32,20 +32,21 @@ from unbraid.objectives.objective import Objective
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
-from unbraid.population.composition import CONVENTIONS, choose_priors, in_sums, refusals, setting_of
-from unbraid.registry import home
+from unbraid.population.composition import (
+    CONVENTIONS,
+    choose_network,
+    choose_objectives,
+    choose_priors,
+    in_sums,
+    network_name,
+    refusals,
+    setting_of,
+)
+from unbraid.population.requests import is_finite, plain, read_rates, read_seeds, read_whole_number
 from unbraid.store import digest
 
 FORMAT = 2
-MOST_SEEDS = 1_000_000
 PRECISIONS = ("float32", "bfloat16")
-GENERAL_OPTIONS = frozenset(
-    (
-        *("seeds", "steps", "batch_size", "learning_rate", "latents", "network", "likelihood", "precision", "where"),
-        *("prior", "standardise", "convention", "code_samples", "checkpoint_seconds", "out", "device"),
-    )
-)
-"""What any objective can be trained with, for telling a misspelt one from an unknown hyper-parameter."""
 
 
 @dataclass(frozen=True)
@@ -240,18 +241,18 @@ def make_plan(
     """
     problems = Problems()
     dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
-    objectives = _objectives(objective, hyper or {}, problems)
+    objectives = choose_objectives(objective, hyper or {}, problems)
     priors = choose_priors(prior, prior_options or {}, problems)
-    chosen_network = _network(network, network_options, problems)
-    seed_list = _seeds(_plain(seeds), problems)
-    rates = _rates(_plain(learning_rate), problems)
-    steps = _whole(problems, "steps", _plain(steps), 1, 10**9)
-    batch_size = _whole(problems, "batch_size", _plain(batch_size), 2, 10**5)
-    latents = _whole(problems, "latents", _plain(latents), 1, 10**4)
-    code_samples = _whole(problems, "code_samples", _plain(code_samples), 2, 10**9)
+    chosen_network = choose_network(network, network_options, problems)
+    seed_list = read_seeds(plain(seeds), problems)
+    rates = read_rates(plain(learning_rate), problems)
+    steps = read_whole_number(problems, "steps", plain(steps), 1, 10**9)
+    batch_size = read_whole_number(problems, "batch_size", plain(batch_size), 2, 10**5)
+    latents = read_whole_number(problems, "latents", plain(latents), 1, 10**4)
+    code_samples = read_whole_number(problems, "code_samples", plain(code_samples), 2, 10**9)
     if log_every is not None:
-        log_every = _whole(problems, "log_every", _plain(log_every), 1, 10**9)
-    if not _is_finite(_plain(checkpoint_seconds)) or checkpoint_seconds < 0:
+        log_every = read_whole_number(problems, "log_every", plain(log_every), 1, 10**9)
+    if not is_finite(plain(checkpoint_seconds)) or checkpoint_seconds < 0:
         problems.add("checkpoint_seconds", "must be a number of at least 0", checkpoint_seconds)
     if precision not in PRECISIONS:
         problems.add("precision", f"must be auto or one of {', '.join(PRECISIONS)}", precision)
@@ -269,9 +270,10 @@ def make_plan(
             problems.say(line)
         if where is not None:
             problems.collect(lambda: cumulative_weights(where, dataset))
-        priors = [problems.collect(functools.partial(one.resolved, dataset, latents)) for one in priors]
+        resolved = [problems.collect(functools.partial(one.resolved, dataset, latents)) for one in priors]
+        priors = [one for one in resolved if one is not None]
         setting = setting_of(dataset, latents, where or "")
-        for line in refusals(objectives, [one for one in priors if one], setting):
+        for line in refusals(objectives, priors, setting):
             problems.say(line)
         likelihood = found.name if found else spelled
     problems.raise_if_any()
@@ -287,7 +289,7 @@ def make_plan(
         data=dataset.name,
         data_options=dataset.options,
         data_fingerprint=dataset.fingerprint(),
-        network=_network_name(chosen_network),
+        network=network_name(chosen_network),
         network_options=chosen_network.options(),
         latents=int(latents),
         likelihood=str(likelihood),
@@ -304,136 +306,6 @@ def make_plan(
         made_with=_versions(),
     )
     return plan, dataset
-
-
-def _objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[Objective]:
-    """Every objective with its sweeps expanded."""
-    wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    if not wanted:
-        problems.add("objective", "needs at least one", given)
-    for one in wanted:
-        if not isinstance(one, (str, Objective)):
-            rule = "must be an objective, its name, or a list of them"
-            problems.add("objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4).")
-    wanted = [one for one in wanted if isinstance(one, (str, Objective))]
-    if hyper and wanted and not any(isinstance(one, str) for one in wanted):
-        problems.add("hyper", "goes to objectives given by name", hyper, "Set the values in the objective itself.")
-    found: list[Objective] = []
-    classes = {name: OBJECTIVES.load(name) for name in wanted if isinstance(name, str) and name in OBJECTIVES}
-    options = {name: {item.name for item in fields(cls)} for name, cls in classes.items()}
-    known = set().union(*options.values())
-    for name in sorted(hyper.keys() - known):
-        if classes:
-            problems.say(unknown("option", name, known | GENERAL_OPTIONS))
-    for one in wanted:
-        if isinstance(one, str):
-            own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
-            one = problems.collect(functools.partial(_build_objective, one, own))
-        elif OBJECTIVES.get(one.key) != home(type(one)):
-            kind = type(one).__name__
-            problems.say(
-                f"objective {kind} is not registered, so a run could not find it again; "
-                f"call unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry points "
-                f"'{OBJECTIVES.group}' of an installed package."
-            )
-        if one is not None:
-            found += problems.collect(one.sweep) or []
-    return found
-
-
-def _build_objective(name: str, hyper: dict[str, Any]) -> Objective:
-    return OBJECTIVES.load(name)(**hyper)
-
-
-def _network(given: Network | str, options: dict[str, Any] | None, problems: Problems) -> Network | None:
-    """The network, or None with the reason recorded."""
-    if isinstance(given, Network):
-        return given
-
-    def build() -> Network:
-        cls = NETWORKS.load(given)
-        known = [item.name for item in fields(cls)]
-        for name in (options or {}).keys() - set(known):
-            raise InputError(unknown(f"{given} option", name, known) if known else f"network {given} has no options; got '{name}'.")
-        return cls(**(options or {}))
-
-    return problems.collect(build)
-
-
-def _network_name(network: Network) -> str:
-    """The registered name of a network, those of outside packages included."""
-    for name, target in NETWORKS.items():
-        if target == home(type(network)):
-            return name
-    kind = type(network).__name__
-    raise InputError(
-        f"network {kind} is not registered, so a run could not find it again; "
-        f"call unbraid.NETWORKS.register('my_network', {kind}), or add it to the entry points '{NETWORKS.group}'."
-    )
-
-
-def _seeds(given: Any, problems: Problems) -> list[int]:
-    """Seeds 0..n-1 of a count, or the ones given."""
-    if isinstance(given, bool) or not isinstance(given, (int, list, tuple, range)):
-        problems.add("seeds", "must be how many seeds, or a list of them", given)
-        return []
-    if isinstance(given, int):
-        if given < 1:
-            problems.add("seeds", "must be at least 1", given)
-        elif given > MOST_SEEDS:
-            problems.add("seeds", f"must be at most {MOST_SEEDS}", given)
-        return list(range(min(given, MOST_SEEDS)))
-    listed = list(given)
-    if not listed:
-        problems.add("seeds", "needs at least one", given)
-    if any(isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63 for seed in listed):
-        problems.add("seeds", "must be whole numbers of at most 64 bits", listed)
-    if len(set(listed)) != len(listed):
-        problems.add("seeds", "must differ from each other", listed)
-    return listed
-
-
-def _rates(given: Any, problems: Problems) -> list[Any]:
-    """The learning rates, each checked."""
-    rates = list(given) if isinstance(given, (list, tuple)) else [given]
-    if not rates:
-        problems.add("learning_rate", "needs at least one", given)
-    return [_rate(rate, problems) for rate in rates]
-
-
-def _rate(rate: Any, problems: Problems) -> Any:
-    """A learning rate as a member stores it: a number above 0, or the spelling of a schedule of such numbers."""
-    if isinstance(rate, str) and Schedule.looks_like(rate):
-        rate = problems.collect(lambda: Schedule.parse(rate, "learning_rate")) or 1.0
-    ends = (rate.start, rate.end) if isinstance(rate, Schedule) else (rate,)
-    # A schedule may end at 0, where training stands still.
-    least_ok = [_is_finite(end) and (end > 0 or (isinstance(rate, Schedule) and end == 0)) for end in ends]
-    if not all(least_ok) or (isinstance(rate, Schedule) and not any(ends)):
-        problems.add("learning_rate", "must be a finite number above 0", Shown(str(rate)) if isinstance(rate, Schedule) else rate)
-    if isinstance(rate, Schedule):
-        return str(rate)
-    return float(rate) if _is_finite(rate) else rate
-
-
-def _is_finite(value: Any) -> bool:
-    """Whether *value* is a number that float32 can hold."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 3e38
-
-
-def _whole(problems: Problems, name: str, value: Any, least: int, most: int) -> int:
-    """*value* where it is a whole number in range, else *least* with the problem recorded."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        problems.add(name, f"must be a whole number of at least {least}", Shown(repr(value)))
-    elif value > most:
-        problems.add(name, f"must be at most {most}", value)
-    else:
-        return value
-    return least
-
-
-def _plain(value: Any) -> Any:
-    """NumPy numbers and arrays as Python's own."""
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _refuse_twins(members: tuple[Member, ...]) -> None:

@@ -81,8 +81,8 @@ def _score_missing(
     measured = [name for name in names if needs(name) == "elbo"]
     if other and measured:
         warn(
-            f"{', '.join(measured)}: left out for members {', '.join(map(str, other))}, whose prior is not the standard normal from "
-            "which its KL is measured; unbraid.analysis.log_likelihood knows every prior."
+            f"{', '.join(measured)}: left out for members {', '.join(map(str, other))}, whose prior is not the standard normal "
+            "from which its KL is measured; unbraid.analysis.log_likelihood knows every prior."
         )
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
     tasks = [
