@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from unbraid import objective_pages
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
+from unbraid.testing.prior_contract import check_prior
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 
@@ -33,7 +36,7 @@ def test_options_by_hand():
     assert "| `beta` | 4 | at least 0 | weight of the KL divergence |" in page
     assert "| `divergence` | kl_inclusive | kl_inclusive, mmd, mmd_joint |" in page
     assert "| `importance_samples` | 5 | whole, at least 1" in page
-    assert "| `variances` | none | numbers, above 0, or pca |" in objective_pages.pages(PRIORS)
+    assert "| `variances` | pca | numbers, above 0, or pca |" in objective_pages.pages(PRIORS)
 
 
 def test_compositions_are_what_objectives_refuse():
@@ -45,7 +48,7 @@ def test_compositions_are_what_objectives_refuse():
         refused = [bool(OBJECTIVES.load(name)().refuses(PRIORS.load(prior)())) for prior in PRIORS.built_in]
         assert [cell.startswith("no (") for cell in cells] == refused
     assert rows["dip_vae_i"][0] == "yes"
-    assert "needs a prior under which latents are independent" in lines[-1]
+    assert "must have independent latents" in lines[-1]
 
 
 @pytest.mark.parametrize("name", ["disentangling", "pairs_miniature", "few_labels", "decomposition"])
@@ -68,3 +71,14 @@ def test_medians_with_the_least_and_the_most():
         "| xysquares, spacing 8 | `ada_gvae` | `gaussian+box31` | 9 | beta 0.01 | 3 | 20,000 | 12 (6 members) | "
         "**0.300** (0.100 to 0.500) | **0.200** (0.200 to 0.800) |"
     ) in table
+
+
+def test_the_prior_in_the_docs_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = (RESULTS.parents[1] / "docs" / "objectives.md").read_text("utf-8")
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class Laplace(Prior)" in block]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "docs"}
+    exec(code, names)  # our own documentation
+    assert names["run"].members["status"].tolist() == ["trained", "trained"]
+    assert names["run"].members["label"].is_unique
+    check_prior("laplace")

@@ -195,3 +195,14 @@ def test_a_class_of_a_script_is_found_by_its_home():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Own(hidden=3")
+
+
+def test_only_what_belongs_into_a_table_is_registered_there():
+    import unbraid as ub
+
+    with pytest.raises(InputError) as caught:
+        ub.OBJECTIVES.register("my_prior", ub.Sparse)
+    assert str(caught.value).startswith(
+        "objective 'my_prior' must be a class derived from unbraid.objectives.objective.Objective; got <class"
+    )
+    assert "my_prior" not in ub.OBJECTIVES

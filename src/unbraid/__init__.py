@@ -19,8 +19,8 @@ from unbraid.errors import InputError as InputError
 from unbraid.errors import UnbraidError as UnbraidError
 from unbraid.grid import FactorGrid as FactorGrid
 from unbraid.networks import NETWORKS as NETWORKS
-from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.priors import PRIORS
+from unbraid.objectives import OBJECTIVES as OBJECTIVES
+from unbraid.objectives.priors import PRIORS as PRIORS
 from unbraid.registry import Citation as Citation
 
 if TYPE_CHECKING:

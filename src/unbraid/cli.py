@@ -349,11 +349,13 @@ def _trained(run: Any) -> None:
 
 
 def _shown(table: Any) -> str:
-    """The table best first, by MIG or else by the first metric; columns that do not fit the line go below."""
+    """The table best first, by MIG or else by the first metric, without settings that are the same for all."""
     from unbraid.metrics import METRICS
     from unbraid.scoring.names import base, higher_is_better
 
     scores = [name for name in table.columns if base(name) in METRICS]
+    same = [name for name in table.columns if name not in scores and name != "seed" and table[name].nunique(dropna=False) == 1]
+    table = table.drop(columns=same) if len(table) > 1 else table
     if scores:
         decides = "mig" if "mig" in scores else scores[0]
         table = table.sort_values(decides, ascending=not higher_is_better(decides))

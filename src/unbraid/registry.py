@@ -35,9 +35,11 @@ class Citation:
 class Registry(Mapping[str, str]):
     """A table `name -> "module:attribute"` with the entry points of outside packages behind it."""
 
-    def __init__(self, kind: str, group: str, table: dict[str, str]) -> None:
+    def __init__(self, kind: str, group: str, table: dict[str, str], base: str = "") -> None:
         self.kind = kind
         self.group = group
+        self.base = base
+        """The class that every entry derives from, as "module:attribute"; anything callable where there is none."""
         self.built_in = dict(table)
 
     @cached_property
@@ -71,6 +73,9 @@ class Registry(Mapping[str, str]):
         if not callable(thing) or not hasattr(thing, "__qualname__"):
             rule = "must be a class or a function"
             raise InputError(problem(f"{self.kind} '{name}'", rule, thing, "Give the class itself."))
+        if self.base and not (isinstance(thing, type) and issubclass(thing, _load(self.base))):
+            rule = f"must be a class derived from {self.base.replace(':', '.')}"
+            raise InputError(problem(f"{self.kind} '{name}'", rule, thing))
         self._registered[name] = thing
         self.__dict__.pop("_all", None)  # made again with the newcomer
 

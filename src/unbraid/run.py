@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,6 +166,9 @@ def train(
         raise InputError(f"{unknown('option of train', name, known)} {remedy}")
     precision = usual_precision(chosen) if precision == "auto" else precision
     plan, dataset = make_plan(data, objective, precision=precision, **options)
+    if not quiet:
+        for line in dict.fromkeys(line for member in plan.members for line in member.build().remarks(plan.steps)):
+            print(f"{line}.", file=sys.stderr, flush=True)
     folder = Path(out) if out is not None else next_folder(f"{plan.data}-{plan.members[0].objective}")
     check_free(folder)
     run = RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset)

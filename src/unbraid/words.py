@@ -26,10 +26,14 @@ def split_names(text: str) -> list[str]:
 
     >>> split_names("mig,dci:backend=sklearn,seed=1,sap")
     ['mig', 'dci:backend=sklearn,seed=1', 'sap']
+    >>> split_names("isotropic,anisotropic:variances=4,2,1")
+    ['isotropic', 'anisotropic:variances=4,2,1']
     """
     names: list[str] = []
     for part in split_list(text):
-        if names and ":" in names[-1] and "=" in part and ":" not in part:
+        option = "=" in part and ":" not in part
+        # A bare number goes on with the list before it: no metric and no prior is called 0.5.
+        if names and ":" in names[-1] and (option or isinstance(as_number(part), (int, float))):
             names[-1] += f",{part}"
         else:
             names.append(part)

@@ -215,7 +215,7 @@ def test_members_have_their_own_sets_in_one_chunk(sprites):
 def test_data_without_factors_is_refused():
     assert LabelRequest(100).problems("s2_beta_vae", setting(sizes=())) == [
         "s2_beta_vae: data needs known factors to take labels from; got none. "
-        "Use data with known factors (`unbraid list data`), or an objective that needs none."
+        "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
     ]
 
 

@@ -121,12 +121,12 @@ def test_allowed_pictures_have_no_problems(side, channels):
 @pytest.mark.parametrize(
     ("shape", "got"),
     [
-        ((1, 50, 50), "50x50 with 1 channel. Load them with resize=64, or use the network mlp."),
-        ((3, 64, 32), "64x32 with 3 channels. Load them with resize=64, or use the network mlp."),
-        ((3, 32, 64), "32x64 with 3 channels. Load them with resize=64, or use the network mlp."),
-        ((1, 8, 8), "8x8 with 1 channel. Load them with resize=28, or use the network mlp."),
-        ((3, 512, 512), "512x512 with 3 channels. Load them with resize=128, or use the network mlp."),
-        ((1, 30, 30), "30x30 with 1 channel. Load them with resize=28, or use the network mlp."),
+        ((1, 50, 50), "50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network mlp."),
+        ((3, 64, 32), "64x32 with 3 channels. Make them 64x64 (resize=64 for your own), or use the network mlp."),
+        ((3, 32, 64), "32x64 with 3 channels. Make them 64x64 (resize=64 for your own), or use the network mlp."),
+        ((1, 8, 8), "8x8 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network mlp."),
+        ((3, 512, 512), "512x512 with 3 channels. Make them 128x128 (resize=128 for your own), or use the network mlp."),
+        ((1, 30, 30), "30x30 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network mlp."),
         ((2, 64, 64), "64x64 with 2 channels. Use the network mlp."),
         ((4, 50, 50), "50x50 with 4 channels. Use the network mlp."),
     ],

@@ -214,13 +214,23 @@ RULE = "must be square with a side of {} and 1 or 3 channels for a convolutional
 @pytest.mark.parametrize(
     ("network", "sides", "shape", "told"),
     [
-        (ConvDcgan(), "32", (1, 64, 64), "images {}; got 64x64 with 1 channel. Load them with resize=32, or use the network mlp."),
-        (ConvDcgan(), "32", (1, 28, 28), "images {}; got 28x28 with 1 channel. Load them with resize=32, or use the network mlp."),
+        (
+            ConvDcgan(),
+            "32",
+            (1, 64, 64),
+            "images {}; got 64x64 with 1 channel. Make them 32x32 (resize=32 for your own), or use the network mlp.",
+        ),
+        (
+            ConvDcgan(),
+            "32",
+            (1, 28, 28),
+            "images {}; got 28x28 with 1 channel. Make them 32x32 (resize=32 for your own), or use the network mlp.",
+        ),
         (ConvDcgan(), "32", (2,), "samples {}; got vectors of shape (2,). Use the network mlp."),
         (ConvDcgan(), "32", (2, 32, 32), "images {}; got 32x32 with 2 channels. Use the network mlp."),
         (
             *(ConvBatchNorm(), "32, 64, 128", (1, 28, 28)),
-            "images {}; got 28x28 with 1 channel. Load them with resize=32, or use the network mlp.",
+            "images {}; got 28x28 with 1 channel. Make them 32x32 (resize=32 for your own), or use the network mlp.",
         ),
         (ConvBatchNorm(), "32, 64, 128", (4, 64, 64), "images {}; got 64x64 with 4 channels. Use the network mlp."),
     ],

@@ -211,7 +211,7 @@ def test_a_plan_draws_the_second_pictures_behind_the_first():
 GRID = Setting(latents=4, sample_shape=(1, 8, 8), factor_sizes=(3, 4, 5), complete=True, dataset_size=60)
 NO_FACTORS = (
     "ada_gvae: data needs known factors to draw pairs from; got none. "
-    "Use data with known factors (`unbraid list data`), or an objective that needs none."
+    "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
 )
 NO_GRID = (
     "ada_gvae: data needs one picture for every combination of factor values, in the order of the grid, to draw pairs from; "

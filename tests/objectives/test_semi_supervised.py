@@ -220,7 +220,7 @@ def test_plans_refuse_what_cannot_be_labelled(name):
         make_plan(np.zeros((30, 16, 16), np.uint8), name, network="mlp")
     assert str(caught.value) == (
         f"{name}: data needs known factors to take labels from; got none. "
-        "Use data with known factors (`unbraid list data`), or an objective that needs none."
+        "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
     )
     with pytest.raises(InputError) as caught:
         make_plan(**TINY, objective=name, hyper={"labeller": "partial", "observed_factors": 9}, where="x > 0")

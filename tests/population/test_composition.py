@@ -109,8 +109,8 @@ def test_what_makes_no_sense_is_refused_with_a_reason(objective: str, prior: str
 
 
 def test_reasons_by_name():
-    assert reasons("factor_vae", "mixture") == "needs a prior under which latents are independent"
-    assert reasons("dip_vae_i", "student_t") == "needs the standard normal prior, whose moments it draws the latents to"
+    assert reasons("factor_vae", "mixture") == "must have independent latents"
+    assert reasons("dip_vae_i", "student_t") == "must be the standard normal, to whose moments the latents are drawn"
     assert reasons("ae", "sparse") == "is not used by this objective"
     assert not reasons("decomposition", "mixture")
     assert not any(reasons(name, "isotropic") for name in OBJECTIVES.built_in)
@@ -221,3 +221,48 @@ def test_a_whole_table_in_order_has_pairs_and_another_has_not():
     assert not setting_of(load(pictures, factors=rows[::-1]), LATENTS).complete
     assert not setting_of(load(pictures[:5], factors=rows[:5]), LATENTS).complete
     assert setting_of(load(pictures), LATENTS).factor_sizes == ()
+
+
+@pytest.mark.parametrize("given", ["mlp:hidden=8", "mlp"])
+def test_a_network_may_be_spelled_with_its_options(given: str):
+    options = {} if ":" in given else {"hidden": 8}
+    plan, _ = make_plan(data(28), "vae", network=given, network_options=options)
+    assert (plan.network, plan.network_options["hidden"]) == ("mlp", 8)
+
+
+def test_modules_given_as_a_network_hear_of_the_class_to_derive_from():
+    with pytest.raises(InputError) as caught:
+        make_plan(data(28), "vae", network=(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)))  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "network must be a name or a network object; got a tuple. Plain torch modules become one by a class derived from "
+        "unbraid.networks.ModuleNetwork (examples/own_network.py)."
+    )
+
+
+def test_numbers_after_a_comma_go_on_with_the_vector():
+    plan, _ = make_plan(data(28), "beta_vae", prior="anisotropic:variances=4,2,1,1", latents=4, network="mlp")
+    assert plan.members[0].prior_hyper["variances"] == (4.0, 2.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("objective", "steps", "told"),
+    [
+        (
+            ub.BetaVAE(beta="linear(0, 4, 100)"),
+            50,
+            ["beta_vae: beta is 2 after 50 steps, where linear(0, 4, 100) would go on to 4"],
+        ),  # type: ignore[attr-defined]
+        (ub.BetaVAE(beta="linear(0, 4, 100)"), 100, []),  # type: ignore[attr-defined]
+        (ub.BetaVAE(beta="cyclic(0, 4, 100)"), 50, []),  # type: ignore[attr-defined]
+        (ub.AnnealedVAE(), 30_000, ["annealed_vae: the capacity reaches 7.5 of 25 nats in 30,000 steps; ramp_steps is 100000"]),  # type: ignore[attr-defined]
+        (ub.AnnealedVAE(ramp_steps=10), 30, []),  # type: ignore[attr-defined]
+        (
+            ub.S2BetaVAE(annealing="fine_tune"),  # type: ignore[attr-defined]
+            10_000,
+            ["s2_beta_vae: the supervised term never counts in 10,000 steps; annealing_steps is 10,000"],
+        ),
+        (ub.S2BetaVAE(annealing="anneal", annealing_steps=9), 10, []),  # type: ignore[attr-defined]
+    ],
+)
+def test_what_does_not_come_to_its_end_is_remarked_on(objective: Any, steps: int, told: list[str]):
+    assert objective.remarks(steps) == told

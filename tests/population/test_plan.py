@@ -182,7 +182,7 @@ def test_points_take_no_bernoulli_and_no_convolutions():
 def test_pictures_that_cannot_be_halved_are_refused_with_a_remedy():
     assert refusal(np.zeros((4, 50, 50), dtype=np.uint8)) == (
         "images must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network;"
-        " got 50x50 with 1 channel. Load them with resize=64, or use the network mlp."
+        " got 50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network mlp."
     )
 
 

@@ -75,7 +75,7 @@ class LabelRequest:
         """Why such data has no such labels; *name* is the objective that asks, *setting* what it knows of data and plan."""
         factors = len(setting.factor_sizes)
         if factors == 0:
-            remedy = "Use data with known factors (`unbraid list data`), or an objective that needs none."
+            remedy = "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
             return [problem(f"{name}: data", "needs known factors to take labels from", Shown("none"), remedy)]
         found = []
         partial = self.labeller == "partial"

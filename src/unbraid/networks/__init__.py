@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encoders and decoders with a member axis."""
 
+import importlib
+from typing import Any
+
 from unbraid.registry import Registry
 
 NETWORKS = Registry(
@@ -14,4 +17,15 @@ NETWORKS = Registry(
         "conv_dcgan": "unbraid.networks.conv_dcgan:ConvDcgan",
         "mlp": "unbraid.networks.mlp:Mlp",
     },
+    "unbraid.networks.network:Network",
 )
+
+
+_HOMES = {"Network": "unbraid.networks.network", "ModuleNetwork": "unbraid.networks.from_module"}
+
+
+def __getattr__(attribute: str) -> Any:
+    """The base classes of networks without importing torch for those who never ask."""
+    if attribute not in _HOMES:
+        raise AttributeError(f"module 'unbraid.networks' has no attribute '{attribute}'")
+    return getattr(importlib.import_module(_HOMES[attribute]), attribute)

@@ -40,7 +40,11 @@ class PictureNetwork(Network):
         if height == width and height in self.sides and channels in (1, 3):
             return []
         nearest = min(self.sides, key=lambda side: (abs(side - max(height, width)), side))
-        remedy = f"Load them with resize={nearest}, or use the network mlp." if channels in (1, 3) else "Use the network mlp."
+        remedy = (
+            f"Make them {nearest}x{nearest} (resize={nearest} for your own), or use the network mlp."
+            if channels in (1, 3)
+            else "Use the network mlp."
+        )
         return [problem("images", rule, Shown(f"{height}x{width} with {channels} channel{'s' * (channels != 1)}"), remedy)]
 
     @abstractmethod

@@ -35,6 +35,7 @@ OBJECTIVES = Registry(
         "s2_beta_tcvae": "unbraid.objectives.s2_beta_tcvae:S2BetaTCVAE",
         "supervised": "unbraid.objectives.supervised:Supervised",
     },
+    "unbraid.objectives.objective:Objective",
 )
 
 

@@ -44,6 +44,15 @@ class AnnealedVAE(Objective):
     strength = "max_capacity"
     citation = Citation("Burgess et al.", 2018, "Understanding disentangling in β-VAE", "arXiv:1804.03599")
 
+    def remarks(self, steps: int) -> list[str]:
+        """Told where the training is shorter than the ramp."""
+        needed = self.ramp_steps * (0.5 if self.ramp == "cyclic" else 1.0)
+        if not all(isinstance(one, float) for one in (self.ramp_steps, self.max_capacity)) or steps >= needed:
+            return super().remarks(steps)
+        reached = self.max_capacity * steps / needed
+        told = f"{self.key}: the capacity reaches {reached:g} of {self.max_capacity:g} nats in {steps:,} steps"
+        return [*super().remarks(steps), f"{told}; ramp_steps is {self.ramp_steps:g}"]
+
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction, the KL (for the record) and its distance from the capacity."""
         kl = forward.kl()

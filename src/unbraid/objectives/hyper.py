@@ -61,13 +61,13 @@ def choice(default: str, help: str, options: Sequence[str]) -> Any:
     return field(default=default, metadata={"kind": "choice", "help": help, "options": tuple(options)})
 
 
-def vector(help: str, *, above: float | None = None, words: Sequence[str] = ()) -> Any:
-    """Numbers that belong together, `()` unless given: a tuple, or text with slashes (`4/2/1`).
+def vector(help: str, *, default: Any = (), above: float | None = None, words: Sequence[str] = ()) -> Any:
+    """Numbers that belong together: a tuple, or text with slashes (`4/2/1`).
 
     *words* are names that may stand for the numbers until a plan, which knows the data, puts numbers in their place.
     """
     rules = {"at_least": None, "above": above, "at_most": None, "whole": False}
-    return field(default=(), metadata={"kind": "vector", "help": help, "words": tuple(words), **rules})
+    return field(default=default, metadata={"kind": "vector", "help": help, "words": tuple(words), **rules})
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _checked_vector(name: str, rules: Any, value: Any, problems: Problems) -> An
     if isinstance(value, str) and value in rules["words"]:
         return value
     if isinstance(value, str):
-        parts = [part for part in re.split(r"[/\s]+", value.strip()) if part]
+        parts = [part for part in re.split(r"[/,\s]+", value.strip()) if part]
         try:
             value = tuple(float(part) for part in parts)
         except ValueError:

@@ -25,6 +25,7 @@ from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import Configured, choice, count, number, stack, structure, vector
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.prior import Prior
+from unbraid.objectives.schedule import Schedule
 from unbraid.registry import Citation
 
 if TYPE_CHECKING:
@@ -129,8 +130,8 @@ class AuxiliaryNetwork(ABC):
 
 PRIOR_KINDS = {
     "any": "",
-    "factorised": "needs a prior under which latents are independent",
-    "standard": "needs the standard normal prior, whose moments it draws the latents to",
+    "factorised": "must have independent latents",
+    "standard": "must be the standard normal, to whose moments the latents are drawn",
     "none": "is not used by this objective",
 }
 """What priors an objective goes with, and why it refuses the others."""
@@ -211,6 +212,15 @@ class Objective(Configured):
             found += self.pairs.problems(self.key, setting)
         if self.labels is not None:
             found += self.labels.problems(self.key, setting)
+        return found
+
+    def remarks(self, steps: int) -> list[str]:
+        """What a person should know of *steps* updates with this objective: a number whose schedule does not come to its end."""
+        found = []
+        for name, value in vars(self).items():
+            if isinstance(value, Schedule) and not value.ends_within(steps):
+                reached = f"{name} is {value.value(steps):g} after {steps:,} steps"
+                found.append(f"{self.key}: {reached}, where {value} would go on to {value.end:g}")
         return found
 
     def refuses(self, prior: Prior) -> str:

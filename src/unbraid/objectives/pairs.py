@@ -76,7 +76,7 @@ class PairRule:
         """Why no pairs can be drawn from such data."""
         factors = len(setting.factor_sizes)
         if factors == 0:
-            remedy = "Use data with known factors (`unbraid list data`), or an objective that needs none."
+            remedy = "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
             return [problem(f"{name}: data", "needs known factors to draw pairs from", Shown("none"), remedy)]
         found = []
         if not setting.complete:

@@ -116,6 +116,12 @@ class Schedule:
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
 
+    def ends_within(self, steps: float) -> bool:
+        """Whether it comes to its end, or goes through a whole cycle, within so many updates."""
+        wait = self.extra if self.kind in ("linear", "cosine") else 0.0
+        share = self.extra if self.kind == "cyclic" else 1.0
+        return self.kind == "constant" or steps >= wait + share * self.steps
+
     def value(self, step: float) -> float:
         """What the number is after *step* updates."""
         stacked = ScheduledNumber([self], "cpu", torch.float64)

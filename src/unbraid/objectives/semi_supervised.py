@@ -146,6 +146,14 @@ class SemiSupervised(FewLabels):
     annealing: str = choice("fixed", "how that weight changes during training", ANNEALINGS)
     annealing_steps: int = number(10_000, "updates until it is reached, or until it sets in for fine_tune", at_least=1, whole=True)
 
+    def remarks(self, steps: int) -> list[str]:
+        """Told where the training ends before the labels have their whole weight."""
+        if self.annealing == "fixed" or steps > self.annealing_steps:
+            return super().remarks(steps)
+        short = "never counts" if self.annealing == "fine_tune" else "does not reach its whole weight"
+        told = f"{self.key}: the supervised term {short} in {steps:,} steps; annealing_steps is {self.annealing_steps:,}"
+        return [*super().remarks(steps), told]
+
     def supervised(self, forward: Forward) -> dict[str, Term]:
         """The term that the labels add."""
         weight = annealed(self.annealing, self.gamma_sup, forward.step, self.annealing_steps)

@@ -170,13 +170,22 @@ def choose_network(given: Network | str, options: dict[str, Any] | None, problem
     """The network, or None with the reason recorded."""
     if isinstance(given, Network):
         return given
+    if not isinstance(given, str):
+        rule, found = "must be a name or a network object", Shown(f"a {type(given).__name__}")
+        remedy = "Plain torch modules become one by a class derived from unbraid.networks.ModuleNetwork (examples/own_network.py)."
+        problems.add("network", rule, found, remedy)
+        return None
 
     def build() -> Network:
-        cls = NETWORKS.load(given)
+        name, spelled = as_source(given)
+        chosen = (options or {}) | {key: as_number(value) for key, value in spelled.items()}
+        cls = NETWORKS.load(name)
         known = [item.name for item in fields(cls)]
-        for name in (options or {}).keys() - set(known):
-            raise InputError(unknown(f"{given} option", name, known) if known else f"network {given} has no options; got '{name}'.")
-        return cls(**(options or {}))
+        for option in chosen.keys() - set(known):
+            raise InputError(
+                unknown(f"{name} option", option, known) if known else f"network {name} has no options; got '{option}'."
+            )
+        return cls(**chosen)
 
     return problems.collect(build)
 

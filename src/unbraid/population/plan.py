@@ -46,6 +46,8 @@ from unbraid.population.requests import is_finite, plain, read_rates, read_seeds
 from unbraid.store import digest
 
 FORMAT = 2
+_FEW_FIELDS = 3
+"""Of so few hyper-parameters a label shows all."""
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -106,7 +108,7 @@ def _unusual(one: Configured, hyper: dict[str, Any], always: str | None = None) 
     usual = {item.name: item.default for item in fields(one)}
     # A file gives the numbers of a vector as a list.
     held = {name: tuple(value) if isinstance(value, list) else value for name, value in hyper.items()}
-    return {name: value for name, value in held.items() if name == always or value != usual[name]}
+    return {name: value for name, value in held.items() if name == always or value != usual[name] or len(usual) <= _FEW_FIELDS}
 
 
 def _shown(value: Any) -> str:

@@ -135,10 +135,26 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         ("Latents", f"{plan.latents}"),
         ("Network", plan.network + (f" ({options})" if options else "")),
         ("Likelihood", plan.likelihood),
+        *_unusual_facts(plan),
         ("Precision", plan.precision),
         ("Report made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("Made with", ", ".join(f"{name} {plan.made_with[name]}" for name in ("unbraid", "torch") if name in plan.made_with)),
     ]
+
+
+def _unusual_facts(plan: Plan) -> list[tuple[str, str]]:
+    """Priors, standardised samples and numbers stated in another convention, where the run has them."""
+    facts = []
+    priors = list(dict.fromkeys(member.prior for member in plan.members))
+    if priors != ["isotropic"]:
+        facts.append(("Prior", ", ".join(priors)))
+    if plan.standardise:
+        facts.append(("Samples", "standardised to mean 0 and variance 1"))
+    given = {(name, shown(value), shown(member.hyper[name])) for member in plan.members for name, value in member.given.items()}
+    if given:
+        told = ", ".join(f"{symbol(name)} {mean} is {total} of sums" for name, mean, total in sorted(given))
+        facts.append(("Stated for means", told))
+    return facts
 
 
 def _part(plan: Plan, dataset: Dataset) -> list[tuple[str, str]]:

@@ -107,7 +107,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
-    cls = OBJECTIVES.load(objective)
+    cls = OBJECTIVES.recall(objective)
     defaults = {item.name: item.default for item in fields(cls)}
     told = ", ".join(f"{name}={_shown(value)}" for name, value in hyper.items() if value != defaults.get(name))
     maker = f"ub.{cls.__name__}" if objective in OBJECTIVES.built_in else f"ub.OBJECTIVES.load({objective!r})"
@@ -117,7 +117,7 @@ def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
 def _options(plan: Plan) -> list[str]:
     """Keyword arguments of `train` that differ from its defaults."""
     defaults = {name: item.default for name, item in inspect.signature(make_plan).parameters.items()}
-    network = {item.name: item.default for item in fields(NETWORKS.load(plan.network))}
+    network = {item.name: item.default for item in fields(NETWORKS.recall(plan.network))}
     given: dict[str, Any] = {
         "data_options": _data_options(plan) or None,
         "seeds": _seeds(plan.members),

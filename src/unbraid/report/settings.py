@@ -63,7 +63,7 @@ def find_settings(plan: Plan) -> list[Setting]:
     objectives = list(dict.fromkeys(member.objective for member in plan.members))
     found: list[Setting] = []
     for number, objective in enumerate(objectives):
-        cls = OBJECTIVES.load(objective)
+        cls = OBJECTIVES.recall(objective)
         own = [group for group in plan.siblings() if group[0].objective == objective]
         own.sort(key=lambda group: _sort_key(group[0], cls.strength))
         colours = _shades(_HUES[number % len(_HUES)], len(own)) if len(objectives) > 1 else _spread(_ORDERED, len(own))

@@ -77,18 +77,12 @@ def _score_missing(
 ) -> None:
     """Compute the scores that are not on disk, adding each to the table as it is done."""
     stored = stored_scores(run)
-    other = [member for member in healthy if run.plan.members[member].prior != "isotropic"]
-    measured = [name for name in names if needs(name) == "elbo"]
-    if other and measured:
-        warn(
-            f"{', '.join(measured)}: left out for members {', '.join(map(str, other))}, whose prior is not the standard normal "
-            "from which its KL is measured; unbraid.analysis.log_likelihood knows every prior."
-        )
+    senseless = _senseless(run, names, representations, healthy, warn)
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
     tasks = [
         task
         for task in _tasks(run, names, representations, healthy)
-        if not (task.metric in measured and task.members[0] in other)
+        if not senseless & {(member, task.metric, task.representation) for member in task.members}
         and any((member, task.metric, task.representation) not in done for member in task.members)
     ]
     whole = len(healthy) * len(names) * len(representations)
@@ -99,6 +93,41 @@ def _score_missing(
                 warn(outcome.complaint)
             table.add(outcome.rows)
             progress(len(outcome.task.members), False)
+
+
+def _senseless(
+    run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int], warn: Callable[[str], None]
+) -> set[tuple[int, str, str]]:
+    """Member, metric and representation of scores that would be numbers about nothing; the reasons go to *warn*.
+
+    Objectives that decode the mean leave their encoder's variance untrained, an overlap loss is no likelihood, and the KL of an
+    evidence bound is measured from the standard normal.
+    """
+    without = [member for member in healthy if not run.plan.members[member].build().samples_latents]
+    other = [member for member in healthy if run.plan.members[member].prior != "isotropic" and member not in without]
+    bounds = [name for name in names if needs(name) == "elbo"]
+    posterior = [name for name in names if needs(name) in ("elbo", "posterior")]
+    found: set[tuple[int, str, str]] = set()
+
+    def leave_out(what: str, members: Sequence[int], metrics: Sequence[str], kinds: Sequence[str], why: str) -> None:
+        if members and metrics and kinds:
+            warn(f"{what}: left out for members {', '.join(map(str, members))}, {why}.")
+            found.update((member, name, kind) for member in members for name in metrics for kind in kinds)
+
+    why = "whose objective has no use for a posterior variance"
+    leave_out(", ".join(posterior), without, posterior, representations, why)
+    drawn = [kind for kind in representations if kind == "sampled"]
+    leave_out("sampled", without, [name for name in names if needs(name) != "population"], drawn, why)
+    if "+" in run.plan.likelihood:
+        why = f"since the overlap loss {run.plan.likelihood} is no likelihood"
+        leave_out(", ".join(bounds), [member for member in healthy if member not in without], bounds, representations, why)
+    else:
+        why = (
+            "whose prior is not the standard normal from which its KL is measured; "
+            "unbraid.analysis.log_likelihood.log_likelihood knows every prior"
+        )
+        leave_out(", ".join(bounds), other, bounds, representations, why)
+    return found
 
 
 class _Table:

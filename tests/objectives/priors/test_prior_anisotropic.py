@@ -149,7 +149,7 @@ def test_wrong_numbers_of_variances_are_refused():
     assert PRIOR.problems(3) == []
     assert PRIOR.problems(4) == ["anisotropic: variances must be 4 numbers, one for each latent; got (4.0, 1.0, 0.25). Or use pca."]
     assert Anisotropic().problems(4) == [
-        "anisotropic: variances must be numbers before training; the plan takes pca from its data; got (). Give 4 numbers."
+        "anisotropic: variances must be numbers before training; the plan takes pca from its data; got 'pca'. Give 4 numbers."
     ]
 
 

@@ -40,7 +40,9 @@ _NEGLIGIBLE = 1e-10
 class Anisotropic(Prior):
     """Independent normal latents with a variance each: given, from the principal components of the data, or learned."""
 
-    variances: Sequence[float] | str = vector("variance of each latent, or pca for those of the data", above=0, words=(_PCA,))
+    variances: Sequence[float] | str = vector(
+        "variance of each latent with slashes between (4/2/1), or pca for those of the data", default=_PCA, above=0, words=(_PCA,)
+    )
     scale: float = number(1.0, "multiplies all variances", above=0)
     learned: str = choice("no", "whether the variances are learned, their sum kept", ("no", "yes"))
 
