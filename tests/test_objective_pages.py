@@ -6,8 +6,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 
@@ -77,8 +78,9 @@ def test_the_prior_in_the_docs_trains(tmp_path: Path, monkeypatch: pytest.Monkey
     text = (RESULTS.parents[1] / "docs" / "objectives.md").read_text("utf-8")
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class Laplace(Prior)" in block]
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "docs"}
-    exec(code, names)  # our own documentation
-    assert names["run"].members["status"].tolist() == ["trained", "trained"]
-    assert names["run"].members["label"].is_unique
+    module = ModuleType("code_of_the_docs")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(code, module.__dict__)  # our own documentation
+    assert module.run.members["status"].tolist() == ["trained", "trained"]
+    assert module.run.members["label"].is_unique
     check_prior("laplace")
