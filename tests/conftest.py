@@ -23,6 +23,13 @@ if os.environ.get("CI") == "true":
     settings.load_profile("ci")
 
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # The workers are the parallelism: with threads of their own they take turns on the cores and all take longer.
+    import torch
+
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real pictures and reference numbers beside the checkout; missing it fails in CI and skips elsewhere."""

@@ -31,7 +31,10 @@ def test_options_are_shown_with_their_defaults():
     at = next(number for number, line in enumerate(lines) if line.startswith("  beta_vae "))
     assert lines[at + 1].startswith(f"  {'':<18}Higgins et al. (2017). β-VAE: ")
     assert lines[at + 2] == f"  {'':<18}options: beta=4"
-    assert f"  {'':<18}options: hidden=1200" in listing("networks").splitlines()
+    assert (
+        f"  {'':<18}options: hidden=1200, encoder_layers=2, decoder_layers=3, activation=tanh, scale=logvar"
+        in listing("networks").splitlines()
+    )
     assert "  options: bins=20\n" in listing("metrics")
     assert "scale_max=0.2" in listing("data")
 
@@ -51,5 +54,5 @@ def test_unknown_lists_are_refused():
     with pytest.raises(InputError) as caught:
         listing("objective")
     assert str(caught.value) == (
-        "list 'objective' is unknown; did you mean 'objectives'? Known: data, metrics, networks, objectives, studies."
+        "list 'objective' is unknown; did you mean 'objectives'? Known: data, metrics, networks, objectives, priors, studies."
     )

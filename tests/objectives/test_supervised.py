@@ -94,4 +94,4 @@ def test_it_has_no_prior():
         def sample(self, uniform):
             return uniform[..., 0]
 
-    assert Supervised().refuses(Other()) == "has no prior"
+    assert Supervised().refuses(Other()) == "is not used by this objective"

@@ -25,7 +25,14 @@ CASES: list[tuple[Any, dict[str, Any]]] = [
     ("vae", {"prior": "mixture:variance=0.30000000000000004,radius=linear(1, 2, 50)", "latents": 2}),
     (ub.BetaVAE(beta=[1 / 3, "linear(0, 4, 100)"]), {"learning_rate": ["cosine(1e-3, 0, 100)", 1e-4], "standardise": True}),
     (ub.BetaVAE(beta=[0.003, "linear(0, 0.003, 10)"]), {"convention": "mean", "seeds": 2}),
-    (["qlae", "ada_gvae"], {"convention": "mean", "hyper": {"values": [5, 6], "beta": [0.1, 0.01]}, "likelihood": "gaussian+box3"}),
+    (
+        ["qlae", "ada_gvae"],
+        {
+            "convention": "mean",
+            "hyper": {"values": [5, 6], "quantisation": 0.01, "commitment": 0.02, "beta": [0.1, 0.01]},
+            "likelihood": "gaussian+box3",
+        },
+    ),
 ]
 
 
