@@ -72,7 +72,7 @@ def test_the_whole_way(unbraid: Unbraid, tmp_path: Path):
     answer = unbraid("score", str(folder), "--metrics", "mig")
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert lines[0].split() == ["seed", "learning_rate", "beta", "mig"]
+    assert lines[0].split() == ["seed", "beta", "mig"]
     assert lines[1].split() == ["member", "objective"]
     scores = [float(line.split()[-1]) for line in lines[2:4]]
     assert scores == sorted(scores, reverse=True)

@@ -80,6 +80,8 @@ def test_the_prior_in_the_docs_trains(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     module = ModuleType("code_of_the_docs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(PRIORS.__dict__, "_all", PRIORS._all)
+    monkeypatch.setitem(PRIORS._registered, "laplace", None)  # both are as before when the test is over
     exec(code, module.__dict__)  # our own documentation
     assert module.run.members["status"].tolist() == ["trained", "trained"]
     assert module.run.members["label"].is_unique

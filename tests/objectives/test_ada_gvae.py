@@ -190,7 +190,7 @@ def test_prior_must_be_factorised():
 
     setting = Setting(latents=4, sample_shape=(1, 8, 8), factor_sizes=(3, 4), dataset_size=12)
     assert AdaGVAE().problems(setting, STANDARD) == []
-    assert AdaGVAE().refuses(Tied()) == "needs a prior under which latents are independent"
+    assert AdaGVAE().refuses(Tied()) == "must have independent latents"
 
 
 def test_a_training_step_averages_pairs_of_pictures():

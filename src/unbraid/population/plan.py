@@ -90,7 +90,8 @@ class Member:
     def label(self) -> str:
         """A name for people: objective, hyper-parameters, seed."""
         objective, prior = self.build(), self.build_prior()
-        values = [f"{name}={_shown(value)}" for name, value in _unusual(objective, self.hyper, objective.strength).items()]
+        told = self.hyper if len(self.hyper) <= _FEW_FIELDS else _unusual(objective, self.hyper, objective.strength)
+        values = [f"{name}={_shown(value)}" for name, value in told.items()]
         options = ",".join(f"{name}={_shown(value)}" for name, value in _unusual(prior, self.prior_hyper).items())
         if options or self.prior != "isotropic":
             values.append(f"prior={self.prior}" + (f":{options}" if options else ""))
@@ -108,7 +109,7 @@ def _unusual(one: Configured, hyper: dict[str, Any], always: str | None = None) 
     usual = {item.name: item.default for item in fields(one)}
     # A file gives the numbers of a vector as a list.
     held = {name: tuple(value) if isinstance(value, list) else value for name, value in hyper.items()}
-    return {name: value for name, value in held.items() if name == always or value != usual[name] or len(usual) <= _FEW_FIELDS}
+    return {name: value for name, value in held.items() if name == always or value != usual[name]}
 
 
 def _shown(value: Any) -> str:
