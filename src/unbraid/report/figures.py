@@ -164,6 +164,7 @@ def scores_figure(
         },
     ]
     x = {"tickmode": "array", "tickvals": places, "ticktext": list(ticks), "range": span, "title": axis_title(axis)}
+    x["autotickangles"] = [0, -30, -90]  # to the left, where there is room: past the right edge the last one is not drawn
     if lone:
         x["range"] = [-1.2, 1.2]
     y: dict[str, Any] = {}
