@@ -90,7 +90,7 @@ class Member:
     def label(self) -> str:
         """A name for people: objective, hyper-parameters, seed."""
         objective, prior = self.build(), self.build_prior()
-        told = self.hyper if len(self.hyper) <= _FEW_FIELDS else _unusual(objective, self.hyper, objective.strength)
+        told = self.hyper if len(fields(objective)) <= _FEW_FIELDS else _unusual(objective, self.hyper, objective.strength)
         values = [f"{name}={_shown(value)}" for name, value in told.items()]
         options = ",".join(f"{name}={_shown(value)}" for name, value in _unusual(prior, self.prior_hyper).items())
         if options or self.prior != "isotropic":
