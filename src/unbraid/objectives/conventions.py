@@ -11,7 +11,7 @@ values (the overlap loss is), and the KL a mean over all latents. The two losses
 minimum nowhere and Adam only through its epsilon; plain gradient descent would need its learning rate divided by it.
 
 The same authors standardise pictures, by the deviation `d` of each channel, before comparing them. Squared errors are then
-larger by 1 / d^2, which for one d is the likelihood `gaussian:scale=` d / sqrt(2), up to constants.
+larger by 1 / d^2, which for one d is the likelihood `gaussian:scale=` d / sqrt(2), up to constants; a plan has `standardise`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,6 @@ def beta_of_means(beta_of_sums: float, values: int, latents: int) -> float:
     _check_number("beta_of_sums", beta_of_sums)
     _check_counts(values, latents)
     return beta_of_sums * latents / values
-
-
-def scale_of_standardised(deviation: float) -> float:
-    """The scale at which a Gaussian compares pictures as squared error does once they are divided by *deviation*.
-
-    >>> round(scale_of_standardised(0.124035), 6)  # XYSquares
-    0.087706
-    """
-    _check_number("deviation", deviation)
-    if deviation == 0:
-        raise InputError(problem("deviation", "must be above 0", deviation, "Constant pictures cannot be standardised."))
-    return deviation / math.sqrt(2.0)
 
 
 def _check_number(name: str, value: float) -> None:
