@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "unbraid"
 SHARED = frozenset({"errors", "registry", "grid", "random", "random_kernel", "store", "progress", "triton_support", "words"})
 FOLDERS = (
     *("data", "networks", "objectives", "population", "codes", "metrics"),
-    *("scoring", "analysis", "studies", "report", "testing"),
+    *("scoring", "search", "analysis", "studies", "report", "testing"),
 )
 STATIONS = (
     "shared",
@@ -25,6 +25,7 @@ STATIONS = (
     "codes",
     "metrics",
     "scoring",
+    "search",
     "analysis",
     "studies",
     "report",
