@@ -45,6 +45,8 @@ class Stream(IntEnum):
     PRIOR_POINTS = 12
     LABELLED_INDICES = 13
     LABEL_NOISE = 14
+    POPULATION = 15
+    """Chance between the epochs of population-based training; the step is the epoch."""
     IMPORTANCE_NOISE = 16
 
 

@@ -67,9 +67,9 @@ class Codes:
         return 0.5 * (mean**2 + np.exp(logvar) - logvar - 1.0).mean(axis=0)
 
 
-def recorded_sample(size: int, wanted: int) -> NDArray[np.int64]:
+def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
     """*wanted* distinct indices of 0..size-1 in random order, all of them where there are no more."""
-    keys = random.words(torch.tensor([0]), 0, Stream.CODE_SAMPLE, (size, 2))[0]
+    keys = random.words(torch.tensor([seed]), 0, Stream.CODE_SAMPLE, (size, 2))[0]
     order = torch.argsort(((keys[:, 0] & 0x7FFFFFFF) << 32) | keys[:, 1], stable=True)
     return order[: min(size, wanted)].numpy()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adam (Kingma and Ba 2015, algorithm 1) on rows of weights, one a member. Departs: members may be held still.
 
-The number of updates done is a tensor, so that a captured step counts for itself.
+The numbers of updates done are a tensor, so that a captured step counts for itself.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Adam:
             self.lowered = self.weights.to(precision)
 
     def update(self, gradient: Gradient, healthy: Tensor, rate: Tensor, betas: tuple[float, float], updates_before: Tensor) -> None:
-        """One step, in place; members that are not *healthy* keep every bit."""
+        """One step, in place; members that are not *healthy* keep every bit. *updates_before* counts the members' own, or one number for all."""
         first, second = betas
-        count = (updates_before + 1).to(torch.float64)
+        count = (updates_before + 1).to(torch.float64).expand(len(healthy))
         pace = torch.where(healthy, rate / (1.0 - first**count), 0.0).to(torch.float32)
         shrink = (1.0 - second**count).rsqrt().to(torch.float32)
         if uses_kernels(self.weights.device):
@@ -77,5 +77,5 @@ class Adam:
         rows = torch.where(healthy.unsqueeze(1), gradient.rows, 0.0)
         self.gradient_mean.lerp_(rows, take_first)
         self.gradient_square.lerp_(rows.square_(), take_second)
-        size = self.gradient_square.sqrt().mul_(shrink).add_(EPSILON)
+        size = self.gradient_square.sqrt().mul_(shrink.unsqueeze(1)).add_(EPSILON)
         self.weights.sub_(torch.div(self.gradient_mean, size, out=size).mul_(pace.unsqueeze(1)))

@@ -29,7 +29,7 @@ def _update_kernel(
         at = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
         inside = at < COUNT
         where = member * size + start + at
-        pace, shrink = tl.load(pace_ptr + member), tl.load(shrink_ptr)
+        pace, shrink = tl.load(pace_ptr + member), tl.load(shrink_ptr + member)
         gradient = tl.load(gradient_ptr + member * COUNT + at, mask=inside, other=0.0)
         weight = tl.load(weight_ptr + where, mask=inside, other=0.0)
         mean = tl.load(mean_ptr + where, mask=inside, other=0.0)
@@ -74,7 +74,7 @@ def update(
 ) -> None:  # fmt: skip
     """One step of Adam in place on the weights from *start* on, as many as *gradient* `(members, ...)` has.
 
-    *pace* `(members,)` holds the rates, *shrink* the bias correction of the square.
+    *pace* `(members,)` holds the rates, *shrink* `(members,)` the bias corrections of the square.
     """
     members, count = gradient.shape[0], gradient[0].numel()
     with torch.cuda.device_of(adam.weights):

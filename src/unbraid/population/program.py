@@ -70,10 +70,13 @@ class State:
     """Means over `log_every` steps: `(members, records, quantities)`; NaN where nothing is recorded."""
     memory: Tensor
     """What the objective remembers from step to step: `(members, names)`."""
+    age: Tensor
+    """Updates of a member beyond those of the clock, for Adam to count: int64 `(members,)`. Members that changed their batch size
+    on the way (population-based training) have done more or fewer than the clock says; for all others it is 0."""
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by name, as a checkpoint stores them."""
-        named = {"diverged_at": self.diverged_at, "window": self.window, "history": self.history}
+        named = {"diverged_at": self.diverged_at, "window": self.window, "history": self.history, "age": self.age}
         if self.memory.shape[1]:
             named["memory"] = self.memory
         for group, adam in (("model", self.model), ("auxiliary", self.auxiliary)):
@@ -92,6 +95,7 @@ class State:
         }
         rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}
         rest["memory"] = on_device.get("memory", rest["window"].new_zeros(len(rest["window"]), 0))
+        rest["age"] = on_device.get("age", torch.zeros_like(rest["diverged_at"]))
         clock = torch.full((), step, dtype=torch.int64, device=device)
         return cls(step, clock, groups["model"], groups.get("auxiliary"), **rest)
 
@@ -154,6 +158,7 @@ class Program:
             window=torch.zeros(count, len(self.quantities), device=self.device),
             history=torch.full((count, records, len(self.quantities)), torch.nan, device=self.device),
             memory=torch.tensor([list(self.objective.memory.values())] * count, dtype=torch.float32, device=self.device),
+            age=torch.zeros(count, dtype=torch.int64, device=self.device),
         )
 
     def prepare(self, state: State) -> None:
@@ -229,11 +234,11 @@ class Program:
             recorded.append(auxiliary_loss)
             healthy = healthy & torch.isfinite(auxiliary_loss.detach()) & auxiliary_gradient.finite()
             own_rate = torch.full_like(rate, network.learning_rate)
-            state.auxiliary.update(auxiliary_gradient, healthy, own_rate, network.adam_betas, state.clock)
+            state.auxiliary.update(auxiliary_gradient, healthy, own_rate, network.adam_betas, state.clock + state.age)
         if isinstance(objective.weight_decay, Tensor):
             kept = 1.0 - torch.where(healthy, rate * objective.weight_decay, 0.0)
             state.model.weights[:, : self.network_size].mul_(kept.unsqueeze(1))
-        state.model.update(gradient, healthy, rate, BETAS, state.clock)
+        state.model.update(gradient, healthy, rate, BETAS, state.clock + state.age)
         self._remember(state, forward, leaves, healthy)
         self._record(state, torch.stack(recorded, dim=1).detach(), healthy)
 

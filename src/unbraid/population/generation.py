@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models of one epoch of population-based training on their device: chunks of equal batch size, each a program and its state.
+
+An epoch has a number of pictures, so that members with larger batches do fewer updates. The clock of a chunk stands, when epoch e
+begins, at e times the updates of an epoch of its batch size; Adam counts each member's own updates (`State.age`). Between two
+epochs every tensor of the state is gathered along the member axis: members are copied and change their batch size without
+leaving the device. One record an epoch goes to the history, which copies inherit.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from unbraid.data.dataset import Dataset
+from unbraid.population.capture import Stepper
+from unbraid.population.devices import chunk_size, cores, keep_freed_memory, told_when_full
+from unbraid.population.plan import Member, Plan
+from unbraid.population.program import Program, State
+
+Rows = dict[str, Tensor]
+"""The tensors of a state by name, one row a model in the order of the population."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model of the population in one epoch."""
+
+    member: Member
+    batch_size: int
+
+
+@dataclass
+class Chunk:
+    """Models that train together."""
+
+    places: tuple[int, ...]
+    """Which models of the population they are."""
+    program: Program
+    state: State
+    end: int
+    """What the clock shows when the epoch is over."""
+    stepper: Stepper | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether its epoch is over."""
+        return self.state.step >= self.end
+
+
+def updates_of_epoch(pictures: int, batch_size: int) -> int:
+    """Updates in which members of that batch size see so many pictures, rounded up."""
+    return -(-pictures // batch_size)
+
+
+class Generation:
+    """The population in one epoch."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        models: Sequence[Model],
+        dataset: Dataset,
+        device: torch.device,
+        sampler: Callable[..., Tensor],
+        *,
+        epoch: int,
+        epochs: int,
+        epoch_pictures: int,
+        rows: Rows | None = None,
+        clocks: Sequence[int] | None = None,
+        cumulative: Tensor | None = None,
+    ) -> None:
+        """Begin *epoch* of at most *epochs*: with fresh weights, with those of *rows*, or with *rows* in the middle of it at *clocks*."""
+        self.models, self.device, self.epoch = tuple(models), device, epoch
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for place, model in enumerate(models):
+            clock = epoch * updates_of_epoch(epoch_pictures, model.batch_size) if clocks is None else clocks[place]
+            alike.setdefault((model.batch_size, clock, model.member.structure()), []).append(place)
+        self.chunks: list[Chunk] = []
+        for (batch_size, clock, *_), places in alike.items():
+            assert isinstance(batch_size, int)
+            assert isinstance(clock, int)
+            updates = updates_of_epoch(epoch_pictures, batch_size)
+            members = tuple(models[place].member for place in places)
+            own = replace(plan, batch_size=batch_size, steps=epochs * updates, log_every=updates, members=members)
+            size = chunk_size(own, dataset, device)
+            for first in range(0, len(places), size):
+                part = tuple(places[first : first + size])
+                program = Program(own, members[first : first + size], dataset, device, sampler, cumulative)
+                state = program.start() if rows is None else _state(rows, part, clock, device)
+                self.chunks.append(Chunk(part, program, state, (epoch + 1) * updates))
+
+    def train(
+        self, stop: threading.Event, seconds: float = math.inf, progress: Callable[[int], None] = lambda pictures: None
+    ) -> bool:
+        """Train on until the epoch is over, *stop* is set or *seconds* have passed; returns whether the epoch is over.
+
+        *progress* is told how many pictures more were seen, over all models. It can be called again, and goes on where it was.
+        """
+        deadline, lock = time.monotonic() + seconds, threading.Lock()
+
+        def advance(chunk: Chunk) -> None:
+            if self.device.type == "cpu":
+                torch.set_num_threads(1)
+            elif self.device.index is not None:
+                torch.cuda.set_device(self.device)
+            if chunk.done or stop.is_set() or time.monotonic() >= deadline:
+                return
+            remedy = "Use a smaller population or smaller batches."
+            with told_when_full(self.device, f"{len(chunk.places)} members that train together", remedy):
+                chunk.stepper = chunk.stepper or Stepper(chunk.program, chunk.state)
+                while not chunk.done and not stop.is_set() and time.monotonic() < deadline:
+                    steps = chunk.stepper.advance(chunk.end - chunk.state.step)
+                    with lock:
+                        progress(steps * len(chunk.places) * chunk.program.plan.batch_size)
+                if chunk.done:
+                    chunk.stepper = None
+                    chunk.program.forget_draws()
+
+        if self.device.type == "cpu":
+            keep_freed_memory()
+        with ThreadPoolExecutor(cores() if self.device.type == "cpu" else 1) as pool:
+            futures = [pool.submit(advance, chunk) for chunk in self.chunks]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                stop.set()
+                raise
+        return all(chunk.done for chunk in self.chunks)
+
+    def diverged(self) -> list[bool]:
+        """Which models stopped being finite."""
+        found = [False] * len(self.models)
+        for chunk in self.chunks:
+            for place, at in zip(chunk.places, chunk.state.diverged_at.tolist(), strict=True):
+                found[place] = at >= 0
+        return found
+
+    def rows(self, places: Sequence[int]) -> Rows:
+        """The state of models *places*, in that order: one gather along the member axis for each tensor, on the device."""
+        order = [place for chunk in self.chunks for place in chunk.places]
+        position = {place: at for at, place in enumerate(order)}
+        wanted = torch.tensor([position[place] for place in places], dtype=torch.int64, device=self.device)
+        parts = [self._aged(chunk) for chunk in self.chunks]
+        return {name: torch.cat([part[name] for part in parts]).index_select(0, wanted) for name in parts[0]}
+
+    def _aged(self, chunk: Chunk) -> Rows:
+        """The tensors of a chunk, with `age` counting all updates instead of those beyond the clock."""
+        return chunk.state.tensors() | {"age": chunk.state.age + chunk.state.clock}
+
+    def tensors(self) -> Rows:
+        """Everything, for a checkpoint: the tensors of all chunks, each with its number before the name."""
+        return {
+            f"{number}.{name}": tensor for number, chunk in enumerate(self.chunks) for name, tensor in chunk.state.tensors().items()
+        }
+
+    def steps(self) -> list[int]:
+        """Where the clock of each chunk stands."""
+        return [chunk.state.step for chunk in self.chunks]
+
+    def places(self) -> list[list[int]]:
+        """The models of each chunk."""
+        return [list(chunk.places) for chunk in self.chunks]
+
+
+def _state(rows: Rows, places: Sequence[int], clock: int, device: torch.device) -> State:
+    """The state of a chunk that begins at *clock* with the *places* of *rows*."""
+    at = torch.tensor(places, dtype=torch.int64, device=device)
+    picked = {name: tensor.to(device).index_select(0, at.to(device)) for name, tensor in rows.items()}
+    return State.from_tensors(picked | {"age": picked["age"] - clock}, clock, device)
+
+
+def stored_rows(tensors: Rows, places: Sequence[Sequence[int]], steps: Sequence[int]) -> tuple[Rows, list[int]]:
+    """Rows in the order of the population from the tensors of a checkpoint, and the clock of each model."""
+    names = [name.partition(".")[2] for name in tensors if name.startswith("0.")]
+    order = [place for chunk in places for place in chunk]
+    position = torch.tensor([order.index(place) for place in range(len(order))], dtype=torch.int64)
+    clocks = [step for chunk, step in zip(places, steps, strict=True) for _ in chunk]
+    rows = {name: torch.cat([tensors[f"{number}.{name}"] for number in range(len(places))])[position] for name in names}
+    rows["age"] = rows["age"] + torch.tensor(clocks, dtype=torch.int64)[position]
+    return rows, [clocks[at] for at in position.tolist()]

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rPU-VAE (Estermann, Marks, Yanik and Wattenhofer 2020): good models without labels, by labelling, reducing and starting again.
+
+Models trained without labels agree on what changes the pictures most (on dSprites, the position) and leave out the rest. So:
+
+1. **Root**: a search by agreement (UDR) on all pictures. The active latents of its best model are surrogate labels.
+2. **Leaf-runs**: pictures are reduced to a part in which those labels hardly vary (`search/reduction.py`), and a fresh search on
+   that part finds what is next; its labels reduce the part further, and so on (a metaEpoch each) until a search fails, no latent is
+   active, no part can be cut out, or too few pictures are left. Leaf-run i begins with the i-th of the root's parts.
+3. **Final**: a population trained on all pictures, selected by the mutual information gap with the labels of all levels
+   (`search/surrogates.py`). With 0 leaf-runs only the root's labels are used.
+
+Every stage is a search in a folder of its own, stored before the next begins: root/, leaf-0/level-2/, ..., final-1/. A recursion that is
+stopped or killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unbraid.data.dataset import Dataset
+from unbraid.data.subset import Subset
+from unbraid.errors import InputError, Problems, problem
+from unbraid.population.pbt import Rule, epoch_seed
+from unbraid.population.requests import plain, read_whole_number
+from unbraid.population.run_folder import check_free
+from unbraid.search.judging import SURROGATES, Judge
+from unbraid.search.labelling import Labelling, label
+from unbraid.search.reduction import Reduction, ReductionRule, reduce
+from unbraid.search.search_plan import LEAST_EPOCH_PICTURES, SearchPlan, make_search
+from unbraid.search.search_run import SearchOutcome, SearchRun
+from unbraid.search.surrogates import ACTIVE_NATS, Leaf, SurrogateLabels, write_surrogates
+from unbraid.store import only_one, read_json, write_bytes, write_json
+
+RECORD = "recursion.json"
+MOST_LEAF_RUNS, MOST_LEVELS = 32, 10
+_SEED_OF_LEAF, _SEED_OF_FINAL = 1_000, 2_000
+
+
+@dataclass(frozen=True)
+class RecursionPlan:
+    """The root's search, and what is made of it."""
+
+    root: SearchPlan
+    leaf_runs: int = 3
+    levels: int = 3
+    """Levels of labels at most, the root's included; 3 in the authors' sample script."""
+    final_population: int = 16
+    final_epochs: int = 16
+    final_first_factor: int = 2
+    every_final: bool = False
+    """Train a final population for each number of leaf-runs from 0 on, for the curve of the paper's figure 6."""
+    active_nats: float = ACTIVE_NATS
+    reduction: ReductionRule = ReductionRule()  # noqa: RUF009 (frozen)
+
+    def record(self) -> dict[str, Any]:
+        """As JSON values."""
+        simple = {name: getattr(self, name) for name in _SIMPLE}
+        return {**simple, "root": self.root.record(), "reduction": asdict(self.reduction)}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> RecursionPlan:
+        """The inverse of `record`."""
+        root, rule = SearchPlan.from_record(record["root"]), ReductionRule(**record["reduction"])
+        return cls(root=root, reduction=rule, **{name: record[name] for name in _SIMPLE})
+
+    def finals(self) -> list[int]:
+        """With how many leaf-runs each final population is trained."""
+        return list(range(self.leaf_runs + 1)) if self.every_final else [self.leaf_runs]
+
+
+_SIMPLE = ("leaf_runs", "levels", "final_population", "final_epochs", "final_first_factor", "every_final", "active_nats")
+
+
+def make_recursion(
+    data: Any,
+    objective: Any = "beta_tcvae",
+    *,
+    leaf_runs: int = 3,
+    levels: int = 3,
+    final_population: int | None = None,
+    final_epochs: int | None = None,
+    final_first_factor: int = 2,
+    every_final: bool = False,
+    active_nats: float = ACTIVE_NATS,
+    reduction: ReductionRule | None = None,
+    **options: Any,
+) -> tuple[RecursionPlan, Dataset]:
+    """Check the whole request; *options* are those of `unbraid.search.search_plan.make_search`, for the root and the leaves."""
+    problems = Problems()
+    leaf_runs = read_whole_number(problems, "leaf_runs", plain(leaf_runs), 0, MOST_LEAF_RUNS)
+    levels = read_whole_number(problems, "levels", plain(levels), 1, MOST_LEVELS)
+    if leaf_runs and levels == 1:
+        problems.add("levels", "must be at least 2 for leaf-runs, since the root's labels are the first", levels)
+    final_first_factor = read_whole_number(problems, "final_first_factor", plain(final_first_factor), 1, 16)
+    if isinstance(active_nats, bool) or not isinstance(active_nats, (int, float)) or active_nats < 0:
+        problems.add("active_nats", "must be a number of at least 0", active_nats)
+    if options.get("score", "udr").partition(":")[0] != "udr":
+        problems.add("score", "must be udr, since a recursion has no labels", options["score"])
+    made = problems.collect(lambda: make_search(data, objective, **options))
+    population = options.get("population", 16) if final_population is None else final_population
+    for line in Rule(first_factor=final_first_factor).problems(plain(population)):
+        problems.say(line.replace("population", "final_population", 1) if final_population is not None else line)
+    epochs = made[0].epochs if final_epochs is None and made is not None else final_epochs
+    epochs = read_whole_number(problems, "final_epochs", plain(epochs or 1), 1, 10_000)
+    problems.raise_if_any()
+    assert made is not None
+    root, dataset = made
+    plan = RecursionPlan(
+        root, leaf_runs, levels, int(population), epochs, final_first_factor, bool(every_final), float(active_nats),
+        reduction or ReductionRule(),
+    )  # fmt: skip
+    return plan, dataset
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage that is done, as people read of it."""
+
+    name: str
+    """root, leaf-0/level-2, final-1."""
+    pictures: int
+    score: float
+    """Of the winner: agreement, or the gap with surrogate labels."""
+    active: tuple[int, ...] = ()
+    ended: str = ""
+    """Why a leaf-run ended here, if it did."""
+
+
+class Recursion:
+    """The folder of an rPU-VAE run, and its training."""
+
+    def __init__(self, path: str | Path, plan: RecursionPlan, dataset: Dataset | None = None) -> None:
+        self.path = Path(path)
+        self.plan = plan
+        self._root = SearchRun(self.path / "root", plan.root, dataset)
+
+    @classmethod
+    def create(cls, path: str | Path, plan: RecursionPlan, dataset: Dataset) -> Recursion:
+        """Start in an empty or new folder."""
+        folder = Path(path)
+        check_free(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / RECORD, plan.record())
+        return cls(folder, plan, dataset)
+
+    @classmethod
+    def open(cls, path: str | Path, dataset: Dataset | None = None) -> Recursion:
+        """The recursion that a folder holds."""
+        try:
+            record = read_json(Path(path) / RECORD)
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(
+                problem("run", f"must be a folder made by `unbraid rpu run`, with a {RECORD} in it", str(path))
+            ) from None
+        return cls(path, RecursionPlan.from_record(record), dataset)
+
+    @staticmethod
+    def is_recursion(path: str | Path) -> bool:
+        """Whether *path* is the folder of a recursion."""
+        return (Path(path) / RECORD).is_file()
+
+    @property
+    def dataset(self) -> Dataset:
+        """The whole data."""
+        return self._root.dataset
+
+    def use(self, dataset: Dataset) -> None:
+        """Take *dataset* as the data, if it is the same."""
+        self._root.use(dataset)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every stage is done."""
+        return (self.path / "summary.json").is_file()
+
+    def final(self, leaf_runs: int) -> SearchRun:
+        """The final population that used so many leaf-runs."""
+        return SearchRun.open(self.path / f"final-{leaf_runs}", self.dataset)
+
+    def train(
+        self,
+        device: torch.device,
+        stage: Callable[[str, SearchRun], SearchOutcome],
+        say: Callable[[str], None] = lambda line: None,
+    ) -> list[Stage] | None:
+        """Do what is left; *stage* trains one search, with whatever shows its progress. None where it was stopped."""
+        with only_one(self.path):
+            stages: list[Stage] = []
+            if not self._train(self._search("root", self.plan.root, self.dataset), "root", stage):
+                return None
+            found = label(self._root, device, self.plan.active_nats)
+            stages.append(self._told("root", len(self.dataset), found, say))
+            root = SurrogateLabels(np.arange(len(self.dataset), dtype=np.int64), found.values)
+            leaves: list[Leaf] = []
+            if not found.latents or found.failed:
+                say("the root found nothing that could serve as labels: there is no final population to train.")
+                self._summarise(stages)
+                return stages
+            for number in range(self.plan.leaf_runs):
+                leaf = self._leaf(number, root, device, stage, stages, say)
+                if leaf is None:
+                    return None
+                leaves.append(leaf)
+            for count in self.plan.finals():
+                done = self._final(count, root, leaves[:count], stage)
+                if done is None:
+                    return None
+                stages.append(Stage(f"final-{count}", len(self.dataset), done.winner_record()["score"]))
+            self._summarise(stages)
+            return stages
+
+    def _leaf(
+        self,
+        number: int,
+        root: SurrogateLabels,
+        device: torch.device,
+        stage: Callable[[str, SearchRun], SearchOutcome],
+        stages: list[Stage],
+        say: Callable[[str], None],
+    ) -> Leaf | None:
+        """Levels of one leaf-run, the root's first; None where it was stopped."""
+        levels, now = [root], root
+        for level in range(2, self.plan.levels + 1):
+            name = f"leaf-{number}/level-{level}"
+            reduced = self._reduced(now, number if level == 2 else 0)
+            if reduced.stopped:
+                say(f"leaf-run {number + 1} ends at level {level - 1}: {reduced.stopped}")
+                stages.append(Stage(name, 0, float("nan"), (), reduced.stopped))
+                break
+            part = self._part(name, now.indices[reduced.indices])
+            search = self._search(name, self._leaf_plan(part, number, level), part)
+            if not self._train(search, name, stage):
+                return None
+            found = label(search, device, self.plan.active_nats)
+            told = self._told(name, len(part), found, say)
+            stages.append(told)
+            if told.ended:
+                break
+            now = SurrogateLabels(part.indices, found.values)
+            levels.append(now)
+        return tuple(levels)
+
+    def _reduced(self, labels: SurrogateLabels, index: int) -> Reduction:
+        """The part to go on with; where there are fewer parts than leaf-runs, they are taken in turn."""
+        found = reduce(labels.values, 0, self.plan.reduction)
+        count = len(found.candidates)
+        return found if index == 0 or count == 0 else reduce(labels.values, index % count, self.plan.reduction)
+
+    def _part(self, name: str, indices: np.ndarray[Any, Any]) -> Subset:
+        """The pictures *indices* of the whole data, as a dataset that can be loaded again."""
+        import io
+
+        path = self.path.absolute() / f"{name}.npy"
+        buffer = io.BytesIO()
+        np.save(buffer, np.sort(indices))
+        write_bytes(path, buffer.getvalue())
+        return Subset(self.dataset, path)
+
+    def _leaf_plan(self, part: Subset, number: int, level: int) -> SearchPlan:
+        root = self.plan.root
+        plan = replace(root.plan, data=part.name, data_options=part.options, data_fingerprint=part.fingerprint())
+        seed = epoch_seed(root.seed, _SEED_OF_LEAF + number * MOST_LEVELS + level) & 0x7FFFFFFF
+        judge = replace(root.judge, seed=seed)
+        return replace(
+            root, plan=plan, epoch_pictures=min(root.epoch_pictures, max(LEAST_EPOCH_PICTURES, len(part))), seed=seed, judge=judge
+        )
+
+    def _final(
+        self, count: int, root: SurrogateLabels, leaves: list[Leaf], stage: Callable[[str, SearchRun], SearchOutcome]
+    ) -> SearchRun | None:
+        """The final population selected by the labels of the root and *leaves*; None where it was stopped."""
+        name, plan = f"final-{count}", self.plan
+        seed = epoch_seed(plan.root.seed, _SEED_OF_FINAL) & 0x7FFFFFFF
+        search = replace(
+            plan.root,
+            population=plan.final_population,
+            epochs=plan.final_epochs,
+            rule=replace(plan.root.rule, first_factor=plan.final_first_factor),
+            judge=Judge(SURROGATES, 0, 1, seed, "surrogates.safetensors"),
+            seed=seed,
+            converged_within=0.0,
+        )
+        run = self._search(name, search, self.dataset)
+        labels = run.path / "surrogates.safetensors"
+        if not labels.exists():
+            write_surrogates(labels, leaves or [(root,)])
+        return run if self._train(run, name, stage) else None
+
+    def _search(self, name: str, search: SearchPlan, dataset: Dataset) -> SearchRun:
+        """The search of a stage: the one begun, or a new one."""
+        folder = self.path / name
+        if SearchRun.is_search(folder):
+            return SearchRun.open(folder, dataset)
+        return SearchRun.create(folder, search, dataset)
+
+    def _train(self, search: SearchRun, name: str, stage: Callable[[str, SearchRun], SearchOutcome]) -> bool:
+        return search.finished or stage(name, search).finished
+
+    def _told(self, name: str, pictures: int, found: Labelling, say: Callable[[str], None]) -> Stage:
+        ended = ""
+        if found.failed:
+            ended = f"the models do not agree on anything (best score {found.score:.3f})"
+        elif not found.latents:
+            ended = f"no latent of the best model says more than {self.plan.active_nats:g} nat"
+        says = ended or f"{len(found.latents)} active latents, agreement {found.score:.3f}"
+        say(f"{name}: {pictures:,} pictures, {says}")
+        return Stage(name, pictures, found.score, found.latents, ended)
+
+    def _summarise(self, stages: list[Stage]) -> None:
+        rows = [
+            {**asdict(one), "active": list(one.active), "score": None if one.score != one.score else one.score} for one in stages
+        ]
+        write_json(self.path / "summary.json", {"stages": rows})

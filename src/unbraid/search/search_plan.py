@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a population-based search trains on what, by which score and how long: everything needed to repeat it, checked before it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.errors import InputError, Problems, Shown, unknown
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.hyper import is_number
+from unbraid.objectives.objective import Objective
+from unbraid.population.generation import Model
+from unbraid.population.pbt import Heir, Rule, epoch_seed, first_individuals
+from unbraid.population.plan import Member, Plan, make_plan
+from unbraid.population.requests import plain, read_whole_number
+from unbraid.population.space import Evolved, fixed_value, read_evolved
+from unbraid.search.judging import SURROGATES, Judge, read_judge
+from unbraid.store import digest
+
+FORMAT = 1
+LEAST_EPOCH_PICTURES = 10_000
+"""An epoch is a pass over the data, and no shorter than this: as in the authors' leaf-runs."""
+CONVERGED_WITHIN, CONVERGED_EPOCHS = 0.005, 6
+"""A search without labels ends when the best score changed by less in each of so many epochs (Estermann et al. 2020)."""
+USUAL_RATES = "1e-4..3e-3"
+"""Two fifths of the published range lie above 0.01, where such networks usually diverge."""
+USUAL_BATCHES = (32, 64, 128, 256)
+_MOST_EPOCHS = 10_000
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A population, its score and its rule of selection."""
+
+    plan: Plan
+    """Data, network, latents and the rest that all models share; its one member holds what does not evolve."""
+    evolved: dict[str, Evolved]
+    """By name: learning_rate, batch_size, hyper-parameters of the objective."""
+    population: int
+    epochs: int
+    epoch_pictures: int
+    rule: Rule
+    judge: Judge
+    seed: int
+    converged_within: float = 0.0
+    """0 for never: the search then takes all its epochs."""
+    converged_epochs: int = CONVERGED_EPOCHS
+    format: int = FORMAT
+
+    def record(self) -> dict[str, Any]:
+        """As JSON values."""
+        simple = {name: getattr(self, name) for name in ("population", "epochs", "epoch_pictures", "seed", "format")}
+        return {
+            **simple,
+            "converged_within": self.converged_within,
+            "converged_epochs": self.converged_epochs,
+            "plan": self.plan.record(),
+            "evolved": {name: space.record() for name, space in self.evolved.items()},
+            "rule": asdict(self.rule),
+            "judge": self.judge.record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> SearchPlan:
+        """The inverse of `record`."""
+        if record.get("format") != FORMAT:
+            raise InputError(f"the search has format {record.get('format')!r}, and this version of Unbraid reads format {FORMAT}.")
+        rule = {**record["rule"], "factors": tuple(record["rule"]["factors"])}
+        made = {
+            "plan": Plan.from_record(record["plan"]),
+            "evolved": {name: Evolved.from_record(space) for name, space in record["evolved"].items()},
+            "rule": Rule(**rule),
+            "judge": Judge(**record["judge"]),
+        }
+        return cls(**{**record, **made})
+
+    def digest(self) -> str:
+        """A fingerprint, kept in every checkpoint."""
+        return digest(self.record())
+
+    @property
+    def models(self) -> int:
+        """Models of an individual."""
+        return self.judge.models
+
+    @property
+    def trained_models(self) -> int:
+        """Models that train in the first epoch."""
+        return self.population * self.rule.first_factor * self.models
+
+    def first(self) -> list[Heir]:
+        """The individuals of the first epoch."""
+        return first_individuals(self.evolved, self.population * self.rule.first_factor, self.seed)
+
+    def settings(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """The evolved hyper-parameters *values* and the fixed ones of the same names' kind, for showing."""
+        template = self.plan.members[0]
+        return {"learning_rate": template.learning_rate, "batch_size": self.plan.batch_size, **template.hyper, **values}
+
+    def batch_size(self, values: Mapping[str, float]) -> int:
+        """The batch size of an individual with these evolved values."""
+        return int(values.get("batch_size", self.plan.batch_size))
+
+    def members(self, place: int, values: Mapping[str, float], epoch: int) -> list[Member]:
+        """The models of the individual at *place* as they train in *epoch*."""
+        template = self.plan.members[0]
+        hyper = {name: value for name, value in values.items() if name not in ("learning_rate", "batch_size")}
+        rate = values.get("learning_rate", template.learning_rate)
+        # Seeds of different searches are far apart, so that no two share an initial model.
+        firsts = [epoch_seed(self.seed, 1) + place * self.models + number for number in range(self.models)]
+        return [
+            replace(template, id=number, hyper={**template.hyper, **hyper}, learning_rate=rate, seed=epoch_seed(first, epoch))
+            for number, first in enumerate(firsts)
+        ]
+
+    def generation_models(self, individuals: list[Heir], epoch: int) -> list[Model]:
+        """All models of an epoch, those of an individual side by side."""
+        return [
+            Model(member, self.batch_size(one.values))
+            for place, one in enumerate(individuals)
+            for member in self.members(place, one.values, epoch)
+        ]
+
+
+def make_search(
+    data: Any,
+    objective: Objective | str = "beta_tcvae",
+    *,
+    score: str = "udr",
+    labels: Any = "all",
+    population: int = 16,
+    models: int | None = None,
+    epochs: int = 30,
+    epoch_pictures: int | None = None,
+    hyper: Mapping[str, Any] | None = None,
+    learning_rate: Any = USUAL_RATES,
+    batch_size: Any = USUAL_BATCHES,
+    seed: int = 0,
+    share: float = 0.2,
+    factors: tuple[float, ...] = Rule.factors,
+    first_factor: int = 1,
+    converged_within: float | None = None,
+    converged_epochs: int = CONVERGED_EPOCHS,
+    surrogates: str = "",
+    **options: Any,
+) -> tuple[SearchPlan, Dataset]:
+    """Check the whole request and return the search with its dataset; every problem is reported at once.
+
+    *score* is a metric; *labels* "all" or how many labelled pictures it may see. Each individual is *models* models (five for
+    `udr`, else one). *learning_rate*, *batch_size* and the values in *hyper* are ranges (`"1e-4..3e-3"`), lists, or single
+    values, which do not evolve (`unbraid.population.space`); without *hyper* the objective's strength evolves. An epoch has
+    *epoch_pictures* for each model, by default one pass over the data and at least 10,000. *share* 0 is random search. The search ends
+    after *epochs*, or when the best score changed by less than *converged_within* in each of the last *converged_epochs* (0 for
+    never; for `udr` 0.005 unless told otherwise). Further *options* are those of `unbraid.train`.
+    """
+    problems = Problems()
+    dataset = problems.collect(
+        lambda: data if isinstance(data, Dataset) else load(data, **(options.pop("data_options", None) or {}))
+    )
+    options.pop("data_options", None)
+    cls, given = _objective(objective, hyper or {}, problems)
+    spaces = {
+        name: problems.collect(lambda n=name, v=value: read_evolved(n, v, whole=_is_whole(cls, n))) for name, value in given.items()
+    }
+    spaces["learning_rate"] = problems.collect(lambda: read_evolved("learning_rate", learning_rate))
+    spaces["batch_size"] = problems.collect(lambda: read_evolved("batch_size", batch_size, whole=True))
+    evolved = {name: space for name, space in spaces.items() if space is not None}
+    rule = Rule(share, tuple(factors), first_factor)
+    for line in rule.problems(plain(population)):
+        problems.say(line)
+    epochs = read_whole_number(problems, "epochs", plain(epochs), 1, _MOST_EPOCHS)
+    seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
+    if epoch_pictures is not None:
+        epoch_pictures = read_whole_number(problems, "epoch_pictures", plain(epoch_pictures), 1, 10**10)
+    converged_epochs = read_whole_number(problems, "converged_epochs", plain(converged_epochs), 1, _MOST_EPOCHS)
+    if cls is not None:
+        _check_ends(cls, given, evolved, problems)
+    judge = None
+    if dataset is not None:
+        judge = (
+            Judge(SURROGATES, 0, 1, seed, surrogates) if surrogates else read_judge(score, labels, models, dataset, seed, problems)
+        )
+    within = converged_within
+    if within is None:
+        within = CONVERGED_WITHIN if judge is not None and judge.models > 1 else 0.0
+    if isinstance(within, bool) or not isinstance(within, (int, float)) or not 0 <= within < math.inf:
+        problems.add("converged_within", "must be a number of at least 0", within)
+    problems.raise_if_any()
+    assert dataset is not None
+    assert cls is not None
+    assert judge is not None
+    start = {name: (space.listed[0] if space.listed else space.low) for name, space in evolved.items()}
+    own = {name: start.get(name, fixed_value(value)) for name, value in given.items()}
+    template, dataset = make_plan(
+        dataset,
+        cls(**own),
+        learning_rate=start.get("learning_rate", fixed_value(learning_rate)),
+        batch_size=int(evolved["batch_size"].high) if "batch_size" in evolved else fixed_value(batch_size),
+        seeds=1,
+        steps=1,
+        **options,
+    )
+    search = SearchPlan(
+        plan=template,
+        evolved=evolved,
+        population=int(population),
+        epochs=epochs,
+        epoch_pictures=int(epoch_pictures or max(LEAST_EPOCH_PICTURES, len(dataset))),
+        rule=rule,
+        judge=judge,
+        seed=seed,
+        converged_within=float(within),
+        converged_epochs=converged_epochs,
+    )
+    return search, dataset
+
+
+def _objective(
+    given: Objective | str, hyper: Mapping[str, Any], problems: Problems
+) -> tuple[type[Objective] | None, dict[str, Any]]:
+    """The class of the objective, and its hyper-parameters as they were given; its strength evolves where nothing is said."""
+    if isinstance(given, Objective):
+        if hyper:
+            problems.add("hyper", "goes to an objective given by name", dict(hyper), "Set the values in the objective itself.")
+        return type(given), {item.name: getattr(given, item.name) for item in fields(given)}
+    if not isinstance(given, str):
+        problems.add("objective", "must be an objective or its name", given)
+        return None, {}
+    cls = problems.collect(lambda: OBJECTIVES.load(given))
+    if cls is None:
+        return None, {}
+    known = {item.name: item for item in fields(cls)}
+    for name in hyper.keys() - known.keys():
+        problems.say(unknown(f"option of {given}", name, known))
+    own = {name: value for name, value in hyper.items() if name in known}
+    if not own and cls.strength is not None:
+        own[cls.strength] = _usual_range(known[cls.strength])
+    return cls, own
+
+
+def _usual_range(item: Any) -> str:
+    """Where a strength evolves unless told: from its least sensible value, or a tenth of the usual one, to 60 or ten times that."""
+    usual = float(item.default)
+    rules = item.metadata
+    low = max(usual / 10, rules["at_least"] or 0.0, 1.0 if item.name == "beta" else 0.0)
+    high = min(max(10 * usual, 60.0 if item.name == "beta" else 0.0), rules["at_most"] or math.inf)
+    return f"{low:g}..{high:g}"
+
+
+def _is_whole(cls: type[Objective] | None, name: str) -> bool:
+    return cls is not None and any(item.name == name and item.metadata.get("whole") for item in fields(cls))
+
+
+def _check_ends(cls: type[Objective], given: Mapping[str, Any], evolved: Mapping[str, Evolved], problems: Problems) -> None:
+    """Refuse what cannot evolve, and ranges whose ends the objective does not allow."""
+    numbers = {item.name for item in fields(cls) if is_number(item)}
+    for name in evolved.keys() & given.keys():
+        if name not in numbers:
+            problems.add(name, "cannot evolve, since members that differ in it cannot train together", Shown(str(given[name])))
+            continue
+        space = evolved[name]
+        for end in {space.low, space.high if math.isfinite(space.high) else space.low}:
+            problems.collect(lambda n=name, v=end: cls(**{n: v}))
+    for name, value in given.items():
+        if name not in evolved:
+            problems.collect(lambda n=name, v=value: cls(**{n: fixed_value(v)}))
+    batch = evolved.get("batch_size")
+    if batch is not None and not 2 <= batch.low <= batch.high <= 10**5:
+        problems.add("batch_size", "must lie in 2 to 100000", Shown(f"{batch.low:g} to {batch.high:g}"))

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A population-based search is a folder: search.json, lineage.parquet, population/ while it trains, and then a run of the winner.
+
+The winner is the individual with the best score of all epochs, kept whatever becomes of its line. When the search ends it is stored
+as an ordinary run in the same folder (plan.json, checkpoint/, ...): its models are encoded, scored and reported like any other.
+
+While it trains, the state of all models, the lineage so far and the best individual lie in population/ in one file with a checksum,
+written between epochs and within them every `checkpoint_seconds` (and at most a tenth of the time). A search that is stopped or
+killed goes on from there to the same lineage, to the last bit on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unbraid.data.dataset import Dataset
+from unbraid.errors import DamagedFileError, InputError, UnbraidError, problem
+from unbraid.population.devices import told_when_full
+from unbraid.population.generation import Generation, Rows, stored_rows, updates_of_epoch
+from unbraid.population.pbt import Heir, converged, next_individuals, ranking
+from unbraid.population.plan import Plan
+from unbraid.population.program import State, rule_on
+from unbraid.population.run_folder import RunFolder, check_free, check_room
+from unbraid.search.search_plan import SearchPlan
+from unbraid.store import only_one, read_json, read_table, read_tensors, remove_unfinished, write_json, write_table, write_tensors
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LEAST_TRAINING_PER_SAVING = 10
+_KEPT = 2
+_STATE = re.compile(r"state-(\d{6})\.safetensors")
+
+
+@dataclass
+class Elite:
+    """The best individual of all epochs so far."""
+
+    epoch: int
+    individual: int
+    score: float
+    values: dict[str, float]
+    clock: int
+    rows: Rows
+
+
+@dataclass
+class _Standing:
+    """Where a search stands: the epoch that trains, who trains in it, and all that came before."""
+
+    epoch: int
+    individuals: list[Heir]
+    generation: Generation
+    lineage: list[dict[str, Any]] = field(default_factory=list)
+    elite: Elite | None = None
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """How a call of `SearchRun.train` ended."""
+
+    finished: bool
+    why: str = ""
+    """Why it ended: all epochs, converged, or out of time."""
+
+
+class SearchRun:
+    """The files of one search, and its training."""
+
+    def __init__(self, path: str | Path, search: SearchPlan, dataset: Dataset | None = None) -> None:
+        self.path = Path(path)
+        self.search = search
+        self._data = RunFolder(self.path, search.plan, 1, dataset)
+
+    @classmethod
+    def create(cls, path: str | Path, search: SearchPlan, dataset: Dataset) -> SearchRun:
+        """Start a search in an empty or new folder that has room for it."""
+        folder = Path(path)
+        check_free(folder)
+        everyone = tuple(replace(search.plan.members[0], id=number) for number in range(search.trained_models))
+        check_room(folder, replace(search.plan, members=everyone), dataset)
+        folder.mkdir(parents=True, exist_ok=True)
+        with only_one(folder):
+            write_json(folder / "search.json", search.record())
+        return cls(folder, search, dataset)
+
+    @classmethod
+    def open(cls, path: str | Path, dataset: Dataset | None = None) -> SearchRun:
+        """The search that a folder holds."""
+        try:
+            record = read_json(Path(path) / "search.json")
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(
+                problem("run", "must be a folder made by `unbraid pbt`, with a search.json in it", str(path))
+            ) from None
+        return cls(path, SearchPlan.from_record(record), dataset)
+
+    @staticmethod
+    def is_search(path: str | Path) -> bool:
+        """Whether *path* is the folder of a search."""
+        return (Path(path) / "search.json").is_file()
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data of the search, made again where need be."""
+        return self._data.dataset
+
+    def use(self, dataset: Dataset) -> None:
+        """Take *dataset* as the data of the search, if it is the same."""
+        self._data.use(dataset)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the winner is stored."""
+        return (self.path / "plan.json").is_file()
+
+    @property
+    def lineage(self) -> pd.DataFrame:
+        """One row for each individual and epoch: who it came from, its hyper-parameters, its score."""
+        try:
+            return read_table(self.path / "lineage.parquet")
+        except FileNotFoundError:
+            raise InputError(
+                f"{self.path} has no finished epoch yet, and so no lineage. Go on with: unbraid resume {self.path}"
+            ) from None
+
+    def winner(self) -> RunFolder:
+        """The run of the winner's models."""
+        if not self.finished:
+            raise InputError(f"the search in {self.path} is not finished. Go on with: unbraid resume {self.path}")
+        return RunFolder.open(self.path, self._data.dataset)
+
+    def train(
+        self,
+        device: torch.device,
+        progress: Callable[[int, bool], None] = lambda pictures, found_done: None,
+        warn: Callable[[str], None] = lambda line: None,
+        *,
+        out_of_time: Callable[[], bool] = lambda: False,
+        told_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
+    ) -> SearchOutcome:
+        """Train what is left; Ctrl-C writes everything down first. *out_of_time* is asked between epochs, and within the first.
+
+        *told_epoch* hears of every epoch that ends: its number, the best and the median score.
+        """
+        if self.finished:
+            return SearchOutcome(True, "found done")
+        with only_one(self.path):
+            remove_unfinished(self.path)
+            with told_when_full(device, f"the data '{self.dataset.name}'", "Free some memory, or use --device cpu."):
+                sampler, rule = self.dataset.sampler(device), rule_on(self.search.plan, self.dataset, device)
+
+            def begin(epoch: int, individuals: list[Heir], rows: Rows | None, clocks: Sequence[int] | None = None) -> Generation:
+                models = self.search.generation_models(individuals, epoch)
+                return Generation(
+                    self.search.plan, models, self.dataset, device, sampler, epoch=epoch, epochs=self.search.epochs,
+                    epoch_pictures=self.search.epoch_pictures, rows=rows, clocks=clocks, cumulative=rule,
+                )  # fmt: skip
+
+            standing = self._stored(begin, warn)
+            if standing is None:
+                first = self.search.first()
+                standing = _Standing(0, first, begin(0, first, None))
+            progress(self._seen(standing), True)
+            keeper = _Keeper(self, standing)
+            stop = threading.Event()
+            try:
+                why = self._run(standing, begin, keeper, stop, progress, warn, out_of_time, told_epoch)
+            except KeyboardInterrupt:
+                stop.set()
+                keeper.save()
+                return SearchOutcome(False)
+            assert standing.elite is not None
+            self._store_winner(standing.elite)
+            shutil.rmtree(self.path / "population", ignore_errors=True)
+            return SearchOutcome(True, why)
+
+    def _run(
+        self,
+        standing: _Standing,
+        begin: Callable[..., Generation],
+        keeper: _Keeper,
+        stop: threading.Event,
+        progress: Callable[[int, bool], None],
+        warn: Callable[[str], None],
+        out_of_time: Callable[[], bool],
+        told_epoch: Callable[[dict[str, Any]], None],
+    ) -> str:
+        """Epoch after epoch until the search is over; returns why it is."""
+        search = self.search
+        while True:
+            while not standing.generation.train(stop, keeper.seconds_left(), lambda pictures: progress(pictures, False)):
+                keeper.save()
+            scores = search.judge.scores(standing.generation, self.dataset, self.path)
+            ranked = [search.judge.better(score) for score in scores]
+            self._note(standing, scores, ranked)
+            self._write_lineage(standing)
+            row = standing.lineage[-1]
+            best = [entry["best"] for entry in self._bests(standing)]
+            told_epoch(
+                {"epoch": standing.epoch, "best": best[-1], "individuals": len(standing.individuals), "images": row["images"]}
+            )
+            if standing.epoch + 1 >= search.epochs:
+                why = "all epochs are done"
+            elif search.converged_within and converged(best, search.converged_within, search.converged_epochs):
+                why = f"the best score moved by less than {search.converged_within:g} in each of {search.converged_epochs} epochs"
+            elif out_of_time():
+                why = "the time is up"
+            else:
+                self._select(standing, ranked, begin)
+                if keeper.due():
+                    keeper.save()
+                continue
+            if standing.elite is None:
+                self._no_scores(standing.epoch)
+            if any(row["diverged"] for row in standing.lineage[-len(scores) :]):
+                count = sum(bool(row["diverged"]) for row in standing.lineage[-len(scores) :])
+                warn(f"{count} of {len(scores)} individuals had diverged when the search ended.")
+            return why
+
+    def _select(self, standing: _Standing, ranked: list[float], begin: Callable[..., Generation]) -> None:
+        """Exploit and explore: the next epoch begins, with every state gathered on the device."""
+        search, epoch = self.search, standing.epoch + 1
+        if not any(map(math.isfinite, ranked)):
+            self._no_scores(standing.epoch)
+        now = [one.values for one in standing.individuals]
+        heirs = next_individuals(
+            ranked, now, search.evolved, search.rule, seed=search.seed, epoch=epoch, population=search.population
+        )
+        places = [one.parent * search.models + number for one in heirs for number in range(search.models)]
+        rows = standing.generation.rows(places)
+        standing.generation = begin(epoch, heirs, rows)
+        standing.epoch, standing.individuals = epoch, heirs
+
+    def _no_scores(self, epoch: int) -> None:
+        raise UnbraidError(
+            f"no member of the population has a score after epoch {epoch + 1}: {self.search.judge.metric} is NaN for every one, so "
+            f"that there is nothing to select by. What trained so far is kept in {self.path}. Start again with lower learning rates "
+            "if the models diverged (see lineage.parquet), or with another score."
+        )
+
+    def _note(self, standing: _Standing, scores: list[float], ranked: list[float]) -> None:
+        """Add the epoch to the lineage, and keep the best individual where it is the best of all."""
+        search, generation = self.search, standing.generation
+        diverged = generation.diverged()
+        images = (standing.epoch + 1) * search.epoch_pictures
+        for place, (one, score) in enumerate(zip(standing.individuals, scores, strict=True)):
+            own = range(place * search.models, (place + 1) * search.models)
+            changed = ", ".join(f"{name} ×{factor:g}" for name, factor in one.moves.items())
+            standing.lineage.append(
+                {"epoch": standing.epoch, "individual": place, "parent": one.parent, "copied": one.copied, "change": changed}
+                | {"score": score if math.isfinite(score) else None, "diverged": any(diverged[model] for model in own)}
+                | {"images": images, **one.values}
+            )
+        first = ranking(ranked)[0]
+        old = -math.inf if standing.elite is None else search.judge.better(standing.elite.score)
+        if math.isfinite(ranked[first]) and ranked[first] > old:
+            values = standing.individuals[first].values
+            updates = updates_of_epoch(search.epoch_pictures, search.batch_size(values))
+            rows = generation.rows(range(first * search.models, (first + 1) * search.models))
+            standing.elite = Elite(standing.epoch, first, scores[first], dict(values), (standing.epoch + 1) * updates, rows)
+
+    def _bests(self, standing: _Standing) -> list[dict[str, float]]:
+        """The best score of each epoch."""
+        better, found = self.search.judge.better, {}
+        for row in standing.lineage:
+            score = row["score"]
+            if score is not None and (row["epoch"] not in found or better(score) > better(found[row["epoch"]])):
+                found[row["epoch"]] = score
+        return [{"epoch": epoch, "best": found.get(epoch, math.nan)} for epoch in range(standing.epoch + 1)]
+
+    def _seen(self, standing: _Standing) -> int:
+        """Pictures seen by all models so far, for a progress bar that begins in the middle."""
+        models, before = self.search.models, 0
+        for epoch in range(standing.epoch):
+            before += sum(row["epoch"] == epoch for row in standing.lineage) * models * self.search.epoch_pictures
+        return before
+
+    def _write_lineage(self, standing: _Standing) -> None:
+        import pandas as pd
+
+        table = pd.DataFrame(standing.lineage)
+        write_table(self.path / "lineage.parquet", table.astype({"score": float}))
+
+    # The state on disk.
+
+    def _files(self) -> list[tuple[int, Path]]:
+        folder = self.path / "population"
+        found = [(match, path) for path in folder.glob("state-*") if (match := _STATE.fullmatch(path.name))]
+        return sorted(((int(match[1]), path) for match, path in found), reverse=True)
+
+    def _save(self, standing: _Standing) -> None:
+        tensors = {f"generation.{name}": tensor for name, tensor in standing.generation.tensors().items()}
+        about: dict[str, Any] = {
+            "search": self.search.digest(),
+            "epoch": standing.epoch,
+            "individuals": [asdict(one) for one in standing.individuals],
+            "places": standing.generation.places(),
+            "steps": standing.generation.steps(),
+            "lineage": standing.lineage,
+        }
+        if standing.elite is not None:
+            tensors |= {f"elite.{name}": tensor for name, tensor in standing.elite.rows.items()}
+            about["elite"] = {key: value for key, value in vars(standing.elite).items() if key != "rows"}
+        files = self._files()
+        number = files[0][0] + 1 if files else 0
+        write_tensors(self.path / "population" / f"state-{number:06d}.safetensors", tensors, about)
+        for _, path in self._files()[_KEPT:]:
+            path.unlink(missing_ok=True)
+
+    def _stored(self, begin: Callable[..., Generation], warn: Callable[[str], None]) -> _Standing | None:
+        """Where the newest good checkpoint left the search; None where there is none."""
+        for _, path in self._files():
+            try:
+                tensors, about = read_tensors(path)
+            except DamagedFileError as error:
+                warn(f"{error} It is set aside.")
+                path.rename(path.with_name(f"{path.name}.damaged"))
+                continue
+            if about["search"] != self.search.digest():
+                raise DamagedFileError(f"{path} belongs to another search.")
+            individuals = [Heir(**one) for one in about["individuals"]]
+            own = {name.removeprefix("generation."): tensor for name, tensor in tensors.items() if name.startswith("generation.")}
+            rows, clocks = stored_rows(own, about["places"], about["steps"])
+            generation = begin(about["epoch"], individuals, rows, clocks)
+            elite = None
+            if "elite" in about:
+                kept = {name.removeprefix("elite."): tensor for name, tensor in tensors.items() if name.startswith("elite.")}
+                elite = Elite(**about["elite"], rows=kept)
+            return _Standing(about["epoch"], individuals, generation, about["lineage"], elite)
+        return None
+
+    def _store_winner(self, elite: Elite) -> None:
+        """Write the winner as an ordinary run beside search.json; plan.json comes last and says that all is there."""
+        search = self.search
+        updates = elite.clock // (elite.epoch + 1)
+        plan: Plan = replace(
+            search.plan,
+            batch_size=search.batch_size(elite.values),
+            steps=elite.clock,
+            log_every=updates,
+            members=tuple(search.members(elite.individual, elite.values, elite.epoch)),
+        )
+        rows = {name: tensor.cpu() for name, tensor in elite.rows.items()}
+        rows |= {"age": rows["age"] - elite.clock, "history": rows["history"][:, : elite.epoch + 1].contiguous()}
+        run = RunFolder(self.path, plan, search.models, self.dataset)
+        (chunk,) = run.chunks()
+        run.checkpoints(chunk).save(State.from_tensors(rows, elite.clock, torch.device("cpu")))
+        run.write_tables()
+        about = {"epoch": elite.epoch, "individual": elite.individual, "score": elite.score, "values": elite.values}
+        write_json(self.path / "winner.json", {**about, "metric": search.judge.metric})
+        write_json(self.path / "plan.json", {**plan.record(), "chunk_size": search.models})
+
+    def winner_record(self) -> dict[str, Any]:
+        """Epoch, individual, score and evolved values of the winner."""
+        return read_json(self.path / "winner.json")
+
+
+class _Keeper:
+    """Says when the state is due to be written, and writes it."""
+
+    def __init__(self, run: SearchRun, standing: _Standing) -> None:
+        self.run, self.standing = run, standing
+        self._saved_at, self._saving = time.monotonic(), 0.0
+
+    def _wait(self) -> float:
+        return max(self.run.search.plan.checkpoint_seconds, _LEAST_TRAINING_PER_SAVING * self._saving)
+
+    def seconds_left(self) -> float:
+        """Until the next writing; a moment at least, so that training moves on."""
+        return max(0.01, self._saved_at + self._wait() - time.monotonic())
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() >= self._saved_at + self._wait()
+
+    def save(self) -> None:
+        """Write the state."""
+        began = time.monotonic()
+        self.run._save(self.standing)
+        self._saved_at = time.monotonic()
+        self._saving = self._saved_at - began
