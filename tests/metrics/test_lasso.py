@@ -8,9 +8,19 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import torch
 
-from unbraid.metrics._lasso import _newton_step, lasso, lasso_to_gap
+from unbraid.metrics import _lasso
 from unbraid.metrics._standardise import standardise
+
+
+def lasso(gram: np.ndarray, cross: np.ndarray, alpha: float) -> np.ndarray:
+    return _lasso.lasso(torch.from_numpy(gram), torch.from_numpy(cross), alpha).numpy()
+
+
+def lasso_to_gap(gram: np.ndarray, cross: np.ndarray, squares: np.ndarray, alpha: float, tolerance: float) -> np.ndarray:
+    return _lasso.lasso_to_gap(*map(torch.from_numpy, (gram, cross, squares)), alpha, tolerance).numpy()
+
 
 KINDS = ("plain", "mixed", "nearly repeated", "repeated", "constant")
 
@@ -161,7 +171,8 @@ def test_curvature_of_nearly_repeated_columns_is_used() -> None:
 
 
 def test_a_step_without_coefficients_in_use_stays_and_is_whole() -> None:
-    found, whole = _newton_step(np.eye(2)[..., None], np.array([[0.5], [0.3]]), np.zeros((2, 1)), 0.1)
+    gram, cross = torch.eye(2, dtype=torch.float64)[..., None], torch.tensor([[0.5], [0.3]], dtype=torch.float64)
+    found, whole = _lasso._newton_step(gram, cross, torch.zeros_like(cross), 0.1)
     assert found.tolist() == [[0.0], [0.0]]
     assert whole.tolist() == [True]
 
@@ -174,3 +185,48 @@ def test_a_constant_target_and_a_constant_column_get_nothing() -> None:
         assert not found[:, 2].any()
         assert not found[..., 1].any()
         assert found.any()
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 0.0])
+def test_no_regression_feels_its_neighbours(tolerance: float) -> None:
+    # Bit for bit, though they stop at different times and lie at different places of the batch.
+    def solve(gram: np.ndarray, cross: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        return lasso_to_gap(gram, cross, squares, 0.01, tolerance) if tolerance else lasso(gram, cross, 0.01)
+
+    each = [products(*regressions(kind)) for kind in KINDS]
+    gram, cross = (np.concatenate(parts) for parts in zip(*each, strict=True))
+    squares = np.random.default_rng(0).uniform(1.0, 2.0, size=(len(gram), 4))
+    together = solve(gram, cross, squares)
+    for number in range(len(gram)):
+        alone = solve(gram[number : number + 1], cross[number : number + 1], squares[number : number + 1])
+        assert alone.tobytes() == together[number : number + 1].tobytes()
+    for target in range(4):
+        column = slice(target, target + 1)
+        alone = solve(gram, np.ascontiguousarray(cross[..., column]), np.ascontiguousarray(squares[:, column]))
+        assert alone.tobytes() == together[..., column].tobytes()
+
+
+def test_squares_of_each_target_scale_its_tolerance() -> None:
+    # A target ten times larger, with a penalty ten times larger, stops where the original does.
+    columns, targets = regressions("mixed")
+    gram, cross = products(columns, targets)
+    found = lasso_to_gap(gram, cross, np.ones((3, 4)), 0.05, 1e-4)
+    tenfold = lasso_to_gap(gram, 10.0 * cross, np.full((3, 4), 100.0), 0.5, 1e-4)
+    assert tenfold == pytest.approx(10.0 * found, abs=1e-12)
+    assert lasso_to_gap(gram, 10.0 * cross, np.ones(4), 0.5, 1e-4) != pytest.approx(10.0 * found, abs=1e-9)
+
+
+def test_linear_systems_are_solved_as_lapack_does() -> None:
+    generator = np.random.default_rng(0)
+    roots = generator.normal(size=(7, 5, 9))
+    matrices, right = roots @ roots.swapaxes(1, 2), generator.normal(size=(7, 5))
+    solution = _lasso._solve(torch.from_numpy(matrices).permute(1, 2, 0), torch.from_numpy(right).T)
+    assert solution.T.numpy() == pytest.approx(np.linalg.solve(matrices, right[..., None])[..., 0], rel=1e-9)
+
+
+def test_a_direction_without_curvature_gets_a_long_step_downhill() -> None:
+    # Two copies of a column: along their difference nothing but the penalty counts.
+    copies, right = torch.ones(2, 2, 1, dtype=torch.float64), torch.tensor([[0.1], [-0.1]], dtype=torch.float64)
+    step = _lasso._solve(copies, right)
+    assert float((step * right).sum()) > 1e6
+    assert step.sum() == pytest.approx(0.1, abs=1e-2)

@@ -9,20 +9,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unbraid.errors import InputError
 from unbraid.grid import FactorGrid
 from unbraid.metrics import udr
+from unbraid.metrics._agreement import pair_scores
 from unbraid.metrics._standardise import standardise
-from unbraid.metrics.udr import agreement
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 NUMBERS: dict[str, Any] = json.loads((GOLDEN / "metrics_extras.json").read_text())["udr"]
 SETTINGS = [key for key in NUMBERS if "thr=" in key]
 # Latents over a whole grid are uncorrelated exactly, and so are their ranks.
 GRID = FactorGrid(("a", "b", "c"), (3, 4, 5)).to_factors(np.arange(60)) * 1.0
+
+
+def agreement(similarity: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    return pair_scores(torch.from_numpy(similarity), torch.from_numpy(counted)).numpy()
 
 
 def white(latents: int, samples: int = 500) -> np.ndarray:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unbraid.data.dataset import Dataset as Dataset
     from unbraid.data.dataset import PixelDataset as PixelDataset
     from unbraid.data.loading import load as load
+    from unbraid.data.subset import Subset as Subset
 
 DATA = Registry(
     "dataset",
@@ -33,7 +34,12 @@ DATA = Registry(
 )
 
 
-_HOMES = {"load": "unbraid.data.loading", "Dataset": "unbraid.data.dataset", "PixelDataset": "unbraid.data.dataset"}
+_HOMES = {
+    "load": "unbraid.data.loading",
+    "Dataset": "unbraid.data.dataset",
+    "PixelDataset": "unbraid.data.dataset",
+    "Subset": "unbraid.data.subset",
+}
 
 
 def __getattr__(name: str) -> Any:

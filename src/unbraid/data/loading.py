@@ -15,11 +15,15 @@ from unbraid.data.checks import check_option_names
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, Shown, problem, unknown
 
+_MADE_FROM_OTHERS = ("own", "perturbed", "subset")
+"""Names that need to be told of other data, and so stand in no list of datasets."""
+
 
 def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Dataset:
     """The dataset of *source*: a registered name, the path of a folder, .npy or .npz, or an array of images.
 
-    A folder may hold images, or data that `unbraid perturb` wrote.
+    A folder may hold images, or data that `unbraid perturb` wrote. The name "subset" with `of`, `of_options` and `indices`, the
+    path of an .npy, gives part of another dataset.
 
     Options are those of the dataset's class; numbers may be written as text. `load(d.name, **d.options)` makes *d* again.
 
@@ -33,7 +37,7 @@ def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Da
 
 def _is_path(source: str) -> bool:
     """A registered name wins over a file of the same name: write ./dsprites for that."""
-    if source in DATA or source in ("own", "perturbed"):
+    if source in DATA or source in _MADE_FROM_OTHERS:
         return False
     separators = {os.sep, os.altsep or os.sep, "/"}
     return (
@@ -47,6 +51,8 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
     if name == "perturbed":
         rest = dict(options)
         return _perturbed(rest.pop("source", None), rest)
+    if name == "subset":
+        return _subset(options)
     if name not in DATA:
         first, colon, rest = name.partition(":")
         if colon and first in DATA:
@@ -97,3 +103,11 @@ def _perturbed(source: Any, options: dict[str, Any]) -> Dataset:
         remedy = "Give them to `unbraid perturb`."
         raise InputError(problem("perturbed data", "takes no options but its folder", Shown(", ".join(options)), remedy))
     return Perturbed(source)
+
+
+def _subset(options: dict[str, Any]) -> Dataset:
+    """Part of another dataset."""
+    from unbraid.data.subset import load_subset
+
+    check_option_names("subset", load_subset, options)
+    return load_subset(**options)

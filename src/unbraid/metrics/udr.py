@@ -33,26 +33,19 @@ columns weigh the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.errors import InputError, Problems, Shown, problem
 from unbraid.metrics._arrays import check_codes, to_numpy
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
-from unbraid.metrics._lasso import lasso, lasso_to_gap
-from unbraid.metrics._ranks import average_ranks
-from unbraid.metrics._standardise import standardise, varying_latents
 from unbraid.registry import Citation
 
-Method = Literal["lasso", "spearman"]
-METHODS = ("lasso", "spearman")
-
-# At or below this KL a latent is noise; the reference's constant beside its threshold, and equal to it by default.
-BLANK_KL = 0.01
+if TYPE_CHECKING:
+    from unbraid.metrics._agreement import Method
 
 
 @dataclass(frozen=True)
@@ -105,72 +98,21 @@ def udr(
     >>> result.per_model.round(12)
     array([0.9, 0.9])
     """
+    # Imported when called: torch takes longer to load than all metrics together.
+    import torch
+
+    from unbraid.metrics._agreement import agreement, check_options
+
     exactly = as_reference(compat)
-    _check_options(method, kl_threshold, alpha, tolerance)
-    rows, nats = _check_population(codes, kl)
-    shown = nats > (BLANK_KL if exactly else min(BLANK_KL, kl_threshold))
-    informative = nats > kl_threshold
-    counted = informative if filter_low_kl else np.ones_like(informative)
-    if method == "lasso":
-        similarity = _lasso_similarity(rows, shown, alpha, tolerance)
-    else:
-        similarity = _rank_similarity(rows, shown, np.nan if exactly else 0.0)
-    similarity = np.where(np.eye(len(rows), dtype=bool)[..., None, None], 0.0, similarity)
-    pairwise = agreement(similarity, counted)
-    others = ~np.eye(len(rows), dtype=bool)
-    per_model = np.array([np.median(pairwise[others[model], model]) for model in range(len(rows))])
-    return UDR(float(per_model.mean()), per_model, pairwise, similarity, informative)
-
-
-def agreement(similarity: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Score of each pair `(models, models)` from *similarity*, over the latents *counted* `(models, latents)` of both."""
-    rows, columns = counted[:, None, :, None], counted[None, :, None, :]
-    kept = np.where(rows & columns, similarity, 0.0)
-    by_column = _strength(kept, axis=2).sum(axis=2) / np.maximum(counted.sum(axis=1), 1)[None, :]
-    by_row = _strength(kept, axis=3).sum(axis=2) / np.maximum(counted.sum(axis=1), 1)[:, None]
-    return (by_column + by_row) / 2.0
-
-
-def _strength(matrices: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """Largest entry squared by the sum of all, along *axis*; 0 where there is none, or NaN among them."""
-    largest, total = matrices.max(axis=axis), matrices.sum(axis=axis)
-    return np.divide(largest**2, total, where=total > 0, out=np.zeros_like(total))
-
-
-def _correlations(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of every latent with every latent of all models, `(models, latents, models, latents)`."""
-    models, samples, latents = codes.shape
-    together = standardise(codes).transpose(1, 0, 2).reshape(samples, models * latents)
-    return (together.T @ together / samples).reshape(models, latents, models, latents)
-
-
-def _lasso_similarity(codes: NDArray[np.float64], shown: NDArray[np.bool_], alpha: float, tolerance: float) -> NDArray[np.float64]:
-    models, _, latents = codes.shape
-    shown = shown & varying_latents(codes)
-    correlation = _correlations(codes) * shown[:, :, None, None] * shown
-    gram = np.stack([correlation[model, :, model] for model in range(models)])
-    cross = correlation.reshape(models, latents, models * latents)
-    squares = shown.ravel().astype(np.float64)  # standardised latents have mean square 1
-    coefficients = lasso_to_gap(gram, cross, squares, alpha, tolerance) if tolerance else lasso(gram, cross, alpha)
-    return np.abs(coefficients).reshape(models, latents, models, latents).transpose(0, 2, 1, 3)
-
-
-def _rank_similarity(codes: NDArray[np.float64], shown: NDArray[np.bool_], if_blank: float) -> NDArray[np.float64]:
-    sizes = np.minimum(np.abs(_correlations(average_ranks(codes))), 1.0)  # rounding can pass 1
-    shown = shown & varying_latents(codes)
-    return np.where(shown[:, :, None, None] & shown, sizes, if_blank).transpose(0, 2, 1, 3)
-
-
-def _check_options(method: str, kl_threshold: float, alpha: float, tolerance: float) -> None:
-    problems = Problems()
-    if not isinstance(method, str) or method not in METHODS:
-        problems.say(unknown("method", str(method), METHODS))
-    for name, value in (("kl_threshold", kl_threshold), ("tolerance", tolerance)):
-        if not (isinstance(value, Real) and 0.0 <= value < np.inf):
-            problems.add(name, "must be a finite number of at least 0", value)
-    if not (isinstance(alpha, Real) and 0.0 < alpha < np.inf):
-        problems.add("alpha", "must be a finite number above 0", alpha)
-    problems.raise_if_any()
+    check_options(method, kl_threshold, alpha, tolerance)
+    rows, nats = (torch.from_numpy(array)[None] for array in _check_population(codes, kl))
+    found = agreement(
+        rows, nats, method=method, kl_threshold=kl_threshold, filter_low_kl=filter_low_kl, alpha=alpha, tolerance=tolerance,
+        as_reference=exactly,
+    )  # fmt: skip
+    per_model = found.per_model[0].numpy()
+    evidence = (found.pairwise, found.similarity, found.informative)
+    return UDR(float(per_model.mean()), per_model, *(part[0].numpy() for part in evidence))
 
 
 def _check_population(codes: ArrayLike, kl: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
