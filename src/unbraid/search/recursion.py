@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rPU-VAE (Estermann, Marks, Yanik and Wattenhofer 2020): good models without labels, by labelling, reducing and starting again.
+"""rPU-VAE (Estermann et al. 2020): good models without labels, by labelling, reducing and starting again.
 
 Models trained without labels agree on what changes the pictures most (on dSprites, the position) and leave out the rest. So:
 
@@ -40,6 +40,8 @@ from unbraid.store import only_one, read_json, write_bytes, write_json
 
 RECORD = "recursion.json"
 MOST_LEAF_RUNS, MOST_LEVELS = 32, 10
+PUBLISHED = ReductionRule(chance=None)
+"""Without the bound on what chance alone makes of noise: codes of real models seldom rise in clean steps."""
 _SEED_OF_LEAF, _SEED_OF_FINAL = 1_000, 2_000
 
 
@@ -54,10 +56,12 @@ class RecursionPlan:
     final_population: int = 16
     final_epochs: int = 16
     final_first_factor: int = 2
+    leaf_pictures: int = LEAST_EPOCH_PICTURES
+    """An epoch of a leaf-run is a pass over its pictures, and no shorter than this."""
     every_final: bool = False
     """Train a final population for each number of leaf-runs from 0 on, for the curve of the paper's figure 6."""
     active_nats: float = ACTIVE_NATS
-    reduction: ReductionRule = ReductionRule()  # noqa: RUF009 (frozen)
+    reduction: ReductionRule = PUBLISHED
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""
@@ -75,7 +79,10 @@ class RecursionPlan:
         return list(range(self.leaf_runs + 1)) if self.every_final else [self.leaf_runs]
 
 
-_SIMPLE = ("leaf_runs", "levels", "final_population", "final_epochs", "final_first_factor", "every_final", "active_nats")
+_SIMPLE = (
+    *("leaf_runs", "levels", "leaf_pictures", "final_population", "final_epochs", "final_first_factor", "every_final"),
+    "active_nats",
+)
 
 
 def make_recursion(
@@ -87,6 +94,7 @@ def make_recursion(
     final_population: int | None = None,
     final_epochs: int | None = None,
     final_first_factor: int = 2,
+    leaf_pictures: int = LEAST_EPOCH_PICTURES,
     every_final: bool = False,
     active_nats: float = ACTIVE_NATS,
     reduction: ReductionRule | None = None,
@@ -96,6 +104,7 @@ def make_recursion(
     problems = Problems()
     leaf_runs = read_whole_number(problems, "leaf_runs", plain(leaf_runs), 0, MOST_LEAF_RUNS)
     levels = read_whole_number(problems, "levels", plain(levels), 1, MOST_LEVELS)
+    leaf_pictures = read_whole_number(problems, "leaf_pictures", plain(leaf_pictures), 1, 10**10)
     if leaf_runs and levels == 1:
         problems.add("levels", "must be at least 2 for leaf-runs, since the root's labels are the first", levels)
     final_first_factor = read_whole_number(problems, "final_first_factor", plain(final_first_factor), 1, 16)
@@ -113,9 +122,17 @@ def make_recursion(
     assert made is not None
     root, dataset = made
     plan = RecursionPlan(
-        root, leaf_runs, levels, int(population), epochs, final_first_factor, bool(every_final), float(active_nats),
-        reduction or ReductionRule(),
-    )  # fmt: skip
+        root=root,
+        leaf_runs=leaf_runs,
+        levels=levels,
+        final_population=int(population),
+        final_epochs=epochs,
+        final_first_factor=final_first_factor,
+        leaf_pictures=leaf_pictures,
+        every_final=bool(every_final),
+        active_nats=float(active_nats),
+        reduction=reduction or PUBLISHED,
+    )
     return plan, dataset
 
 
@@ -234,7 +251,8 @@ class Recursion:
                 say(f"leaf-run {number + 1} ends at level {level - 1}: {reduced.stopped}")
                 stages.append(Stage(name, 0, float("nan"), (), reduced.stopped))
                 break
-            part = self._part(name, now.indices[reduced.indices])
+            kept = np.sort(now.indices[reduced.indices])
+            part = self._part(name, kept)
             search = self._search(name, self._leaf_plan(part, number, level), part)
             if not self._train(search, name, stage):
                 return None
@@ -243,7 +261,7 @@ class Recursion:
             stages.append(told)
             if told.ended:
                 break
-            now = SurrogateLabels(part.indices, found.values)
+            now = SurrogateLabels(kept, found.values)
             levels.append(now)
         return tuple(levels)
 
@@ -259,7 +277,7 @@ class Recursion:
 
         path = self.path.absolute() / f"{name}.npy"
         buffer = io.BytesIO()
-        np.save(buffer, np.sort(indices))
+        np.save(buffer, indices)
         write_bytes(path, buffer.getvalue())
         return Subset(self.dataset, path)
 
@@ -269,7 +287,7 @@ class Recursion:
         seed = epoch_seed(root.seed, _SEED_OF_LEAF + number * MOST_LEVELS + level) & 0x7FFFFFFF
         judge = replace(root.judge, seed=seed)
         return replace(
-            root, plan=plan, epoch_pictures=min(root.epoch_pictures, max(LEAST_EPOCH_PICTURES, len(part))), seed=seed, judge=judge
+            root, plan=plan, epoch_pictures=max(self.plan.leaf_pictures, len(part)), seed=seed, judge=judge
         )
 
     def _final(
