@@ -128,12 +128,13 @@ def expand_kernel(
         tl.store(big_ptr + where, total.to(big_ptr.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+# Both differ with the number of members: a kernel of its own for each would be compiled again whenever a population is regrouped.
+@triton.jit(do_not_specialize=["splits", "loops"])
 def weight_kernel(
-    big_ptr, small_ptr, weight_ptr, bias_ptr, blocks, small_values, big_values, splits,
+    big_ptr, small_ptr, weight_ptr, bias_ptr, blocks, small_values, big_values, splits, loops,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
     BIAS_OF_BIG: tl.constexpr, PRECISION: tl.constexpr,
-    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, LOOPS: tl.constexpr, STAGES: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Weight gradient: sums over blocks of small pixel times big pixel; each split of the blocks writes a sum of its own.
 
@@ -151,9 +152,9 @@ def weight_kernel(
     big_ptr += member * big_values
     total = tl.zeros((DEPTH, COLUMNS), tl.float32)
     sums = tl.zeros((COLUMNS if BIAS_OF_BIG else DEPTH, 16), tl.float32)
-    last = tl.minimum((split + 1) * (LOOPS * ROWS), blocks)
-    for loop in tl.range(LOOPS, num_stages=STAGES):
-        m = (split * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+    last = tl.minimum((split + 1) * (loops * ROWS), blocks)
+    for loop in tl.range(loops, num_stages=STAGES):
+        m = (split * loops + loop) * ROWS + tl.arange(0, ROWS)
         image, r, c = m // (BLOCK_HEIGHT * BLOCK_WIDTH), m // BLOCK_WIDTH % BLOCK_HEIGHT, m % BLOCK_WIDTH
         seen = m < last
         small = _small_columns(small_ptr, image, r, c, k, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH)

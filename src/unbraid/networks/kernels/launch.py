@@ -93,9 +93,10 @@ def weight_gradient(
     with torch.cuda.device_of(big):
         weight_kernel[(splits, members, parts)](
             big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
+            triton.cdiv(blocks, splits * block.rows),
             HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach, BIAS_OF_BIG=bias_of_big,
             PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
-            LOOPS=triton.cdiv(blocks, splits * block.rows), STAGES=block.stages, num_warps=block.warps,
+            STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
     bias = sums.sum(dim=(1, 2, 3)) if bias_of_big else _joined(sums)[:, 0, -1]
     return _joined(weight), bias
@@ -145,9 +146,9 @@ def first_weight_gradient(blocks: Tensor, gradient: Tensor, channels: int, *, bl
     bias = gradient.new_empty(members, splits, small, dtype=torch.float32)
     with torch.cuda.device_of(gradient):
         first_weight_kernel[(splits, members)](
-            blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
+            blocks, gradient, weight, bias, positions, blocks.stride(0), splits, triton.cdiv(positions, splits * block.rows),
             CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
-            PRECISION=block.products, ROWS=block.rows, LOOPS=triton.cdiv(positions, splits * block.rows),
+            PRECISION=block.products, ROWS=block.rows,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
     return _joined(weight), _joined(bias)
@@ -204,8 +205,9 @@ def last_backward(
     with torch.cuda.device_of(small):
         last_backward_kernel[(splits, members)](
             small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch, slope[0].numel(), splits,
+            triton.cdiv(positions, splits * block.rows),
             CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels_of(channels), MASK=mask,
-            PRECISION=block.products, ROWS=block.rows, LOOPS=triton.cdiv(positions, splits * block.rows),
+            PRECISION=block.products, ROWS=block.rows,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
     sums = torch.einsum("mbp,mb->mp", slope.sum(dim=(2, 3), dtype=torch.float32), scale)

@@ -88,11 +88,11 @@ def first_kernel(
         tl.store(out_ptr + m[:, None] * SMALL + s[None, :], total.to(out_ptr.dtype.element_ty), mask=seen[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits", "loops"])
 def first_weight_kernel(
-    block_ptr, gradient_ptr, weight_ptr, bias_ptr, positions, block_stride, splits,
+    block_ptr, gradient_ptr, weight_ptr, bias_ptr, positions, block_stride, splits, loops,
     CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
-    PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr, STAGES: tl.constexpr,
+    PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Weight and bias gradient of the first layer; a split writes a sum of its own."""
     split, member = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -101,9 +101,9 @@ def first_weight_kernel(
     gradient_ptr += member * positions * SMALL
     total = tl.zeros((SMALL, 4 * PIXELS), tl.float32)
     sums = tl.zeros((SMALL, 16), tl.float32)
-    last = tl.minimum((split + 1) * (LOOPS * ROWS), positions)
-    for loop in tl.range(LOOPS, num_stages=STAGES):
-        m = (split * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+    last = tl.minimum((split + 1) * (loops * ROWS), positions)
+    for loop in tl.range(loops, num_stages=STAGES):
+        m = (split * loops + loop) * ROWS + tl.arange(0, ROWS)
         seen = m < last
         gradient = tl.load(gradient_ptr + m[:, None] * SMALL + s[None, :], mask=seen[:, None], other=0.0)
         windows = _windows(block_ptr, m, seen, HEIGHT, WIDTH, PIXELS)
@@ -183,12 +183,12 @@ def last_kernel(
         tl.store(distance_ptr + (member * batch + image) * parts + part, tl.sum(distances, axis=0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["splits", "loops"])
 def last_backward_kernel(
     small_ptr, slope_ptr, scale_ptr, weight_ptr, small_gradient_ptr, weight_gradient_ptr,
-    positions, weight_stride, batch, slope_values, splits,
+    positions, weight_stride, batch, slope_values, splits, loops,
     CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
-    MASK: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr, STAGES: tl.constexpr,
+    MASK: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Input and weight gradient of the last layer in one pass over its input.
 
@@ -204,9 +204,9 @@ def last_backward_kernel(
     small_ptr += member * positions * SMALL
     small_gradient_ptr += member * positions * SMALL
     total = tl.zeros((SMALL, 4 * PIXELS), tl.float32)
-    last = tl.minimum((split + 1) * (LOOPS * ROWS), positions)
-    for loop in tl.range(LOOPS, num_stages=STAGES):
-        m = (split * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+    last = tl.minimum((split + 1) * (loops * ROWS), positions)
+    for loop in tl.range(loops, num_stages=STAGES):
+        m = (split * loops + loop) * ROWS + tl.arange(0, ROWS)
         seen = m < last
         where = m[:, None] * SMALL + s[None, :]
         small = tl.load(small_ptr + where, mask=seen[:, None], other=0.0)

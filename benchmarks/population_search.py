@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does population-based training find good models, with labels and without? dSprites on a GPU (Estermann et al. 2020).
+
+    python benchmarks/population_search.py probe --out FOLDER        # seconds of an epoch and of what lies between epochs
+    python benchmarks/population_search.py supervised --out FOLDER   # PBT by MIG against random search, equal model-steps
+    python benchmarks/population_search.py leaf --runs RUNS --out FOLDER     # PBT by UDR on all pictures, reduction, the next level
+    python benchmarks/population_search.py final --runs RUNS --out FOLDER    # goes on with RUNS: final populations with 0 and 1 leaf-run
+    python benchmarks/population_search.py table --codes FOLDER [--results benchmarks/results/population_search.json]
+
+The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 pictures. The network is
+Burgess', the objective β-TCVAE with 10 latents; batch sizes evolve between 32 and 64, learning rates and β in the ranges below.
+What was trained goes to one file a seed (`.npz`: the winner's codes of 15,000 pictures, lineage, stages). `table` adds DCI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CODE_SAMPLES = 15_000
+COMMON: dict[str, Any] = {
+    "objective": "beta_tcvae", "batch_size": [32, 64],
+    "network": "conv_burgess", "latents": 10, "checkpoint_seconds": 3600.0,
+}  # fmt: skip
+SUPERVISED: dict[str, Any] = {
+    "score": "mig", "population": 12, "epochs": 8, "epoch_pictures": 60_000, "learning_rate": "1e-5..1e-2", "hyper": {"beta": "1..200"},
+}  # fmt: skip
+RECURSION: dict[str, Any] = {
+    "population": 10, "models": 5, "epochs": 7, "epoch_pictures": 200_000, "leaf_runs": 1, "levels": 2, "leaf_pictures": 60_000,
+    "final_population": 8, "final_epochs": 5, "every_final": True, "learning_rate": "2e-4..2e-3", "hyper": {"beta": "2..60"},
+}  # fmt: skip
+TOY: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "batch_size": [32, 64], "latents": 4}
+
+
+def every_second(dataset: Any) -> Any:
+    """dSprites with every second x and y."""
+    from unbraid.data.subset import Subset
+
+    values = dataset.factors(np.arange(len(dataset)))
+    x, y = (values[:, dataset.factor_names.index(name)] for name in ("x", "y"))
+    return Subset(dataset, np.flatnonzero((x % 2 == 0) & (y % 2 == 0)))
+
+
+def data(toy: bool) -> Any:
+    """What is trained on: the reduced dSprites, or a small drawn set to see that everything runs."""
+    from unbraid.data import load
+
+    if toy:
+        from unbraid.data.subset import Subset
+
+        whole = load("sprites", image_size=28, x=8, y=6, scale=4, scale_min=0.12, scale_max=0.3)
+        return Subset(whole, np.arange(20, len(whole)))
+    return every_second(load("dsprites"))
+
+
+def information(codes: Any, factors: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """MIG, and for each latent the share of each factor's entropy it knows."""
+    from unbraid.metrics import mig
+
+    found = mig(codes, factors)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.nan_to_num(found.mutual_information / found.factor_entropy)
+    return {"mig": found.score, "shares": shares.round(4).tolist(), "factors": list(names)}
+
+
+def winner_codes(search: Any, device: Any, member: int | None = None) -> tuple[Any, Any]:
+    """Codes of 15,000 pictures by the winner's model(s), and their factors."""
+    from unbraid.codes.codes import recorded_sample
+    from unbraid.search.encoding import encode_run
+
+    indices = recorded_sample(len(search.dataset), CODE_SAMPLES, 12345)
+    mean, _ = encode_run(search.winner(), device, indices, member)
+    return mean, search.dataset.factors(indices)
+
+
+def say_epochs(name: str, began: float) -> Any:
+    """Prints a line an epoch."""
+    return lambda told: print(f"{name}: epoch {told['epoch'] + 1}, best {told['best']:.4f}, {time.perf_counter() - began:.0f} s", flush=True)
+
+
+def train_supervised(seed: int, out: Path, toy: bool, pictures: Any) -> None:
+    """PBT by MIG and random search with one seed."""
+    import torch
+
+    from unbraid.population.devices import choose_device, usual_precision
+    from unbraid.search.search_plan import make_search
+    from unbraid.search.search_run import SearchRun
+
+    device, names = choose_device("auto"), pictures.factor_names
+    for kind, share in (("pbt", 0.2), ("random", 0.0)):
+        options = {**COMMON, **SUPERVISED, **(TOY | {"population": 6, "epochs": 3, "epoch_pictures": 2_000} if toy else {})}
+        options["precision"] = usual_precision(device)
+        search, dataset = make_search(pictures, seed=seed, share=share, **options)
+        folder, began = Path(tempfile.mkdtemp()), time.perf_counter()
+        run = SearchRun.create(folder / "run", search, dataset)
+        run.train(device, told_epoch=say_epochs(f"{kind} {seed}", began), warn=print)
+        took = time.perf_counter() - began
+        codes, factors = winner_codes(run, device)
+        about = {
+            "kind": kind, "seed": seed, "seconds": took, "winner": run.winner_record(), **information(codes[0], factors, names),
+            "population": search.population, "epochs": search.epochs, "epoch_pictures": search.epoch_pictures,
+            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU", "pictures": len(dataset),
+            "lineage": json.loads(run.lineage.to_json(orient="records")),
+        }  # fmt: skip
+        print(f"{kind} {seed}: MIG {about['mig']:.4f} (in the search {about['winner']['score']:.4f}), {took:.0f} s", flush=True)
+        np.savez_compressed(out / f"{kind}-{seed}.npz", about=json.dumps(about), codes=codes.astype(np.float32), factors=factors)
+        shutil.rmtree(folder)
+
+
+def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, finals: bool) -> None:
+    """A recursion with one seed: root and a leaf-run, and where *finals* the final populations without and with it."""
+    import torch
+
+    from unbraid.population.devices import choose_device, usual_precision
+    from unbraid.search.labelling import label
+    from unbraid.search.recursion import Recursion, make_recursion
+    from unbraid.search.reduction import ReductionRule
+    from unbraid.search.search_run import SearchOutcome
+
+    device, names = choose_device("auto"), pictures.factor_names
+    options = {**COMMON, **RECURSION}
+    if toy:
+        options |= TOY | {"population": 5, "models": 2, "epochs": 3, "epoch_pictures": 3_000, "leaf_pictures": 2_000, "final_population": 5}
+        # A rule that cuts anything, so that the leaf-run is seen to run.
+        options |= {"final_epochs": 2, "reduction": ReductionRule(chance=None, peak_deviations=0.5, fewest_images=3)}
+    options["precision"] = usual_precision(device)
+    plan, dataset = make_recursion(pictures, seed=seed, **options)
+    folder, began = runs / f"seed-{seed}", time.perf_counter()
+    run = Recursion.open(folder, dataset) if Recursion.is_recursion(folder) else Recursion.create(folder, plan, dataset)
+    every, stages, arrays = dataset.factors(np.arange(len(dataset))), [], {}
+
+    def stage(name: str, search: Any) -> Any:
+        if name.startswith("final") and not finals:
+            return SearchOutcome(False)
+        start = time.perf_counter()
+        outcome = search.train(device, told_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print)
+        entry: dict[str, Any] = {"stage": name, "pictures": len(search.dataset), "seconds": time.perf_counter() - start, "ended": outcome.why}
+        entry |= {"winner": search.winner_record(), "lineage": json.loads(search.lineage.to_json(orient="records"))}
+        part = getattr(search.dataset, "indices", None)
+        if name.startswith("leaf"):
+            own = search.dataset.factors(np.arange(len(search.dataset)))
+            entry["variance_left"] = dict(zip(names, (own.var(axis=0) / every.var(axis=0)).round(5).tolist(), strict=True))
+        member = None
+        if not name.startswith("final"):
+            found = label(search, device)
+            entry |= {"active": list(found.latents), "kl": found.kl_per_latent.round(3).tolist(), "model": found.model}
+            entry["model_scores"] = list(found.model_scores)
+            member = found.model
+            arrays[f"labels:{name}"] = found.values.astype(np.float32)
+            arrays[f"indices:{name}"] = np.arange(len(dataset)) if part is None or name == "root" else part
+        codes, factors = winner_codes(search, device, member)
+        entry |= information(codes[0], factors, names)
+        arrays[f"codes:{name}"], arrays[f"factors:{name}"] = codes[0].astype(np.float32), factors
+        knows = {latent: max(zip(entry["shares"][latent], names, strict=True)) for latent in entry.get("active", [])}
+        print(f"{name} of seed {seed}: {len(search.dataset):,} pictures, MIG {entry['mig']:.4f}, active {knows}, {entry.get('variance_left')}", flush=True)
+        stages.append(entry)
+        keep()
+        return outcome
+
+    def keep() -> None:
+        about = {
+            "kind": "recursion", "seed": seed, "seconds": time.perf_counter() - began, "stages": stages, "pictures": len(dataset),
+            "population": plan.root.population, "models": plan.root.models, "epoch_pictures": plan.root.epoch_pictures,
+            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
+        }  # fmt: skip
+        kind = "final" if finals else "leaf"
+        np.savez_compressed(out / f"{kind}-{seed}.npz", about=json.dumps(about), **arrays)
+
+    run.train(device, stage, print)
+
+
+def probe(out: Path, toy: bool, pictures: Any) -> None:
+    """Seconds of two epochs with and without labels, and of the gather and the scores between them."""
+    import threading
+
+    import torch
+
+    from unbraid.population.devices import choose_device, usual_precision
+    from unbraid.population.generation import Generation
+    from unbraid.search.search_plan import make_search
+
+    device, rows = choose_device("auto"), []
+
+    def clock() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    for score, models in (("mig", 1), ("udr", 5)):
+        options = {**COMMON, **SUPERVISED, "score": score, "population": 12, "epochs": 4, **(TOY | {"epoch_pictures": 2_000} if toy else {})}
+        search, dataset = make_search(pictures, precision=usual_precision(device), models=models, **options)
+        sampler, individuals, stop = dataset.sampler(device), search.first(), threading.Event()
+        generation = None
+        for epoch in range(3):
+            start = clock()
+            everyone = search.generation_models(individuals, epoch)
+            kept = None if generation is None else generation.rows(list(range(len(everyone)))[::-1])
+            gathered = clock()
+            generation = Generation(search.plan, everyone, dataset, device, sampler, epoch=epoch, epochs=4,
+                                    epoch_pictures=search.epoch_pictures, rows=kept)  # fmt: skip
+            built = clock()
+            generation.train(stop)
+            trained = clock()
+            scores = search.judge.scores(generation, dataset, out)
+            judged = clock()
+            row = {"score": score, "epoch": epoch, "models": len(everyone), "chunks": len(generation.chunks), "gather": gathered - start,
+                   "build": built - gathered, "train": trained - built, "judge": judged - trained,
+                   "pictures_per_second": len(everyone) * search.epoch_pictures / (trained - built)}  # fmt: skip
+            rows.append(row)
+            print({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, max(scores), flush=True)
+    (out / "probe.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("probe", "supervised", "leaf", "final"))
+    parser.add_argument("--runs", type=Path, default=Path("population_search_runs"), help="where recursions are kept between two calls")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--seconds", type=float, default=540.0, help="no seed is begun that would end later, by the time of the one before")
+    parser.add_argument("--out", type=Path, default=Path("population_search"))
+    parser.add_argument("--toy", action="store_true", help="a few steps of small networks, to see that everything runs")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    began, longest, pictures = time.perf_counter(), 0.0, data(given.toy)
+    if given.what == "probe":
+        probe(given.out, given.toy, pictures)
+        return
+    recursion = functools.partial(train_recursion, runs=given.runs, finals=given.what == "final")
+    work = train_supervised if given.what == "supervised" else recursion
+    for seed in map(int, given.seeds.split(",")):
+        start = time.perf_counter()
+        if start - began + longest > given.seconds:
+            print(f"seed {seed} is not begun: it would pass {given.seconds:.0f} s", flush=True)
+            break
+        work(seed, given.out, given.toy, pictures)
+        longest = max(longest, time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    main()
