@@ -41,9 +41,14 @@ _HOMES = {
     "perturb_data": "unbraid.perturb",
     "measure_distances": "unbraid.distances",
     "make_gallery": "unbraid.gallery",
+    "evolve": "unbraid.evolve",
+    "recurse": "unbraid.evolve",
+    "resume_search": "unbraid.evolve",
+    "discover": "unbraid.discover",
+    "reduce_labels": "unbraid.reduce",
 }
 _HOMES |= dict.fromkeys(("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule")
-_PACKAGES = ("metrics", "analysis", "testing", "studies", "report", "codes", "population", "networks", "objectives")
+_PACKAGES = ("metrics", "analysis", "testing", "studies", "report", "codes", "population", "networks", "objectives", "search")
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from unbraid.cli_data import data_app
+from unbraid.cli_options import DeviceOption, ExtraOptions, command_line
+from unbraid.cli_search import discover, pbt_app, print_recursed, print_searched, reduce, rpu_app
 from unbraid.errors import InputError, Shown, UnbraidError, problem
 from unbraid.words import as_number, as_numbers, as_source, parse_extra_options, split_list, split_names
 
@@ -24,34 +25,17 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(data_app, name="data")
-
-
-class _TrainCommand(typer.core.TyperCommand):
-    """Sets the options of the objective aside, so that their values are not taken for arguments."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        kept, extra, waiting = [], [], list(args)
-        while waiting:
-            word = waiting.pop(0)
-            name, equals, _ = word.partition("=")
-            if name.startswith("--") and name.replace("_", "-") in known:
-                word = name.replace("_", "-") + word[len(name) :]
-            elif name.startswith("--") and name != "--":
-                extra += [word] if equals or not waiting else [word, waiting.pop(0)]
-                continue
-            kept.append(word)
-        rest = super().parse_args(ctx, kept)
-        ctx.args = [*extra, *ctx.args]
-        return rest
+app.add_typer(pbt_app, name="pbt")
+app.add_typer(rpu_app, name="rpu")
+app.command()(discover)
+app.command()(reduce)
 
 
 RunArgument = Annotated[Path, typer.Argument(help="A run folder, made by `unbraid train`.", show_default=False)]
 MovedOption = Annotated[str | None, typer.Option("--data", help="Where the run's data lies now, if it was moved.")]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
 
 
-@app.command(cls=_TrainCommand, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(cls=ExtraOptions, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def train(
     context: typer.Context,
     data: Annotated[
@@ -128,15 +112,16 @@ def train(
         where=where,
         code_samples=as_number(code_samples),
         checkpoint_seconds=as_number(checkpoint_seconds),
-        command=_command_line(),
+        command=command_line(),
     )
     _trained(run)
 
 
 @app.command()
 def resume(run: RunArgument, data: MovedOption = None, device: DeviceOption = "auto") -> None:
-    """Go on with a run that was stopped, killed or damaged; a finished one is left as it is."""
-    _trained(_opened(run, data, device).resume())
+    """Go on with a run, search or discovery that was stopped, killed or damaged; a finished one is left as it is."""
+    if not _resumed_search(run, data, device):
+        _trained(_opened(run, data, device).resume())
 
 
 @app.command()
@@ -242,7 +227,7 @@ def distances(
         seed=as_number(seed),
         out=out,
         device=device,
-        command=_command_line(),
+        command=command_line(),
     )
     _print(f"{printed(found)}\n\nOpen in a browser: {page}")
 
@@ -315,7 +300,7 @@ def gallery(
     """The theory of disentanglement, computed and drawn on one HTML page in under two minutes on a CPU."""
     from unbraid.gallery import make_gallery
 
-    _print(make_gallery(out, seed=as_number(seed), command=_command_line()).summary())
+    _print(make_gallery(out, seed=as_number(seed), command=command_line()).summary())
 
 
 @app.command()
@@ -324,6 +309,24 @@ def readme(check: Annotated[bool, typer.Option("--check", help="Only say whether
     from unbraid.readme import refresh
 
     _print(refresh(Path("README.md"), check=check))
+
+
+def _resumed_search(run: Path, data: str | None, device: str) -> bool:
+    """Go on with a folder that is more than a run; False where it is a run or nothing known."""
+    if (run / "discovery.json").is_file():
+        from unbraid.discover import resume_discovery
+
+        _print(resume_discovery(run, device=device).summary())
+        return True
+    if not (run / "recursion.json").is_file() and not (run / "search.json").is_file():
+        return False
+    from unbraid.data import load
+    from unbraid.evolve import Recursed, resume_search
+
+    source, options = as_source(data) if data is not None else (None, {})
+    made = resume_search(run, data=None if source is None else load(source, **options), device=device)
+    print_recursed(made) if isinstance(made, Recursed) else print_searched(made)
+    return True
 
 
 def _opened(run: Path, data: str | None, device: str) -> Any:
@@ -370,12 +373,6 @@ def _line_width() -> int:
 
 def _print(text: str) -> None:
     print(text, flush=True)
-
-
-def _command_line() -> str:
-    import shlex
-
-    return shlex.join(["unbraid", *sys.argv[1:]])
 
 
 def _stop(signum: int, frame: Any) -> None:

@@ -7,6 +7,7 @@ and their means over all pictures of the search are the labels. A search whose b
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import recorded_sample
+from unbraid.errors import DamagedFileError
 from unbraid.metrics._posterior import kl_per_latent
 from unbraid.metrics.udr import udr
 from unbraid.scoring.names import base, options
@@ -43,6 +45,8 @@ class Labelling:
     """The active ones, those that say most first."""
     values: NDArray[np.float32]
     """Their means `(pictures, active latents)`."""
+    active_nats: float = ACTIVE_NATS
+    """A latent is active above this KL."""
 
     @property
     def failed(self) -> bool:
@@ -51,7 +55,8 @@ class Labelling:
 
     def save(self, path: Path) -> None:
         """Store it in one file."""
-        about = {"score": self.score, "model": self.model, "model_scores": list(self.model_scores), "latents": list(self.latents)}
+        about = {"score": self.score, "model": self.model, "active_nats": self.active_nats}
+        about |= {"model_scores": list(self.model_scores), "latents": list(self.latents)}
         tensors = {"values": torch.from_numpy(self.values), "kl_per_latent": torch.from_numpy(self.kl_per_latent)}
         write_tensors(path, tensors, about)
 
@@ -59,18 +64,21 @@ class Labelling:
     def load(cls, path: Path) -> Labelling:
         """The inverse of `save`."""
         tensors, about = read_tensors(path)
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        lists = {name: tuple(about[name]) for name in ("model_scores", "latents")}
-        return cls(score=about["score"], model=about["model"], **lists, **arrays)
+        scores, latents = tuple(about["model_scores"]), tuple(about["latents"])
+        nats, values = tensors["kl_per_latent"].numpy(), tensors["values"].numpy()
+        return cls(about["score"], about["model"], scores, nats, latents, values, about["active_nats"])
 
 
 def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_NATS) -> Labelling:
-    """Labels from the winner of a finished search; computed once and kept in its folder."""
+    """Labels from the winner of a finished search; computed once and kept in its folder.
+
+    They are made again where the file is damaged or was made with another *active_nats*.
+    """
     path = search.path / "labels.safetensors"
-    try:
-        return Labelling.load(path)
-    except FileNotFoundError:
-        pass
+    with contextlib.suppress(FileNotFoundError, DamagedFileError):
+        stored = Labelling.load(path)
+        if stored.active_nats == active_nats:
+            return stored
     run, judge = search.winner(), search.search.judge
     few = recorded_sample(len(search.dataset), UDR_POINTS, judge.seed)
     mean, logvar = (part.astype(np.float64) for part in encode_run(run, device, few))
@@ -88,6 +96,7 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         kl_per_latent=nats,
         latents=tuple(active),
         values=np.ascontiguousarray(mean[:, active], dtype=np.float32),
+        active_nats=float(active_nats),
     )
     made.save(path)
     return made

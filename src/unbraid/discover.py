@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`discover`: the factors in a folder of unlabelled pictures, with pictures, a table of codes and a plain report.
+
+A population is trained without labels and selected by the agreement of its models (`search/search_run.py`; with leaf-runs,
+`search/recursion.py`). What the best model finds and others confirm is written for a person who does not know what a model is.
+"""
+
+from __future__ import annotations
+
+import io
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from unbraid.codes.codes import recorded_sample
+from unbraid.data import DATA, load
+from unbraid.data.dataset import Dataset
+from unbraid.data.image_folder import image_files
+from unbraid.errors import InputError, problem
+from unbraid.evolve import stopped, train_search
+from unbraid.population.devices import choose_device, cores
+from unbraid.population.run_folder import check_free
+from unbraid.progress import Progress
+from unbraid.run import Run, next_folder
+from unbraid.search.discovery import Findings, find
+from unbraid.search.discovery_plan import (
+    MOST_PICTURES,
+    DiscoveryPlan,
+    Request,
+    check_pictures,
+    folder_size,
+    make_discovery_plan,
+    read_request,
+    seen_side,
+)
+from unbraid.search.findings import Discovery
+from unbraid.search.labelling import label
+from unbraid.search.recursion import Recursion, Stage
+from unbraid.search.search_run import SearchRun
+from unbraid.store import read_json, write_bytes, write_json, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECORD = "discovery.json"
+_LATE_SHARE = 0.92
+"""Of the minutes: an epoch that ends later is the last."""
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """A finished discovery."""
+
+    path: Path
+    found: Discovery
+    codes: pd.DataFrame
+    """A row for each picture: which, and its code for every factor found."""
+    models: Run
+    """The winning models, as a run like any other."""
+
+    @property
+    def page(self) -> Path:
+        """The report."""
+        return self.path / "report.html"
+
+    def summary(self) -> str:
+        """What was found, for a terminal."""
+        from unbraid.report.discovery_words import doubtful_sentence, found_sentence, sure_sentence, titled, unexplained_sentence
+
+        lines = [found_sentence(self.found)]
+        for factor, title in titled(self.found.factors):
+            lines.append(f"  {title}: {factor.name.sentence} {sure_sentence(factor.certainty)}")
+        lines += [doubtful_sentence(self.found), unexplained_sentence(self.found.explained)]
+        lines += [f"Codes of every picture: {', '.join(self.found.tables)}", f"Open in a browser: {self.page}"]
+        return "\n".join(line for line in lines if line)
+
+
+def discover(
+    images: Any,
+    *,
+    out: str | Path | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    population: int | None = None,
+    models: int | None = None,
+    leaf_runs: int | None = None,
+    latents: int = 10,
+    resize: int | None = None,
+    seed: int = 0,
+    data_options: dict[str, Any] | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+    command: str = "",
+) -> Discovered:
+    """Find what varies in *images*: a folder, .npy or .npz, an array, a dataset or its name. Labels, if any, are not used.
+
+    It takes *minutes* (15 unless told), or *steps* of each model. *population* groups of *models* models train; on a CPU 5 of 3, on
+    a GPU 12 of 5. *leaf_runs* above 0 repeat the search in parts of the pictures where what was found first hardly varies (1 on a
+    GPU, 0 on a CPU unless told). Pictures are scaled to *resize*; unless told, to 32 pixels on a CPU and 64 on a GPU where they
+    are larger or not square.
+    """
+    began, chosen = time.monotonic(), choose_device(device)
+    request = read_request(
+        chosen, minutes=minutes, steps=steps, population=population, models=models, leaf_runs=leaf_runs, latents=latents, seed=seed,
+        resize=resize,
+    )  # fmt: skip
+    taken = _take(images, data_options or {}, request, chosen)
+    check_pictures(taken.dataset)
+    folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
+    check_free(folder)
+    with Progress("measuring speed", "pictures", 0, quiet) as progress:
+        if request.minutes is not None:
+            progress.say(f"{len(taken.dataset):,} pictures of {_size(taken.dataset)}: measuring how fast models train on them")
+        data, options = taken.stored(folder)
+        plan, dataset = make_discovery_plan(
+            taken.source,
+            data,
+            options,
+            request,
+            chosen,
+            resized_from=taken.resized_from,
+            drawn_from=taken.drawn_from,
+            command=command,
+        )
+    write_json(folder / RECORD, plan.record())
+    return _run(folder, plan, dataset, chosen, quiet, began)
+
+
+def resume_discovery(path: str | Path, *, device: str = "auto", quiet: bool = False) -> Discovered:
+    """Go on with a discovery that was stopped; what is done is not done again."""
+    try:
+        plan = DiscoveryPlan.from_record(read_json(Path(path) / RECORD))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(problem("run", f"must be a folder made by `unbraid discover`, with a {RECORD} in it", str(path))) from None
+    return _run(Path(path), plan, load(plan.data, **plan.options), choose_device(device), quiet, None)
+
+
+def is_discovery(path: str | Path) -> bool:
+    """Whether *path* is the folder of a discovery."""
+    return (Path(path) / RECORD).is_file()
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Pictures as they will be trained on."""
+
+    name: str
+    source: str
+    dataset: Dataset
+    data: str | None
+    """The path they are loaded from; None where they are to be stored first."""
+    options: dict[str, Any]
+    resized_from: tuple[int, int] | None
+    drawn_from: int
+
+    def stored(self, folder: Path) -> tuple[str, dict[str, Any]]:
+        """Where they can be loaded from again, with which options."""
+        if self.data is not None:
+            return self.data, self.options
+        buffer = io.BytesIO()
+        np.save(buffer, self.dataset.images(np.arange(len(self.dataset))))
+        path = (folder / "images.npy").absolute()
+        write_bytes(path, buffer.getvalue())
+        return str(path), {}
+
+
+def _take(images: Any, options: dict[str, Any], request: Request, device: torch.device) -> _Taken:
+    """Load *images* at the size at which they are seen."""
+    if isinstance(images, Dataset) or (isinstance(images, str) and images in DATA):
+        return _drawn(images if isinstance(images, Dataset) else load(images, **options), request, device)
+    if isinstance(images, np.ndarray):
+        plainly = load(images, **options)
+        return _sized("array", "an array", images, plainly, options, request, device)
+    path = Path(images) if isinstance(images, (str, Path)) else None
+    if path is None:
+        rule = "must be a folder, a .npy or .npz file, an array, or the name of a dataset"
+        raise InputError(problem("images", rule, type(images).__name__))
+    if path.expanduser().is_dir() and request.resize is None and "resize" not in options:
+        height, width = folder_size(path.expanduser())
+        side = seen_side(height, width, device, None)
+        options = options | ({"resize": side} if side else {})
+        dataset = load(str(path), **options)
+        return _Taken(path.name, str(path), dataset, str(path), options, (height, width) if side else None, len(dataset))
+    plainly = load(str(path), **(options | ({"resize": request.resize} if request.resize else {})))
+    return _sized(path.stem, str(path), str(path), plainly, options, request, device)
+
+
+def _sized(
+    name: str, source: str, images: Any, plainly: Dataset, options: dict[str, Any], request: Request, device: torch.device
+) -> _Taken:
+    """Own pictures, scaled where the models need it."""
+    height, width, _ = plainly.image_shape
+    side = request.resize or seen_side(height, width, device, None)
+    options = options | ({"resize": side} if side else {})
+    dataset = load(images, **options) if side else plainly
+    before = (height, width) if side and (height, width) != (side, side) else None
+    return _Taken(name, source, dataset, images if isinstance(images, str) else None, options, before, len(dataset))
+
+
+def _drawn(dataset: Dataset, request: Request, device: torch.device) -> _Taken:
+    """Pictures of a dataset, a fair sample of a large one."""
+    if len(dataset.sample_shape) != 3:
+        raise InputError(problem("images", "must be pictures", dataset.name, "Points have no factors that could be shown."))
+    kept = np.sort(recorded_sample(len(dataset), MOST_PICTURES))
+    height, width, _ = dataset.image_shape
+    side = seen_side(height, width, device, request.resize)
+    own = load(dataset.images(kept), **({"resize": side} if side else {}))
+    return _Taken(dataset.name, dataset.name, own, None, {}, (height, width) if side else None, len(dataset))
+
+
+def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.device, quiet: bool, began: float | None) -> Discovered:
+    """Train what is left, and write everything down."""
+    start = time.monotonic() if began is None else began
+
+    def late() -> bool:
+        return began is not None and plan.minutes is not None and time.monotonic() - start > 60 * plan.minutes * _LATE_SHARE
+
+    stages: list[Stage] = []
+    if plan.recursion is None:
+        assert plan.search is not None
+        root = final = _opened(folder / "models", plan, dataset)
+        if not root.finished and not train_search("searching", root, device, quiet, late).finished:
+            raise stopped(folder)
+    else:
+        whole = folder / "recursion"
+        recursion = (
+            Recursion.open(whole, dataset) if Recursion.is_recursion(whole) else Recursion.create(whole, plan.recursion, dataset)
+        )
+        done = recursion.train(device, lambda name, run: train_search(name, run, device, quiet, late))
+        if done is None:
+            raise stopped(folder)
+        stages = done
+        root = SearchRun.open(whole / "root", dataset)
+        last = whole / f"final-{plan.recursion.leaf_runs}"
+        final = SearchRun.open(last, dataset) if SearchRun.is_search(last) else root
+    names = tuple(path.name for path in image_files(Path(plan.data))) if Path(plan.data).is_dir() else ()
+    model = label(root, device).model if final is root else 0
+    findings = find(final, model, device, names, None if final is root else root)
+    minutes = _minutes(folder, time.monotonic() - start)
+    found = _described(folder, plan, root, final, findings, stages, device, minutes)
+    return _written(folder, found, findings, names, Run(final.winner(), device))
+
+
+def _opened(folder: Path, plan: DiscoveryPlan, dataset: Dataset) -> SearchRun:
+    assert plan.search is not None
+    return SearchRun.open(folder, dataset) if SearchRun.is_search(folder) else SearchRun.create(folder, plan.search, dataset)
+
+
+def _minutes(folder: Path, seconds: float) -> float:
+    """Minutes this took in all; those of earlier calls that were finished are kept."""
+    try:
+        return read_json(folder / "time.json")["minutes"]
+    except FileNotFoundError:
+        write_json(folder / "time.json", {"minutes": seconds / 60})
+        return seconds / 60
+
+
+def _described(
+    folder: Path, plan: DiscoveryPlan, root: SearchRun, final: SearchRun, findings: Findings, stages: list[Stage],
+    device: torch.device, minutes: float,
+) -> Discovery:  # fmt: skip
+    lineage, record = root.lineage, root.winner_record()
+    epochs, scores = lineage["epoch"].to_numpy(), lineage["score"].to_numpy()
+    settings = {name: value for name, value in final.winner_record()["values"].items()}
+    warnings = []
+    if plan.drawn_from > len(root.dataset):
+        warnings.append(f"Of the {plan.drawn_from:,} pictures {len(root.dataset):,} were drawn at random and looked at.")
+    if plan.resized_from is not None:
+        side = root.dataset.image_shape[0]
+        warnings.append(f"The models saw the pictures at {side} × {side} pixels; details smaller than that cannot be found.")
+    where = "a GPU" if device.type == "cuda" else f"a CPU with {cores()} core{'s' * (cores() != 1)}"
+    longer = (plan.minutes or minutes) * 4
+    return Discovery(
+        source=plan.source,
+        images=len(root.dataset),
+        image_shape=root.dataset.image_shape,
+        resized_from=plan.resized_from,
+        factors=findings.factors,
+        doubtful=findings.doubtful,
+        explained=findings.explained,
+        udr=record["score"],
+        originals=findings.originals,
+        remembered=findings.remembered,
+        worst=findings.worst,
+        worst_remembered=findings.worst_remembered,
+        population=root.search.population,
+        models_each=root.search.models,
+        epochs=len(np.unique(epochs)),
+        best_by_epoch=tuple(float(np.nanmax(scores[epochs == epoch], initial=0.0)) for epoch in np.unique(epochs)),
+        minutes=minutes,
+        device=where,
+        objective=root.search.plan.members[0].objective,
+        settings=settings,
+        run=str(final.path),
+        tables=(str(folder / "codes.parquet"), str(folder / "codes.csv")),
+        stages=tuple(_stage_sentence(stage) for stage in stages),
+        warnings=tuple(warnings),
+        commands=(
+            (f"unbraid discover {plan.source} --minutes {longer:g}", "the same with more time, into a new folder"),
+            (f"unbraid report {final.path}", "the winning models in technical detail"),
+            (f"unbraid score {final.path} --metrics unsupervised", "their scores without labels"),
+        ),
+        command=plan.command,
+        facts={"Seed": f"{root.search.seed}", "Machine": platform.machine()},
+    )
+
+
+def _stage_sentence(stage: Stage) -> str:
+    if stage.name == "root":
+        found = f"{len(stage.active)} things were found that models agree on (agreement {stage.score:.2f})"
+        return f"In all {stage.pictures:,} pictures, {found}."
+    number = stage.name.partition("/")[0].rpartition("-")[2]
+    if stage.name.startswith("final"):
+        return f"A last population was trained on all pictures to hold everything that was found (score {stage.score:.2f})."
+    if stage.pictures == 0:
+        return f"Part {int(number) + 1}: {stage.ended}"
+    what = stage.ended or f"{len(stage.active)} more were found (agreement {stage.score:.2f})"
+    return f"Part {int(number) + 1}: in {stage.pictures:,} pictures in which those hardly vary, {what}."
+
+
+def _written(folder: Path, found: Discovery, findings: Findings, names: tuple[str, ...], models: Run) -> Discovered:
+    """The table of codes as Parquet and CSV, and the report."""
+    import pandas as pd
+
+    from unbraid.report.discovery_page import write_discovery
+    from unbraid.report.discovery_words import table_columns
+
+    count = len(findings.mean)
+    first = {"picture": np.arange(count), "name": list(names) if names else [str(number) for number in range(count)]}
+    columns = {one.name: first[one.name] if one.latent is None else findings.mean[:, one.latent] for one in table_columns(found)}
+    table = pd.DataFrame(columns)
+    write_table(folder / "codes.parquet", table)
+    write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
+    write_discovery(found, folder / "report.html")
+    return Discovered(folder, found, table, models)
+
+
+def _size(dataset: Dataset) -> str:
+    height, width, channels = dataset.image_shape
+    return f"{height} x {width}" + (" in colour" if channels == 3 else "")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the winning models of a search to findings: which latents are factors, how sure, what they look like, what was left out.
+
+A latent of the chosen model that says more than half a nat about a picture is a finding. It is confirmed where at least half of the
+other models, trained from other seeds, have a latent that follows it (`search/certainty.py`). Its name is guessed from simple
+measurements of the pictures (`search/naming.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unbraid.codes.model import Model
+from unbraid.data.dataset import Dataset
+from unbraid.metrics._posterior import kl_per_latent
+from unbraid.metrics._ranks import average_ranks
+from unbraid.search.certainty import certainties, confirmed
+from unbraid.search.encoding import encode_run
+from unbraid.search.findings import FoundFactor
+from unbraid.search.naming import name_factors, naming_rows
+from unbraid.search.search_run import SearchRun
+from unbraid.search.surrogates import active_latents
+
+FOUND_NATS = 0.5
+SAME = 0.9
+"""Rank correlation from which on two latents of a model are taken for one."""
+FRAMES = 9
+QUANTILES = (0.02, 0.98)
+EXAMPLES = 8
+_LOOKED_AT = 600
+"""Pictures on which variance and errors are measured."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the chosen model says of all pictures, and what was found in that."""
+
+    mean: NDArray[np.float32]
+    """`(pictures, latents)`."""
+    factors: tuple[FoundFactor, ...]
+    doubtful: tuple[FoundFactor, ...]
+    explained: float
+    originals: NDArray[np.uint8]
+    remembered: NDArray[np.uint8]
+    worst: NDArray[np.uint8]
+    worst_remembered: NDArray[np.uint8]
+
+
+def find(search: SearchRun, model: int, device: torch.device, names: tuple[str, ...], others: SearchRun | None = None) -> Findings:
+    """Findings of *model* of the search's winner, confirmed by the winner's other models or by those of the search *others*."""
+    run, dataset = search.winner(), search.dataset
+    every = np.arange(len(dataset), dtype=np.int64)
+    means, logvars = encode_run(run, device, every)
+    if others is not None:
+        more = encode_run(others.winner(), device, every)
+        means, logvars = np.concatenate([means[[model]], more[0]]), np.concatenate([logvars[[model]], more[1]])
+    chosen = 0 if others is not None else model
+    nats = np.stack([kl_per_latent(m.astype(np.float64), v.astype(np.float64)) for m, v in zip(means, logvars, strict=True)])
+    mean = means[chosen]
+    active = _different(mean, active_latents(nats[chosen], FOUND_NATS))
+    sure = certainties(means.astype(np.float64), nats, chosen)
+    decoder = Model(run, model)
+    sample = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _LOOKED_AT)).astype(np.int64))
+    errors, variance, shares = _measured(decoder, dataset, mean, active, sample)
+    rows = naming_rows(len(dataset))
+    called = name_factors(mean[rows][:, active].astype(np.float64), dataset.images(rows)) if active else []
+    found = []
+    for place, latent in enumerate(active):
+        real = _examples(mean, active, latent)
+        found.append(
+            FoundFactor(
+                number=place + 1,
+                latent=latent,
+                nats=float(nats[chosen][latent]),
+                name=called[place],
+                certainty=sure[latent],
+                share=shares[latent],
+                drawn=decoder.decode(_moved(mean, active, latent)),
+                real=dataset.images(real),
+                real_names=tuple(names[index] if names else f"{index}" for index in real),
+            )
+        )
+    factors = [one for one in found if confirmed(one.certainty)]
+    doubtful = [one for one in found if not confirmed(one.certainty)]
+    typical = sample[: len(sample) : max(1, len(sample) // EXAMPLES)][:EXAMPLES]
+    worst = sample[np.argsort(-errors, kind="stable")[:EXAMPLES]]
+    return Findings(
+        mean=mean,
+        factors=tuple(replace(one, number=place + 1) for place, one in enumerate(factors)),
+        doubtful=tuple(replace(one, number=place + 1) for place, one in enumerate(doubtful)),
+        explained=float(1.0 - errors.mean() / variance) if variance > 0 else float("nan"),
+        originals=dataset.images(typical),
+        remembered=decoder.decode(mean[typical]),
+        worst=dataset.images(worst),
+        worst_remembered=decoder.decode(mean[worst]),
+    )
+
+
+def _different(mean: NDArray[np.float32], active: list[int]) -> list[int]:
+    """Those of *active* that do not repeat one before them: two latents that follow each other are one finding."""
+    kept: list[int] = []
+    ranks = average_ranks(mean.astype(np.float64))
+    for latent in active:
+        if all(abs(np.corrcoef(ranks[:, latent], ranks[:, other])[0, 1]) < SAME for other in kept):
+            kept.append(latent)
+    return kept
+
+
+def _measured(
+    decoder: Model, dataset: Dataset, mean: NDArray[np.float32], active: list[int], sample: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], float, dict[int, float]]:
+    """Squared error of each picture of *sample*, the variance of the pictures, and what each latent carries of that variance."""
+    true = dataset.images(sample).astype(np.float64)
+    variance = float(((true - true.mean(axis=0)) ** 2).mean())
+
+    def error(codes: NDArray[Any]) -> NDArray[np.float64]:
+        return ((decoder.decode(codes).astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
+
+    whole = error(mean[sample])
+    shares = {}
+    for latent in active:
+        without = mean[sample].copy()
+        without[:, latent] = mean[:, latent].mean()
+        shares[latent] = float(np.clip((error(without).mean() - whole.mean()) / variance, 0.0, 1.0)) if variance > 0 else 0.0
+    return whole, variance, shares
+
+
+def _spreads(mean: NDArray[np.float32], active: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    codes = mean[:, active].astype(np.float64)
+    return np.median(codes, axis=0), np.maximum(codes.std(axis=0), 1e-12)
+
+
+def _targets(codes: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Evenly spaced codes between two quantiles."""
+    low, high = np.quantile(codes.astype(np.float64), QUANTILES)
+    return np.linspace(float(low), float(high), FRAMES)
+
+
+def _moved(mean: NDArray[np.float32], active: list[int], latent: int) -> NDArray[np.float32]:
+    """The code of a typical picture with one latent moved evenly between two quantiles: `(frames, latents)`."""
+    middle, spread = _spreads(mean, active)
+    typical = int((((mean[:, active] - middle) / spread) ** 2).sum(axis=1).argmin())
+    codes = np.repeat(mean[typical : typical + 1], FRAMES, axis=0)
+    codes[:, latent] = _targets(mean[:, latent])
+    return codes
+
+
+def _examples(mean: NDArray[np.float32], active: list[int], latent: int) -> NDArray[np.int64]:
+    """Pictures at rising codes of *latent* whose other codes are as near to the middle as there are any: `(frames,)`."""
+    middle, spread = _spreads(mean, active)
+    away = ((mean[:, active] - middle) / spread) ** 2
+    place = active.index(latent)
+    others = away.sum(axis=1) - away[:, place]
+    targets = _targets(mean[:, latent])
+    # The latent itself counts most: what is shown is that it rises.
+    distance = 25.0 * ((mean[:, latent][None] - targets[:, None]) / spread[place]) ** 2 + others[None]
+    nearest = distance.argmin(axis=1)
+    return nearest[np.argsort(mean[nearest, latent], kind="stable")]

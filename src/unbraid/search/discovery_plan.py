@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a discovery will do with unlabelled pictures: at which size they are seen, how many models train, how long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.data.image_folder import image_files
+from unbraid.errors import InputError, Problems, Shown, problem
+from unbraid.networks.conv import SIDES
+from unbraid.population.devices import usual_precision
+from unbraid.population.generation import Generation
+from unbraid.population.requests import is_finite, plain, read_whole_number
+from unbraid.search.recursion import RecursionPlan, make_recursion
+from unbraid.search.search_plan import SearchPlan, make_search
+
+FEWEST_PICTURES = 50
+FEWEST_DISTINCT = 10
+MOST_PICTURES = 50_000
+"""Of a larger set so many are drawn at random."""
+SIDE_ON_CPU, SIDE_ON_GPU = 32, 64
+EPOCHS = 8
+BATCH = 64
+_TRAINING_SHARE = 0.85
+"""Of the time; the rest is for measuring speed, encoding and the report."""
+_MEASURED_SECONDS = {"cpu": 4.0, "cuda": 8.0}
+_LEAST_MINUTES = 0.5
+_SHARES = (0.5, 0.2, 0.3)
+"""Of the training time with a recursion: root, leaf-runs, final population."""
+
+
+@dataclass(frozen=True)
+class DiscoveryPlan:
+    """Everything needed to repeat a discovery."""
+
+    source: str
+    """Where the pictures came from, for people."""
+    data: str
+    """The path that is loaded, with `options`."""
+    options: dict[str, Any]
+    resized_from: tuple[int, int] | None
+    drawn_from: int
+    """How many pictures the source had."""
+    minutes: float | None
+    search: SearchPlan | None
+    recursion: RecursionPlan | None
+    command: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON values."""
+        parts = {name: getattr(self, name) for name in ("source", "data", "options", "drawn_from", "minutes", "command")}
+        parts["resized_from"] = list(self.resized_from) if self.resized_from else None
+        parts["search"] = self.search.record() if self.search else None
+        parts["recursion"] = self.recursion.record() if self.recursion else None
+        return parts
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> DiscoveryPlan:
+        """The inverse of `record`."""
+        size = record["resized_from"]
+        return cls(
+            **{name: record[name] for name in ("source", "data", "options", "drawn_from", "minutes", "command")},
+            resized_from=(size[0], size[1]) if size else None,
+            search=SearchPlan.from_record(record["search"]) if record["search"] else None,
+            recursion=RecursionPlan.from_record(record["recursion"]) if record["recursion"] else None,
+        )
+
+    @property
+    def root(self) -> SearchPlan:
+        """The search on all pictures."""
+        found = self.search if self.recursion is None else self.recursion.root
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person may ask of a discovery, checked."""
+
+    minutes: float | None
+    steps: int | None
+    population: int
+    models: int
+    leaf_runs: int
+    latents: int
+    seed: int
+    resize: int | None
+
+
+def read_request(
+    device: torch.device,
+    *,
+    minutes: Any = None,
+    steps: Any = None,
+    population: Any = None,
+    models: Any = None,
+    leaf_runs: Any = None,
+    latents: Any = 10,
+    seed: Any = 0,
+    resize: Any = None,
+) -> Request:
+    """Check the numbers of a request; every problem at once."""
+    problems, on_gpu = Problems(), device.type == "cuda"
+    if minutes is not None and steps is not None:
+        problems.add("minutes", "and steps cannot both be given", Shown(f"minutes {minutes}, steps {steps}"), "Leave one out.")
+    minutes = 15.0 if minutes is None and steps is None else plain(minutes)
+    if minutes is not None and (not is_finite(minutes) or minutes < _LEAST_MINUTES):
+        problems.add("minutes", f"must be a number of at least {_LEAST_MINUTES:g}", minutes)
+    if steps is not None:
+        steps = read_whole_number(problems, "steps", plain(steps), EPOCHS, 10**9)
+    population = plain(population if population is not None else 12 if on_gpu else 5)
+    if isinstance(population, bool) or not isinstance(population, int) or not 5 <= population <= 1000:
+        problems.add(
+            "population", "must be a whole number from 5 to 1000", population, "Of fewer groups there is no fifth to replace."
+        )
+    models = read_whole_number(problems, "models", plain(models if models is not None else 5 if on_gpu else 3), 2, 100)
+    leaf_runs = read_whole_number(problems, "leaf_runs", plain(leaf_runs if leaf_runs is not None else 1 if on_gpu else 0), 0, 10)
+    latents = read_whole_number(problems, "latents", plain(latents), 2, 1000)
+    seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
+    if resize is not None and plain(resize) not in SIDES:
+        problems.add("resize", f"must be one of {', '.join(map(str, SIDES))}", resize)
+    problems.raise_if_any()
+    return Request(minutes, steps, population, models, leaf_runs, latents, seed, plain(resize))
+
+
+def folder_size(folder: Path) -> tuple[int, int]:
+    """Height and width of all images of a folder, from their headers alone; images of several sizes are refused."""
+    from PIL import Image, ImageOps
+
+    first: tuple[str, tuple[int, int]] | None = None
+    for path in image_files(folder):
+        try:
+            with Image.open(path) as opened:
+                turned = opened.getexif().get(0x0112, 1) >= 5 if hasattr(ImageOps, "exif_transpose") else False
+                size = (opened.width, opened.height) if turned else (opened.height, opened.width)
+        except Exception as error:  # decoders raise many kinds; loading then says what is wrong
+            value = Shown(f"a file that cannot be decoded ({type(error).__name__})")
+            raise InputError(
+                problem(path.name, "must be a whole, readable image", value, "Write it again or remove it.")
+            ) from error
+        if first is None:
+            first = (path.name, size)
+        elif size != first[1]:
+            one, other = (f"{width}x{height}" for height, width in (first[1], size))
+            value = Shown(f"'{first[0]}' of {one} and '{path.name}' of {other} pixels")
+            raise InputError(
+                problem("images", "must all have one size", value, "Crop them to one size, or scale all with --resize 64.")
+            )
+    assert first is not None
+    return first[1]
+
+
+def seen_side(height: int, width: int, device: torch.device, resize: int | None) -> int | None:
+    """The side at which models see square pictures; None where they fit as they are."""
+    most = SIDE_ON_GPU if device.type == "cuda" else SIDE_ON_CPU
+    if resize is not None:
+        return None if (height, width) == (resize, resize) else resize
+    return None if height == width and height in SIDES and height <= most else most
+
+
+def check_pictures(dataset: Dataset) -> None:
+    """Refuse pictures in which nothing can be found: too few, or too much alike."""
+    if len(dataset) < FEWEST_PICTURES:
+        remedy = "A few hundred pictures are a fair start, a few thousand better."
+        raise InputError(problem("images", f"must be at least {FEWEST_PICTURES} to find factors in", len(dataset), remedy))
+    every = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), 2_000)).astype(np.int64))
+    pictures = dataset.images(every)
+    distinct = len({picture.tobytes() for picture in pictures})
+    if distinct == 1:
+        value = Shown(f"{len(dataset):,} pictures that are all the same")
+        raise InputError(
+            problem("images", "must differ from each other", value, "Nothing varies in them, so nothing can be found.")
+        )
+    if distinct < FEWEST_DISTINCT:
+        value = Shown(f"{distinct} different ones among {len(every):,} looked at")
+        raise InputError(problem("images", f"must show at least {FEWEST_DISTINCT} different pictures", value))
+
+
+def make_discovery_plan(
+    source: str, data: str, options: dict[str, Any], request: Request, device: torch.device, *,
+    resized_from: tuple[int, int] | None, drawn_from: int, command: str = "",
+) -> tuple[DiscoveryPlan, Dataset]:  # fmt: skip
+    """Load and check the pictures, measure how fast they train, and fit the search into the time."""
+    dataset = load(data, **options)
+    check_pictures(dataset)
+    common: dict[str, Any] = {
+        "objective": "beta_tcvae", "hyper": {"beta": "2..32"}, "learning_rate": "3e-4..3e-3", "batch_size": BATCH,
+        "latents": request.latents, "population": request.population, "models": request.models, "seed": request.seed,
+        "epochs": EPOCHS, "precision": usual_precision(device), "score": "udr", "converged_within": 0.0,
+    }  # fmt: skip
+
+    def planned(pictures: int) -> tuple[SearchPlan | None, RecursionPlan | None]:
+        if request.leaf_runs == 0:
+            return make_search(dataset, epoch_pictures=pictures, **common)[0], None
+        leaf = max(BATCH, round(pictures * _SHARES[1] / _SHARES[0] / request.leaf_runs))
+        final = {"final_population": request.population, "final_epochs": EPOCHS, "leaf_pictures": leaf, "active_nats": 0.5}
+        return None, make_recursion(dataset, leaf_runs=request.leaf_runs, levels=2, epoch_pictures=pictures, **final, **common)[0]
+
+    first = planned(10**6)
+    search = first[0] or first[1].root  # type: ignore[union-attr]
+    if request.steps is not None:
+        pictures = -(-request.steps // EPOCHS) * BATCH
+    else:
+        assert request.minutes is not None
+        seconds = 60.0 * request.minutes * _TRAINING_SHARE * (1.0 if request.leaf_runs == 0 else _SHARES[0])
+        pictures = round(seconds * pictures_per_second(search, dataset, device) / (search.trained_models * EPOCHS))
+    made = planned(max(BATCH, pictures))
+    plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command)
+    return plan, dataset
+
+
+def pictures_per_second(search: SearchPlan, dataset: Dataset, device: torch.device) -> float:
+    """How many pictures all models of *search* together see in a second, measured."""
+    models = search.generation_models(search.first(), 0)
+    if device.type == "cpu":
+        models = models[: max(4, 2 * torch.get_num_threads())]
+    generation = Generation(search.plan, models, dataset, device, dataset.sampler(device), epoch=0, epochs=1, epoch_pictures=10**7)
+    seen = 0
+
+    def count(pictures: int) -> None:
+        nonlocal seen
+        seen += pictures
+
+    seconds = _MEASURED_SECONDS[device.type]
+    generation.train(threading.Event(), seconds / 2)  # kernels are compiled and memory is found in the first steps
+    began = time.monotonic()
+    generation.train(threading.Event(), seconds, count)
+    return seen / (time.monotonic() - began)
