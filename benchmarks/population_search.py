@@ -4,11 +4,12 @@
     python benchmarks/population_search.py probe --out FOLDER        # seconds of an epoch and of what lies between epochs
     python benchmarks/population_search.py supervised --out FOLDER   # PBT by MIG against random search, equal model-steps
     python benchmarks/population_search.py leaf --runs RUNS --out FOLDER     # PBT by UDR on all pictures, reduction, the next level
-    python benchmarks/population_search.py final --runs RUNS --out FOLDER    # goes on with RUNS: final populations with 0 and 1 leaf-run
+    python benchmarks/population_search.py final --runs RUNS --out FOLDER    # goes on with RUNS: finals with 0 and 1 leaf-run
     python benchmarks/population_search.py table --codes FOLDER [--results benchmarks/results/population_search.json]
 
-The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 pictures. The network is
-Burgess', the objective β-TCVAE with 10 latents; batch sizes evolve between 32 and 64, learning rates and β in the ranges below.
+The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 pictures. The
+network is Burgess', the objective β-TCVAE with 10 latents; batch sizes evolve between 32 and 64,
+learning rates and β in the ranges below.
 What was trained goes to one file a seed (`.npz`: the winner's codes of 15,000 pictures, lineage, stages). `table` adds DCI.
 """
 
@@ -31,7 +32,8 @@ COMMON: dict[str, Any] = {
     "network": "conv_burgess", "latents": 10, "checkpoint_seconds": 3600.0,
 }  # fmt: skip
 SUPERVISED: dict[str, Any] = {
-    "score": "mig", "population": 12, "epochs": 8, "epoch_pictures": 60_000, "learning_rate": "1e-5..1e-2", "hyper": {"beta": "1..200"},
+    "score": "mig", "population": 12, "epochs": 8, "epoch_pictures": 60_000, "learning_rate": "1e-5..1e-2",
+    "hyper": {"beta": "1..200"},
 }  # fmt: skip
 RECURSION: dict[str, Any] = {
     "population": 10, "models": 5, "epochs": 7, "epoch_pictures": 200_000, "leaf_runs": 1, "levels": 2, "leaf_pictures": 60_000,
@@ -41,7 +43,7 @@ TOY: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "bat
 
 
 def every_second(dataset: Any) -> Any:
-    """dSprites with every second x and y."""
+    """The dSprites with every second x and y."""
     from unbraid.data.subset import Subset
 
     values = dataset.factors(np.arange(len(dataset)))
@@ -83,7 +85,9 @@ def winner_codes(search: Any, device: Any, member: int | None = None) -> tuple[A
 
 def say_epochs(name: str, began: float) -> Any:
     """Prints a line an epoch."""
-    return lambda told: print(f"{name}: epoch {told['epoch'] + 1}, best {told['best']:.4f}, {time.perf_counter() - began:.0f} s", flush=True)
+    return lambda told: print(
+        f"{name}: epoch {told['epoch'] + 1}, best {told['best']:.4f}, {time.perf_counter() - began:.0f} s", flush=True
+    )
 
 
 def train_supervised(seed: int, out: Path, toy: bool, pictures: Any) -> None:
@@ -128,7 +132,14 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, 
     device, names = choose_device("auto"), pictures.factor_names
     options = {**COMMON, **RECURSION}
     if toy:
-        options |= TOY | {"population": 5, "models": 2, "epochs": 3, "epoch_pictures": 3_000, "leaf_pictures": 2_000, "final_population": 5}
+        options |= TOY | {
+            "population": 5,
+            "models": 2,
+            "epochs": 3,
+            "epoch_pictures": 3_000,
+            "leaf_pictures": 2_000,
+            "final_population": 5,
+        }
         # A rule that cuts anything, so that the leaf-run is seen to run.
         options |= {"final_epochs": 2, "reduction": ReductionRule(chance=None, peak_deviations=0.5, fewest_images=3)}
     options["precision"] = usual_precision(device)
@@ -142,7 +153,12 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, 
             return SearchOutcome(False)
         start = time.perf_counter()
         outcome = search.train(device, told_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print)
-        entry: dict[str, Any] = {"stage": name, "pictures": len(search.dataset), "seconds": time.perf_counter() - start, "ended": outcome.why}
+        entry: dict[str, Any] = {
+            "stage": name,
+            "pictures": len(search.dataset),
+            "seconds": time.perf_counter() - start,
+            "ended": outcome.why,
+        }
         entry |= {"winner": search.winner_record(), "lineage": json.loads(search.lineage.to_json(orient="records"))}
         part = getattr(search.dataset, "indices", None)
         if name.startswith("leaf"):
@@ -160,7 +176,8 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, 
         entry |= information(codes[0], factors, names)
         arrays[f"codes:{name}"], arrays[f"factors:{name}"] = codes[0].astype(np.float32), factors
         knows = {latent: max(zip(entry["shares"][latent], names, strict=True)) for latent in entry.get("active", [])}
-        print(f"{name} of seed {seed}: {len(search.dataset):,} pictures, MIG {entry['mig']:.4f}, active {knows}, {entry.get('variance_left')}", flush=True)
+        told = f"{len(search.dataset):,} pictures, MIG {entry['mig']:.4f}, active {knows}, {entry.get('variance_left')}"
+        print(f"{name} of seed {seed}: {told}", flush=True)
         stages.append(entry)
         keep()
         return outcome
@@ -195,7 +212,14 @@ def probe(out: Path, toy: bool, pictures: Any) -> None:
         return time.perf_counter()
 
     for score, models in (("mig", 1), ("udr", 5)):
-        options = {**COMMON, **SUPERVISED, "score": score, "population": 12, "epochs": 4, **(TOY | {"epoch_pictures": 2_000} if toy else {})}
+        options = {
+            **COMMON,
+            **SUPERVISED,
+            "score": score,
+            "population": 12,
+            "epochs": 4,
+            **(TOY | {"epoch_pictures": 2_000} if toy else {}),
+        }
         search, dataset = make_search(pictures, precision=usual_precision(device), models=models, **options)
         sampler, individuals, stop = dataset.sampler(device), search.first(), threading.Event()
         generation = None
@@ -211,23 +235,126 @@ def probe(out: Path, toy: bool, pictures: Any) -> None:
             trained = clock()
             scores = search.judge.scores(generation, dataset, out)
             judged = clock()
-            row = {"score": score, "epoch": epoch, "models": len(everyone), "chunks": len(generation.chunks), "gather": gathered - start,
+            row = {"score": score, "epoch": epoch, "models": len(everyone), "chunks": len(generation.chunks),
+                   "gather": gathered - start,
                    "build": built - gathered, "train": trained - built, "judge": judged - trained,
                    "pictures_per_second": len(everyone) * search.epoch_pictures / (trained - built)}  # fmt: skip
             rows.append(row)
-            print({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, max(scores), flush=True)
+            print(
+                {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, max(scores), flush=True
+            )
     (out / "probe.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def explained(codes: Any, values: Any) -> float:
+    """Share of the variance of *codes* `(n,)` that *values* explain (correlation ratio, corrected for the number of values)."""
+    _, place = np.unique(values, return_inverse=True)
+    groups = place.max() + 1
+    if groups < 2 or groups >= len(codes):
+        return 0.0
+    means = np.bincount(place, codes) / np.bincount(place)
+    within = ((codes - means[place]) ** 2).sum() / (len(codes) - groups)
+    return float(max(0.0, 1.0 - within / codes.var(ddof=1)))
+
+
+def explained_by_turning(codes: Any, shape: Any, orientation: Any) -> float:
+    """Share of the variance of *codes* within a shape that smooth functions of its orientation explain (four harmonics, corrected).
+
+    Orientation looks different in each shape, and a code that goes around with it has no correlation with it.
+    """
+    shares = []
+    for one in np.unique(shape):
+        own = shape == one
+        angle = 2 * np.pi * orientation[own] / 40
+        waves = [wave(turn * angle) for turn in (1, 2, 3, 4) for wave in (np.cos, np.sin)]
+        if own.sum() < 2 * len(waves):
+            continue
+        columns = np.stack([np.ones(own.sum()), *waves], axis=1)
+        rest = codes[own] - columns @ np.linalg.lstsq(columns, codes[own], rcond=None)[0]
+        shares.append(1.0 - (rest @ rest / (len(rest) - columns.shape[1])) / codes[own].var(ddof=1))
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def table(folder: Path) -> dict[str, Any]:
+    """What the files in *folder* show: scores of supervised searches, and stages of recursions."""
+    from unbraid.metrics import dci
+
+    def score(codes: Any, factors: Any) -> float:
+        split = len(factors) * 2 // 3
+        return dci(codes[:split], factors[:split], codes[split:], factors[split:]).score
+
+    supervised, stages = [], []
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path) as held:
+            about = json.loads(str(held["about"]))
+            if about["kind"] in ("pbt", "random"):
+                codes, factors = held["codes"][0].astype(np.float64), held["factors"].astype(np.int64)
+                supervised.append(about | {"dci": score(codes, factors)})
+                continue
+            for stage in about["stages"]:
+                codes, factors = (held[f"{kind}:{stage['stage']}"] for kind in ("codes", "factors"))
+                row = {"seed": about["seed"], "device": about["device"], **stage}
+                row["explained"] = {
+                    str(latent): {
+                        name: round(explained(codes[:, latent].astype(np.float64), factors[:, at]), 4)
+                        for at, name in enumerate(stage["factors"])
+                    }
+                    for latent in stage.get("active", [])
+                }
+                if stage["stage"].startswith("leaf") and "orientation" in stage["factors"]:
+                    shape, turned = (factors[:, stage["factors"].index(name)] for name in ("shape", "orientation"))
+                    for latent, one in row["explained"].items():
+                        share = explained_by_turning(codes[:, int(latent)].astype(np.float64), shape, turned)
+                        one["orientation, shape by shape,"] = round(share, 4)
+                if stage["stage"].startswith("final"):
+                    row["dci"] = score(codes.astype(np.float64), factors.astype(np.int64))
+                stages.append(row)
+    return {"supervised": supervised, "stages": stages}
+
+
+def printed(found: dict[str, Any]) -> str:
+    """Both tables."""
+    lines = ["search   seed   MIG     DCI     seconds"]
+    for row in sorted(found["supervised"], key=lambda row: (row["kind"], row["seed"])):
+        lines.append(f"{row['kind']:<8} {row['seed']:<6} {row['mig']:.4f}  {row['dci']:.4f}  {row['seconds']:.0f}")
+    for kind in ("pbt", "random"):
+        gaps = [row["mig"] for row in found["supervised"] if row["kind"] == kind]
+        if len(gaps) > 1:
+            lines.append(
+                f"{kind:<8} mean {np.mean(gaps):.4f}, standard deviation {np.std(gaps, ddof=1):.4f} over {len(gaps)} seeds"
+            )
+    lines.append("seed  stage           pictures  score   MIG     active latents: factor that explains most of their variance")
+    for row in found["stages"]:
+        told = ", ".join(f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values())
+        left = row.get("variance_left")
+        told += f"; variance left: x {left['x']:.4f}, y {left['y']:.4f}" if left else ""
+        lines.append(
+            f"{row['seed']:<5} {row['stage']:<15} {row['pictures']:>8}  {row['winner']['score']:.4f}  {row['mig']:.4f}  {told}"
+        )
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("probe", "supervised", "leaf", "final"))
-    parser.add_argument("--runs", type=Path, default=Path("population_search_runs"), help="where recursions are kept between two calls")
+    parser.add_argument("what", choices=("probe", "supervised", "leaf", "final", "table"))
+    parser.add_argument(
+        "--runs", type=Path, default=Path("population_search_runs"), help="where recursions are kept between two calls"
+    )
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--seconds", type=float, default=540.0, help="no seed is begun that would end later, by the time of the one before")
+    parser.add_argument(
+        "--seconds", type=float, default=540.0, help="no seed is begun that would end later, by the time of the one before"
+    )
     parser.add_argument("--out", type=Path, default=Path("population_search"))
+    parser.add_argument("--codes", type=Path, default=Path("population_search"), help="what `table` reads: the files of the others")
+    parser.add_argument("--results", type=Path, default=None, help="JSON file that `table` writes")
     parser.add_argument("--toy", action="store_true", help="a few steps of small networks, to see that everything runs")
     given = parser.parse_args()
+    if given.what == "table":
+        found = table(given.codes)
+        if given.results:
+            given.results.write_text(json.dumps(found, indent=None) + "\n", encoding="utf-8")
+        print(printed(found))
+        return
     given.out.mkdir(parents=True, exist_ok=True)
     began, longest, pictures = time.perf_counter(), 0.0, data(given.toy)
     if given.what == "probe":

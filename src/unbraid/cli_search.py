@@ -177,9 +177,8 @@ def discover(
     from unbraid.discover import discover as run_discovery
 
     source, options = as_source(images)
-    given: dict[str, Any] = {"minutes": minutes, "steps": steps, "resize": resize, "population": population, "models": models}
-    given |= {"leaf_runs": leaf_runs}
-    numbers = {name: None if value is None else as_number(value) for name, value in given.items()}
+    given = {"minutes": minutes, "steps": steps, "resize": resize, "population": population, "models": models, "leaf_runs": leaf_runs}
+    numbers: dict[str, Any] = {name: None if value is None else as_number(value) for name, value in given.items()}
     made = run_discovery(
         source, out=out, latents=as_number(latents), seed=as_number(seed), data_options=options, device=device,
         command=command_line(), **numbers,

@@ -113,6 +113,10 @@ def discover(
     check_pictures(taken.dataset)
     folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
     with Progress("measuring speed", "pictures", 0, quiet) as progress:
         if request.minutes is not None:
             progress.say(f"{len(taken.dataset):,} pictures of {_size(taken.dataset)}: measuring how fast models train on them")

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from unbraid import objective_pages
+from unbraid import objective_pages, search_pages
 from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.listing import KINDS, Entry, entries
 from unbraid.metric_pages import behaviour_table, pages
@@ -23,7 +23,7 @@ DATA_FILE = RESULTS / "data.json"
 PERTURBATION_FILE = RESULTS / "perturbation.json"
 METRICS_FILE = RESULTS / "metrics.json"
 BEHAVIOUR_FILE = RESULTS / "metric_behaviour.json"
-PAGES = (Path("docs/engine.md"), Path("docs/data.md"), Path("docs/metrics.md"), Path("docs/objectives.md"))
+PAGES = (Path("docs/engine.md"), Path("docs/data.md"), Path("docs/metrics.md"), Path("docs/objectives.md"), Path("docs/search.md"))
 
 
 def refresh(readme: Path, *, check: bool = False) -> str:
@@ -66,6 +66,10 @@ def fill(text: str, root: Path) -> str:
         "pairs miniature": (RESULTS / "pairs_miniature.json", objective_pages.pairs_miniature),
         "few labels": (RESULTS / "few_labels.json", objective_pages.few_labels),
         "decomposition": (RESULTS / "decomposition.json", objective_pages.decomposition),
+        "supervised searches": (RESULTS / "population_search.json", search_pages.supervised),
+        "recursion stages": (RESULTS / "population_search.json", search_pages.recursion),
+        "udr speed": (RESULTS / "udr_batch.json", search_pages.udr_speed),
+        "discoveries": (RESULTS / "discover.json", search_pages.discoveries),
     }
     for name, (file, table) in tables.items():
         blocks[name] = table(json.loads((root / file).read_text("utf-8"))) if (root / file).exists() else "Not measured yet."

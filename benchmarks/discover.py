@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `unbraid discover` finds in drawn pictures whose factors it is not shown.
+
+    python benchmarks/discover.py --data sprites --minutes 15 --out FOLDER [--results benchmarks/results/discover.json]
+
+2,000 random pictures of a set are given without labels; afterwards the codes of every factor found are compared with the true
+factors by rank correlation. Results of several sets are kept side by side in one file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sprites": ("sprites", {"image_size": 32, "x": 16, "y": 12, "scale": 6, "shape": 3}),
+    "dsprites": ("dsprites", {}),
+    "shapes3d_drawn": ("shapes3d_drawn", {}),
+    "xyobject": ("xyobject", {}),
+}
+
+
+def main() -> None:
+    from scipy.stats import spearmanr
+
+    from unbraid.data import load
+    from unbraid.discover import discover
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", choices=SETS, default="sprites")
+    parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument("--pictures", type=int, default=2_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, default=Path("discoveries"))
+    parser.add_argument("--results", type=Path, default=None)
+    given = parser.parse_args()
+    name, options = SETS[given.data]
+    dataset = load(name, **options)
+    chosen = np.sort(np.random.default_rng(given.seed).choice(len(dataset), given.pictures, replace=False))
+    truth = dataset.factors(chosen)
+    folder = given.out / f"{given.data}-{given.seed}"
+    made = discover(dataset.images(chosen), out=folder, minutes=given.minutes, seed=given.seed, device=given.device)
+    found = []
+    for column in made.codes.columns[2:]:
+        sizes = [abs(float(spearmanr(made.codes[column], truth[:, at])[0])) for at in range(truth.shape[1])]
+        best = int(np.nanargmax(sizes))
+        found.append({"title": column, "factor": dataset.factor_names[best], "correlation": sizes[best]})
+    row = {
+        "data": given.data, "pictures": given.pictures, "seed": given.seed, "found": found, "udr": made.found.udr,
+        "minutes": made.found.minutes, "device": made.found.device, "explained": made.found.explained,
+        "models": made.found.population * made.found.models_each,
+    }  # fmt: skip
+    print(made.summary())
+    if given.results:
+        old = json.loads(given.results.read_text("utf-8"))["rows"] if given.results.exists() else []
+        rows = [one for one in old if (one["data"], one["seed"]) != (given.data, given.seed)] + [row]
+        given.results.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
+    print("factor found                                  follows         rank correlation")
+    for one in found:
+        print(f"{one['title']:<45} {one['factor']:<15} {one['correlation']:.3f}")
+
+
+if __name__ == "__main__":
+    main()
