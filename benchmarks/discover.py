@@ -28,7 +28,7 @@ def main() -> None:
     from scipy.stats import spearmanr
 
     from unbraid.data import load
-    from unbraid.discover import discover
+    from unbraid.discovering import discover
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=SETS, default="sprites")

@@ -41,10 +41,10 @@ _HOMES = {
     "perturb_data": "unbraid.perturb",
     "measure_distances": "unbraid.distances",
     "make_gallery": "unbraid.gallery",
-    "evolve": "unbraid.evolve",
-    "recurse": "unbraid.evolve",
-    "resume_search": "unbraid.evolve",
-    "discover": "unbraid.discover",
+    "evolve": "unbraid.searching",
+    "recurse": "unbraid.searching",
+    "resume_search": "unbraid.searching",
+    "discover": "unbraid.discovering",
     "reduce_labels": "unbraid.reduce",
 }
 _HOMES |= dict.fromkeys(("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule")

@@ -314,14 +314,14 @@ def readme(check: Annotated[bool, typer.Option("--check", help="Only say whether
 def _resumed_search(run: Path, data: str | None, device: str) -> bool:
     """Go on with a folder that is more than a run; False where it is a run or nothing known."""
     if (run / "discovery.json").is_file():
-        from unbraid.discover import resume_discovery
+        from unbraid.discovering import resume_discovery
 
         _print(resume_discovery(run, device=device).summary())
         return True
     if not (run / "recursion.json").is_file() and not (run / "search.json").is_file():
         return False
     from unbraid.data import load
-    from unbraid.evolve import Recursed, resume_search
+    from unbraid.searching import Recursed, resume_search
 
     source, options = as_source(data) if data is not None else (None, {})
     made = resume_search(run, data=None if source is None else load(source, **options), device=device)

@@ -125,7 +125,7 @@ def run(
     device: DeviceOption = "auto",
 ) -> None:
     """Root, leaf-runs and final populations; stopped anywhere, `unbraid resume` goes on."""
-    from unbraid.evolve import recurse
+    from unbraid.searching import recurse
 
     given = _common(context, objective, locals())
     made = recurse(
@@ -174,7 +174,7 @@ def discover(
     device: DeviceOption = "auto",
 ) -> None:
     """Find what varies in your pictures, without labels: a report with pictures, and a table of codes for your own analysis."""
-    from unbraid.discover import discover as run_discovery
+    from unbraid.discovering import discover as run_discovery
 
     source, options = as_source(images)
     given = {"minutes": minutes, "steps": steps, "resize": resize, "population": population, "models": models, "leaf_runs": leaf_runs}
@@ -204,7 +204,7 @@ def print_recursed(made: Any) -> None:
 
 
 def _evolve(context: typer.Context, objective: str, given: dict[str, Any], **more: Any) -> None:
-    from unbraid.evolve import evolve
+    from unbraid.searching import evolve
 
     options = _common(context, objective, given)
     options |= {"first_factor": as_number(given["first_factor"]), "share": as_number(given["share"])}

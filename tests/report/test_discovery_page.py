@@ -211,7 +211,7 @@ def test_two_factors_in_words(pages: dict[str, Page]) -> None:
     told = "4 of 4 other models, trained from scratch from other starting points, found the same (agreement 0.97)."
     assert text.count(told) == 2
     assert text.count("All agree.") == 2
-    assert "It carries about 38% of all that varies in the pictures." in text
+    assert "Not knowing it loses about 38% of all that varies in the pictures." in text
     assert "From low to high, vertical position grows (rank correlation 0.98)." in text
     assert "The best models give back about 83% of all that varies in your pictures. The rest, 17%, is left unexplained" in text
     assert "img_ 0136 .png" in text  # where a line may break
@@ -314,7 +314,7 @@ def test_what_could_not_be_measured_is_said(pages: dict[str, Page]) -> None:
     text = pages["unmeasured"].text
     assert "How much of the variation is left unexplained could not be measured." in text
     assert "Not checked. No other model was there to compare with" in text
-    assert "How much of the variation it carries could not be measured." in text
+    assert "How much of the variation hangs on it could not be measured." in text
     assert "No table was written." in text
     assert "How to go on" not in text
 

@@ -55,8 +55,10 @@ def test_how_sure(seen: int, others: int, word: str, start: str) -> None:
 
 
 def test_shares_in_words() -> None:
-    assert share_sentence(-0.01) == "It carries next to nothing of all that varies in the pictures."
-    assert share_sentence(0.004) == "It carries less than 1% of all that varies in the pictures."
+    assert share_sentence(-0.01) == "Next to nothing of all that varies in the pictures hangs on it."
+    assert share_sentence(0.004) == (
+        "Not knowing it loses less than 1% of all that varies in the pictures. What is lost with different factors overlaps."
+    )
     assert unexplained_sentence(-3.0).endswith("all of it is left unexplained.")
     assert unexplained_sentence(0.97).endswith("about 97% of all that varies in your pictures: little is left unexplained (3%).")
     assert "little" in unexplained_sentence(1.0)

@@ -90,10 +90,10 @@ def sure_sentence(certainty: Certainty) -> str:
 def share_sentence(share: float) -> str:
     """How much of the pictures' variation hangs on one factor."""
     if not math.isfinite(share):
-        return "How much of the variation it carries could not be measured."
+        return "How much of the variation hangs on it could not be measured."
     if share <= 0:
-        return "It carries next to nothing of all that varies in the pictures."
-    return f"It carries {_about(share)} of all that varies in the pictures."
+        return "Next to nothing of all that varies in the pictures hangs on it."
+    return f"Not knowing it loses {_about(share)} of all that varies in the pictures. What is lost with different factors overlaps."
 
 
 def unexplained_sentence(explained: float) -> str:

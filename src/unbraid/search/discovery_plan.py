@@ -28,7 +28,7 @@ FEWEST_DISTINCT = 10
 MOST_PICTURES = 50_000
 """Of a larger set so many are drawn at random."""
 SIDE_ON_CPU, SIDE_ON_GPU = 32, 64
-EPOCHS = 8
+EPOCHS = 12
 BATCH = 64
 _TRAINING_SHARE = 0.85
 """Of the time; the rest is for measuring speed, encoding and the report."""

@@ -22,7 +22,7 @@ from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
 from unbraid.data.image_folder import image_files
 from unbraid.errors import InputError, problem
-from unbraid.evolve import stopped, train_search
+from unbraid.searching import stopped, train_search
 from unbraid.population.devices import choose_device, cores
 from unbraid.population.run_folder import check_free
 from unbraid.progress import Progress
@@ -184,14 +184,15 @@ def _take(images: Any, options: dict[str, Any], request: Request, device: torch.
     if path is None:
         rule = "must be a folder, a .npy or .npz file, an array, or the name of a dataset"
         raise InputError(problem("images", rule, type(images).__name__))
+    text = images if isinstance(images, str) else str(images)
     if path.expanduser().is_dir() and request.resize is None and "resize" not in options:
         height, width = folder_size(path.expanduser())
         side = seen_side(height, width, device, None)
         options = options | ({"resize": side} if side else {})
-        dataset = load(str(path), **options)
-        return _Taken(path.name, str(path), dataset, str(path), options, (height, width) if side else None, len(dataset))
-    plainly = load(str(path), **(options | ({"resize": request.resize} if request.resize else {})))
-    return _sized(path.stem, str(path), str(path), plainly, options, request, device)
+        dataset = load(text, **options)
+        return _Taken(path.name, text, dataset, text, options, (height, width) if side else None, len(dataset))
+    plainly = load(text, **(options | ({"resize": request.resize} if request.resize else {})))
+    return _sized(path.stem, text, text, plainly, options, request, device)
 
 
 def _sized(

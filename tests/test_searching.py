@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doors to searches: `evolve`, `recurse`, `resume_search`, and the commands `pbt`, `rpu`, `reduce`, `discover`, `resume`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unbraid as ub
+from unbraid.errors import InputError
+from unbraid.report.search_page import MARK
+
+DATA = {"image_size": 16, "x": 6, "y": 4, "scale": 1}
+SMALL = {
+    "network": "mlp", "network_options": {"hidden": 8}, "latents": 2, "population": 5, "epochs": 2, "epoch_pictures": 64,
+    "batch_size": [16, 32], "hyper": {"beta": "1..8"}, "data_options": DATA, "device": "cpu", "quiet": True,
+}  # fmt: skip
+WORDS = (
+    "sprites:image_size=16,x=6,y=4,scale=1", "beta_tcvae", "--beta", "1..8", "--network", "mlp:hidden=8", "--latents", "2",
+    "--population", "5", "--epochs", "2", "--epoch-pictures", "64", "--batch-size", "16,32", "--device", "cpu",
+)  # fmt: skip
+
+
+def test_evolve_gives_lineage_winner_and_page(tmp_path):
+    search = ub.evolve("sprites", "beta_tcvae", score="mig", out=tmp_path / "run", **SMALL)
+    assert len(search.lineage) == 10
+    assert search.score == search.lineage["score"].max()
+    assert MARK in (tmp_path / "run" / "search.html").read_bytes()
+    assert search.winner.score("mig", quiet=True)["mig"].iloc[0] == pytest.approx(search.score, abs=1e-12)
+    assert search.winner.best("mig").encode(search.winner.dataset.images([0, 1])).shape == (2, 2)
+    again = ub.resume_search(tmp_path / "run", device="cpu", quiet=True)
+    pd.testing.assert_frame_equal(again.lineage, search.lineage)
+    assert repr(search) == f"<Search {tmp_path / 'run'}: 5 individuals by mig>"
+
+
+def test_recurse_gives_stages_and_final_populations(tmp_path):
+    made = ub.recurse("sprites", "beta_tcvae", out=tmp_path / "run", leaf_runs=1, levels=2, models=2, every_final=True,
+                      active_nats=0.0, leaf_pictures=64, **SMALL)  # fmt: skip
+    names = [stage.name for stage in made.stages]
+    assert names[0] == "root"
+    table = made.table()
+    assert table["stage"].tolist() == names
+    if names[-1] == "final-1":
+        assert table.set_index("stage").loc["final-0", "mig"] == pytest.approx(made.final(0).winner.score("mig")["mig"].iloc[0])
+    again = ub.resume_search(tmp_path / "run", device="cpu", quiet=True)
+    assert [stage.name for stage in again.stages] == names
+
+
+def test_an_unknown_option_is_refused_by_name(tmp_path):
+    with pytest.raises(InputError, match="option 'populatoin' is unknown; did you mean 'population'"):
+        ub.evolve("sprites", populatoin=5, out=tmp_path / "run")
+    with pytest.raises(InputError, match="option 'steps' is unknown"):
+        ub.evolve("sprites", steps=5, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_supervised(unbraid, tmp_path):
+    told = unbraid("pbt", "supervised", *WORDS, "--first-factor", "2", "--labels", "20", "--out", str(tmp_path / "run"))
+    assert told.code == 0
+    lines = told.out.splitlines()
+    assert lines[0].startswith("Best mig ")
+    assert lines[-1] == f"Next:  unbraid score {tmp_path / 'run'}"
+    lineage = pd.read_parquet(tmp_path / "run" / "lineage.parquet")
+    assert lineage.groupby("epoch").size().tolist() == [10, 5]
+    assert "searching: epoch 2 of 2, best mig" in told.err
+    again = unbraid("resume", str(tmp_path / "run"), "--device", "cpu")
+    assert again.code == 0
+    assert again.out == told.out
+
+
+def test_the_command_unsupervised_and_model_selection(unbraid, tmp_path):
+    told = unbraid("pbt", "unsupervised", *WORDS, "--models", "3", "--out", str(tmp_path / "run"))
+    assert told.code == 0
+    assert told.out.startswith("Best udr ")
+    scored = unbraid("score", str(tmp_path / "run"), "--metrics", "udr", "--device", "cpu")
+    assert scored.code == 0
+    assert len(ub.open_run(tmp_path / "run", device="cpu").score("udr", quiet=True)) == 3
+    assert ub.open_run(tmp_path / "run", device="cpu").best("udr").member.id in (0, 1, 2)
+
+
+def test_the_command_rpu(unbraid, tmp_path):
+    told = unbraid("rpu", "run", *WORDS, "--models", "2", "--leaf-runs", "0", "--levels", "1", "--out", str(tmp_path / "run"))
+    assert told.code == 0
+    assert (
+        told.out.splitlines()[0].split()
+        == ["stage", "pictures", "score", "active", "ended", "mig"][: len(told.out.splitlines()[0].split())]
+    )
+    again = unbraid("resume", str(tmp_path / "run"), "--device", "cpu")
+    assert again.code == 0
+    assert again.out == told.out
+
+
+def test_the_command_reduce(unbraid, tmp_path):
+    steps = np.repeat(np.arange(8.0), 50)[np.random.default_rng(0).permutation(400)]
+    np.save(tmp_path / "codes.npy", steps + 0.01 * np.random.default_rng(1).standard_normal(400))
+    told = unbraid("reduce", str(tmp_path / "codes.npy"), "--out", str(tmp_path / "cut"))
+    assert told.code == 0
+    kept = np.load(tmp_path / "cut" / "kept.npy")
+    assert len(kept) == 50
+    assert len(np.unique(steps[kept])) == 1
+
+
+def test_the_command_discover(unbraid, tmp_path):
+    images = ub.load("sprites", image_size=28, x=12, y=6, scale=1).images(np.arange(72))
+    np.savez(tmp_path / "mine.npz", images=images)
+    words = ("--steps", "12", "--models", "2", "--latents", "2", "--device", "cpu", "--out", str(tmp_path / "found"))
+    told = unbraid("discover", str(tmp_path / "mine.npz"), *words)
+    assert told.code == 0
+    assert told.out.splitlines()[-1] == f"Open in a browser: {tmp_path / 'found' / 'report.html'}"
+    again = unbraid("resume", str(tmp_path / "found"), "--device", "cpu")
+    assert again.out == told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("pbt", "supervised", "sprites", "--population", "3"),
+            "population must be a whole number of at least 5; got 3. Below 5 there is no fifth to replace.",
+        ),
+        (("pbt", "supervised", "sprites", "--eval", "migg"), "metric 'migg' is unknown; did you mean 'mig'?"),
+        (
+            ("pbt", "unsupervised", "sprites", "--models", "1"),
+            "models must be a whole number of at least 2 for the score udr; got 1.",
+        ),
+        (("pbt", "supervised", "sprites", "--beta", "9..3"), "beta must be two numbers above 0, the smaller first"),
+        (("rpu", "run", "sprites", "--levels", "1"), "levels must be at least 2 for leaf-runs"),
+        (("discover", "nowhere/"), "data must be an existing folder or file; got 'nowhere/', which does not exist."),
+        (("reduce", "nowhere.npy"), "labels must be a file that exists; got 'nowhere.npy'."),
+    ],
+)
+def test_bad_words_are_one_message(unbraid, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    told = unbraid(*words)
+    assert told.code == 2
+    assert message in told.err
+    assert not list(tmp_path.iterdir())
