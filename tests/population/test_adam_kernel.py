@@ -88,6 +88,23 @@ def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
     assert not ours.weights[gaps].any(), "gaps hold zeros, which nothing moves"
 
 
+def test_the_kernel_corrects_each_member_by_its_own_count(device, pieces, monkeypatch):
+    """As after population-based training, where members have done other numbers of updates than their neighbours."""
+    behind, start = torch.tensor([3, 0, 50]), fresh()
+    ours = Adam(*(tensor.to(device) for tensor in (start.weights, start.gradient_mean, start.gradient_square)))
+    for step in range(4):
+        gradient = Gradient(LAYOUT, [part.to(device) for part in gradients(step)])
+        ours.update(gradient, HEALTHY.to(device), RATES.to(device), BETAS, (behind + step).to(device))
+    monkeypatch.setattr(adam_module, "uses_kernels", lambda device: False)
+    plain, alike = fresh(), fresh()
+    for step in range(4):
+        plain.update(Gradient(LAYOUT, gradients(step)), HEALTHY, RATES, BETAS, behind + step)
+        alike.update(Gradient(LAYOUT, gradients(step)), HEALTHY, RATES, BETAS, torch.tensor(step))
+    torch.testing.assert_close(ours.weights.cpu(), plain.weights, rtol=1e-6, atol=1e-6)
+    for member in (0, 2):
+        assert (plain.weights[member] - alike.weights[member]).abs().max() > 1e-5, "the count must matter, or nothing is shown"
+
+
 def test_joined_and_in_parts_are_the_same_bits(device, monkeypatch):
     both = []
     for numbers in (0, 2**22):

@@ -12,6 +12,7 @@ import torch
 from unbraid.errors import DamagedFileError
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
+from unbraid.store import read_tensors, write_tensors
 
 CPU = torch.device("cpu")
 NEWEST, OLDER = (f"members-00000-00000.step-{step:09d}.safetensors" for step in (20, 10))
@@ -102,6 +103,23 @@ def test_a_renamed_checkpoint_is_not_taken_for_a_later_step(tmp_path: Path, new_
     said: list[str] = []
     train_run(run, CPU, warn=said.append)
     assert said[-1] == "no good checkpoint is left for these members; they train again from the start."
+
+
+def test_a_checkpoint_from_before_members_had_an_age_goes_on_to_the_same_bits(tmp_path: Path, new_run, bits_of, same_bits):
+    run = trained(new_run, tmp_path / "run")
+    before = bits_of(run)[0]
+    folder = run.path / "checkpoint"
+    (folder / NEWEST).unlink()
+    tensors, about = read_tensors(folder / OLDER)
+    assert tensors.pop("age").tolist() == [0]
+    write_tensors(folder / OLDER, tensors, about)
+    said: list[str] = []
+    steps: list[int] = []
+    train_run(run, CPU, lambda units, found: steps.append(0 if found else units), said.append)
+    assert said == []
+    assert sum(steps) == 10, "it went on from the middle"
+    assert same_bits(bits_of(run)[0], before)
+    assert read_tensors(folder / NEWEST)[0]["age"].tolist() == [0]
 
 
 def test_good_checkpoints_raise_no_word(tmp_path: Path, new_run):

@@ -78,6 +78,34 @@ def test_adam_is_torchs_and_an_unhealthy_member_keeps_every_bit():
         assert torch.equal(before.view(torch.uint8), after.view(torch.uint8))
 
 
+def test_adam_corrects_each_member_by_its_own_count():
+    """Members that come with 0, 7 and 40 updates behind them go on like torch's Adam with a counter each."""
+    drawn = torch.Generator().manual_seed(2)
+    layout, behind = Layout((Weight("weights", (32,)),)), (0, 7, 40)
+    rates = torch.tensor([1e-2, 1e-2, 1e-2])
+    gradients = torch.randn(48, 3, 32, generator=drawn)
+    peers = [row.clone().requires_grad_() for row in torch.randn(3, 32, generator=drawn)]
+    optimisers = [torch.optim.Adam([peer], lr=1e-2, betas=ADAM_BETAS, eps=ADAM_EPSILON) for peer in peers]
+
+    def peer_steps(member: int, steps: range) -> None:
+        for step in steps:
+            peers[member].grad = gradients[step, member].clone()
+            optimisers[member].step()
+
+    for member, count in enumerate(behind):
+        peer_steps(member, range(40 - count, 40))
+    ours = Adam.start(torch.stack([peer.detach().clone() for peer in peers]))
+    for member in (1, 2):
+        kept = optimisers[member].state[peers[member]]
+        ours.gradient_mean[member], ours.gradient_square[member] = kept["exp_avg"], kept["exp_avg_sq"]
+    for step in range(40, 48):
+        for member in range(3):
+            peer_steps(member, range(step, step + 1))
+        before = torch.tensor(behind) + (step - 40)
+        ours.update(Gradient(layout, [gradients[step]]), torch.ones(3, dtype=torch.bool), rates, ADAM_BETAS, before)
+    torch.testing.assert_close(ours.weights, torch.stack([peer.detach() for peer in peers]), rtol=0, atol=1e-6)
+
+
 def test_gradients_of_a_group_are_rows_and_say_who_is_finite():
     layout = Layout((Weight("few", (3,)), Weight("large", (64, 64))))
     few, large = torch.ones(4, 3), torch.ones(4, 64, 64)
@@ -322,6 +350,51 @@ def test_state_survives_its_tensors(small_plan, small_discriminator):
     assert again.clock.item() == state.clock.item() == 9
     assert all(equal_rows(state, k, again, k) for k in range(2))
     assert torch.equal(state.diverged_at, again.diverged_at)
+
+
+def test_a_state_without_ages_is_one_whose_members_are_as_old_as_the_clock(small_plan, small_discriminator):
+    """As checkpoints were before there was population-based training; and plain training leaves ages at 0."""
+    plan, dataset = small_plan("factor_vae", seeds=2, steps=9)
+    program = program_of(plan, dataset)
+    state = advanced(program, 4)
+    assert state.age.tolist() == [0, 0]
+    tensors = {name: tensor.clone() for name, tensor in state.tensors().items()}
+    assert torch.equal(tensors.pop("age"), torch.zeros(2, dtype=torch.int64))
+    again, fresh = State.from_tensors(tensors, 4, CPU), program_of(plan, dataset)
+    assert (again.age.tolist(), again.age.dtype) == ([0, 0], torch.int64)
+    for _ in range(5):
+        program.step(state)
+        fresh.step(again)
+    assert all(equal_rows(state, k, again, k) for k in range(2))
+    assert state.age.tolist() == [0, 0]
+
+
+def test_age_moves_the_count_of_both_optimisers_and_nothing_else(small_plan, small_discriminator):
+    """From the same running means, a member k updates older goes farther by the ratio of Adam's two corrections."""
+    plan, dataset = small_plan("factor_vae", seeds=2, steps=9)
+    program = program_of(plan, dataset)
+    start = advanced(program, 4)
+    young, old = copy.deepcopy(start), copy.deepcopy(start)
+    old.age += torch.tensor([0, 30])
+    program.step(young)
+    program.step(old)
+    assert equal_rows(young, 0, old, 0)
+    assert torch.equal(young.window, old.window)
+    assert (old.clock.item(), old.age.tolist()) == (5, [0, 30])
+
+    def reach(count: int, betas: tuple[float, float]) -> float:
+        return (1 - betas[1] ** count) ** 0.5 / (1 - betas[0] ** count)
+
+    assert program.auxiliary_network is not None
+    for name, betas in (("model", ADAM_BETAS), ("auxiliary", program.auxiliary_network.adam_betas)):
+        before, near, far = (getattr(state, name) for state in (start, young, old))
+        assert torch.equal(near.gradient_mean, far.gradient_mean)
+        assert torch.equal(near.gradient_square, far.gradient_square)
+        # Where the running square is not tiny beside Adam's epsilon, the step is the product of means and corrections.
+        large = near.gradient_square[1] > 1e-8
+        assert large.sum() > 20
+        ratio = (far.weights - before.weights)[1, large] / (near.weights - before.weights)[1, large]
+        torch.testing.assert_close(ratio.median(), torch.tensor(reach(35, betas) / reach(5, betas)), rtol=1e-3, atol=0)
 
 
 def test_a_rule_decides_what_training_draws(small_plan):

@@ -78,7 +78,7 @@ class Generation:
         clocks: Sequence[int] | None = None,
         cumulative: Tensor | None = None,
     ) -> None:
-        """Begin *epoch* of at most *epochs*: with fresh weights, with those of *rows*, or with *rows* in the middle of it at *clocks*."""
+        """Begin *epoch* of at most *epochs* with fresh weights or with those of *rows*, or enter the middle of it at *clocks*."""
         self.models, self.device, self.epoch = tuple(models), device, epoch
         alike: dict[tuple[object, ...], list[int]] = {}
         for place, model in enumerate(models):

@@ -14,6 +14,7 @@ has none but for the batch size. `share=0` never copies: random search with as m
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -131,7 +132,7 @@ def next_individuals(
 def converged(best: Sequence[float], within: float, epochs: int) -> bool:
     """Whether the best score changed by less than *within* in each of the last *epochs* epochs."""
     last = list(best)[-(epochs + 1) :]
-    return len(last) == epochs + 1 and all(abs(later - earlier) < within for earlier, later in zip(last, last[1:], strict=False))
+    return len(last) == epochs + 1 and all(abs(later - earlier) < within for earlier, later in itertools.pairwise(last))
 
 
 def epoch_seed(seed: int, epoch: int) -> int:

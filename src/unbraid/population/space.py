@@ -4,7 +4,7 @@
 Spelled as people write them, in Python and on the command line alike:
 
     1e-4..3e-3       drawn log-uniformly between the two and free to move between them
-    32,64,128        drawn from the list; after a move the nearest of the list by ratio
+    32,64,128        drawn from the list; after a move the nearest of the list by ratio, and of two equally near the other one
     0.001            fixed: not evolved
     published        learning rate, batch size or beta as Estermann et al. (2020) drew and moved them
 
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from unbraid.errors import InputError, Shown, problem
+from unbraid.population.requests import plain
 from unbraid.words import as_number
 
 PUBLISHED_BETAS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 28, 37, 47, 60, 77, 99, 127, 163, 208, 267, 342, 437)
@@ -28,7 +29,7 @@ PUBLISHED_RATES = tuple(float(rate) for rate in np.logspace(-5, 0, 30))
 PUBLISHED_BATCHES = tuple(2**power for power in range(3, 11))
 LARGEST_PUBLISHED_BATCH = 1024
 _ROUNDING = 1e-9
-"""What a product of decimal fractions may lie beside the whole number it means: 64 times 1.2 is not rounded up twice."""
+"""By what share a product of decimal fractions may miss the whole number it means: 50 times 1.1 is 55.00000000000001 here."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,13 @@ class Evolved:
         """*value* times *factor*, within the bounds."""
         moved = value * factor
         if self.keeps_to_list:
-            moved = min(self.listed, key=lambda one: abs(math.log(one / moved)))
+            # Halfway between two, a move leaves where it was: taking always the lower of the two could only ever fall.
+            moved = min(self.listed, key=lambda one: (round(abs(math.log(one / moved)), 9), one == value))
         return self._kept(moved)
 
     def _kept(self, value: float) -> float:
         value = min(max(value, self.low), self.high)
-        return int(math.ceil(value - _ROUNDING * value)) if self.whole else float(value)
+        return math.ceil(value - _ROUNDING * value) if self.whole else float(value)
 
     def record(self) -> dict[str, Any]:
         """As JSON values; no limit is None."""
@@ -84,6 +86,7 @@ def read_evolved(name: str, given: Any, *, whole: bool = False) -> Evolved | Non
     """What *given* says of the hyper-parameter *name*: how it evolves, or None where it is a single value and stays."""
     if isinstance(given, Evolved):
         return given
+    given = plain(given)
     if given == "published":
         if name not in _PUBLISHED:
             raise InputError(problem(name, "has no published range", given, "Write it as in 1..60."))
@@ -94,10 +97,8 @@ def read_evolved(name: str, given: Any, *, whole: bool = False) -> Evolved | Non
             raise InputError(problem(name, "must be two numbers above 0, the smaller first, as in 1e-4..3e-3", given))
         _check_whole(name, ends, whole)
         return Evolved(ends[0], ends[1], whole=whole)
-    if isinstance(given, str) and "," in given and "(" not in given:
-        given = [as_number(part.strip()) for part in given.split(",") if part.strip()]
-    if isinstance(given, (list, tuple)) or hasattr(given, "tolist"):
-        values = given if isinstance(given, (list, tuple)) else given.tolist()
+    values = _listed(given)
+    if values is not None:
         if not values or not all(_is_positive(value) for value in values):
             raise InputError(problem(name, "must be a list of numbers above 0 to evolve", Shown(str(values))))
         _check_whole(name, values, whole)
@@ -110,9 +111,18 @@ def read_evolved(name: str, given: Any, *, whole: bool = False) -> Evolved | Non
 
 def fixed_value(given: Any) -> Any:
     """The single value of a hyper-parameter that does not evolve."""
-    if isinstance(given, (list, tuple)) and len(set(given)) == 1:
-        return given[0]
+    given = plain(given)
+    values = _listed(given)
+    if values and all(value == values[0] for value in values):
+        return values[0]
     return as_number(given) if isinstance(given, str) else given
+
+
+def _listed(given: Any) -> list[Any] | None:
+    """The values of a list, or of text with commas that spells no schedule; None for anything else."""
+    if isinstance(given, str) and "," in given and "(" not in given:
+        return [as_number(part.strip()) for part in given.split(",") if part.strip()]
+    return [plain(value) for value in given] if isinstance(given, (list, tuple)) else None
 
 
 def _is_positive(value: Any) -> bool:
