@@ -11,6 +11,7 @@ Higher is better to the search: scores of metrics where lower is better are nega
 
 from __future__ import annotations
 
+import inspect
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -23,9 +24,10 @@ from numpy.typing import NDArray
 
 from unbraid.codes.codes import recorded_sample
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, Problems
+from unbraid.errors import InputError, Problems, unknown
 from unbraid.population.devices import cores
 from unbraid.population.generation import Generation
+from unbraid.population.requests import plain
 from unbraid.scoring.material import Material, evaluate
 from unbraid.scoring.names import base, blind, higher_is_better, metric_names, needs, options
 from unbraid.search.encoding import encode_generation, reconstruction_nats
@@ -37,6 +39,7 @@ MOST_POINTS = 50_000
 UDR_POINTS = 1_000
 UDR_MODELS = 5
 _TRAIN_SHARE = 2 / 3
+_TRIED_ROWS = 600
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class Judge:
         """Whether a higher score is the better one."""
         return self.metric == SURROGATES or higher_is_better(self.metric)
 
+    @property
+    def compares(self) -> bool:
+        """Whether it compares the models of an individual with each other, and so needs no labels."""
+        return self.metric != SURROGATES and needs(self.metric) == "population"
+
     def sample(self, dataset: Dataset) -> NDArray[np.int64]:
         """The pictures that are looked at."""
         return recorded_sample(len(dataset), self.points, self.seed)
@@ -69,7 +77,7 @@ class Judge:
         """The score of each individual, NaN where one of its models diverged or the metric has no value."""
         if self.metric == SURROGATES:
             by_model = self._surrogate_scores(generation, folder)
-        elif needs(self.metric) == "population":
+        elif self.compares:
             by_model = self._agreements(generation, self.sample(dataset))
         else:
             by_model = self._each(generation, dataset, self.sample(dataset))
@@ -109,34 +117,65 @@ class Judge:
         leaves = read_surrogates(folder / self.surrogates)
         indices = np.unique(np.concatenate([labels.indices for leaf in leaves for labels in leaf]))
         mean, _ = encode_generation(generation, indices)
-        return np.array([surrogate_gaps(codes.numpy(), indices, leaves) for codes in mean])
+
+        def one(codes: NDArray[np.float32]) -> float:
+            try:
+                return surrogate_gaps(codes, indices, leaves)
+            except InputError:  # codes that are not finite
+                return math.nan
+
+        return np.array([one(codes.numpy()) for codes in mean])
 
 
 def read_judge(metric: str, labels: Any, models: Any, dataset: Dataset, seed: int, problems: Problems) -> Judge:
     """The judge that a request means; what is wrong with it goes to *problems*."""
-    names = metric_names([metric], problems, labelled=dataset.labelled) if isinstance(metric, str) else []
+    own = Problems()  # what else is wrong with the request must not hide what is wrong here
+    labels, models = plain(labels), plain(models)
+    names = metric_names([metric], own, labelled=dataset.labelled) if isinstance(metric, str) else []
     if not isinstance(metric, str):
-        problems.add("score", "must be the name of a metric", metric)
+        own.add("score", "must be the name of a metric", metric)
     elif len(names) > 1:
-        problems.add("score", "must be a single metric", metric, f"For example {names[0]}.")
-    known = bool(names) and not problems.lines
+        own.add("score", "must be a single metric", metric, f"For example {names[0]}.")
+    known = bool(names) and not own.lines
     compares = known and needs(metric) == "population"
     if known and not dataset.labelled and blind(names):
         remedy = "Use udr, which needs none, or load the data with factors."
-        problems.add("score", f"cannot be {base(metric)}, since the data has no factors to compare codes with", metric, remedy)
+        own.add("score", f"cannot be {base(metric)}, since the data has no factors to compare codes with", metric, remedy)
+    elif known and options(metric):
+        own.collect(lambda: _try_options(metric))
     if models is None:
         models = UDR_MODELS if compares else 1
     least = 2 if compares else 1
     if isinstance(models, bool) or not isinstance(models, int) or models < least:
-        problems.add("models", f"must be a whole number of at least {least} for the score {metric}", models)
+        own.add("models", f"must be a whole number of at least {least} for the score {metric}", models)
     points = UDR_POINTS if compares else MOST_POINTS
     if labels not in (None, "all"):
         if isinstance(labels, bool) or not isinstance(labels, int) or labels < 10:
-            problems.add("labels", "must be all, or a whole number of at least 10", labels)
+            own.add("labels", "must be all, or a whole number of at least 10", labels)
         elif labels > len(dataset):
-            problems.add("labels", f"must be at most the {len(dataset)} pictures of the data", labels)
+            own.add("labels", f"must be at most the {len(dataset)} pictures of the data", labels)
         elif known and not blind(names):
-            problems.add("labels", f"are not used by {base(metric)}", labels, "Leave them out.")
+            own.add("labels", f"are not used by {base(metric)}", labels, "Leave them out.")
         else:
             points = labels
+    for line in own.lines:
+        problems.say(line)
     return Judge(str(metric), points, models if isinstance(models, int) else 1, seed)
+
+
+def _try_options(metric: str) -> None:
+    """Compute *metric* once on made-up codes: options that it refuses would otherwise come out after an epoch of training."""
+    from unbraid.metrics._agreement import agreement_scores
+
+    generator = np.random.default_rng(0)
+    factors = generator.integers(0, 4, (_TRIED_ROWS, 2))
+    mean = factors + generator.normal(0.0, 0.1, factors.shape)
+    logvar, nats = np.full(mean.shape, -2.0), np.ones(_TRIED_ROWS)
+    if needs(metric) == "population":
+        known = [name for name, item in inspect.signature(agreement_scores).parameters.items() if item.kind is item.KEYWORD_ONLY]
+        for name in options(metric).keys() - known:
+            raise InputError(unknown(f"option of {base(metric)} in a search", name, known))
+        codes = torch.from_numpy(np.stack([mean, mean])[None])
+        agreement_scores(codes, torch.ones(1, 2, 2, dtype=torch.float64), **options(metric))
+    else:
+        evaluate(metric, Material(mean, round(_TRIED_ROWS * _TRAIN_SHARE), factors, mean, logvar, nats))

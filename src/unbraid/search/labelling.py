@@ -66,7 +66,7 @@ class Labelling:
         tensors, about = read_tensors(path)
         scores, latents = tuple(about["model_scores"]), tuple(about["latents"])
         nats, values = tensors["kl_per_latent"].numpy(), tensors["values"].numpy()
-        return cls(about["score"], about["model"], scores, nats, latents, values, about["active_nats"])
+        return cls(about["score"], about["model"], scores, nats, latents, values, about.get("active_nats", ACTIVE_NATS))
 
 
 def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_NATS) -> Labelling:

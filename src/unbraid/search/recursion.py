@@ -10,12 +10,13 @@ Models trained without labels agree on what changes the pictures most (on dSprit
 3. **Final**: a population trained on all pictures, selected by the mutual information gap with the labels of all levels
    (`search/surrogates.py`). With 0 leaf-runs only the root's labels are used.
 
-Every stage is a search in a folder of its own, stored before the next begins: root/, leaf-0/level-2/, ..., final-1/. A recursion that is
-stopped or killed goes on where it was.
+Every stage is a search in a folder of its own, stored before the next begins: root/, leaf-0/level-2/, ..., final-1/. A recursion
+that is stopped or killed goes on where it was.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ import numpy as np
 import torch
 
 from unbraid.data.dataset import Dataset
+from unbraid.data.image_arrays import FEWEST_IMAGES
 from unbraid.data.subset import Subset
 from unbraid.errors import InputError, Problems, problem
 from unbraid.population.pbt import Rule, epoch_seed
@@ -103,21 +105,29 @@ def make_recursion(
     """Check the whole request; *options* are those of `unbraid.search.search_plan.make_search`, for the root and the leaves."""
     problems = Problems()
     leaf_runs = read_whole_number(problems, "leaf_runs", plain(leaf_runs), 0, MOST_LEAF_RUNS)
+    if leaf_runs and plain(levels) == 1:
+        problems.add("levels", "must be at least 2 for leaf-runs, since the root's labels are the first", levels)
     levels = read_whole_number(problems, "levels", plain(levels), 1, MOST_LEVELS)
     leaf_pictures = read_whole_number(problems, "leaf_pictures", plain(leaf_pictures), 1, 10**10)
-    if leaf_runs and levels == 1:
-        problems.add("levels", "must be at least 2 for leaf-runs, since the root's labels are the first", levels)
     final_first_factor = read_whole_number(problems, "final_first_factor", plain(final_first_factor), 1, 16)
-    if isinstance(active_nats, bool) or not isinstance(active_nats, (int, float)) or active_nats < 0:
+    active_nats = plain(active_nats)
+    if isinstance(active_nats, bool) or not isinstance(active_nats, (int, float)) or not 0 <= active_nats < math.inf:
         problems.add("active_nats", "must be a number of at least 0", active_nats)
-    if options.get("score", "udr").partition(":")[0] != "udr":
+    if str(options.get("score", "udr")).partition(":")[0] != "udr":
         problems.add("score", "must be udr, since a recursion has no labels", options["score"])
     made = problems.collect(lambda: make_search(data, objective, **options))
     population = options.get("population", 16) if final_population is None else final_population
     for line in Rule(first_factor=final_first_factor).problems(plain(population)):
         problems.say(line.replace("population", "final_population", 1) if final_population is not None else line)
-    epochs = made[0].epochs if final_epochs is None and made is not None else final_epochs
-    epochs = read_whole_number(problems, "final_epochs", plain(epochs or 1), 1, 10_000)
+    epochs = 1
+    if final_epochs is not None:
+        epochs = read_whole_number(problems, "final_epochs", plain(final_epochs), 1, 10_000)
+    elif made is not None:
+        epochs = made[0].epochs
+    if reduction is not None and not isinstance(reduction, ReductionRule):
+        problems.add("reduction", "must be a ReductionRule", reduction)
+    elif reduction is not None and reduction.fewest_images < FEWEST_IMAGES:
+        problems.add("reduction", f"must keep at least {FEWEST_IMAGES} pictures (fewest_images)", reduction.fewest_images)
     problems.raise_if_any()
     assert made is not None
     root, dataset = made
@@ -186,7 +196,10 @@ class Recursion:
     @property
     def dataset(self) -> Dataset:
         """The whole data."""
-        return self._root.dataset
+        try:
+            return self._root.dataset
+        except InputError as error:  # about the folder that the user knows
+            raise InputError(str(error).replace(str(self._root.path), str(self.path))) from error
 
     def use(self, dataset: Dataset) -> None:
         """Take *dataset* as the data, if it is the same."""
@@ -200,6 +213,22 @@ class Recursion:
     def final(self, leaf_runs: int) -> SearchRun:
         """The final population that used so many leaf-runs."""
         return SearchRun.open(self.path / f"final-{leaf_runs}", self.dataset)
+
+    def searches(self) -> list[SearchRun]:
+        """The finished searches of all stages, in order."""
+        plan = self.plan
+        levels = [f"leaf-{number}/level-{level}" for number in range(plan.leaf_runs) for level in range(2, plan.levels + 1)]
+        names = ["root", *levels, *(f"final-{count}" for count in self.plan.finals())]
+        found = [SearchRun.open(self.path / name) for name in names if SearchRun.is_search(self.path / name)]
+        for search in found:
+            # By the pictures, not by the name: the whole data may be a subset of something itself.
+            whole = search.search.plan.data_fingerprint == plan.root.plan.data_fingerprint
+            search.use(self.dataset if whole else self._part_again(search))
+        return [search for search in found if search.finished]
+
+    def _part_again(self, search: SearchRun) -> Subset:
+        """The part of the data that a leaf's search was trained on."""
+        return Subset(self.dataset, search.path.with_name(f"{search.path.name}.npy"))
 
     def train(
         self,
@@ -286,9 +315,7 @@ class Recursion:
         plan = replace(root.plan, data=part.name, data_options=part.options, data_fingerprint=part.fingerprint())
         seed = epoch_seed(root.seed, _SEED_OF_LEAF + number * MOST_LEVELS + level) & 0x7FFFFFFF
         judge = replace(root.judge, seed=seed)
-        return replace(
-            root, plan=plan, epoch_pictures=max(self.plan.leaf_pictures, len(part)), seed=seed, judge=judge
-        )
+        return replace(root, plan=plan, epoch_pictures=max(self.plan.leaf_pictures, len(part)), seed=seed, judge=judge)
 
     def _final(
         self, count: int, root: SurrogateLabels, leaves: list[Leaf], stage: Callable[[str, SearchRun], SearchOutcome]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a population-based search trains on what, by which score and how long: everything needed to repeat it, checked before it runs."""
+"""What a population-based search trains on what, by which score and how long: all that is needed to repeat it, checked first."""
 
 from __future__ import annotations
 
@@ -154,23 +154,17 @@ def make_search(
     *score* is a metric; *labels* "all" or how many labelled pictures it may see. Each individual is *models* models (five for
     `udr`, else one). *learning_rate*, *batch_size* and the values in *hyper* are ranges (`"1e-4..3e-3"`), lists, or single
     values, which do not evolve (`unbraid.population.space`); without *hyper* the objective's strength evolves. An epoch has
-    *epoch_pictures* for each model, by default one pass over the data and at least 10,000. *share* 0 is random search. The search ends
-    after *epochs*, or when the best score changed by less than *converged_within* in each of the last *converged_epochs* (0 for
-    never; for `udr` 0.005 unless told otherwise). Further *options* are those of `unbraid.train`.
+    *epoch_pictures* for each model, by default one pass over the data and at least 10,000. *share* 0 is random search. The search
+    ends after *epochs*, or when the best score changed by less than *converged_within* in each of the last *converged_epochs*
+    (0 for never; for `udr` 0.005 unless told otherwise). Further *options* are those of `unbraid.train`.
     """
     problems = Problems()
-    dataset = problems.collect(
-        lambda: data if isinstance(data, Dataset) else load(data, **(options.pop("data_options", None) or {}))
-    )
-    options.pop("data_options", None)
+    data_options = options.pop("data_options", None) or {}
+    dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **data_options))
     cls, given = _objective(objective, hyper or {}, problems)
-    spaces = {
-        name: problems.collect(lambda n=name, v=value: read_evolved(n, v, whole=_is_whole(cls, n))) for name, value in given.items()
-    }
-    spaces["learning_rate"] = problems.collect(lambda: read_evolved("learning_rate", learning_rate))
-    spaces["batch_size"] = problems.collect(lambda: read_evolved("batch_size", batch_size, whole=True))
-    evolved = {name: space for name, space in spaces.items() if space is not None}
-    rule = Rule(share, tuple(factors), first_factor)
+    asked = {**given, "learning_rate": learning_rate, "batch_size": batch_size}
+    evolved, fixed = _spaces(cls, asked, problems)
+    rule = Rule(plain(share), _factors(factors), plain(first_factor))
     for line in rule.problems(plain(population)):
         problems.say(line)
     epochs = read_whole_number(problems, "epochs", plain(epochs), 1, _MOST_EPOCHS)
@@ -178,33 +172,39 @@ def make_search(
     if epoch_pictures is not None:
         epoch_pictures = read_whole_number(problems, "epoch_pictures", plain(epoch_pictures), 1, 10**10)
     converged_epochs = read_whole_number(problems, "converged_epochs", plain(converged_epochs), 1, _MOST_EPOCHS)
-    if cls is not None:
-        _check_ends(cls, given, evolved, problems)
+    within = plain(converged_within)
+    if within is not None and (isinstance(within, bool) or not isinstance(within, (int, float)) or not 0 <= within < math.inf):
+        problems.add("converged_within", "must be a number of at least 0", within)
+    if options.get("convention", "sum") == "mean":
+        # What evolves moves on after the plan was made, where nobody would convert it.
+        remedy = "State their ranges for sums over pixels and latents."
+        problems.add("convention", "must be sum in a search, whose weights move", "mean", remedy)
     judge = None
     if dataset is not None:
         judge = (
             Judge(SURROGATES, 0, 1, seed, surrogates) if surrogates else read_judge(score, labels, models, dataset, seed, problems)
         )
-    within = converged_within
-    if within is None:
-        within = CONVERGED_WITHIN if judge is not None and judge.models > 1 else 0.0
-    if isinstance(within, bool) or not isinstance(within, (int, float)) or not 0 <= within < math.inf:
-        problems.add("converged_within", "must be a number of at least 0", within)
-    problems.raise_if_any()
-    assert dataset is not None
-    assert cls is not None
-    assert judge is not None
-    start = {name: (space.listed[0] if space.listed else space.low) for name, space in evolved.items()}
-    own = {name: start.get(name, fixed_value(value)) for name, value in given.items()}
-    template, dataset = make_plan(
-        dataset,
-        cls(**own),
-        learning_rate=start.get("learning_rate", fixed_value(learning_rate)),
-        batch_size=int(evolved["batch_size"].high) if "batch_size" in evolved else fixed_value(batch_size),
-        seeds=1,
-        steps=1,
-        **options,
+    start = fixed | {name: (space.listed[0] if space.listed else space.low) for name, space in evolved.items()}
+    built = problems.collect(lambda: cls(**{name: start[name] for name in given if name in start})) if cls is not None else None
+    # Where something was refused above, something that is allowed stands in for it, so that the rest is looked at too.
+    made = problems.collect(
+        lambda: make_plan(
+            data if dataset is None else dataset,
+            built or "vae",
+            data_options=data_options,
+            learning_rate=start.get("learning_rate", 1e-4),
+            batch_size=int(evolved["batch_size"].high) if "batch_size" in evolved else fixed.get("batch_size", 64),
+            seeds=1,
+            steps=1,
+            **options,
+        )
     )
+    problems.raise_if_any()
+    assert made is not None
+    assert judge is not None
+    template, dataset = made
+    if within is None:
+        within = CONVERGED_WITHIN if judge.compares else 0.0
     search = SearchPlan(
         plan=template,
         evolved=evolved,
@@ -235,8 +235,9 @@ def _objective(
     if cls is None:
         return None, {}
     known = {item.name: item for item in fields(cls)}
-    for name in hyper.keys() - known.keys():
-        problems.say(unknown(f"option of {given}", name, known))
+    for name in hyper:
+        if name not in known:
+            problems.say(unknown(f"option of {given}", name, known))
     own = {name: value for name, value in hyper.items() if name in known}
     if not own and cls.strength is not None:
         own[cls.strength] = _usual_range(known[cls.strength])
@@ -256,19 +257,39 @@ def _is_whole(cls: type[Objective] | None, name: str) -> bool:
     return cls is not None and any(item.name == name and item.metadata.get("whole") for item in fields(cls))
 
 
-def _check_ends(cls: type[Objective], given: Mapping[str, Any], evolved: Mapping[str, Evolved], problems: Problems) -> None:
-    """Refuse what cannot evolve, and ranges whose ends the objective does not allow."""
-    numbers = {item.name for item in fields(cls) if is_number(item)}
-    for name in evolved.keys() & given.keys():
-        if name not in numbers:
-            problems.add(name, "cannot evolve, since members that differ in it cannot train together", Shown(str(given[name])))
+def _factors(given: Any) -> tuple[Any, ...]:
+    values = plain(given)
+    return tuple(values) if isinstance(values, (list, tuple)) else (values,)
+
+
+def _spaces(cls: type[Objective] | None, asked: Mapping[str, Any], problems: Problems) -> tuple[dict[str, Evolved], dict[str, Any]]:
+    """What evolves, and what has a single value; what is refused is in neither."""
+    evolved: dict[str, Evolved] = {}
+    fixed: dict[str, Any] = {}
+    for name, value in asked.items():
+        try:
+            space = read_evolved(name, value, whole=name == "batch_size" or _is_whole(cls, name))
+        except InputError as error:
+            problems.say(str(error))
             continue
-        space = evolved[name]
-        for end in {space.low, space.high if math.isfinite(space.high) else space.low}:
-            problems.collect(lambda n=name, v=end: cls(**{n: v}))
-    for name, value in given.items():
-        if name not in evolved:
-            problems.collect(lambda n=name, v=value: cls(**{n: fixed_value(v)}))
-    batch = evolved.get("batch_size")
-    if batch is not None and not 2 <= batch.low <= batch.high <= 10**5:
-        problems.add("batch_size", "must lie in 2 to 100000", Shown(f"{batch.low:g} to {batch.high:g}"))
+        if space is None:
+            fixed[name] = fixed_value(value)
+        elif _may_evolve(cls, name, value, space, problems):
+            evolved[name] = space
+    return evolved, fixed
+
+
+def _may_evolve(cls: type[Objective] | None, name: str, given: Any, space: Evolved, problems: Problems) -> bool:
+    """Refuse what cannot evolve, and ranges whose ends are not allowed."""
+    before = len(problems.lines)
+    if name == "batch_size":
+        if not 2 <= space.low <= space.high <= 10**5:
+            problems.add(name, "must lie in 2 to 100000", Shown(f"{space.low:g} to {space.high:g}"))
+    elif cls is not None and name != "learning_rate":
+        if not any(item.name == name and is_number(item) for item in fields(cls)):
+            problems.add(name, "cannot evolve, since members that differ in it cannot train together", Shown(str(given)))
+        else:
+            for end in (space.low, space.high):
+                if math.isfinite(end):
+                    problems.collect(lambda value=end: cls(**{name: value}))
+    return len(problems.lines) == before

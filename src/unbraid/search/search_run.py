@@ -89,8 +89,12 @@ class SearchRun:
         check_free(folder)
         everyone = tuple(replace(search.plan.members[0], id=number) for number in range(search.trained_models))
         check_room(folder, replace(search.plan, members=everyone), dataset)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
         with only_one(folder):
+            check_free(folder)  # again, now that nobody else can write here
             write_json(folder / "search.json", search.record())
         return cls(folder, search, dataset)
 
@@ -113,7 +117,15 @@ class SearchRun:
     @property
     def dataset(self) -> Dataset:
         """The data of the search, made again where need be."""
-        return self._data.dataset
+        try:
+            return self._data.dataset
+        except InputError as error:
+            if self.search.plan.data_options.get("source") != "array":
+                raise
+            raise InputError(
+                f"{self.path} was searched on an array in memory; pass it again, loaded as it was: "
+                f"unbraid.resume_search('{self.path}', data=unbraid.load(array, ...))."
+            ) from error
 
     def use(self, dataset: Dataset) -> None:
         """Take *dataset* as the data of the search, if it is the same."""
@@ -138,7 +150,7 @@ class SearchRun:
         """The run of the winner's models."""
         if not self.finished:
             raise InputError(f"the search in {self.path} is not finished. Go on with: unbraid resume {self.path}")
-        return RunFolder.open(self.path, self._data.dataset)
+        return RunFolder.open(self.path, self.dataset)
 
     def train(
         self,
@@ -149,11 +161,13 @@ class SearchRun:
         out_of_time: Callable[[], bool] = lambda: False,
         told_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
     ) -> SearchOutcome:
-        """Train what is left; Ctrl-C writes everything down first. *out_of_time* is asked between epochs, and within the first.
+        """Train what is left; Ctrl-C writes everything down first. *out_of_time* is asked between epochs.
 
-        *told_epoch* hears of every epoch that ends: its number, the best and the median score.
+        *told_epoch* hears of every epoch that ends: its number from 0, the best score in it, how many individuals it had, and how
+        many images each of their models has seen.
         """
         if self.finished:
+            self._forget_population()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
             remove_unfinished(self.path)
@@ -175,19 +189,18 @@ class SearchRun:
             keeper = _Keeper(self, standing)
             stop = threading.Event()
             try:
-                why = self._run(standing, begin, keeper, stop, progress, warn, out_of_time, told_epoch)
+                why = self._run(begin, keeper, stop, progress, warn, out_of_time, told_epoch)
+                assert keeper.standing.elite is not None
+                self._store_winner(keeper.standing.elite)
             except KeyboardInterrupt:
                 stop.set()
                 keeper.save()
                 return SearchOutcome(False)
-            assert standing.elite is not None
-            self._store_winner(standing.elite)
-            shutil.rmtree(self.path / "population", ignore_errors=True)
+            self._forget_population()
             return SearchOutcome(True, why)
 
     def _run(
         self,
-        standing: _Standing,
         begin: Callable[..., Generation],
         keeper: _Keeper,
         stop: threading.Event,
@@ -199,6 +212,7 @@ class SearchRun:
         """Epoch after epoch until the search is over; returns why it is."""
         search = self.search
         while True:
+            standing = keeper.standing
             while not standing.generation.train(stop, keeper.seconds_left(), lambda pictures: progress(pictures, False)):
                 keeper.save()
             scores = search.judge.scores(standing.generation, self.dataset, self.path)
@@ -206,47 +220,47 @@ class SearchRun:
             self._note(standing, scores, ranked)
             self._write_lineage(standing)
             row = standing.lineage[-1]
-            best = [entry["best"] for entry in self._bests(standing)]
+            best = self._bests(standing)
             told_epoch(
                 {"epoch": standing.epoch, "best": best[-1], "individuals": len(standing.individuals), "images": row["images"]}
             )
+            if standing.elite is None:
+                keeper.save()
+                self._no_scores(standing.epoch)
             if standing.epoch + 1 >= search.epochs:
                 why = "all epochs are done"
+            elif not any(map(math.isfinite, ranked)):
+                why = "no individual has a score any more"
             elif search.converged_within and converged(best, search.converged_within, search.converged_epochs):
                 why = f"the best score moved by less than {search.converged_within:g} in each of {search.converged_epochs} epochs"
             elif out_of_time():
                 why = "the time is up"
             else:
-                self._select(standing, ranked, begin)
+                keeper.standing = self._selected(standing, ranked, begin)
                 if keeper.due():
                     keeper.save()
                 continue
-            if standing.elite is None:
-                self._no_scores(standing.epoch)
-            if any(row["diverged"] for row in standing.lineage[-len(scores) :]):
-                count = sum(bool(row["diverged"]) for row in standing.lineage[-len(scores) :])
+            count = sum(bool(row["diverged"]) for row in standing.lineage[-len(scores) :])
+            if count:
                 warn(f"{count} of {len(scores)} individuals had diverged when the search ended.")
             return why
 
-    def _select(self, standing: _Standing, ranked: list[float], begin: Callable[..., Generation]) -> None:
+    def _selected(self, standing: _Standing, ranked: list[float], begin: Callable[..., Generation]) -> _Standing:
         """Exploit and explore: the next epoch begins, with every state gathered on the device."""
         search, epoch = self.search, standing.epoch + 1
-        if not any(map(math.isfinite, ranked)):
-            self._no_scores(standing.epoch)
         now = [one.values for one in standing.individuals]
         heirs = next_individuals(
             ranked, now, search.evolved, search.rule, seed=search.seed, epoch=epoch, population=search.population
         )
         places = [one.parent * search.models + number for one in heirs for number in range(search.models)]
-        rows = standing.generation.rows(places)
-        standing.generation = begin(epoch, heirs, rows)
-        standing.epoch, standing.individuals = epoch, heirs
+        generation = begin(epoch, heirs, standing.generation.rows(places))
+        return _Standing(epoch, heirs, generation, standing.lineage, standing.elite)
 
     def _no_scores(self, epoch: int) -> None:
         raise UnbraidError(
             f"no member of the population has a score after epoch {epoch + 1}: {self.search.judge.metric} is NaN for every one, so "
-            f"that there is nothing to select by. What trained so far is kept in {self.path}. Start again with lower learning rates "
-            "if the models diverged (see lineage.parquet), or with another score."
+            f"that there is nothing to select by. What trained so far is kept in {self.path}. Start again with lower learning "
+            "rates if the models diverged (see lineage.parquet), or with another score."
         )
 
     def _note(self, standing: _Standing, scores: list[float], ranked: list[float]) -> None:
@@ -254,14 +268,17 @@ class SearchRun:
         search, generation = self.search, standing.generation
         diverged = generation.diverged()
         images = (standing.epoch + 1) * search.epoch_pictures
+        # An epoch that was stopped after this is scored again when the search goes on; it must not stand here twice.
+        lineage = [row for row in standing.lineage if row["epoch"] < standing.epoch]
         for place, (one, score) in enumerate(zip(standing.individuals, scores, strict=True)):
             own = range(place * search.models, (place + 1) * search.models)
             changed = ", ".join(f"{name} ×{factor:g}" for name, factor in one.moves.items())
-            standing.lineage.append(
+            lineage.append(
                 {"epoch": standing.epoch, "individual": place, "parent": one.parent, "copied": one.copied, "change": changed}
                 | {"score": score if math.isfinite(score) else None, "diverged": any(diverged[model] for model in own)}
                 | {"images": images, **one.values}
             )
+        standing.lineage = lineage
         first = ranking(ranked)[0]
         old = -math.inf if standing.elite is None else search.judge.better(standing.elite.score)
         if math.isfinite(ranked[first]) and ranked[first] > old:
@@ -270,21 +287,24 @@ class SearchRun:
             rows = generation.rows(range(first * search.models, (first + 1) * search.models))
             standing.elite = Elite(standing.epoch, first, scores[first], dict(values), (standing.epoch + 1) * updates, rows)
 
-    def _bests(self, standing: _Standing) -> list[dict[str, float]]:
+    def _bests(self, standing: _Standing) -> list[float]:
         """The best score of each epoch."""
-        better, found = self.search.judge.better, {}
+        better = self.search.judge.better
+        found = [math.nan] * (standing.epoch + 1)
         for row in standing.lineage:
-            score = row["score"]
-            if score is not None and (row["epoch"] not in found or better(score) > better(found[row["epoch"]])):
+            score, best = row["score"], found[row["epoch"]]
+            if score is not None and not better(score) <= better(best):
                 found[row["epoch"]] = score
-        return [{"epoch": epoch, "best": found.get(epoch, math.nan)} for epoch in range(standing.epoch + 1)]
+        return found
 
     def _seen(self, standing: _Standing) -> int:
         """Pictures seen by all models so far, for a progress bar that begins in the middle."""
-        models, before = self.search.models, 0
-        for epoch in range(standing.epoch):
-            before += sum(row["epoch"] == epoch for row in standing.lineage) * models * self.search.epoch_pictures
-        return before
+        seen = sum(row["epoch"] < standing.epoch for row in standing.lineage) * self.search.models * self.search.epoch_pictures
+        for chunk in standing.generation.chunks:
+            batch_size = chunk.program.plan.batch_size
+            begun = standing.epoch * updates_of_epoch(self.search.epoch_pictures, batch_size)
+            seen += (chunk.state.step - begun) * batch_size * len(chunk.places)
+        return seen
 
     def _write_lineage(self, standing: _Standing) -> None:
         import pandas as pd
@@ -339,6 +359,10 @@ class SearchRun:
                 elite = Elite(**about["elite"], rows=kept)
             return _Standing(about["epoch"], individuals, generation, about["lineage"], elite)
         return None
+
+    def _forget_population(self) -> None:
+        """Remove the states of all models, which nobody needs once the winner is stored."""
+        shutil.rmtree(self.path / "population", ignore_errors=True)
 
     def _store_winner(self, elite: Elite) -> None:
         """Write the winner as an ordinary run beside search.json; plan.json comes last and says that all is there."""

@@ -2,9 +2,10 @@
 """Surrogate labels (Estermann et al. 2020, section 4): what trained models say of pictures, used as if it were their factors.
 
 A model's active latents are those with a mean KL above 1 nat; their means over the data it was trained on are the labels. Levels
-of a leaf-run carry labels for ever smaller parts of the data. The score of a code by a leaf-run is the mutual information gap, where
-each label's column of the information is counted only on the pictures that carry it; codes and labels are both cut into 20
-bins of equal width. The score over several leaf-runs is the median of theirs.
+of a leaf-run carry labels for ever smaller parts of the data. The score of a code by a leaf-run is the mutual information gap,
+where each label's column of the information is counted only on the pictures that carry it; codes and labels are both cut into
+20 bins of equal width. A label that does not vary is left out, as MIG leaves out constant factors. The score over several
+leaf-runs is the median of theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class SurrogateLabels:
     """`(n, latents)`."""
 
     def thinned(self, most: int = MOST_POINTS) -> SurrogateLabels:
-        """At most so many pictures, evenly spread over a random order."""
+        """At most so many pictures, chosen at random once and for all, in their order."""
         if len(self.indices) <= most:
             return self
         kept = np.sort(np.random.default_rng(0).permutation(len(self.indices))[:most])
@@ -57,12 +58,15 @@ def surrogate_gaps(codes: NDArray[np.floating], indices: NDArray[np.int64], leav
     for leaf in leaves:
         gaps: list[float] = []
         for level in leaf:
-            own = codes[np.searchsorted(indices, level.indices)].astype(np.float64)
             labels = histogram_bins(level.values.astype(np.float64), BINS)
-            per_label = mig(own, labels.astype(np.int64), bins=BINS).per_factor
-            gaps += [float(gap) for gap in per_label if np.isfinite(gap)]
-        scores.append(float(np.mean(gaps)) if gaps else np.nan)
-    return float(np.median(scores))
+            labels = labels[:, labels.min(axis=0) < labels.max(axis=0)]
+            if labels.shape[1] == 0:  # nothing varies at this level, so there is nothing to know about it
+                continue
+            own = codes[np.searchsorted(indices, level.indices)].astype(np.float64)
+            gaps += mig(own, labels, bins=BINS).per_factor.tolist()
+        if gaps:
+            scores.append(float(np.mean(gaps)))
+    return float(np.median(scores)) if scores else float("nan")
 
 
 def write_surrogates(path: Path, leaves: Sequence[Leaf]) -> None:
@@ -73,8 +77,9 @@ def write_surrogates(path: Path, leaves: Sequence[Leaf]) -> None:
     for number, leaf in enumerate(leaves):
         for depth, labels in enumerate(leaf):
             thin = labels.thinned()
-            tensors[f"{number}.{depth}.indices"] = torch.from_numpy(np.ascontiguousarray(thin.indices))
-            tensors[f"{number}.{depth}.values"] = torch.from_numpy(np.ascontiguousarray(thin.values, dtype=np.float32))
+            # Copies, since the root's labels belong to every leaf-run and a file takes no tensor twice.
+            tensors[f"{number}.{depth}.indices"] = torch.tensor(thin.indices)
+            tensors[f"{number}.{depth}.values"] = torch.tensor(thin.values, dtype=torch.float32)
     write_tensors(path, tensors, {"leaves": [len(leaf) for leaf in leaves]})
 
 
