@@ -177,7 +177,8 @@ def discover(
     from unbraid.discovering import discover as run_discovery
 
     source, options = as_source(images)
-    given = {"minutes": minutes, "steps": steps, "resize": resize, "population": population, "models": models, "leaf_runs": leaf_runs}
+    given = {"minutes": minutes, "steps": steps, "resize": resize, "population": population, "models": models}
+    given["leaf_runs"] = leaf_runs
     numbers: dict[str, Any] = {name: None if value is None else as_number(value) for name, value in given.items()}
     made = run_discovery(
         source, out=out, latents=as_number(latents), seed=as_number(seed), data_options=options, device=device,

@@ -22,7 +22,6 @@ from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
 from unbraid.data.image_folder import image_files
 from unbraid.errors import InputError, problem
-from unbraid.searching import stopped, train_search
 from unbraid.population.devices import choose_device, cores
 from unbraid.population.run_folder import check_free
 from unbraid.progress import Progress
@@ -42,6 +41,8 @@ from unbraid.search.findings import Discovery
 from unbraid.search.labelling import label
 from unbraid.search.recursion import Recursion, Stage
 from unbraid.search.search_run import SearchRun
+from unbraid.search.surrogates import ACTIVE_NATS
+from unbraid.searching import stopped, train_search
 from unbraid.store import read_json, write_bytes, write_json, write_table
 
 if TYPE_CHECKING:
@@ -244,7 +245,8 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
         last = whole / f"final-{plan.recursion.leaf_runs}"
         final = SearchRun.open(last, dataset) if SearchRun.is_search(last) else root
     names = tuple(path.name for path in image_files(Path(plan.data))) if Path(plan.data).is_dir() else ()
-    model = label(root, device).model if final is root else 0
+    nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
+    model = label(root, device, nats).model if final is root else 0
     findings = find(final, model, device, names, None if final is root else root)
     minutes = _minutes(folder, time.monotonic() - start)
     found = _described(folder, plan, root, final, findings, stages, device, minutes)

@@ -23,7 +23,7 @@ from unbraid.search.encoding import encode_run
 from unbraid.search.labelling import Labelling
 from unbraid.search.recursion import PUBLISHED, Recursion, RecursionPlan, Stage, make_recursion
 from unbraid.search.reduction import NO_PEAKS, Reduction, ReductionRule, reduce
-from unbraid.search.search_run import SearchOutcome, SearchRun
+from unbraid.search.search_run import NoScoresError, SearchOutcome, SearchRun
 from unbraid.search.surrogates import read_surrogates
 from unbraid.store import read_json
 
@@ -329,6 +329,20 @@ def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(tmp_path: Pa
     leaves = read_surrogates(run.path / "final-2" / "surrogates.safetensors")
     assert [len(leaf) for leaf in leaves] == [1, 1]
     assert summary(run)[1]["score"] is None
+
+
+def test_a_leaf_run_without_scores_ends_there(tmp_path: Path):
+    def without_scores(name: str, search: SearchRun) -> SearchOutcome:
+        if name.startswith("leaf-0"):
+            raise NoScoresError("no member of the population has a score")
+        return train(name, search)
+
+    run = Recursion.create(tmp_path / "run", *quick())
+    stages = run.train(CPU, without_scores)
+    assert stages is not None
+    first = next(stage for stage in stages if stage.name == "leaf-0/level-2")
+    assert first.ended == "no model had a score"
+    assert stages[-1].name == "final-2"
 
 
 def test_leaf_runs_take_the_parts_in_turn_where_there_are_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -24,7 +24,7 @@ from unbraid.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.population.generation import Generation
 from unbraid.population.run_folder import RunFolder
 from unbraid.run import open_run
-from unbraid.search import search_run
+from unbraid.search import search_run, search_state
 from unbraid.search.judging import Judge
 from unbraid.search.search_plan import make_search
 from unbraid.search.search_run import SearchOutcome, SearchRun
@@ -511,7 +511,7 @@ def test_progress_adds_up_to_all_pictures_however_often_it_stops(tmp_path: Path)
 
 
 def test_states_are_written_as_often_as_wanted_and_two_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_mig: SearchRun):
-    monkeypatch.setattr(search_run, "_LEAST_TRAINING_PER_SAVING", 0)
+    monkeypatch.setattr(search_state, "_LEAST_TRAINING_PER_SAVING", 0)
     run = created(tmp_path / "run", score="mig", epochs=4, checkpoint_seconds=0.0)
     counts: list[int] = []
 
@@ -574,10 +574,10 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path):
 
 KILLED = """
 import json, sys, torch
-from unbraid.search import search_run
+from unbraid.search import search_state
 from unbraid.search.search_plan import make_search
 from unbraid.search.search_run import SearchRun
-search_run._LEAST_TRAINING_PER_SAVING = 0
+search_state._LEAST_TRAINING_PER_SAVING = 0
 path, options = sys.argv[1], json.loads(sys.argv[2])
 run = SearchRun.open(path) if SearchRun.is_search(path) else SearchRun.create(path, *make_search("sprites", "beta_vae", **options))
 run.train(torch.device("cpu"))

@@ -60,7 +60,10 @@ class Adam:
             self.lowered = self.weights.to(precision)
 
     def update(self, gradient: Gradient, healthy: Tensor, rate: Tensor, betas: tuple[float, float], updates_before: Tensor) -> None:
-        """One step, in place; members that are not *healthy* keep every bit. *updates_before* counts the members' own, or one number for all."""
+        """One step, in place; members that are not *healthy* keep every bit.
+
+        *updates_before* counts the updates of each member, or is one number for all.
+        """
         first, second = betas
         count = (updates_before + 1).to(torch.float64).expand(len(healthy))
         pace = torch.where(healthy, rate / (1.0 - first**count), 0.0).to(torch.float32)

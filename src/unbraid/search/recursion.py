@@ -36,7 +36,7 @@ from unbraid.search.judging import SURROGATES, Judge
 from unbraid.search.labelling import Labelling, label
 from unbraid.search.reduction import Reduction, ReductionRule, reduce
 from unbraid.search.search_plan import LEAST_EPOCH_PICTURES, SearchPlan, make_search
-from unbraid.search.search_run import SearchOutcome, SearchRun
+from unbraid.search.search_run import NoScoresError, SearchOutcome, SearchRun
 from unbraid.search.surrogates import ACTIVE_NATS, Leaf, SurrogateLabels, write_surrogates
 from unbraid.store import only_one, read_json, write_bytes, write_json
 
@@ -283,8 +283,14 @@ class Recursion:
             kept = np.sort(now.indices[reduced.indices])
             part = self._part(name, kept)
             search = self._search(name, self._leaf_plan(part, number, level), part)
-            if not self._train(search, name, stage):
-                return None
+            try:
+                if not self._train(search, name, stage):
+                    return None
+            except NoScoresError:
+                ended = "no model had a score"
+                say(f"leaf-run {number + 1} ends at level {level - 1}: {ended}")
+                stages.append(Stage(name, len(part), float("nan"), (), ended))
+                break
             found = label(search, device, self.plan.active_nats)
             told = self._told(name, len(part), found, say)
             stages.append(told)

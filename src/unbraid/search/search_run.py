@@ -12,57 +12,36 @@ killed goes on from there to the same lineage, to the last bit on a CPU.
 from __future__ import annotations
 
 import math
-import re
 import shutil
 import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from unbraid.data.dataset import Dataset
-from unbraid.errors import DamagedFileError, InputError, UnbraidError, problem
+from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.population.devices import told_when_full
-from unbraid.population.generation import Generation, Rows, stored_rows, updates_of_epoch
+from unbraid.population.generation import Generation, Rows, updates_of_epoch
 from unbraid.population.pbt import Heir, converged, next_individuals, ranking
 from unbraid.population.plan import Plan
 from unbraid.population.program import State, rule_on
 from unbraid.population.run_folder import RunFolder, check_free, check_room
 from unbraid.search.search_plan import SearchPlan
-from unbraid.store import only_one, read_json, read_table, read_tensors, remove_unfinished, write_json, write_table, write_tensors
+from unbraid.search.search_state import Elite, Keeper, Standing, StateFiles
+from unbraid.store import only_one, read_json, read_table, remove_unfinished, write_json, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LEAST_TRAINING_PER_SAVING = 10
-_KEPT = 2
-_STATE = re.compile(r"state-(\d{6})\.safetensors")
+POPULATION = "population"
+"""Where the state of all models lies while they train."""
 
 
-@dataclass
-class Elite:
-    """The best individual of all epochs so far."""
-
-    epoch: int
-    individual: int
-    score: float
-    values: dict[str, float]
-    clock: int
-    rows: Rows
-
-
-@dataclass
-class _Standing:
-    """Where a search stands: the epoch that trains, who trains in it, and all that came before."""
-
-    epoch: int
-    individuals: list[Heir]
-    generation: Generation
-    lineage: list[dict[str, Any]] = field(default_factory=list)
-    elite: Elite | None = None
+class NoScoresError(UnbraidError):
+    """No member of a population ever had a score, so that there is no winner."""
 
 
 @dataclass(frozen=True)
@@ -181,12 +160,13 @@ class SearchRun:
                     epoch_pictures=self.search.epoch_pictures, rows=rows, clocks=clocks, cumulative=rule,
                 )  # fmt: skip
 
-            standing = self._stored(begin, warn)
+            files = StateFiles(self.path / POPULATION, self.search.digest())
+            standing = files.load(begin, warn)
             if standing is None:
                 first = self.search.first()
-                standing = _Standing(0, first, begin(0, first, None))
+                standing = Standing(0, first, begin(0, first, None))
             progress(self._seen(standing), True)
-            keeper = _Keeper(self, standing)
+            keeper = Keeper(files, standing, self.search.plan.checkpoint_seconds)
             stop = threading.Event()
             try:
                 why = self._run(begin, keeper, stop, progress, warn, out_of_time, told_epoch)
@@ -202,7 +182,7 @@ class SearchRun:
     def _run(
         self,
         begin: Callable[..., Generation],
-        keeper: _Keeper,
+        keeper: Keeper,
         stop: threading.Event,
         progress: Callable[[int, bool], None],
         warn: Callable[[str], None],
@@ -245,7 +225,7 @@ class SearchRun:
                 warn(f"{count} of {len(scores)} individuals had diverged when the search ended.")
             return why
 
-    def _selected(self, standing: _Standing, ranked: list[float], begin: Callable[..., Generation]) -> _Standing:
+    def _selected(self, standing: Standing, ranked: list[float], begin: Callable[..., Generation]) -> Standing:
         """Exploit and explore: the next epoch begins, with every state gathered on the device."""
         search, epoch = self.search, standing.epoch + 1
         now = [one.values for one in standing.individuals]
@@ -254,16 +234,16 @@ class SearchRun:
         )
         places = [one.parent * search.models + number for one in heirs for number in range(search.models)]
         generation = begin(epoch, heirs, standing.generation.rows(places))
-        return _Standing(epoch, heirs, generation, standing.lineage, standing.elite)
+        return Standing(epoch, heirs, generation, standing.lineage, standing.elite)
 
     def _no_scores(self, epoch: int) -> None:
-        raise UnbraidError(
+        raise NoScoresError(
             f"no member of the population has a score after epoch {epoch + 1}: {self.search.judge.metric} is NaN for every one, so "
             f"that there is nothing to select by. What trained so far is kept in {self.path}. Start again with lower learning "
             "rates if the models diverged (see lineage.parquet), or with another score."
         )
 
-    def _note(self, standing: _Standing, scores: list[float], ranked: list[float]) -> None:
+    def _note(self, standing: Standing, scores: list[float], ranked: list[float]) -> None:
         """Add the epoch to the lineage, and keep the best individual where it is the best of all."""
         search, generation = self.search, standing.generation
         diverged = generation.diverged()
@@ -287,7 +267,7 @@ class SearchRun:
             rows = generation.rows(range(first * search.models, (first + 1) * search.models))
             standing.elite = Elite(standing.epoch, first, scores[first], dict(values), (standing.epoch + 1) * updates, rows)
 
-    def _bests(self, standing: _Standing) -> list[float]:
+    def _bests(self, standing: Standing) -> list[float]:
         """The best score of each epoch."""
         better = self.search.judge.better
         found = [math.nan] * (standing.epoch + 1)
@@ -297,7 +277,7 @@ class SearchRun:
                 found[row["epoch"]] = score
         return found
 
-    def _seen(self, standing: _Standing) -> int:
+    def _seen(self, standing: Standing) -> int:
         """Pictures seen by all models so far, for a progress bar that begins in the middle."""
         seen = sum(row["epoch"] < standing.epoch for row in standing.lineage) * self.search.models * self.search.epoch_pictures
         for chunk in standing.generation.chunks:
@@ -306,63 +286,15 @@ class SearchRun:
             seen += (chunk.state.step - begun) * batch_size * len(chunk.places)
         return seen
 
-    def _write_lineage(self, standing: _Standing) -> None:
+    def _write_lineage(self, standing: Standing) -> None:
         import pandas as pd
 
         table = pd.DataFrame(standing.lineage)
         write_table(self.path / "lineage.parquet", table.astype({"score": float}))
 
-    # The state on disk.
-
-    def _files(self) -> list[tuple[int, Path]]:
-        folder = self.path / "population"
-        found = [(match, path) for path in folder.glob("state-*") if (match := _STATE.fullmatch(path.name))]
-        return sorted(((int(match[1]), path) for match, path in found), reverse=True)
-
-    def _save(self, standing: _Standing) -> None:
-        tensors = {f"generation.{name}": tensor for name, tensor in standing.generation.tensors().items()}
-        about: dict[str, Any] = {
-            "search": self.search.digest(),
-            "epoch": standing.epoch,
-            "individuals": [asdict(one) for one in standing.individuals],
-            "places": standing.generation.places(),
-            "steps": standing.generation.steps(),
-            "lineage": standing.lineage,
-        }
-        if standing.elite is not None:
-            tensors |= {f"elite.{name}": tensor for name, tensor in standing.elite.rows.items()}
-            about["elite"] = {key: value for key, value in vars(standing.elite).items() if key != "rows"}
-        files = self._files()
-        number = files[0][0] + 1 if files else 0
-        write_tensors(self.path / "population" / f"state-{number:06d}.safetensors", tensors, about)
-        for _, path in self._files()[_KEPT:]:
-            path.unlink(missing_ok=True)
-
-    def _stored(self, begin: Callable[..., Generation], warn: Callable[[str], None]) -> _Standing | None:
-        """Where the newest good checkpoint left the search; None where there is none."""
-        for _, path in self._files():
-            try:
-                tensors, about = read_tensors(path)
-            except DamagedFileError as error:
-                warn(f"{error} It is set aside.")
-                path.rename(path.with_name(f"{path.name}.damaged"))
-                continue
-            if about["search"] != self.search.digest():
-                raise DamagedFileError(f"{path} belongs to another search.")
-            individuals = [Heir(**one) for one in about["individuals"]]
-            own = {name.removeprefix("generation."): tensor for name, tensor in tensors.items() if name.startswith("generation.")}
-            rows, clocks = stored_rows(own, about["places"], about["steps"])
-            generation = begin(about["epoch"], individuals, rows, clocks)
-            elite = None
-            if "elite" in about:
-                kept = {name.removeprefix("elite."): tensor for name, tensor in tensors.items() if name.startswith("elite.")}
-                elite = Elite(**about["elite"], rows=kept)
-            return _Standing(about["epoch"], individuals, generation, about["lineage"], elite)
-        return None
-
     def _forget_population(self) -> None:
         """Remove the states of all models, which nobody needs once the winner is stored."""
-        shutil.rmtree(self.path / "population", ignore_errors=True)
+        shutil.rmtree(self.path / POPULATION, ignore_errors=True)
 
     def _store_winner(self, elite: Elite) -> None:
         """Write the winner as an ordinary run beside search.json; plan.json comes last and says that all is there."""
@@ -388,29 +320,3 @@ class SearchRun:
     def winner_record(self) -> dict[str, Any]:
         """Epoch, individual, score and evolved values of the winner."""
         return read_json(self.path / "winner.json")
-
-
-class _Keeper:
-    """Says when the state is due to be written, and writes it."""
-
-    def __init__(self, run: SearchRun, standing: _Standing) -> None:
-        self.run, self.standing = run, standing
-        self._saved_at, self._saving = time.monotonic(), 0.0
-
-    def _wait(self) -> float:
-        return max(self.run.search.plan.checkpoint_seconds, _LEAST_TRAINING_PER_SAVING * self._saving)
-
-    def seconds_left(self) -> float:
-        """Until the next writing; a moment at least, so that training moves on."""
-        return max(0.01, self._saved_at + self._wait() - time.monotonic())
-
-    def due(self) -> bool:
-        """Whether it is time."""
-        return time.monotonic() >= self._saved_at + self._wait()
-
-    def save(self) -> None:
-        """Write the state."""
-        began = time.monotonic()
-        self.run._save(self.standing)
-        self._saved_at = time.monotonic()
-        self._saving = self._saved_at - began
