@@ -305,7 +305,7 @@ def table(folder: Path) -> dict[str, Any]:
                     shape, turned = (factors[:, stage["factors"].index(name)] for name in ("shape", "orientation"))
                     for latent, one in row["explained"].items():
                         share = explained_by_turning(codes[:, int(latent)].astype(np.float64), shape, turned)
-                        one["orientation, shape by shape,"] = round(share, 4)
+                        one["orientation within each shape"] = round(share, 4)
                 if stage["stage"].startswith("final"):
                     row["dci"] = score(codes.astype(np.float64), factors.astype(np.int64))
                 stages.append(row)

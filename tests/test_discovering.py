@@ -16,7 +16,7 @@ from unbraid import discovering as door
 from unbraid.data import load
 from unbraid.errors import InputError, UnbraidError
 from unbraid.report.discovery_words import table_columns
-from unbraid.search import discovery_plan
+from unbraid.search import discovery_plan, picture_source
 from unbraid.search.discovery_plan import seen_side
 from unbraid.search.search_run import SearchRun
 from unbraid.store import read_json
@@ -59,7 +59,6 @@ def test_it_writes_report_tables_and_models(made):
 
 def test_the_codes_are_those_of_the_chosen_model(made):
     columns = [*made.found.factors, *made.found.doubtful]
-    assert columns
     images = made.models.dataset.images(np.arange(120))
     every = [made.models.model(member).encode(images) for member in (0, 1)]
     for factor, name in zip(columns, made.codes.columns[2:], strict=True):
@@ -118,7 +117,49 @@ def test_large_pictures_are_seen_small_and_the_report_says_so(tmp_path):
     made = door.discover(images, out=tmp_path / "large", **QUICK)
     assert made.models.dataset.image_shape == (32, 32, 1)
     assert made.found.resized_from == (56, 84)
-    assert made.found.warnings == ("The models saw the pictures at 32 × 32 pixels; details smaller than that cannot be found.",)
+    assert made.found.warnings[0] == "The models saw the pictures at 32 × 32 pixels; details smaller than that cannot be found."
+
+
+def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
+    assert made.found.explained < 0.1
+    assert made.found.factors == ()
+    assert made.found.warnings == (
+        "The models give back hardly anything of the pictures yet, so that nothing counts as found. Give it more time.",
+    )
+
+
+def test_it_can_be_resumed_from_another_folder_and_with_moved_pictures(tmp_path, monkeypatch):
+    folder_of(pictures(60), tmp_path / "scans")
+    monkeypatch.chdir(tmp_path)
+    made = door.discover("scans", out="found", **QUICK)
+    assert made.found.source == "scans"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = door.resume_discovery("../found", device="cpu", quiet=True)
+    pd.testing.assert_frame_equal(again.codes, made.codes)
+    (tmp_path / "scans").rename(tmp_path / "moved")
+    moved = door.resume_discovery("../found", data="../moved", device="cpu", quiet=True)
+    pd.testing.assert_frame_equal(moved.codes, made.codes)
+
+
+def test_of_a_large_dataset_a_sample_is_drawn_and_its_numbers_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(picture_source, "MOST_PICTURES", 60)
+    data = load("sprites", image_size=28, x=12, y=8, scale=3)
+    made = door.discover(data, out=tmp_path / "out", **QUICK)
+    numbers = made.codes["picture"].to_numpy()
+    assert len(numbers) == 60
+    assert numbers.max() >= 60
+    assert made.codes["name"].tolist() == [str(number) for number in numbers]
+    np.testing.assert_array_equal(made.models.dataset.images(np.arange(60)), data.images(numbers))
+    assert made.found.warnings[0] == "Of the 288 pictures 60 were drawn at random and looked at."
+
+
+def test_a_wanted_size_is_kept_and_told(tmp_path):
+    images = np.kron(pictures(60), np.ones((1, 2, 2, 1), np.uint8))
+    for options in ({"resize": 28}, {"data_options": {"resize": 28}}):
+        made = door.discover(images, out=tmp_path / str(len(options.get("data_options", {}))), **(QUICK | options))
+        assert made.models.dataset.image_shape == (28, 28, 1)
+        assert made.found.resized_from == (56, 56)
 
 
 def test_a_discovery_with_a_leaf_run(tmp_path):

@@ -136,3 +136,10 @@ def test_bad_words_are_one_message(unbraid, tmp_path, monkeypatch, words, messag
     assert told.code == 2
     assert message in told.err
     assert not list(tmp_path.iterdir())
+
+
+def test_the_report_of_a_winner_does_not_pass_for_plain_training(tmp_path):
+    search = ub.evolve("sprites", "beta_tcvae", score="mig", out=tmp_path / "run", **SMALL)
+    page = search.winner.report().read_text("utf-8")
+    assert "the winner of a search; its settings changed on the way" in page
+    assert "ub.train(" not in page

@@ -316,7 +316,7 @@ def _resumed_search(run: Path, data: str | None, device: str) -> bool:
     if (run / "discovery.json").is_file():
         from unbraid.discovering import resume_discovery
 
-        _print(resume_discovery(run, device=device).summary())
+        _print(resume_discovery(run, data=data, device=device).summary())
         return True
     if not (run / "recursion.json").is_file() and not (run / "search.json").is_file():
         return False

@@ -106,7 +106,7 @@ def run(
     leaf_runs: Annotated[str, typer.Option(help="How many parts of the data are searched again; 0 for the root alone.")] = "3",
     levels: Annotated[str, typer.Option(help="Levels of labels at most, the root's included.")] = "3",
     every_final: Annotated[
-        bool, typer.Option("--every-final", help="Train a final population for 0, 1, ... leaf-runs: the curve of figure 6.")
+        bool, typer.Option("--every-final", help="Train a final population for 0, 1, ... leaf-runs, as figure 6 compares them.")
     ] = False,
     models: Annotated[str, typer.Option(help="Models of an individual in searches without labels.")] = "5",
     population: PopulationOption = "16",

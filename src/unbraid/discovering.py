@@ -7,38 +7,34 @@ A population is trained without labels and selected by the agreement of its mode
 
 from __future__ import annotations
 
-import io
 import platform
+import shlex
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from unbraid.codes.codes import recorded_sample
-from unbraid.data import DATA, load
+from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.data.image_folder import image_files
 from unbraid.errors import InputError, problem
 from unbraid.population.devices import choose_device, cores
 from unbraid.population.run_folder import check_free
 from unbraid.progress import Progress
 from unbraid.run import Run, next_folder
-from unbraid.search.discovery import Findings, find
+from unbraid.search.discovery import LITTLE_EXPLAINED, Findings, find
 from unbraid.search.discovery_plan import (
-    MOST_PICTURES,
     DiscoveryPlan,
-    Request,
     check_pictures,
-    folder_size,
     make_discovery_plan,
     read_request,
-    seen_side,
 )
 from unbraid.search.findings import Discovery
 from unbraid.search.labelling import label
+from unbraid.search.picture_source import INDICES, picture_names, take_pictures
 from unbraid.search.recursion import Recursion, Stage
 from unbraid.search.search_run import SearchRun
 from unbraid.search.surrogates import ACTIVE_NATS
@@ -50,7 +46,7 @@ if TYPE_CHECKING:
 
 RECORD = "discovery.json"
 _LATE_SHARE = 0.92
-"""Of the minutes: an epoch that ends later is the last."""
+"""Of the minutes: an epoch that would end later is not begun; the rest is for encoding and the report."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ def discover(
         chosen, minutes=minutes, steps=steps, population=population, models=models, leaf_runs=leaf_runs, latents=latents, seed=seed,
         resize=resize,
     )  # fmt: skip
-    taken = _take(images, data_options or {}, request, chosen)
+    taken = take_pictures(images, data_options or {}, request.resize, chosen)
     check_pictures(taken.dataset)
     folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
@@ -136,12 +132,14 @@ def discover(
     return _run(folder, plan, dataset, chosen, quiet, began)
 
 
-def resume_discovery(path: str | Path, *, device: str = "auto", quiet: bool = False) -> Discovered:
-    """Go on with a discovery that was stopped; what is done is not done again."""
+def resume_discovery(path: str | Path, *, data: str | None = None, device: str = "auto", quiet: bool = False) -> Discovered:
+    """Go on with a discovery that was stopped; what is done is not done again. *data* is where the pictures lie now, if moved."""
     try:
         plan = DiscoveryPlan.from_record(read_json(Path(path) / RECORD))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(problem("run", f"must be a folder made by `unbraid discover`, with a {RECORD} in it", str(path))) from None
+    if data is not None:
+        plan = replace(plan, data=str(Path(data).expanduser().absolute()))
     return _run(Path(path), plan, load(plan.data, **plan.options), choose_device(device), quiet, None)
 
 
@@ -150,83 +148,21 @@ def is_discovery(path: str | Path) -> bool:
     return (Path(path) / RECORD).is_file()
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """Pictures as they will be trained on."""
-
-    name: str
-    source: str
-    dataset: Dataset
-    data: str | None
-    """The path they are loaded from; None where they are to be stored first."""
-    options: dict[str, Any]
-    resized_from: tuple[int, int] | None
-    drawn_from: int
-
-    def stored(self, folder: Path) -> tuple[str, dict[str, Any]]:
-        """Where they can be loaded from again, with which options."""
-        if self.data is not None:
-            return self.data, self.options
-        buffer = io.BytesIO()
-        np.save(buffer, self.dataset.images(np.arange(len(self.dataset))))
-        path = (folder / "images.npy").absolute()
-        write_bytes(path, buffer.getvalue())
-        return str(path), {}
-
-
-def _take(images: Any, options: dict[str, Any], request: Request, device: torch.device) -> _Taken:
-    """Load *images* at the size at which they are seen."""
-    if isinstance(images, Dataset) or (isinstance(images, str) and images in DATA):
-        return _drawn(images if isinstance(images, Dataset) else load(images, **options), request, device)
-    if isinstance(images, np.ndarray):
-        plainly = load(images, **options)
-        return _sized("array", "an array", images, plainly, options, request, device)
-    path = Path(images) if isinstance(images, (str, Path)) else None
-    if path is None:
-        rule = "must be a folder, a .npy or .npz file, an array, or the name of a dataset"
-        raise InputError(problem("images", rule, type(images).__name__))
-    text = images if isinstance(images, str) else str(images)
-    if path.expanduser().is_dir() and request.resize is None and "resize" not in options:
-        height, width = folder_size(path.expanduser())
-        side = seen_side(height, width, device, None)
-        options = options | ({"resize": side} if side else {})
-        dataset = load(text, **options)
-        return _Taken(path.name, text, dataset, text, options, (height, width) if side else None, len(dataset))
-    plainly = load(text, **(options | ({"resize": request.resize} if request.resize else {})))
-    return _sized(path.stem, text, text, plainly, options, request, device)
-
-
-def _sized(
-    name: str, source: str, images: Any, plainly: Dataset, options: dict[str, Any], request: Request, device: torch.device
-) -> _Taken:
-    """Own pictures, scaled where the models need it."""
-    height, width, _ = plainly.image_shape
-    side = request.resize or seen_side(height, width, device, None)
-    options = options | ({"resize": side} if side else {})
-    dataset = load(images, **options) if side else plainly
-    before = (height, width) if side and (height, width) != (side, side) else None
-    return _Taken(name, source, dataset, images if isinstance(images, str) else None, options, before, len(dataset))
-
-
-def _drawn(dataset: Dataset, request: Request, device: torch.device) -> _Taken:
-    """Pictures of a dataset, a fair sample of a large one."""
-    if len(dataset.sample_shape) != 3:
-        raise InputError(problem("images", "must be pictures", dataset.name, "Points have no factors that could be shown."))
-    kept = np.sort(recorded_sample(len(dataset), MOST_PICTURES))
-    height, width, _ = dataset.image_shape
-    side = seen_side(height, width, device, request.resize)
-    own = load(dataset.images(kept), **({"resize": side} if side else {}))
-    return _Taken(dataset.name, dataset.name, own, None, {}, (height, width) if side else None, len(dataset))
-
-
 def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.device, quiet: bool, began: float | None) -> Discovered:
     """Train what is left, and write everything down."""
     start = time.monotonic() if began is None else began
 
+    asked = time.monotonic()
+
     def late() -> bool:
-        return began is not None and plan.minutes is not None and time.monotonic() - start > 60 * plan.minutes * _LATE_SHARE
+        """Whether another epoch, as long as the last, would pass the time."""
+        nonlocal asked
+        now = time.monotonic()
+        took, asked = now - asked, now
+        return began is not None and plan.minutes is not None and now + took - start > 60 * plan.minutes * _LATE_SHARE
 
     stages: list[Stage] = []
+    confirming: list[tuple[SearchRun, NDArray[np.int64]]] = []
     if plan.recursion is None:
         assert plan.search is not None
         root = final = _opened(folder / "models", plan, dataset)
@@ -244,10 +180,14 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
         root = SearchRun.open(whole / "root", dataset)
         last = whole / f"final-{plan.recursion.leaf_runs}"
         final = SearchRun.open(last, dataset) if SearchRun.is_search(last) else root
-    names = tuple(path.name for path in image_files(Path(plan.data))) if Path(plan.data).is_dir() else ()
+        if final is not root and 2 * len(final.lineage["epoch"].unique()) < final.search.epochs:
+            final = root  # the time was up before it had learned as much
+        confirming = [(search, recursion.places(search)) for search in recursion.searches() if search.path != final.path]
+        confirming = [(search, places) for search, places in confirming if search.search.models > 1]
+    names = picture_names(folder, plan.data)
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
     model = label(root, device, nats).model if final is root else 0
-    findings = find(final, model, device, names, None if final is root else root)
+    findings = find(final, model, device, names, confirming)
     minutes = _minutes(folder, time.monotonic() - start)
     found = _described(folder, plan, root, final, findings, stages, device, minutes)
     return _written(folder, found, findings, names, Run(final.winner(), device))
@@ -281,9 +221,14 @@ def _described(
         side = root.dataset.image_shape[0]
         warnings.append(f"The models saw the pictures at {side} × {side} pixels; details smaller than that cannot be found.")
     where = "a GPU" if device.type == "cuda" else f"a CPU with {cores()} core{'s' * (cores() != 1)}"
-    longer = (plan.minutes or minutes) * 4
+    longer = max(1, round(4 * (plan.minutes or minutes)))
+    again = (f"unbraid discover {shlex.quote(plan.source)} --minutes {longer}", "the same with more time, into a new folder")
+    if findings.explained < LITTLE_EXPLAINED:
+        warnings.append(
+            "The models give back hardly anything of the pictures yet, so that nothing counts as found. Give it more time."
+        )
     return Discovery(
-        source=plan.source,
+        source=plan.source or "an array",
         images=len(root.dataset),
         image_shape=root.dataset.image_shape,
         resized_from=plan.resized_from,
@@ -305,10 +250,11 @@ def _described(
         settings=settings,
         run=str(final.path),
         tables=(str(folder / "codes.parquet"), str(folder / "codes.csv")),
+        from_final=final is not root,
         stages=tuple(_stage_sentence(stage) for stage in stages),
         warnings=tuple(warnings),
         commands=(
-            (f"unbraid discover {plan.source} --minutes {longer:g}", "the same with more time, into a new folder"),
+            *([again] if plan.source else []),
             (f"unbraid report {final.path}", "the winning models in technical detail"),
             (f"unbraid score {final.path} --metrics unsupervised", "their scores without labels"),
         ),
@@ -320,7 +266,7 @@ def _described(
 def _stage_sentence(stage: Stage) -> str:
     if stage.name == "root":
         found = f"{len(stage.active)} things were found that models agree on (agreement {stage.score:.2f})"
-        return f"In all {stage.pictures:,} pictures, {found}."
+        return f"In all {stage.pictures:,} pictures, {stage.ended or found}."
     number = stage.name.partition("/")[0].rpartition("-")[2]
     if stage.name.startswith("final"):
         return f"A last population was trained on all pictures to hold everything that was found (score {stage.score:.2f})."
@@ -338,7 +284,8 @@ def _written(folder: Path, found: Discovery, findings: Findings, names: tuple[st
     from unbraid.report.discovery_words import table_columns
 
     count = len(findings.mean)
-    first = {"picture": np.arange(count), "name": list(names) if names else [str(number) for number in range(count)]}
+    numbers = np.load(folder / INDICES) if (folder / INDICES).is_file() else np.arange(count)
+    first = {"picture": numbers, "name": list(names) if names else [str(number) for number in range(count)]}
     columns = {one.name: first[one.name] if one.latent is None else findings.mean[:, one.latent] for one in table_columns(found)}
     table = pd.DataFrame(columns)
     write_table(folder / "codes.parquet", table)

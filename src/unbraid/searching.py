@@ -67,7 +67,7 @@ class Search:
         told = {
             "Individuals": f"{search.population}" + (f" of {search.models} models each" if search.models > 1 else ""),
             "Score": search.judge.metric,
-            "Pictures scored on": f"{min(search.judge.points or len(self.run.dataset), len(self.run.dataset)):,}",
+            "Pictures scored on": f"at most {search.judge.points or 50_000:,}" + ("" if search.judge.points else " a level"),
             "Epoch": f"{search.epoch_pictures:,} pictures a model",
             "Data": f"{search.plan.data}, {len(self.run.dataset):,} pictures",
             "Objective": search.plan.members[0].objective,
@@ -78,7 +78,7 @@ class Search:
         return write_search_page(
             self.path / "search.html",
             title=f"{search.plan.data} · {search.plan.members[0].objective} · by {search.judge.metric}",
-            lineage=self.lineage.drop(columns=["loss"], errors="ignore"),
+            lineage=self.lineage,
             score_label=search.judge.metric,
             winner=(record["epoch"], record["individual"], record["score"]),
             facts=told,
@@ -124,7 +124,7 @@ class Recursed:
         return Search(self.recursion.final(self.recursion.plan.leaf_runs if leaf_runs is None else leaf_runs), self.device)
 
     def table(self) -> pd.DataFrame:
-        """One row a stage; with MIG of the final populations where the data has factors."""
+        """One row a stage; with MIG and DCI of the final populations where the data has factors."""
         import pandas as pd
 
         rows = []
@@ -137,9 +137,10 @@ class Recursed:
             }
             row["ended"] = stage.ended
             if stage.name.startswith("final") and self.recursion.dataset.labelled:
-                row["mig"] = float(
-                    self.final(int(stage.name.removeprefix("final-"))).winner.score("mig", quiet=True)["mig"].iloc[0]
-                )
+                winner = self.final(int(stage.name.removeprefix("final-"))).winner
+                row |= {
+                    name: float(value) for name, value in winner.score(["mig", "dci"], quiet=True)[["mig", "dci"]].iloc[0].items()
+                }
             rows.append(row)
         return pd.DataFrame(rows)
 

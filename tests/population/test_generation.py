@@ -428,3 +428,16 @@ def test_on_a_gpu_copies_stay_there_and_train_as_on_a_cpu(small_plan):
         histories[device.type] = one.rows(range(6))["history"].cpu()
     assert torch.isfinite(histories["cpu"]).all()
     torch.testing.assert_close(histories["cuda"], histories["cpu"], rtol=0.02, atol=0.02)
+
+
+def test_however_often_ctrl_c_is_pressed_the_workers_are_joined():
+    calls = []
+
+    class Pool:
+        def shutdown(self, wait: bool) -> None:
+            calls.append(wait)
+            if len(calls) < 3:
+                raise KeyboardInterrupt
+
+    generation._join(Pool())  # pyright: ignore[reportArgumentType]
+    assert calls == [True, True, True]

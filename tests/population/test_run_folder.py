@@ -192,3 +192,19 @@ def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):
     moved = RunFolder.open(tmp_path / "moved")
     assert train_run(moved, CPU).finished
     assert moved.members()["status"].tolist() == ["trained", "trained"]
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("search.json", "It holds a search that is not finished. Go on with: unbraid resume {0}"),
+        ("recursion.json", "It holds a recursion; its runs are the folders in it, such as {0}/root."),
+        ("discovery.json", "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion."),
+    ],
+)
+def test_a_folder_that_holds_more_than_a_run_says_where_to_look(tmp_path, name, remedy):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError) as told:
+        RunFolder.open(tmp_path)
+    rule = f"run must be a folder made by `unbraid train`, with a plan.json in it; got '{tmp_path}'."
+    assert str(told.value) == f"{rule} {remedy.format(tmp_path)}"

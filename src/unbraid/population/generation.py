@@ -127,14 +127,15 @@ class Generation:
 
         if self.device.type == "cpu":
             keep_freed_memory()
-        with ThreadPoolExecutor(cores() if self.device.type == "cpu" else 1) as pool:
-            futures = [pool.submit(advance, chunk) for chunk in self.chunks]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:
-                stop.set()
-                raise
+        pool = ThreadPoolExecutor(cores() if self.device.type == "cpu" else 1)
+        try:
+            for future in [pool.submit(advance, chunk) for chunk in self.chunks]:
+                future.result()
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            _join(pool)
         return all(chunk.done for chunk in self.chunks)
 
     def diverged(self) -> list[bool]:
@@ -170,6 +171,15 @@ class Generation:
     def places(self) -> list[list[int]]:
         """The models of each chunk."""
         return [list(chunk.places) for chunk in self.chunks]
+
+
+def _join(pool: ThreadPoolExecutor) -> None:
+    """Wait until no worker is inside a step, however often Ctrl-C is pressed: a state saved sooner would be torn."""
+    while True:
+        try:
+            return pool.shutdown(wait=True)
+        except KeyboardInterrupt:
+            continue
 
 
 def _state(rows: Rows, places: Sequence[int], clock: int, device: torch.device) -> State:

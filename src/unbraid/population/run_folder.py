@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     import torch
 
 
+_OTHERS = {
+    "search.json": "It holds a search that is not finished. Go on with: unbraid resume {0}",
+    "recursion.json": "It holds a recursion; its runs are the folders in it, such as {0}/root.",
+    "discovery.json": "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion.",
+}
+"""What else a folder may hold, and where its runs then are."""
+
+
 class RunFolder:
     """The files of one run."""
 
@@ -55,8 +63,9 @@ class RunFolder:
         try:
             record = read_json(folder / "plan.json")
         except (FileNotFoundError, NotADirectoryError):
+            remedy = next((text.format(folder) for name, text in _OTHERS.items() if (folder / name).is_file()), "")
             raise InputError(
-                problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path))
+                problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path), remedy)
             ) from None
         chunk_size = record.pop("chunk_size")
         return cls(folder, Plan.from_record(record), chunk_size, dataset)

@@ -17,7 +17,7 @@ from unbraid.report.evidence import Evidence, Metric, gather
 from unbraid.report.figures import curves_figure, latents_figure, quantity_label, scores_figure
 from unbraid.report.page import render_page
 from unbraid.report.portrait import FRAMES, QUANTILES, Portrait, draw_portrait
-from unbraid.report.provenance import data_title, folder_files, following_commands, python_call
+from unbraid.report.provenance import data_title, folder_files, following_commands, python_call, searched_call
 from unbraid.report.settings import mix, shown, swept_name, swept_value, symbol
 from unbraid.report.wording import (
     best_sentence,
@@ -82,7 +82,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "figures": figures,
         "how": {
             "command": plan.command,
-            "python": python_call(plan),
+            "python": python_call(plan) if not (run.path / "search.json").is_file() else searched_call(run.path),
             "following": following_commands(run.path, found.stored_metrics),
             "plan_digest": plan.digest(),
             "data_fingerprint": plan.data_fingerprint,

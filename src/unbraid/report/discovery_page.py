@@ -223,12 +223,15 @@ def _first(tables: Sequence[str], ending: str) -> str:
 def _done(found: Discovery) -> str:
     """How it was done, in a few sentences."""
     groups = f"{found.population:,} group{'' if found.population == 1 else 's'} of {found.models_each:,} models each"
+    chosen = "one model of the group that agreed most"
+    if found.from_final:
+        chosen = "a last population, trained on all pictures to hold what this search and those behind it found"
     epochs = f"{found.epochs:,} round{'' if found.epochs == 1 else 's'}"
     return (
         f"{groups} were trained together for {epochs} (epochs), which took {duration(found.minutes)} on {found.device}."
         " The models of a group share their settings and differ in their random starting points. After each round the groups were"
         " compared by how far their own models agree; the worst took over the weights and settings of the best, slightly changed."
-        " No labels were used. What is shown comes from one model of the group that agreed most."
+        f" No labels were used. What is shown comes from {chosen}."
     )
 
 
@@ -248,7 +251,7 @@ def _facts(found: Discovery) -> list[tuple[str, str]]:
         ("Device", found.device),
         ("Objective", OBJECTIVES.load(found.objective).label if known else found.objective),
         *((f"Chosen {symbol(name)}", shown(value)) for name, value in found.settings.items()),
-        ("Agreement score of the group", agreement),
+        ("Agreement of the first search" if found.from_final else "Agreement score of the group", agreement),
         ("Variation given back", percent(max(0.0, found.explained)) if math.isfinite(found.explained) else "could not be measured"),
         *found.facts.items(),
         ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),

@@ -42,6 +42,12 @@ def python_call(plan: Plan) -> str:
     return f"import unbraid as ub\n\nrun = ub.train(\n{body})"
 
 
+def searched_call(path: Path) -> str:
+    """What is said in place of a call where the models are the winner of a search: their settings changed while they trained."""
+    told = "# the winner of a search; its settings changed on the way"
+    return f"import unbraid as ub\n\n{told}\nub.resume_search({str(path)!r}).lineage"
+
+
 def following_commands(path: Path, metrics: Sequence[str]) -> list[str]:
     """The commands that score and report a trained run."""
     place = shlex.quote(str(path))

@@ -8,6 +8,7 @@ measurements of the pictures (`search/naming.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from unbraid.metrics._posterior import kl_per_latent
 from unbraid.metrics._ranks import average_ranks
 from unbraid.search.certainty import certainties, confirmed
 from unbraid.search.encoding import encode_run
-from unbraid.search.findings import FoundFactor
+from unbraid.search.findings import Certainty, FoundFactor
 from unbraid.search.naming import name_factors, naming_rows
 from unbraid.search.search_run import SearchRun
 from unbraid.search.surrogates import active_latents
@@ -32,6 +33,8 @@ SAME = 0.9
 FRAMES = 9
 QUANTILES = (0.02, 0.98)
 EXAMPLES = 8
+LITTLE_EXPLAINED = 0.1
+"""Share of the pictures' variance below which a model has learned too little for anything to count as found."""
 _LOOKED_AT = 600
 """Pictures on which variance and errors are measured."""
 
@@ -51,19 +54,27 @@ class Findings:
     worst_remembered: NDArray[np.uint8]
 
 
-def find(search: SearchRun, model: int, device: torch.device, names: tuple[str, ...], others: SearchRun | None = None) -> Findings:
-    """Findings of *model* of the search's winner, confirmed by the winner's other models or by those of the search *others*."""
+def find(
+    search: SearchRun,
+    model: int,
+    device: torch.device,
+    names: tuple[str, ...],
+    confirming: Sequence[tuple[SearchRun, NDArray[np.int64]]] = (),
+) -> Findings:
+    """Findings of *model* of the search's winner, confirmed by the winner's other models.
+
+    *confirming* are other searches with the pictures they were trained on: a latent counts as seen as often as the models of one
+    of them, on its own pictures, have seen it. What only a leaf-run found varies in its part as nowhere else.
+    """
     run, dataset = search.winner(), search.dataset
     every = np.arange(len(dataset), dtype=np.int64)
     means, logvars = encode_run(run, device, every)
-    if others is not None:
-        more = encode_run(others.winner(), device, every)
-        means, logvars = np.concatenate([means[[model]], more[0]]), np.concatenate([logvars[[model]], more[1]])
-    chosen = 0 if others is not None else model
     nats = np.stack([kl_per_latent(m.astype(np.float64), v.astype(np.float64)) for m, v in zip(means, logvars, strict=True)])
-    mean = means[chosen]
-    active = _different(mean, active_latents(nats[chosen], FOUND_NATS))
-    sure = certainties(means.astype(np.float64), nats, chosen)
+    mean = means[model]
+    active = _different(mean, active_latents(nats[model], FOUND_NATS))
+    sure = _surest(
+        [certainties(means.astype(np.float64), nats, model)] if len(means) > 1 else [], mean, nats[model], confirming, device
+    )
     decoder = Model(run, model)
     sample = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _LOOKED_AT)).astype(np.int64))
     errors, variance, shares = _measured(decoder, dataset, mean, active, sample)
@@ -76,7 +87,7 @@ def find(search: SearchRun, model: int, device: torch.device, names: tuple[str, 
             FoundFactor(
                 number=place + 1,
                 latent=latent,
-                nats=float(nats[chosen][latent]),
+                nats=float(nats[model][latent]),
                 name=called[place],
                 certainty=sure[latent],
                 share=shares[latent],
@@ -85,20 +96,39 @@ def find(search: SearchRun, model: int, device: torch.device, names: tuple[str, 
                 real_names=tuple(names[index] if names else f"{index}" for index in real),
             )
         )
-    factors = [one for one in found if confirmed(one.certainty)]
-    doubtful = [one for one in found if not confirmed(one.certainty)]
+    explained = float(1.0 - errors.mean() / variance) if variance > 0 else float("nan")
+    # Latents of models that have hardly learned anything follow each other by accident.
+    believed = [confirmed(one.certainty) and explained >= LITTLE_EXPLAINED for one in found]
+    factors = [one for one, sure in zip(found, believed, strict=True) if sure]
+    doubtful = [one for one, sure in zip(found, believed, strict=True) if not sure]
     typical = sample[: len(sample) : max(1, len(sample) // EXAMPLES)][:EXAMPLES]
     worst = sample[np.argsort(-errors, kind="stable")[:EXAMPLES]]
     return Findings(
         mean=mean,
         factors=tuple(replace(one, number=place + 1) for place, one in enumerate(factors)),
         doubtful=tuple(replace(one, number=place + 1) for place, one in enumerate(doubtful)),
-        explained=float(1.0 - errors.mean() / variance) if variance > 0 else float("nan"),
+        explained=explained,
         originals=dataset.images(typical),
         remembered=decoder.decode(mean[typical]),
         worst=dataset.images(worst),
         worst_remembered=decoder.decode(mean[worst]),
     )
+
+
+def _surest(
+    found: list[list[Certainty]],
+    mean: NDArray[np.float32],
+    nats: NDArray[np.float64],
+    confirming: Sequence[tuple[SearchRun, NDArray[np.int64]]],
+    device: torch.device,
+) -> list[Certainty]:
+    """For each latent the largest of the certainties *found* and those by the models of *confirming*."""
+    for search, places in confirming:
+        means, logvars = encode_run(search.winner(), device, np.arange(len(search.dataset), dtype=np.int64))
+        own = [kl_per_latent(m.astype(np.float64), v.astype(np.float64)) for m, v in zip(means, logvars, strict=True)]
+        together = np.concatenate([mean[places][None], means]).astype(np.float64)
+        found.append(certainties(together, np.stack([nats, *own]), 0))
+    return [max(column, key=lambda one: (one.seen_in / max(1, one.others), one.agreement)) for column in zip(*found, strict=True)]
 
 
 def _different(mean: NDArray[np.float32], active: list[int]) -> list[int]:

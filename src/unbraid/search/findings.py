@@ -94,6 +94,8 @@ class Discovery:
     """The run folder of the chosen models."""
     tables: tuple[str, ...]
     """Paths of the tables of codes."""
+    from_final: bool = False
+    """What is shown comes from a final population, trained to hold what the searches before it found."""
     stages: tuple[str, ...] = ()
     """What the recursion did, a sentence a stage; empty without recursion."""
     warnings: tuple[str, ...] = ()

@@ -61,7 +61,7 @@ class RecursionPlan:
     leaf_pictures: int = LEAST_EPOCH_PICTURES
     """An epoch of a leaf-run is a pass over its pictures, and no shorter than this."""
     every_final: bool = False
-    """Train a final population for each number of leaf-runs from 0 on, for the curve of the paper's figure 6."""
+    """Train a final population for each number of leaf-runs from 0 on, as the paper's figure 6 compares them."""
     active_nats: float = ACTIVE_NATS
     reduction: ReductionRule = PUBLISHED
 
@@ -226,6 +226,11 @@ class Recursion:
             search.use(self.dataset if whole else self._part_again(search))
         return [search for search in found if search.finished]
 
+    def places(self, search: SearchRun) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Which pictures of the whole data a stage's search was trained on."""
+        part = search.path.with_name(f"{search.path.name}.npy")
+        return np.load(part) if part.is_file() else np.arange(len(self.dataset), dtype=np.int64)
+
     def _part_again(self, search: SearchRun) -> Subset:
         """The part of the data that a leaf's search was trained on."""
         return Subset(self.dataset, search.path.with_name(f"{search.path.name}.npy"))
@@ -340,8 +345,8 @@ class Recursion:
         )
         run = self._search(name, search, self.dataset)
         labels = run.path / "surrogates.safetensors"
-        if not labels.exists():
-            write_surrogates(labels, leaves or [(root,)])
+        if not run.finished:
+            write_surrogates(labels, leaves or [(root,)])  # again, in case it was torn
         return run if self._train(run, name, stage) else None
 
     def _search(self, name: str, search: SearchPlan, dataset: Dataset) -> SearchRun:

@@ -161,6 +161,9 @@ def make_search(
     problems = Problems()
     data_options = options.pop("data_options", None) or {}
     dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **data_options))
+    if hyper is not None and not isinstance(hyper, Mapping):
+        problems.add("hyper", "must be a dictionary", hyper, "For example {'beta': '1..60'}.")
+        hyper = None
     cls, given = _objective(objective, hyper or {}, problems)
     asked = {**given, "learning_rate": learning_rate, "batch_size": batch_size}
     evolved, fixed = _spaces(cls, asked, problems)
