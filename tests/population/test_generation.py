@@ -439,5 +439,5 @@ def test_however_often_ctrl_c_is_pressed_the_workers_are_joined():
             if len(calls) < 3:
                 raise KeyboardInterrupt
 
-    generation._join(Pool())  # pyright: ignore[reportArgumentType]
+    generation_module._join(Pool())  # pyright: ignore[reportArgumentType]
     assert calls == [True, True, True]
