@@ -55,6 +55,7 @@ def test_it_writes_report_tables_and_models(made):
     assert len(table) == 120
     assert made.summary().splitlines()[-1] == f"Open in a browser: {made.path / 'report.html'}"
     assert len(made.models.members) == 2
+    assert repr(made) == f"<Discovered {made.path}: {len(made.found.factors)} factors in 120 pictures>"
 
 
 def test_the_codes_are_those_of_the_chosen_model(made):

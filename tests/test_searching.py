@@ -125,6 +125,10 @@ def test_the_command_discover(unbraid, tmp_path):
             "models must be a whole number of at least 2 for the score udr; got 1.",
         ),
         (("pbt", "supervised", "sprites", "--beta", "9..3"), "beta must be two numbers above 0, the smaller first"),
+        (
+            ("pbt", "unsupervised", "sprites", "--eval", "mig"),
+            "eval must be a metric without labels, such as udr; got 'mig'. Select by labels with: unbraid pbt supervised",
+        ),
         (("rpu", "run", "sprites", "--levels", "1"), "levels must be at least 2 for leaf-runs"),
         (("discover", "nowhere/"), "data must be an existing folder or file; got 'nowhere/', which does not exist."),
         (("reduce", "nowhere.npy"), "labels must be a file that exists; got 'nowhere.npy'."),

@@ -95,6 +95,7 @@ def unsupervised(
     device: DeviceOption = "auto",
 ) -> None:
     """Select by the agreement of models that differ by their seed alone (PBT-U-VAE): no labels are used."""
+    refuse_labels(eval)
     _evolve(context, objective, locals(), score=eval, models=None if models is None else as_number(models))
 
 
@@ -185,6 +186,16 @@ def discover(
         command=command_line(), **numbers,
     )  # fmt: skip
     print(made.summary(), flush=True)
+
+
+def refuse_labels(metric: str) -> None:
+    """Refuse a metric that compares codes with factors, where no labels are to be used."""
+    from unbraid.errors import InputError, problem
+    from unbraid.scoring.names import blind
+
+    if blind([metric]):
+        rule = "must be a metric without labels, such as udr"
+        raise InputError(problem("eval", rule, metric, "Select by labels with: unbraid pbt supervised"))
 
 
 def print_searched(made: Any) -> None:

@@ -49,7 +49,7 @@ _LATE_SHARE = 0.92
 """Of the minutes: an epoch that would end later is not begun; the rest is for encoding and the report."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Discovered:
     """A finished discovery."""
 
@@ -59,6 +59,10 @@ class Discovered:
     """A row for each picture: which, and its code for every factor found."""
     models: Run
     """The winning models, as a run like any other."""
+
+    def __repr__(self) -> str:
+        """The folder and how much was found."""
+        return f"<Discovered {self.path}: {len(self.found.factors)} factors in {self.found.images:,} pictures>"
 
     @property
     def page(self) -> Path:

@@ -200,7 +200,10 @@ def _searched(run: SearchRun, device: torch.device, quiet: bool) -> Search:
 
 def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recursed:
     with Progress("recursion", "stages", 0, quiet) as progress:
-        stages = recursion.train(device, lambda name, run: train_search(name, run, device, quiet), progress.say)
+        try:
+            stages = recursion.train(device, lambda name, run: train_search(name, run, device, quiet), progress.say)
+        except KeyboardInterrupt:  # between two stages
+            raise stopped(recursion.path) from None
     if stages is None:
         raise stopped(recursion.path)
     for search in recursion.searches():

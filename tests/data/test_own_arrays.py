@@ -90,7 +90,8 @@ def test_floats_come_back_within_half_a_grey_level(images):
         ),
         (
             GREY.astype(np.int16),
-            "images must be uint8 (0..255), bool, or floats in [0, 1]; got dtype int16. Convert them: images.astype(numpy.uint8).",
+            "images must be uint8 (0..255), bool, or floats in [0, 1]; got dtype int16. "
+            "Scale them: (images * (255 / images.max())).astype(numpy.uint8).",
         ),
         (
             GREY.astype(object),

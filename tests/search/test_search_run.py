@@ -209,10 +209,10 @@ def test_the_best_individual_of_all_epochs_wins(tmp_path: Path, script: Callable
     assert torch.equal(state.model.weights, generation.rows([3])["model.weights"])
 
 
-def test_of_equal_scores_the_first_wins(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+def test_of_equal_scores_the_first_individual_of_the_last_epoch_wins(tmp_path: Path, script: Callable[[list[list[float]]], None]):
     script([[0.1, 0.5, 0.5, 0.2, 0.1]] * 3)
     record = finished(tmp_path / "run", score="mig").winner_record()
-    assert (record["epoch"], record["individual"]) == (0, 1)
+    assert (record["epoch"], record["individual"]) == (2, 1)
 
 
 def test_where_lower_is_better_the_lowest_wins_and_the_highest_are_replaced(

@@ -117,7 +117,11 @@ def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
             raise InputError(problem(name, "as floats must lie in [0, 1]", value, remedy))
         return np.rint(images.astype(np.promote_types(images.dtype, np.float32), copy=False) * 255.0).astype(np.uint8)
     rule = "must be uint8 (0..255), bool, or floats in [0, 1]"
-    remedy = "Convert them: images.astype(numpy.uint8)." if images.dtype.kind in "iu" else "Make them an array of numbers."
+    remedy = (
+        "Scale them: (images * (255 / images.max())).astype(numpy.uint8)."
+        if images.dtype.kind in "iu"
+        else "Make them an array of numbers."
+    )
     raise InputError(problem(name, rule, Shown(f"dtype {images.dtype}"), remedy))
 
 

@@ -28,7 +28,7 @@ from unbraid.search.search_run import SearchRun
 from unbraid.search.surrogates import active_latents
 
 FOUND_NATS = 0.5
-SAME = 0.9
+SAME = 0.8
 """Rank correlation from which on two latents of a model are taken for one."""
 FRAMES = 9
 QUANTILES = (0.02, 0.98)

@@ -30,6 +30,8 @@ MOST_PICTURES = 50_000
 SIDE_ON_CPU, SIDE_ON_GPU = 32, 64
 EPOCHS = 12
 BATCH = 64
+SCORE = "udr:kl_threshold=0.5"
+"""Latents that say less than half a nat are no findings, and models that have learned nothing yet must not agree on them."""
 _TRAINING_SHARE = 0.8
 """Of the time; the rest is for measuring speed, encoding and the report."""
 _MEASURED_SECONDS = {"cpu": 4.0, "cuda": 8.0}
@@ -196,7 +198,7 @@ def make_discovery_plan(
     common: dict[str, Any] = {
         "objective": "beta_tcvae", "hyper": {"beta": "2..32"}, "learning_rate": "3e-4..3e-3", "batch_size": BATCH,
         "latents": request.latents, "population": request.population, "models": request.models, "seed": request.seed,
-        "epochs": EPOCHS, "precision": usual_precision(device), "score": "udr", "converged_within": 0.0,
+        "epochs": EPOCHS, "precision": usual_precision(device), "score": SCORE, "converged_within": 0.0,
     }  # fmt: skip
 
     def planned(pictures: int) -> tuple[SearchPlan | None, RecursionPlan | None]:

@@ -261,7 +261,8 @@ class SearchRun:
         standing.lineage = lineage
         first = ranking(ranked)[0]
         old = -math.inf if standing.elite is None else search.judge.better(standing.elite.score)
-        if math.isfinite(ranked[first]) and ranked[first] > old:
+        # Of equals the one that has trained longer.
+        if math.isfinite(ranked[first]) and ranked[first] >= old:
             values = standing.individuals[first].values
             updates = updates_of_epoch(search.epoch_pictures, search.batch_size(values))
             rows = generation.rows(range(first * search.models, (first + 1) * search.models))
