@@ -352,7 +352,7 @@ def test_a_diverged_member_keeps_its_memory_and_running_means(small_plan, object
     healthy, program = program_of(plan, dataset), Program(plan, broken, dataset, CPU)
     whole, state = advanced(healthy, healthy.start(), 1), advanced(program, program.start(), 1)
     before = {
-        name: tensor[1].clone() for name, tensor in state.tensors().items() if name not in ("diverged_at", "window", "history")
+        name: tensor[1].clone() for name, tensor in state.tensors().items() if name not in ("diverged_at", "window", "history", "age")
     }
     whole, state = advanced(healthy, whole, 5), advanced(program, state, 5)
     assert state.diverged_at.tolist() == [-1, 1, -1]
@@ -510,7 +510,7 @@ def test_an_old_run_goes_on_from_its_checkpoint(tmp_path: Path):
     run = RunFolder.open(tmp_path)
     program = program_of(run.plan, run.dataset)
     halfway = advanced(program, program.start(), 4)
-    assert {name.partition(".")[0] for name in halfway.tensors()} == {"diverged_at", "window", "history", "model"}
+    assert {name.partition(".")[0] for name in halfway.tensors()} == {"age", "diverged_at", "window", "history", "model"}
     checkpoints = run.checkpoints(run.chunks()[0])
     checkpoints.save(halfway)
     state = checkpoints.load(CPU, pytest.fail)
