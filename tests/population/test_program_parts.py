@@ -352,7 +352,9 @@ def test_a_diverged_member_keeps_its_memory_and_running_means(small_plan, object
     healthy, program = program_of(plan, dataset), Program(plan, broken, dataset, CPU)
     whole, state = advanced(healthy, healthy.start(), 1), advanced(program, program.start(), 1)
     before = {
-        name: tensor[1].clone() for name, tensor in state.tensors().items() if name not in ("diverged_at", "window", "history", "age")
+        name: tensor[1].clone()
+        for name, tensor in state.tensors().items()
+        if name not in ("diverged_at", "window", "history", "age")
     }
     whole, state = advanced(healthy, whole, 5), advanced(program, state, 5)
     assert state.diverged_at.tolist() == [-1, 1, -1]
