@@ -22,7 +22,7 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, problem
 from unbraid.population.devices import choose_device, cores
-from unbraid.population.run_folder import check_free
+from unbraid.population.run_folder import check_free, make_folder
 from unbraid.progress import Progress
 from unbraid.run import Run, next_folder
 from unbraid.search.discovery import LITTLE_EXPLAINED, Findings, find
@@ -114,10 +114,7 @@ def discover(
     check_pictures(taken.dataset)
     folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+    make_folder(folder)
     with Progress("measuring speed", "pictures", 0, quiet) as progress:
         if request.minutes is not None:
             progress.say(f"{len(taken.dataset):,} pictures of {_size(taken.dataset)}: measuring how fast models train on them")

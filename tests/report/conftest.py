@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     }
     made["sweep"].score(["mig", "sap"], quiet=True)
     return made
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Callable[[Path, int], None]:
+    """Shows a page in a window of so many pixels, a phone's below 600, and waits until its figures are drawn."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    def show(page: Path, width: int) -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get(page.as_uri())
+        WebDriverWait(browser, 60).until(lambda it: it.execute_script("return document.documentElement.dataset.ready") == "yes")
+
+    return show

@@ -137,16 +137,11 @@ def test_files_beside_the_page(made: dict[str, tuple[Distances, Path]], kind: st
 @pytest.mark.browser
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_browser_draws_every_map_without_a_complaint_or_a_fetch(
-    browser: Any, made: dict[str, tuple[Distances, Path]], kind: str
+    browser: Any, open_page: Any, made: dict[str, tuple[Distances, Path]], kind: str
 ) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
     found, path = made[kind]
     for width in (390, 1280):
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get(path.as_uri())
-        WebDriverWait(browser, 60).until(lambda page: page.execute_script("return document.documentElement.dataset.ready") == "yes")
+        open_page(path, width)
         maps = browser.execute_script(
             "return [...document.querySelectorAll('.maps .figure')].map(box => {"
             " const drawn = box.querySelector('.heatmaplayer image');"

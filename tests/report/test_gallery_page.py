@@ -233,13 +233,8 @@ def test_the_whole_gallery_holds_in_two_minutes_of_one_core(tmp_path: Path) -> N
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(browser: Any, made: Gallery, width: int) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(made.page.as_uri())
-    WebDriverWait(browser, 60).until(lambda page: page.execute_script("return document.documentElement.dataset.ready") == "yes")
+def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(browser: Any, open_page: Any, made: Gallery, width: int) -> None:
+    open_page(made.page, width)
     undrawn = "return [...document.querySelectorAll('.figure')].filter(box => !box.querySelector('svg.main-svg')).length"
     assert browser.execute_script(undrawn) == 0
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width

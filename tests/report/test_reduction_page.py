@@ -290,14 +290,9 @@ def test_examples_are_shown_where_there_are_some(written: dict[str, Path]) -> No
 @pytest.mark.parametrize("kind", ["cell", "long", "noise"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
-    browser: Any, written: dict[str, Path], width: int, kind: str
+    browser: Any, open_page: Any, written: dict[str, Path], width: int, kind: str
 ) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get(written[kind].as_uri())
-    WebDriverWait(browser, 60).until(lambda page: page.execute_script("return document.documentElement.dataset.ready") == "yes")
+    open_page(written[kind], width)
     undrawn = "return [...document.querySelectorAll('.figure')].filter(box => !box.querySelector('svg.main-svg')).length"
     assert browser.execute_script(undrawn) == 0
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width

@@ -323,14 +323,11 @@ def test_hostile_words_stay_words(made: dict[str, Path]) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(browser: Any, made: dict[str, Path], kind: str) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
+def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
+    browser: Any, open_page: Any, made: dict[str, Path], kind: str
+) -> None:
     for width in (390, 1280) if kind == "large" else (390,):
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get(made[kind].as_uri())
-        WebDriverWait(browser, 60).until(lambda page: page.execute_script("return document.documentElement.dataset.ready") == "yes")
+        open_page(made[kind], width)
         undrawn = "return [...document.querySelectorAll('.figure')].filter(box => !box.querySelector('svg.main-svg')).length"
         assert browser.execute_script(undrawn) == 0
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width

@@ -47,10 +47,7 @@ class RunFolder:
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
         run = cls(folder, plan, chunk_size, dataset)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+        make_folder(folder)
         with only_one(folder):
             check_free(folder)  # again, now that nobody else can write here
             write_json(folder / "plan.json", {**plan.record(), "chunk_size": chunk_size})
@@ -212,6 +209,14 @@ def check_free(folder: Path) -> None:
         raise InputError(problem("out", rule, str(folder), f"Go on with `unbraid resume {folder}` or choose another folder."))
     if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
         raise InputError(problem("out", "must be a new or empty folder", str(folder), "Choose another folder."))
+
+
+def make_folder(folder: Path) -> None:
+    """Make *folder* and those above it, or say why that cannot be done."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
 
 
 def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) -> None:

@@ -31,7 +31,7 @@ from unbraid.data.subset import Subset
 from unbraid.errors import InputError, Problems, problem
 from unbraid.population.pbt import Rule, epoch_seed
 from unbraid.population.requests import plain, read_whole_number
-from unbraid.population.run_folder import check_free
+from unbraid.population.run_folder import check_free, make_folder
 from unbraid.search.judging import SURROGATES, Judge
 from unbraid.search.labelling import Labelling, label
 from unbraid.search.reduction import Reduction, ReductionRule, reduce
@@ -173,7 +173,7 @@ class Recursion:
         """Start in an empty or new folder."""
         folder = Path(path)
         check_free(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_json(folder / RECORD, plan.record())
         return cls(folder, plan, dataset)
 
@@ -228,12 +228,12 @@ class Recursion:
 
     def places(self, search: SearchRun) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Which pictures of the whole data a stage's search was trained on."""
-        part = search.path.with_name(f"{search.path.name}.npy")
+        part = _part_file(search.path)
         return np.load(part) if part.is_file() else np.arange(len(self.dataset), dtype=np.int64)
 
     def _part_again(self, search: SearchRun) -> Subset:
         """The part of the data that a leaf's search was trained on."""
-        return Subset(self.dataset, search.path.with_name(f"{search.path.name}.npy"))
+        return Subset(self.dataset, _part_file(search.path))
 
     def train(
         self,
@@ -315,7 +315,7 @@ class Recursion:
         """The pictures *indices* of the whole data, as a dataset that can be loaded again."""
         import io
 
-        path = self.path.absolute() / f"{name}.npy"
+        path = _part_file(self.path.absolute() / name)
         buffer = io.BytesIO()
         np.save(buffer, indices)
         write_bytes(path, buffer.getvalue())
@@ -374,3 +374,8 @@ class Recursion:
             {**asdict(one), "active": list(one.active), "score": None if one.score != one.score else one.score} for one in stages
         ]
         write_json(self.path / "summary.json", {"stages": rows})
+
+
+def _part_file(stage: Path) -> Path:
+    """Where the pictures of a leaf's stage are listed: beside its folder."""
+    return stage.with_name(f"{stage.name}.npy")

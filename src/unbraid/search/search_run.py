@@ -28,7 +28,7 @@ from unbraid.population.generation import Generation, Rows, updates_of_epoch
 from unbraid.population.pbt import Heir, converged, next_individuals, ranking
 from unbraid.population.plan import Plan
 from unbraid.population.program import State, rule_on
-from unbraid.population.run_folder import RunFolder, check_free, check_room
+from unbraid.population.run_folder import RunFolder, check_free, check_room, make_folder
 from unbraid.search.search_plan import SearchPlan
 from unbraid.search.search_state import Elite, Keeper, Standing, StateFiles
 from unbraid.store import only_one, read_json, read_table, remove_unfinished, write_json, write_table
@@ -68,10 +68,7 @@ class SearchRun:
         check_free(folder)
         everyone = tuple(replace(search.plan.members[0], id=number) for number in range(search.trained_models))
         check_room(folder, replace(search.plan, members=everyone), dataset)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+        make_folder(folder)
         with only_one(folder):
             check_free(folder)  # again, now that nobody else can write here
             write_json(folder / "search.json", search.record())
