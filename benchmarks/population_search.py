@@ -9,7 +9,7 @@
 
 The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 pictures. The
 network is Burgess', the objective β-TCVAE with 10 latents; batch sizes evolve between 32 and 64,
-learning rates and β in the ranges below.
+learning rates and β in the ranges of the setting (`--setting`, below).
 What was trained goes to one file a seed (`.npz`: the winner's codes of 15,000 pictures, lineage, stages). `table` adds DCI.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import shutil
 import tempfile
@@ -31,14 +32,21 @@ COMMON: dict[str, Any] = {
     "objective": "beta_tcvae", "batch_size": [32, 64],
     "network": "conv_burgess", "latents": 10, "checkpoint_seconds": 3600.0,
 }  # fmt: skip
-SUPERVISED: dict[str, Any] = {
-    "score": "mig", "population": 12, "epochs": 8, "epoch_pictures": 60_000, "learning_rate": "1e-5..1e-2",
-    "hyper": {"beta": "1..200"},
-}  # fmt: skip
-RECURSION: dict[str, Any] = {
-    "population": 10, "models": 5, "epochs": 7, "epoch_pictures": 200_000, "leaf_runs": 1, "levels": 2, "leaf_pictures": 60_000,
-    "final_population": 8, "final_epochs": 5, "every_final": True, "learning_rate": "2e-4..2e-3", "hyper": {"beta": "2..60"},
-}  # fmt: skip
+SUPERVISED: dict[str, dict[str, Any]] = {
+    "wide": {"epochs": 8, "learning_rate": "1e-5..1e-2", "hyper": {"beta": "1..200"}},
+    "published": {"epochs": 12, "learning_rate": "published", "hyper": {"beta": "published"}},
+}
+for _setting in SUPERVISED.values():
+    _setting |= {"score": "mig", "population": 12, "epoch_pictures": 60_000}
+RECURSION: dict[str, dict[str, Any]] = {
+    "low": {"epoch_pictures": 200_000, "final_population": 8, "hyper": {"beta": "2..60"}},
+    "high": {"epoch_pictures": 150_000, "final_population": 12, "hyper": {"beta": "80..437"}},
+}
+for _setting in RECURSION.values():
+    _setting |= {
+        "population": 10, "models": 5, "epochs": 7, "leaf_runs": 1, "levels": 2, "leaf_pictures": 60_000, "final_epochs": 5,
+        "every_final": True, "learning_rate": "2e-4..2e-3",
+    }  # fmt: skip
 TOY: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "batch_size": [32, 64], "latents": 4}
 
 
@@ -90,7 +98,7 @@ def say_epochs(name: str, began: float) -> Any:
     )
 
 
-def train_supervised(seed: int, out: Path, toy: bool, pictures: Any) -> None:
+def train_supervised(seed: int, out: Path, toy: bool, pictures: Any, setting: str) -> None:
     """PBT by MIG and random search with one seed."""
     import torch
 
@@ -100,7 +108,11 @@ def train_supervised(seed: int, out: Path, toy: bool, pictures: Any) -> None:
 
     device, names = choose_device("auto"), pictures.factor_names
     for kind, share in (("pbt", 0.2), ("random", 0.0)):
-        options = {**COMMON, **SUPERVISED, **(TOY | {"population": 6, "epochs": 3, "epoch_pictures": 2_000} if toy else {})}
+        options = {
+            **COMMON,
+            **SUPERVISED[setting],
+            **(TOY | {"population": 6, "epochs": 3, "epoch_pictures": 2_000} if toy else {}),
+        }
         options["precision"] = usual_precision(device)
         search, dataset = make_search(pictures, seed=seed, share=share, **options)
         folder, began = Path(tempfile.mkdtemp()), time.perf_counter()
@@ -109,17 +121,20 @@ def train_supervised(seed: int, out: Path, toy: bool, pictures: Any) -> None:
         took = time.perf_counter() - began
         codes, factors = winner_codes(run, device)
         about = {
-            "kind": kind, "seed": seed, "seconds": took, "winner": run.winner_record(), **information(codes[0], factors, names),
+            "kind": kind, "setting": setting, "seed": seed, "seconds": took, "winner": run.winner_record(),
+            **information(codes[0], factors, names),
             "population": search.population, "epochs": search.epochs, "epoch_pictures": search.epoch_pictures,
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU", "pictures": len(dataset),
             "lineage": json.loads(run.lineage.to_json(orient="records")),
         }  # fmt: skip
         print(f"{kind} {seed}: MIG {about['mig']:.4f} (in the search {about['winner']['score']:.4f}), {took:.0f} s", flush=True)
-        np.savez_compressed(out / f"{kind}-{seed}.npz", about=json.dumps(about), codes=codes.astype(np.float32), factors=factors)
+        np.savez_compressed(
+            out / f"{kind}-{setting}-{seed}.npz", about=json.dumps(about), codes=codes.astype(np.float32), factors=factors
+        )
         shutil.rmtree(folder)
 
 
-def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, finals: bool) -> None:
+def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, setting: str, runs: Path, finals: bool) -> None:
     """A recursion with one seed: root and a leaf-run, and where *finals* the final populations without and with it."""
     import torch
 
@@ -130,7 +145,7 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, 
     from unbraid.search.search_run import SearchOutcome
 
     device, names = choose_device("auto"), pictures.factor_names
-    options = {**COMMON, **RECURSION}
+    options = {**COMMON, **RECURSION[setting]}
     if toy:
         options |= TOY | {
             "population": 5,
@@ -144,7 +159,7 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, 
         options |= {"final_epochs": 2, "reduction": ReductionRule(chance=None, peak_deviations=0.5, fewest_images=3)}
     options["precision"] = usual_precision(device)
     plan, dataset = make_recursion(pictures, seed=seed, **options)
-    folder, began = runs / f"seed-{seed}", time.perf_counter()
+    folder, began = runs / f"{setting}-{seed}", time.perf_counter()
     run = Recursion.open(folder, dataset) if Recursion.is_recursion(folder) else Recursion.create(folder, plan, dataset)
     every, stages, arrays = dataset.factors(np.arange(len(dataset))), [], {}
 
@@ -184,12 +199,13 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, runs: Path, 
 
     def keep() -> None:
         about = {
-            "kind": "recursion", "seed": seed, "seconds": time.perf_counter() - began, "stages": stages, "pictures": len(dataset),
+            "kind": "recursion", "setting": setting, "seed": seed, "seconds": time.perf_counter() - began,
+            "stages": stages, "pictures": len(dataset),
             "population": plan.root.population, "models": plan.root.models, "epoch_pictures": plan.root.epoch_pictures,
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
         }  # fmt: skip
         kind = "final" if finals else "leaf"
-        np.savez_compressed(out / f"{kind}-{seed}.npz", about=json.dumps(about), **arrays)
+        np.savez_compressed(out / f"{kind}-{setting}-{seed}.npz", about=json.dumps(about), **arrays)
 
     run.train(device, stage, print)
 
@@ -214,7 +230,7 @@ def probe(out: Path, toy: bool, pictures: Any) -> None:
     for score, models in (("mig", 1), ("udr", 5)):
         options = {
             **COMMON,
-            **SUPERVISED,
+            **SUPERVISED["wide"],
             "score": score,
             "population": 12,
             "epochs": 4,
@@ -289,11 +305,11 @@ def table(folder: Path) -> dict[str, Any]:
             about = json.loads(str(held["about"]))
             if about["kind"] in ("pbt", "random"):
                 codes, factors = held["codes"][0].astype(np.float64), held["factors"].astype(np.int64)
-                supervised.append(about | {"dci": score(codes, factors)})
+                supervised.append({"setting": "wide"} | about | {"dci": score(codes, factors)})
                 continue
             for stage in about["stages"]:
                 codes, factors = (held[f"{kind}:{stage['stage']}"] for kind in ("codes", "factors"))
-                row = {"seed": about["seed"], "device": about["device"], **stage}
+                row = {"setting": about.get("setting", "low"), "seed": about["seed"], "device": about["device"], **stage}
                 row["explained"] = {
                     str(latent): {
                         name: round(explained(codes[:, latent].astype(np.float64), factors[:, at]), 4)
@@ -314,23 +330,25 @@ def table(folder: Path) -> dict[str, Any]:
 
 def printed(found: dict[str, Any]) -> str:
     """Both tables."""
-    lines = ["search   seed   MIG     DCI     seconds"]
-    for row in sorted(found["supervised"], key=lambda row: (row["kind"], row["seed"])):
-        lines.append(f"{row['kind']:<8} {row['seed']:<6} {row['mig']:.4f}  {row['dci']:.4f}  {row['seconds']:.0f}")
-    for kind in ("pbt", "random"):
-        gaps = [row["mig"] for row in found["supervised"] if row["kind"] == kind]
+    lines = ["search   setting    seed   MIG     DCI     seconds"]
+    for row in sorted(found["supervised"], key=lambda row: (row["setting"], row["kind"], row["seed"])):
+        lines.append(
+            f"{row['kind']:<8} {row['setting']:<10} {row['seed']:<6} {row['mig']:.4f}  {row['dci']:.4f}  {row['seconds']:.0f}"
+        )
+    for setting, kind in itertools.product(SUPERVISED, ("pbt", "random")):
+        gaps = [row["mig"] for row in found["supervised"] if (row["setting"], row["kind"]) == (setting, kind)]
         if len(gaps) > 1:
-            lines.append(
-                f"{kind:<8} mean {np.mean(gaps):.4f}, standard deviation {np.std(gaps, ddof=1):.4f} over {len(gaps)} seeds"
-            )
-    lines.append("seed  stage           pictures  score   MIG     active latents: factor that explains most of their variance")
+            spread = f"standard deviation {np.std(gaps, ddof=1):.4f} over {len(gaps)} seeds"
+            lines.append(f"{kind:<8} {setting:<10} mean {np.mean(gaps):.4f}, {spread}")
+    lines.append(
+        "β     seed  stage           pictures  score   MIG     active latents: factor that explains most of their variance"
+    )
     for row in found["stages"]:
         told = ", ".join(f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values())
         left = row.get("variance_left")
         told += f"; variance left: x {left['x']:.4f}, y {left['y']:.4f}" if left else ""
-        lines.append(
-            f"{row['seed']:<5} {row['stage']:<15} {row['pictures']:>8}  {row['winner']['score']:.4f}  {row['mig']:.4f}  {told}"
-        )
+        scores = f"{row['winner']['score']:.4f}  {row['mig']:.4f}"
+        lines.append(f"{row['setting']:<5} {row['seed']:<5} {row['stage']:<15} {row['pictures']:>8}  {scores}  {told}")
     return "\n".join(lines)
 
 
@@ -341,6 +359,9 @@ def main() -> None:
         "--runs", type=Path, default=Path("population_search_runs"), help="where recursions are kept between two calls"
     )
     parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument(
+        "--setting", default=None, help=f"ranges: {', '.join(SUPERVISED)} for supervised, {', '.join(RECURSION)} for leaf and final"
+    )
     parser.add_argument(
         "--seconds", type=float, default=540.0, help="no seed is begun that would end later, by the time of the one before"
     )
@@ -360,6 +381,10 @@ def main() -> None:
     if given.what == "probe":
         probe(given.out, given.toy, pictures)
         return
+    settings = SUPERVISED if given.what == "supervised" else RECURSION
+    setting = given.setting or next(iter(settings))
+    if setting not in settings:
+        parser.error(f"--setting must be one of {', '.join(settings)} here, got {setting}")
     recursion = functools.partial(train_recursion, runs=given.runs, finals=given.what == "final")
     work = train_supervised if given.what == "supervised" else recursion
     for seed in map(int, given.seeds.split(",")):
@@ -367,7 +392,7 @@ def main() -> None:
         if start - began + longest > given.seconds:
             print(f"seed {seed} is not begun: it would pass {given.seconds:.0f} s", flush=True)
             break
-        work(seed, given.out, given.toy, pictures)
+        work(seed, given.out, given.toy, pictures, setting)
         longest = max(longest, time.perf_counter() - start)
 
 
