@@ -7,9 +7,11 @@ A population is trained without labels and selected by the agreement of its mode
 
 from __future__ import annotations
 
+import math
 import platform
 import shlex
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,7 @@ from unbraid.search.discovery_plan import (
     check_pictures,
     make_discovery_plan,
     read_request,
+    share_done,
 )
 from unbraid.search.findings import Discovery
 from unbraid.search.labelling import label
@@ -153,28 +156,20 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     """Train what is left, and write everything down."""
     start = time.monotonic() if began is None else began
 
-    asked = time.monotonic()
-
-    def late() -> bool:
-        """Whether another epoch, as long as the last, would pass the time."""
-        nonlocal asked
-        now = time.monotonic()
-        took, asked = now - asked, now
-        return began is not None and plan.minutes is not None and now + took - start > 60 * plan.minutes * _LATE_SHARE
-
+    clock = _Clock(plan, start, began is not None)
     stages: list[Stage] = []
     confirming: list[tuple[SearchRun, NDArray[np.int64]]] = []
     if plan.recursion is None:
         assert plan.search is not None
         root = final = _opened(folder / "models", plan, dataset)
-        if not root.finished and not train_search("searching", root, device, quiet, late).finished:
+        if not root.finished and not train_search("searching", root, device, quiet, clock.late("searching")).finished:
             raise stopped(folder)
     else:
         whole = folder / "recursion"
         recursion = (
             Recursion.open(whole, dataset) if Recursion.is_recursion(whole) else Recursion.create(whole, plan.recursion, dataset)
         )
-        done = recursion.train(device, lambda name, run: train_search(name, run, device, quiet, late))
+        done = recursion.train(device, lambda name, run: train_search(name, run, device, quiet, clock.late(name)))
         if done is None:
             raise stopped(folder)
         stages = done
@@ -192,6 +187,33 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     minutes = _minutes(folder, time.monotonic() - start)
     found = _described(folder, plan, root, final, findings, stages, device, minutes)
     return _written(folder, found, findings, names, Run(final.winner(), device))
+
+
+class _Clock:
+    """When each stage of a discovery has to end, so that the last, whose models are reported, has its share of the minutes."""
+
+    def __init__(self, plan: DiscoveryPlan, start: float, kept: bool) -> None:
+        self.plan = plan
+        self.begins = time.monotonic()
+        self.ends = start + 60 * plan.minutes * _LATE_SHARE if kept and plan.minutes is not None else math.inf
+
+    def due(self, name: str) -> float:
+        """When the stage *name* has to end."""
+        if self.plan.recursion is None or math.isinf(self.ends):
+            return self.ends
+        return self.begins + (self.ends - self.begins) * share_done(name, self.plan.recursion.leaf_runs)
+
+    def late(self, name: str) -> Callable[[], bool]:
+        """Says after each epoch of the stage *name* whether another, as long as the last, would pass the time."""
+        due, asked = self.due(name), time.monotonic()
+
+        def late() -> bool:
+            nonlocal asked
+            now = time.monotonic()
+            took, asked = now - asked, now
+            return now + took > due
+
+        return late
 
 
 def _opened(folder: Path, plan: DiscoveryPlan, dataset: Dataset) -> SearchRun:

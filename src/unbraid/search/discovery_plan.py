@@ -196,7 +196,7 @@ def make_discovery_plan(
     dataset = load(data, **options)
     check_pictures(dataset)
     common: dict[str, Any] = {
-        "objective": "beta_tcvae", "hyper": {"beta": "2..32"}, "learning_rate": "3e-4..3e-3", "batch_size": BATCH,
+        "objective": "beta_tcvae", "hyper": {"beta": beta_range(dataset)}, "learning_rate": "3e-4..3e-3", "batch_size": BATCH,
         "latents": request.latents, "population": request.population, "models": request.models, "seed": request.seed,
         "epochs": EPOCHS, "precision": usual_precision(device), "score": SCORE, "converged_within": 0.0,
     }  # fmt: skip
@@ -219,6 +219,27 @@ def make_discovery_plan(
     made = planned(max(BATCH, pictures))
     plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command)
     return plan, dataset
+
+
+def beta_range(dataset: Dataset) -> str:
+    """The range in which β evolves: 2 to 32 for gray pictures of 32 x 32, and higher the more values a picture has.
+
+    The error is a sum over those values and β is weighed against it. The lower end rises by the root only, so that larger pictures
+    are searched more widely.
+    """
+    height, width, channels = dataset.image_shape
+    times = height * width * channels / SIDE_ON_CPU**2
+    return f"{2 * max(1.0, times) ** 0.5:.4g}..{32 * max(1.0, times):.4g}"
+
+
+def share_done(stage: str, leaf_runs: int) -> float:
+    """The share of the training time at whose end *stage* of a recursion (root, leaf-0/level-2, final-1) has to be done."""
+    if stage.startswith("final"):
+        return 1.0
+    if stage == "root":
+        return _SHARES[0]
+    number = int(stage.partition("/")[0].rpartition("-")[2])
+    return _SHARES[0] + _SHARES[1] * (number + 1) / leaf_runs
 
 
 def pictures_per_second(search: SearchPlan, dataset: Dataset, device: torch.device) -> float:
