@@ -29,8 +29,13 @@ DataArgument = Annotated[
     str, typer.Argument(help="A dataset (`unbraid list data`), or a folder of images, .npy or .npz.", show_default=False)
 ]
 ObjectiveArgument = Annotated[str, typer.Argument(help="What to minimise (`unbraid list objectives`).")]
-PopulationOption = Annotated[str, typer.Option(help="How many individuals, at least 5.")]
-EpochsOption = Annotated[str, typer.Option(help="Epochs at most.")]
+PopulationOption = Annotated[
+    str | None,
+    typer.Option(help="How many individuals, at least 5; 28 by a metric that needs labels, else 16.", show_default=False),
+]
+EpochsOption = Annotated[
+    str | None, typer.Option(help="Epochs at most; 26 by a metric that needs labels, else 30.", show_default=False)
+]
 PicturesOption = Annotated[
     str | None, typer.Option(help="Pictures each model sees in an epoch; by default the whole data, at least 10000.")
 ]
@@ -40,7 +45,13 @@ LatentsOption = Annotated[str, typer.Option(help="Size of the code.")]
 NetworkOption = Annotated[str, typer.Option(help="A network (`unbraid list networks`); options as in mlp:hidden=256.")]
 SeedOption = Annotated[str, typer.Option(help="Of everything that is drawn by chance.")]
 ShareOption = Annotated[str, typer.Option(help="Share of the population that is replaced; 0 for random search.")]
-FirstOption = Annotated[str, typer.Option(help="So many times the population trains in the first epoch; the best go on.")]
+FirstOption = Annotated[
+    str | None,
+    typer.Option(
+        help="So many times the population trains in the first epoch, and the best go on; 2 by a metric that needs labels, else 1.",
+        show_default=False,
+    ),
+]
 SecondsOption = Annotated[str, typer.Option(help="Time between checkpoints; longer where writing one takes seconds.")]
 OutOption = Annotated[Path | None, typer.Option(help="Folder of the search; by default the next free one under runs/.")]
 _EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -55,10 +66,10 @@ def supervised(
         str, typer.Option(help="The score: a metric (`unbraid list metrics`), options as in dci:backend=sklearn.")
     ] = "mig",
     labels: Annotated[str, typer.Option(help="all, or how many labelled pictures the score may see.")] = "all",
-    population: PopulationOption = "28",
-    epochs: EpochsOption = "26",
+    population: PopulationOption = None,
+    epochs: EpochsOption = None,
     epoch_pictures: PicturesOption = None,
-    first_factor: FirstOption = "2",
+    first_factor: FirstOption = None,
     learning_rate: RateOption = "1e-4..3e-3",
     batch_size: BatchOption = "32,64,128,256",
     share: ShareOption = "0.2",
@@ -80,10 +91,10 @@ def unsupervised(
     objective: ObjectiveArgument = "beta_tcvae",
     eval: Annotated[str, typer.Option(help="udr, udr:method=spearman, or another metric without labels.")] = "udr",
     models: Annotated[str | None, typer.Option(help="Models of an individual, which share settings; 5 for udr.")] = None,
-    population: PopulationOption = "16",
-    epochs: EpochsOption = "30",
+    population: PopulationOption = None,
+    epochs: EpochsOption = None,
     epoch_pictures: PicturesOption = None,
-    first_factor: FirstOption = "1",
+    first_factor: FirstOption = None,
     learning_rate: RateOption = "1e-4..3e-3",
     batch_size: BatchOption = "32,64,128,256",
     share: ShareOption = "0.2",
@@ -110,9 +121,15 @@ def run(
         bool, typer.Option("--every-final", help="Train a final population for 0, 1, ... leaf-runs, as figure 6 compares them.")
     ] = False,
     models: Annotated[str, typer.Option(help="Models of an individual in searches without labels.")] = "5",
-    population: PopulationOption = "16",
-    epochs: EpochsOption = "30",
+    population: PopulationOption = None,
+    epochs: EpochsOption = None,
     epoch_pictures: PicturesOption = None,
+    leaf_pictures: Annotated[
+        str, typer.Option(help="Pictures each model sees at least in an epoch of a leaf-run; more where its part has more.")
+    ] = "10000",
+    final_population: Annotated[
+        str | None, typer.Option(help="Individuals of the final population; as many as the others by default.")
+    ] = None,
     final_epochs: Annotated[
         str | None, typer.Option(help="Epochs of the final population; as many as the others by default.")
     ] = None,
@@ -131,7 +148,8 @@ def run(
     given = _common(context, objective, locals())
     made = recurse(
         given.pop("data"), objective, leaf_runs=as_number(leaf_runs), levels=as_number(levels), every_final=every_final,
-        models=as_number(models), final_epochs=None if final_epochs is None else as_number(final_epochs), **given,
+        models=as_number(models), leaf_pictures=as_number(leaf_pictures), **given,
+        **_told({"final_population": final_population, "final_epochs": final_epochs}),
     )  # fmt: skip
     print_recursed(made)
 
@@ -180,10 +198,9 @@ def discover(
     source, options = as_source(images)
     given = {"minutes": minutes, "steps": steps, "resize": resize, "population": population, "models": models}
     given["leaf_runs"] = leaf_runs
-    numbers: dict[str, Any] = {name: None if value is None else as_number(value) for name, value in given.items()}
     made = run_discovery(
         source, out=out, latents=as_number(latents), seed=as_number(seed), data_options=options, device=device,
-        command=command_line(), **numbers,
+        command=command_line(), **_told(given),
     )  # fmt: skip
     print(made.summary(), flush=True)
 
@@ -219,7 +236,7 @@ def _evolve(context: typer.Context, objective: str, given: dict[str, Any], **mor
     from unbraid.searching import evolve
 
     options = _common(context, objective, given)
-    options |= {"first_factor": as_number(given["first_factor"]), "share": as_number(given["share"])}
+    options |= {"share": as_number(given["share"]), **_told({"first_factor": given["first_factor"]})}
     print_searched(evolve(options.pop("data"), objective, **options, **more))
 
 
@@ -227,7 +244,7 @@ def _common(context: typer.Context, objective: str, given: dict[str, Any]) -> di
     """What all searches take, from the words of the command line."""
     source, data_options = as_source(given["data"])
     network, network_options = as_source(given["network"])
-    numbers = {name: as_number(given[name]) for name in ("population", "epochs", "latents", "seed", "checkpoint_seconds")}
+    numbers = _told({name: given[name] for name in ("population", "epochs", "latents", "seed", "checkpoint_seconds")})
     return {
         "data": source,
         "data_options": data_options,
@@ -242,3 +259,8 @@ def _common(context: typer.Context, objective: str, given: dict[str, Any]) -> di
         "command": command_line(),
         **numbers,
     }
+
+
+def _told(given: dict[str, str | None]) -> dict[str, Any]:
+    """The numbers that were given; what was not has its default where it is used."""
+    return {name: as_number(value) for name, value in given.items() if value is not None}

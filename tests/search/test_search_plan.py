@@ -218,6 +218,13 @@ def test_with_labels_an_individual_is_one_model_and_no_epoch_is_spared():
     assert search.converged_within == 0.0, "convergence is the rule of searches without labels, however many models there are"
 
 
+def test_with_labels_the_usual_population_is_the_published_one():
+    search, _ = make_search("sprites", data_options=SPRITES, network="mlp", score="mig")
+    assert (search.population, search.epochs, search.rule.first_factor, search.trained_models) == (28, 26, 2, 56)
+    search, _ = make_search("sprites", data_options=SPRITES, network="mlp", score="mig", population=6, epochs=4, first_factor=1)
+    assert (search.population, search.epochs, search.rule.first_factor) == (6, 4, 1)
+
+
 def test_an_epoch_is_a_pass_over_the_data_where_that_is_longer():
     search, dataset = make_search("sprites", data_options={"x": 40, "y": 30, "scale": 9, "image_size": 16}, network="mlp")
     assert search.epoch_pictures == len(dataset) == 10_800

@@ -35,7 +35,7 @@ from unbraid.population.run_folder import check_free, make_folder
 from unbraid.search.judging import SURROGATES, Judge
 from unbraid.search.labelling import Labelling, label
 from unbraid.search.reduction import Reduction, ReductionRule, reduce
-from unbraid.search.search_plan import LEAST_EPOCH_PICTURES, SearchPlan, make_search
+from unbraid.search.search_plan import LEAST_EPOCH_PICTURES, USUAL_WITHOUT_LABELS, SearchPlan, make_search
 from unbraid.search.search_run import NoScoresError, SearchOutcome, SearchRun
 from unbraid.search.surrogates import ACTIVE_NATS, Leaf, SurrogateLabels, write_surrogates
 from unbraid.store import only_one, read_json, write_bytes, write_json
@@ -116,7 +116,8 @@ def make_recursion(
     if str(options.get("score", "udr")).partition(":")[0] != "udr":
         problems.add("score", "must be udr, since a recursion has no labels", options["score"])
     made = problems.collect(lambda: make_search(data, objective, **options))
-    population = options.get("population", 16) if final_population is None else final_population
+    population = options.get("population") if final_population is None else final_population
+    population = USUAL_WITHOUT_LABELS["population"] if population is None else population
     for line in Rule(first_factor=final_first_factor).problems(plain(population)):
         problems.say(line.replace("population", "final_population", 1) if final_population is not None else line)
     epochs = 1

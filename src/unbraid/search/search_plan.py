@@ -19,6 +19,7 @@ from unbraid.population.pbt import Heir, Rule, epoch_seed, first_individuals
 from unbraid.population.plan import Member, Plan, make_plan
 from unbraid.population.requests import plain, read_whole_number
 from unbraid.population.space import Evolved, fixed_value, read_evolved
+from unbraid.scoring.names import blind
 from unbraid.search.judging import SURROGATES, Judge, read_judge
 from unbraid.store import digest
 
@@ -30,6 +31,10 @@ CONVERGED_WITHIN, CONVERGED_EPOCHS = 0.005, 6
 USUAL_RATES = "1e-4..3e-3"
 """Two fifths of the published range lie above 0.01, where such networks usually diverge."""
 USUAL_BATCHES = (32, 64, 128, 256)
+USUAL_WITH_LABELS = {"population": 28, "first_factor": 2, "epochs": 26}
+"""As published: 56 models in the first epoch, of which the best half goes on."""
+USUAL_WITHOUT_LABELS = {"population": 16, "first_factor": 1, "epochs": 30}
+"""Individuals of five models each; 56 of them were published."""
 _MOST_EPOCHS = 10_000
 
 
@@ -133,9 +138,9 @@ def make_search(
     *,
     score: str = "udr",
     labels: Any = "all",
-    population: int = 16,
+    population: int | None = None,
     models: int | None = None,
-    epochs: int = 30,
+    epochs: int | None = None,
     epoch_pictures: int | None = None,
     hyper: Mapping[str, Any] | None = None,
     learning_rate: Any = USUAL_RATES,
@@ -143,7 +148,7 @@ def make_search(
     seed: int = 0,
     share: float = 0.2,
     factors: tuple[float, ...] = Rule.factors,
-    first_factor: int = 1,
+    first_factor: int | None = None,
     converged_within: float | None = None,
     converged_epochs: int = CONVERGED_EPOCHS,
     surrogates: str = "",
@@ -152,13 +157,19 @@ def make_search(
     """Check the whole request and return the search with its dataset; every problem is reported at once.
 
     *score* is a metric; *labels* "all" or how many labelled pictures it may see. Each individual is *models* models (five for
-    `udr`, else one). *learning_rate*, *batch_size* and the values in *hyper* are ranges (`"1e-4..3e-3"`), lists, or single
-    values, which do not evolve (`unbraid.population.space`); without *hyper* the objective's strength evolves. An epoch has
-    *epoch_pictures* for each model, by default one pass over the data and at least 10,000. *share* 0 is random search. The search
-    ends after *epochs*, or when the best score changed by less than *converged_within* in each of the last *converged_epochs*
-    (0 for never; for `udr` 0.005 unless told otherwise). Further *options* are those of `unbraid.train`.
+    `udr`, else one). *population*, *epochs* and *first_factor* (so many times the population trains in the first epoch) are 16, 30
+    and 1 for metrics that need no labels, and 28, 26 and 2 for those that do. *learning_rate*, *batch_size* and the values in
+    *hyper* are ranges (`"1e-4..3e-3"`), lists, or single values, which do not evolve (`unbraid.population.space`); without *hyper*
+    the objective's strength evolves. An epoch has *epoch_pictures* for each model, by default one pass over the data and at least
+    10,000. *share* 0 is random search. The search ends after *epochs*, or when the best score changed by less than
+    *converged_within* in each of the last *converged_epochs* (0 for never; for `udr` 0.005 unless told otherwise). Further
+    *options* are those of `unbraid.train`.
     """
     problems = Problems()
+    usual = USUAL_WITH_LABELS if blind([str(score)]) else USUAL_WITHOUT_LABELS
+    population = usual["population"] if population is None else population
+    epochs = usual["epochs"] if epochs is None else epochs
+    first_factor = usual["first_factor"] if first_factor is None else first_factor
     data_options = options.pop("data_options", None) or {}
     dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **data_options))
     if hyper is not None and not isinstance(hyper, Mapping):
