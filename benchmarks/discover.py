@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 SETS: dict[str, tuple[str, dict[str, Any]]] = {
     "sprites": ("sprites", {"image_size": 32, "x": 16, "y": 12, "scale": 6, "shape": 3}),
@@ -50,15 +51,17 @@ def main() -> None:
         sizes = [abs(float(spearmanr(made.codes[column], truth[:, at])[0])) for at in range(truth.shape[1])]
         best = int(np.nanargmax(sizes))
         found.append({"title": column, "factor": dataset.factor_names[best], "correlation": sizes[best]})
+    device = f"an {torch.cuda.get_device_name()}" if torch.device(given.device).type == "cuda" else made.found.device
     row = {
         "data": given.data, "pictures": given.pictures, "seed": given.seed, "found": found, "udr": made.found.udr,
-        "minutes": made.found.minutes, "device": made.found.device, "explained": made.found.explained,
+        "minutes": made.found.minutes, "device": device, "explained": made.found.explained,
         "models": made.found.population * made.found.models_each,
     }  # fmt: skip
     print(made.summary())
     if given.results:
         old = json.loads(given.results.read_text("utf-8"))["rows"] if given.results.exists() else []
-        rows = [one for one in old if (one["data"], one["seed"]) != (given.data, given.seed)] + [row]
+        same = ("data", "seed", "pictures", "device")
+        rows = [one for one in old if any(one[name] != row[name] for name in same)] + [row]
         given.results.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
     print("factor found                                  follows         rank correlation")
     for one in found:

@@ -310,6 +310,7 @@ def table(folder: Path) -> dict[str, Any]:
             for stage in about["stages"]:
                 codes, factors = (held[f"{kind}:{stage['stage']}"] for kind in ("codes", "factors"))
                 row = {"setting": about.get("setting", "low"), "seed": about["seed"], "device": about["device"], **stage}
+                del row["lineage"]  # hundreds of kilobytes
                 row["explained"] = {
                     str(latent): {
                         name: round(explained(codes[:, latent].astype(np.float64), factors[:, at]), 4)

@@ -7,41 +7,63 @@ from typing import Any
 
 import numpy as np
 
+SETTINGS = {
+    "published": "learning rates and β drawn as published (1e-5 to 1, of which two fifths lie above 0.01, and 1 to 437)",
+    "wide": "learning rates from 1e-5 to 1e-2, β from 1 to 200",
+}
+BETAS = {"high": "80 to 437", "low": "2 to 60"}
+_ORDER = {"root": 0, "leaf": 1, "final": 2}
+
 
 def supervised(record: dict[str, Any]) -> str:
-    """Population-based training against random search."""
-    lines = ["| search | seed | MIG | DCI | winner's learning rate, β, batch | seconds |", "|---|---|---|---|---|---|"]
-    for row in sorted(record["supervised"], key=lambda row: (row["kind"], row["seed"])):
-        values = row["winner"]["values"]
-        told = f"{values['learning_rate']:.2g}, {values['beta']:.3g}, {values['batch_size']:g}"
-        lines.append(f"| {_kind(row)} | {row['seed']} | {row['mig']:.3f} | {row['dci']:.3f} | {told} | {row['seconds']:.0f} |")
-    for kind in ("pbt", "random"):
-        gaps = [row["mig"] for row in record["supervised"] if row["kind"] == kind]
-        name = _kind({"kind": kind})
-        lines.append(f"| **{name}, mean** | | **{np.mean(gaps):.3f}** ± {np.std(gaps, ddof=1):.3f} | | | |")
-    first = record["supervised"][0]
-    about = (
-        f"{first['population']} individuals, {first['epochs']} epochs of {first['epoch_pictures']:,} pictures each, "
-        f"{first['pictures']:,} pictures of dSprites (every second x and y), {first['device']}; ± is the standard deviation over "
-        "seeds. The first search of a session compiles kernels."
-    )
-    return "\n".join([*lines, "", about])
+    """Population-based training against random search, a table for each setting."""
+    parts = []
+    for setting, about in SETTINGS.items():
+        rows = {(row["kind"], row["seed"]): row for row in record["supervised"] if row["setting"] == setting}
+        if not rows:
+            continue
+        seeds = sorted({seed for _, seed in rows})
+        lines = [
+            "| seed | population-based: MIG | DCI | random: MIG | DCI | winner's learning rate, β, batch |",
+            "|---|---|---|---|---|---|",
+        ]
+        for seed in seeds:
+            pair = [rows["pbt", seed], rows["random", seed]]
+            scores = " | ".join(f"{row['mig']:.3f} | {row['dci']:.3f}" for row in pair)
+            values = pair[0]["winner"]["values"]
+            told = f"{values['learning_rate']:.2g}, {values['beta']:.3g}, {values['batch_size']:g}"
+            lines.append(f"| {seed} | {scores} | {told} |")
+        means = " | ".join(
+            f"**{np.mean(gaps):.3f}** ± {np.std(gaps, ddof=1):.3f} | {np.mean(others):.3f} ± {np.std(others, ddof=1):.3f}"
+            for gaps, others in (
+                [[rows[kind, seed][name] for seed in seeds] for name in ("mig", "dci")] for kind in ("pbt", "random")
+            )
+        )
+        first = rows["pbt", seeds[0]]
+        length = f"{first['epochs']} epochs of {first['epoch_pictures']:,} pictures each"
+        where = f"{first['pictures']:,} pictures of dSprites (every second x and y), {first['device']}"
+        title = f"{about[0].upper()}{about[1:]}; {first['population']} individuals, {length}:"
+        parts += [title, "", *lines, f"| mean | {means} | |", ""]
+    return "\n".join([*parts, f"{where}; ± is the standard deviation over seeds."])
 
 
 def recursion(record: dict[str, Any]) -> str:
-    """Stages of the recursions."""
-    lines = [
-        "| seed | stage | pictures | score | MIG | active latents: the factor that explains most of their variance | x, y left |"
-    ]
-    lines.append("|---|---|---|---|---|---|---|")
-    order = {"root": 0, "leaf": 1, "final": 2}
-    for row in sorted(record["stages"], key=lambda row: (row["seed"], order[row["stage"].partition("-")[0]], row["stage"])):
-        told = ", ".join(f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values())
-        left = row.get("variance_left")
-        rest = f"{100 * left['x']:.2f}%, {100 * left['y']:.2f}%" if left else ""
-        scores = f"{row['winner']['score']:.3f} | {row['mig']:.3f}"
-        lines.append(f"| {row['seed']} | {row['stage']} | {row['pictures']:,} | {scores} | {told} | {rest} |")
-    return "\n".join(lines)
+    """Stages of the recursions, a table for each range of β."""
+    parts = []
+    for setting, betas in BETAS.items():
+        rows = [row for row in record["stages"] if row["setting"] == setting]
+        if not rows:
+            continue
+        lines = ["| seed | stage | pictures | score | MIG | active latents: what explains most of their variance | x, y left |"]
+        lines.append("|---|---|---|---|---|---|---|")
+        for row in sorted(rows, key=lambda row: (row["seed"], _ORDER[row["stage"].partition("-")[0]], row["stage"])):
+            told = ", ".join(f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values())
+            left = row.get("variance_left")
+            rest = f"{100 * left['x']:.2f}%, {100 * left['y']:.2f}%" if left else ""
+            scores = f"{row['winner']['score']:.3f} | {row['mig']:.3f}"
+            lines.append(f"| {row['seed']} | {row['stage']} | {row['pictures']:,} | {scores} | {told} | {rest} |")
+        parts += [f"β from {betas}:", "", *lines, ""]
+    return "\n".join(parts[:-1])
 
 
 def udr_speed(record: dict[str, Any]) -> str:
@@ -64,11 +86,6 @@ def discoveries(record: dict[str, Any]) -> str:
     lines.append("|---|---|---|---|---|")
     for row in record["rows"]:
         found = "; ".join(f"{one['title']} ({one['factor']} {one['correlation']:.3f})" for one in row["found"])
-        lines.append(
-            f"| {row['pictures']:,} of {row['data']} | {found} | {row['udr']:.2f} | {row['minutes']:.1f} | {row['models']} |"
-        )
-    return "\n".join([*lines, "", f"{record['rows'][0]['device']}; `python benchmarks/discover.py`."])
-
-
-def _kind(row: dict[str, Any]) -> str:
-    return {"pbt": "population-based", "random": "random"}[row["kind"]]
+        where = f"{row['pictures']:,} of {row['data']}, {row['device']}"
+        lines.append(f"| {where} | {found} | {row['udr']:.2f} | {row['minutes']:.1f} | {row['models']} |")
+    return "\n".join([*lines, "", "`python benchmarks/discover.py`."])
