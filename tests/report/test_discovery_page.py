@@ -272,7 +272,7 @@ def test_nothing_found_reads_well(pages: dict[str, Page]) -> None:
     assert "read.csv" not in page.text
     assert "What was found" not in page.text
     doubt = pages["none_but_doubtful"].text
-    assert "The chosen model uses one thing that the others do not confirm; it is shown below, and may be chance." in doubt
+    assert "The chosen model uses one thing that the others do not confirm; it is shown apart in the report, and may be chance." in doubt
     assert "not confirmed" in doubt
 
 

@@ -48,9 +48,9 @@ def doubtful_sentence(found: Discovery) -> str:
     number = _NUMBERS[count] if count < len(_NUMBERS) else f"{count}"
     if not found.factors:
         uses = f"The chosen model uses {number} {_things(count)} that the others do not confirm"
-        return f"{uses}; {_it(count)} shown below, and may be chance."
+        return f"{uses}; {_it(count)} shown apart in the report, and may be chance."
     more = "more that the chosen model uses and the others do not confirm"
-    return f"There {'is' if count == 1 else 'are'} {number} {more}; {_it(count)} set apart below."
+    return f"There {'is' if count == 1 else 'are'} {number} {more}; {_it(count)} shown apart in the report."
 
 
 def titled(factors: Sequence[FoundFactor]) -> list[tuple[FoundFactor, str]]:
