@@ -186,10 +186,22 @@ def table_columns(found: Discovery) -> list[TableColumn]:
     ]
     for kind, factors in (("factor", found.factors), ("doubtful", found.doubtful)):
         for place, (factor, title) in enumerate(titled(factors), start=1):
-            slug = re.sub(r"[^0-9a-z]+", "_", factor.name.title.lower())[:_SLUG_LENGTH].strip("_")
+            slug = _slug(factor.name.title)
             doubt = "" if kind == "factor" else "; not confirmed by other models, so use it with care"
             columns.append(TableColumn("_".join(filter(None, (kind, f"{place}", slug))), factor.latent, title + doubt))
     return columns
+
+
+def _slug(title: str) -> str:
+    """*title* as part of a column's name, cut between words where it is long.
+
+    >>> _slug("something in the lower part of the picture")
+    'something_in_the_lower_part_of_the'
+    """
+    slug = re.sub(r"[^0-9a-z]+", "_", title.lower()).strip("_")
+    if len(slug) <= _SLUG_LENGTH:
+        return slug
+    return slug[: _SLUG_LENGTH + 1].rpartition("_")[0] or slug[:_SLUG_LENGTH]
 
 
 def short_name(name: str, most: int = 24) -> str:
