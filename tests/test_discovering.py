@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 from scipy.stats import spearmanr
 
@@ -16,6 +17,7 @@ from unbraid import discovering as door
 from unbraid.data import load
 from unbraid.errors import InputError, UnbraidError
 from unbraid.report.discovery_words import table_columns
+from unbraid.scoring.code_tables import read_codes
 from unbraid.search import discovery_plan, picture_source
 from unbraid.search.discovery_plan import seen_side
 from unbraid.search.search_run import SearchRun
@@ -65,6 +67,13 @@ def test_the_codes_are_those_of_the_chosen_model(made):
     for factor, name in zip(columns, made.codes.columns[2:], strict=True):
         errors = [np.abs(codes[:, factor.latent] - made.codes[name]).max() for codes in every]
         assert min(errors) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["codes.csv", "codes.parquet"])
+def test_its_tables_are_codes_for_a_reduction(made, name):
+    found = read_codes(made.path / name, None, "labels")
+    assert found.names == tuple(made.codes.columns[2:])
+    np.testing.assert_array_equal(found.codes.astype(np.float32), made.codes.iloc[:, 2:].to_numpy(np.float32))
 
 
 def test_rows_of_pictures_rise_with_the_code(made):
@@ -119,6 +128,34 @@ def test_large_pictures_are_seen_small_and_the_report_says_so(tmp_path):
     assert made.models.dataset.image_shape == (32, 32, 1)
     assert made.found.resized_from == (56, 84)
     assert made.found.warnings[0] == "The models saw the pictures at 32 × 32 pixels; details smaller than that cannot be found."
+
+
+DEPTH = "16-bit pictures were scaled to 8 bits: 300 to 0, 51,300 to 255."
+
+
+def test_pictures_of_16_bits_are_scaled_and_the_report_says_so(tmp_path):
+    deep = pictures(60).astype(np.uint16) * 200 + 300
+    (tmp_path / "scans").mkdir()
+    for number, image in enumerate(deep):
+        Image.fromarray(image[..., 0]).save(tmp_path / "scans" / f"{number}.tif")
+    np.save(tmp_path / "scans.npy", deep)
+    same = load(pictures(60)).fingerprint()
+    for source in (tmp_path / "scans", str(tmp_path / "scans.npy"), deep, load(deep)):
+        taken = picture_source.take_pictures(source, {}, None, torch.device("cpu"))
+        assert taken.depth == DEPTH
+        data, options = taken.stored(tmp_path)
+        assert load(data, **options).fingerprint() == taken.dataset.fingerprint() == same
+    assert picture_source.take_pictures(pictures(60), {}, None, torch.device("cpu")).depth == ""
+    made = door.discover(deep, out=tmp_path / "out", **QUICK)
+    assert made.found.warnings[0] == DEPTH
+    assert DEPTH in made.page.read_text("utf-8")
+    again = door.resume_discovery(tmp_path / "out", device="cpu", quiet=True)
+    assert again.found.warnings == made.found.warnings
+    pd.testing.assert_frame_equal(again.codes, made.codes)
+    record = read_json(tmp_path / "out" / "discovery.json")
+    assert record["depth"] == DEPTH
+    del record["depth"]  # as earlier versions wrote it
+    assert door.DiscoveryPlan.from_record(record).depth == ""
 
 
 def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
@@ -182,8 +219,6 @@ def test_a_discovery_with_a_leaf_run(tmp_path):
     ],
 )  # fmt: skip
 def test_the_size_at_which_pictures_are_seen(height, width, device, resize, side):
-    import torch
-
     assert seen_side(height, width, torch.device(device), resize) == side
 
 
@@ -225,6 +260,40 @@ def test_images_of_two_sizes_are_refused_by_name(tmp_path):
     )
     made = door.discover(folder, out=tmp_path / "scaled", resize=32, **QUICK)
     assert made.models.dataset.image_shape == (32, 32, 1)
+
+
+def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
+    folder = folder_of(pictures(60), tmp_path / "scans")
+    (folder / "Thumbs.db").write_text("x")
+    assert picture_source.picture_names(tmp_path, str(folder))[:2] == ("scan 0.png", "scan 1.png")
+    for number in (3, 20):
+        (folder / f"scan {number}.png").write_text("no picture")
+    torn = folder / "scan 7.png"
+    torn.write_bytes(torn.read_bytes()[:120])  # its header is whole
+    with pytest.raises(InputError) as told:
+        door.discover(folder, out=tmp_path / "out", **QUICK)
+    lines = str(told.value).splitlines()
+    assert [line.partition(".png ")[0] for line in lines] == ["scan 3", "scan 7", "scan 20"]
+    assert lines[0] == (
+        "scan 3.png must be a whole, readable image; got a file that cannot be decoded (cannot identify image file 'scan 3.png'). "
+        "Write it again or remove it."
+    )
+    Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 50.png")
+    Image.fromarray(np.zeros((10, 30), np.uint8)).save(folder / "scan 51.png")
+    with pytest.raises(InputError) as told:
+        door.discover(folder, out=tmp_path / "out", **QUICK)
+    assert str(told.value).splitlines() == [
+        "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 50.png' of 30x20 pixels. "
+        "Crop them to one size, or scale all with --resize 64.",
+        *lines,
+    ]
+    for number in range(30):
+        (folder / f"scan {number}.png").write_text("no picture")
+    with pytest.raises(InputError) as told:
+        door.discover(folder, out=tmp_path / "out", **QUICK)
+    assert len(str(told.value).splitlines()) == 11
+    assert str(told.value).splitlines()[-1] == "And 21 more such problems."
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

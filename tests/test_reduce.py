@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from typer.testing import CliRunner
 
 import unbraid as ub
+from unbraid.cli import app
 from unbraid.errors import InputError
 from unbraid.reduce import EXAMPLES, reduce_labels
 from unbraid.scoring.files import read_array
@@ -80,6 +83,56 @@ def test_labels_from_files(codes: NDArray[np.float64], name: str) -> None:
     np.testing.assert_array_equal(made.indices, reduce(codes).indices)
     assert reduce_labels(Path(name)).folder == Path("reductions/codes-2")
     assert reduce_labels(codes).folder == Path("reductions/labels-1")
+
+
+def discovered(codes: NDArray[np.float64]) -> pd.DataFrame:
+    """A table as `discover` writes it, with a third factor that has no steps."""
+    numbers = np.arange(len(codes))
+    noise = np.random.default_rng(5).standard_normal(len(codes))
+    first = {"picture": numbers, "name": [str(number) for number in numbers]}
+    return pd.DataFrame({**first, "factor_1_x": codes[:, 0], "factor_2_y": codes[:, 1], "doubtful_1": noise})
+
+
+@pytest.mark.parametrize("name", ["codes.csv", "codes.parquet", "a table"])
+def test_the_codes_of_discover_are_read_by_name(codes: NDArray[np.float64], name: str) -> None:
+    table = discovered(codes)
+    source: Any = name
+    if name == "codes.csv":
+        table.to_csv(name, index=False)
+    elif name == "codes.parquet":
+        table.to_parquet(name)
+    else:
+        source = table
+    made = reduce_labels(source, columns="factor_1_x,factor_2_y", out="out")
+    assert made.names == ("factor_1_x", "factor_2_y")
+    np.testing.assert_array_equal(made.indices, reduce(codes).indices)
+    lines = made.summary().splitlines()
+    assert [line.partition(": ")[0] for line in lines[:2]] == ["factor_1_x", "factor_2_y"]
+    page = made.page.read_text()
+    assert '<h2 id="h-latent-0">factor_1_x</h2>' in page
+    assert "latent 0" not in page
+    if name == "a table":
+        assert "reduce_labels(labels, columns=[&#39;factor_1_x&#39;, &#39;factor_2_y&#39;], index=1)" in page
+    else:
+        assert f"unbraid reduce {name} --columns factor_1_x,factor_2_y --index 1" in page
+    assert pd.read_csv("out/kept.csv").columns.tolist() == ["position", "factor_1_x", "factor_2_y"]
+    every = reduce_labels(source, out="all")
+    assert every.names == ("factor_1_x", "factor_2_y", "doubtful_1")
+    assert every.summary().splitlines()[4] == f"{NO_PEAKS} Without steps: doubtful_1."
+    own = reduce_labels(source, columns=["factor_2_y"], names=["height"], out="own")
+    assert own.names == ("height",)
+    assert refusal(source, columns="x", out="taken") == ["column 'x' is unknown. Known: doubtful_1, factor_1_x, factor_2_y."]
+    assert not Path("taken").exists()
+
+
+def test_the_command_takes_columns(codes: NDArray[np.float64]) -> None:
+    discovered(codes).to_csv("codes.csv", index=False)
+    told = CliRunner().invoke(app, ["reduce", "codes.csv", "--columns", "factor_2_y,factor_1_x", "--out", "out"])
+    assert told.exit_code == 0, told.output
+    lines = told.output.splitlines()
+    assert lines[0].startswith("factor_2_y: 7 steps")
+    assert lines[1].startswith("factor_1_x: 7 steps")
+    np.testing.assert_array_equal(np.load("out/kept.npy"), reduce(codes[:, ::-1]).indices)
 
 
 def test_the_summary(codes: NDArray[np.float64]) -> None:
@@ -156,7 +209,7 @@ def test_bad_requests_write_nothing(codes: NDArray[np.float64]) -> None:
     assert refusal(codes, out="taken") == ["out must be a new or empty folder; got 'taken'. Choose another folder."]
     assert refusal(codes, out="file") == ["out must be a folder; got 'file'. Choose another name."]
     assert refusal("none.npy") == ["labels must be a file that exists; got 'none.npy'."]
-    assert refusal("file") == ["labels must be a .npy, .npz or .csv file; got 'file'. Save the array with np.save."]
+    assert refusal("file") == ["labels must be a .npy, .npz, .csv or .parquet file; got 'file'. Save the array with np.save."]
     assert refusal(codes, index=25) == ["index must be in 0..24, the candidates there are; got 25. Choose a smaller index."]
     assert refusal(codes, names=["x"]) == ["names must be 2, one for each latent; got ['x']."]
     assert refusal(codes, names="x") == ["names must be 2, one for each latent; got ['x']."]

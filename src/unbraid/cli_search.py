@@ -156,8 +156,14 @@ def run(
 
 def reduce(
     labels: Annotated[
-        Path, typer.Argument(help="Codes or other numbers of each picture, (n, latents): .npy, .npz or .csv.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Codes or other numbers of each picture: .npy, .npz, .csv or .parquet, as `discover` writes.", show_default=False
+        ),
     ],
+    columns: Annotated[
+        str | None, typer.Option(help="Which columns of a table are the codes, as in a,b; by default all numbers in it.")
+    ] = None,
     index: Annotated[str, typer.Option(help="Which of the candidates to keep, counted from 0.")] = "0",
     images: Annotated[str | None, typer.Option(help="The pictures, in the same order, for examples on the page.")] = None,
     published: Annotated[
@@ -172,8 +178,9 @@ def reduce(
     source, options = as_source(images) if images else (None, {})
     rule = ReductionRule(chance=None) if published else USUAL
     made = reduce_labels(
-        labels, index=as_number(index), rule=rule, images=source, data_options=options, out=out, command=command_line()
-    )
+        labels, columns=columns, index=as_number(index), rule=rule, images=source, data_options=options, out=out,
+        command=command_line(),
+    )  # fmt: skip
     print(made.summary(), flush=True)
 
 

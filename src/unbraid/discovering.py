@@ -131,6 +131,7 @@ def discover(
             resized_from=taken.resized_from,
             drawn_from=taken.drawn_from,
             command=command,
+            depth=taken.depth,
         )
     write_json(folder / RECORD, plan.record())
     return _run(folder, plan, dataset, chosen, quiet, began)
@@ -240,6 +241,8 @@ def _described(
     warnings = []
     if plan.drawn_from > len(root.dataset):
         warnings.append(f"Of the {plan.drawn_from:,} pictures {len(root.dataset):,} were drawn at random and looked at.")
+    if plan.depth:
+        warnings.append(plan.depth)
     if plan.resized_from is not None:
         side = root.dataset.image_shape[0]
         warnings.append(f"The models saw the pictures at {side} × {side} pixels; details smaller than that cannot be found.")

@@ -7,7 +7,7 @@ import csv
 import io
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,11 @@ from unbraid.errors import Problems, Shown
 from unbraid.search.reduction import NO_PEAKS, USUAL, Reduction, ReductionRule, checked_labels, reduce
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from unbraid.data.dataset import Dataset
     from unbraid.report.reduction_page import Examples
+    from unbraid.scoring.code_tables import CodeTable
 
 PAGE, POSITIONS, TABLE = "reduction.html", "kept.npy", "kept.csv"
 EXAMPLES = 10
@@ -62,8 +65,9 @@ class Reduced:
 
 
 def reduce_labels(
-    labels: ArrayLike | str | Path,
+    labels: ArrayLike | pd.DataFrame | str | Path,
     *,
+    columns: str | Sequence[str] | None = None,
     index: int = 0,
     rule: ReductionRule = USUAL,
     out: str | Path | None = None,
@@ -74,10 +78,12 @@ def reduce_labels(
 ) -> Reduced:
     """Reduce a dataset by *labels*, and write page, positions and table of the pictures that are kept to the new folder *out*.
 
-    *labels* are codes `(pictures, latents)`: an array, or the path of a .npy, .npz or .csv file. *index* picks among the
-    candidates, see `unbraid.search.reduction.reduce`. *images*, a name, a path, an array or a `Dataset` in the order of the labels,
-    puts examples on the page. *names* are those of the latents. Without *out* the folder is the next free
-    `reductions/<labels>-<n>`. Where the reduction stops, only the page is written: there is nothing to keep.
+    *labels* are codes `(pictures, latents)`: an array, a pandas table, or the path of a .npy, .npz, .csv or .parquet file, such as
+    the codes.csv of `discover`. Of a table with names all columns of numbers are codes but `picture` and `name`, or those that
+    *columns* names. *index* picks among the candidates, see `unbraid.search.reduction.reduce`. *images*, a name, a path, an array
+    or a `Dataset` in the order of the labels, puts examples on the page. *names* are those of the latents; unless given, those of
+    the columns. Without *out* the folder is the next free `reductions/<labels>-<n>`. Where the reduction stops, only the page is
+    written: there is nothing to keep.
     """
     from unbraid.population.run_folder import check_free
     from unbraid.report.reduction_page import write_reduction
@@ -86,17 +92,20 @@ def reduce_labels(
 
     problems = Problems()
     path = Path(labels) if isinstance(labels, (str, Path)) else None
-    codes = problems.collect(lambda: _read(labels if path is None else path))
+    table = problems.collect(lambda: _read(labels if path is None else path, columns))
+    codes = None if table is None else table.codes
     dataset = None if images is None else problems.collect(lambda: _opened(images, data_options or {}))
     index = whole(problems, "index", index, 0)
-    titles = _names(problems, names, codes)
+    titles = _names(problems, names, table)
     if codes is not None and dataset is not None and len(dataset) != len(codes):
         remedy = "Give the very pictures that were encoded, in their order."
         problems.add("images", f"must be {len(codes):,}, one for each row of the labels", Shown(f"{len(dataset):,}"), remedy)
     folder = next_folder(path.stem if path else "labels", "reductions") if out is None else Path(out)
     problems.collect(lambda: check_free(folder))
     problems.raise_if_any()
+    assert table is not None
     assert codes is not None
+    chosen = (table.names or ()) if columns is not None else ()
 
     found = reduce(codes, index, rule)
     made = Reduced(found, titles, folder)
@@ -109,16 +118,17 @@ def reduce_labels(
         titles,
         source=str(path) if path else "",
         examples=None if dataset is None else _examples(found, dataset),
-        next_steps=_next_steps(made, path, _called(images, data_options or {})),
+        next_steps=_next_steps(made, path, chosen, _called(images, data_options or {})),
         command=command,
     )
     return made
 
 
-def _read(labels: Any) -> NDArray[np.float64]:
-    from unbraid.scoring.files import read_array
+def _read(labels: Any, columns: str | Sequence[str] | None) -> CodeTable:
+    from unbraid.scoring.code_tables import read_codes
 
-    return checked_labels(read_array(labels, "labels") if isinstance(labels, Path) else labels)
+    table = read_codes(labels, columns, "labels")
+    return replace(table, codes=checked_labels(table.codes))
 
 
 def _opened(images: Any, options: dict[str, Any]) -> Dataset:
@@ -128,12 +138,13 @@ def _opened(images: Any, options: dict[str, Any]) -> Dataset:
     return images if isinstance(images, Dataset) else load(images, **options)
 
 
-def _names(problems: Problems, names: Sequence[str] | None, codes: NDArray[np.float64] | None) -> tuple[str, ...]:
-    count = codes.shape[1] if codes is not None else 0
+def _names(problems: Problems, names: Sequence[str] | None, table: CodeTable | None) -> tuple[str, ...]:
+    """Names of the latents: those given, those of the columns, or numbers."""
+    count = table.codes.shape[1] if table is not None else 0
     if names is None:
-        return tuple(f"latent {at}" for at in range(count))
+        return (table.names if table is not None else None) or tuple(f"latent {at}" for at in range(count))
     given = [names] if isinstance(names, str) else list(names)
-    if codes is not None and len(given) != count:
+    if table is not None and len(given) != count:
         problems.add("names", f"must be {count}, one for each latent", given)
     if len({str(name) for name in given}) < len(given) or not all(str(name).strip() for name in given):
         problems.add("names", "must differ from each other and not be empty", given)
@@ -177,8 +188,8 @@ def _called(images: Any, options: dict[str, Any]) -> str:
     return f"ub.load({str(images)!r}{''.join(f', {key}={value!r}' for key, value in options.items())}).images(kept)"
 
 
-def _next_steps(made: Reduced, path: Path | None, pictures: str) -> list[tuple[str, str]]:
-    """What a person can do next, each with the lines that do it."""
+def _next_steps(made: Reduced, path: Path | None, columns: Sequence[str], pictures: str) -> list[tuple[str, str]]:
+    """What a person can do next, each with the lines that do it; *columns* are those that were chosen, if any."""
     found, steps = made.reduction, []
     if found.stopped is None:
         lines = ["import numpy as np", "import unbraid as ub", f"kept = np.load({str(made.folder / POSITIONS)!r})"]
@@ -188,7 +199,11 @@ def _next_steps(made: Reduced, path: Path | None, pictures: str) -> list[tuple[s
         steps.append((f"{told}; {POSITIONS} has the positions alone.", ""))
     if len(found.candidates) > 1:
         other = 1 if found.index == 0 else 0
-        where = f"unbraid reduce {shlex.quote(str(path))} --index {other}" if path else f"reduce_labels(labels, index={other})"
+        if path:
+            option = f" --columns {shlex.quote(','.join(columns))}" if columns else ""
+            where = f"unbraid reduce {shlex.quote(str(path))}{option} --index {other}"
+        else:
+            where = f"reduce_labels(labels, {f'columns={list(columns)}, ' if columns else ''}index={other})"
         steps.append(("Keep another candidate of the table.", where))
     if found.stopped == NO_PEAKS:
         told = (

@@ -90,12 +90,12 @@ def test_floats_come_back_within_half_a_grey_level(images):
         ),
         (
             GREY.astype(np.int16),
-            "images must be uint8 (0..255), bool, or floats in [0, 1]; got dtype int16. "
+            "images must be uint8 (0..255), uint16, bool, or floats in [0, 1]; got dtype int16. "
             "Scale them: (images * (255 / images.max())).astype(numpy.uint8).",
         ),
         (
             GREY.astype(object),
-            "images must be uint8 (0..255), bool, or floats in [0, 1]; got dtype object. Make them an array of numbers.",
+            "images must be uint8 (0..255), uint16, bool, or floats in [0, 1]; got dtype object. Make them an array of numbers.",
         ),
     ],
 )
@@ -103,6 +103,34 @@ def test_arrays_that_are_no_images_are_refused(images, expected):
     if images.dtype == np.float64 and images.max() > 1:
         images = np.concatenate([images, np.array([[[0.0, 510.0] * 5] * 8])])
     assert message(images) == expected
+
+
+@given(arrays(np.uint16, (2, 8, 8)))
+@settings(max_examples=50, deadline=None)
+def test_sixteen_bits_come_back_within_half_a_level(images):
+    low, high = int(images.min()), int(images.max())
+    found = load(images).pixels[..., 0]
+    assert found.min() == 0
+    assert found.max() == (255 if high > low else 0)
+    assert np.abs(found / 255.0 - (images - low) / max(1.0, high - low)).max() <= 0.5 / 255 + 1e-12
+    order = np.argsort(images, axis=None)
+    assert (np.diff(found.flat[order].astype(int)) >= 0).all()
+
+
+def test_arrays_of_16_bits_in_files(tmp_path):
+    images = np.random.default_rng(4).integers(0, 5000, (3, 8, 10, 3), dtype=np.uint16)
+    images[1, 2, 3] = (7, 7000, 9)
+    np.save(tmp_path / "a.npy", images)
+    np.save(tmp_path / "b.npy", images.astype(">u2"))
+    np.savez(tmp_path / "c.npz", images=images)
+    digest = load(images).fingerprint()
+    for name in ("a.npy", "b.npy", "c.npz"):
+        dataset = load(tmp_path / name)
+        assert dataset.fingerprint() == digest
+        low = int(images.min())
+        assert dataset.about == [("Depth", f"16-bit pictures were scaled to 8 bits: {low} to 0, 7,000 to 255.")]
+        check_dataset(dataset)
+    assert load(GREY).about == []
 
 
 def test_npy_and_npz_files(tmp_path):

@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+from fractions import Fraction
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image, ImageFile
 
 from unbraid.data import load
+from unbraid.data.describing import describe
 from unbraid.data.image_folder import natural_order
 from unbraid.errors import InputError
 from unbraid.testing.data_contract import check_dataset
 
 GREY = np.random.default_rng(0).integers(0, 256, (12, 16, 16), dtype=np.uint8)
+DEEP = np.random.default_rng(2).integers(112, 40212, (5, 16, 16), dtype=np.uint16)
+DEEP[2, 3, 4], DEEP[4, 0, 0] = 112, 40211
 
 
 def message(source, /, **options):
@@ -59,9 +67,13 @@ def test_modes_are_brought_to_grey_or_rgb(tmp_path):
         assert np.array_equal(found, np.broadcast_to(picture, (8, 8, 3)))
 
 
-def test_hidden_files_are_passed_over_and_others_named(folder):
-    (folder / ".DS_Store").write_text("x")
-    assert len(load(folder)) == 12
+def test_files_of_the_system_are_passed_over_and_others_named(folder):
+    for name in (".DS_Store", "Thumbs.db", "desktop.ini", "Desktop.ini", "ehthumbs.db", "Icon\r", "._img0.png"):
+        (folder / name).write_text("x")
+    for name in ("@eaDir", "__MACOSX", "System Volume Information", ".thumbnails"):
+        (folder / name).mkdir()
+        (folder / name / "img0.png").write_text("x")
+    assert np.array_equal(load(folder).pixels[..., 0], GREY)
     (folder / "notes.txt").write_text("x")
     (folder / "more").mkdir()
     kinds = ".png, .jpg, .jpeg, .bmp, .gif, .tif, .tiff, .webp"
@@ -123,7 +135,8 @@ def test_all_problems_are_told_up_to_ten(folder):
 
 
 def test_depth_transparency_frames_and_colour_spaces_that_would_lose_something(tmp_path):
-    Image.fromarray(GREY[0].astype(np.uint16) * 200).save(tmp_path / "a16.png")
+    Image.fromarray(GREY[0].astype(np.float32)).save(tmp_path / "a32.tif")
+    Image.fromarray(GREY[0].astype(np.int32)).save(tmp_path / "a33.tif")
     alpha = np.full((16, 16, 4), 255, np.uint8)
     alpha[:4, :, 3] = 7
     Image.fromarray(alpha).save(tmp_path / "b.png")
@@ -134,14 +147,125 @@ def test_depth_transparency_frames_and_colour_spaces_that_would_lose_something(t
     Image.new("L", (600, 16)).save(tmp_path / "f.png")
     share = (GREY[0] == GREY[0, 0, 0]).mean()
     assert message(tmp_path).splitlines() == [
-        "a16.png must have 8 bits a channel; got mode I;16. "
-        "Scale the values to 0..255 and save 8-bit images, or give them as a float array in [0, 1].",
+        *(
+            f"{name} must have 8 or unsigned 16 bits a channel; got mode {mode}. Scale the values of all images to 0..65535 and "
+            "save them with 16 bits, or give them as a float array in [0, 1]."
+            for name, mode in (("a32.tif", "F"), ("a33.tif", "I"))
+        ),
         "b.png must not be transparent; got 25.0% of its pixels transparent. Paint it on a background and save it as RGB.",
         "c.gif must hold one picture; got 3 frames. Save the frames as single files.",
         "d.jpg must be grey or RGB; got mode CMYK. Convert it to RGB and save it again.",
         f"e.png must not be transparent; got {share:.1%} of its pixels transparent. Paint it on a background and save it as RGB.",
         "f.png must have sides of 8 to 512 pixels; got height 16, width 600. Set resize=64 to scale every image to 64x64.",
     ]
+
+
+def deep_folder(folder: Path, suffixes: tuple[str, ...] = ("png", "tif")) -> Path:
+    """The pictures of DEEP in a folder, in turn as PNG, as TIFF and so on."""
+    folder.mkdir(exist_ok=True)
+    for nth, picture in enumerate(DEEP):
+        Image.fromarray(picture).save(folder / f"{nth}.{suffixes[nth % len(suffixes)]}")
+    return folder
+
+
+def by_hand(values: np.ndarray, low: int, high: int) -> list[int]:
+    """The stated rule in exact fractions, halves rounded up."""
+    return [(Fraction(255 * (int(value) - low), high - low) + Fraction(1, 2)).__floor__() for value in values.flat]
+
+
+def test_sixteen_bits_are_scaled_by_one_rule_for_all(tmp_path):
+    dataset = load(deep_folder(tmp_path / "deep"))
+    assert dataset.pixels.shape == (5, 16, 16, 1)
+    assert dataset.pixels.ravel().tolist() == by_hand(DEEP, 112, 40211)
+    assert dataset.about == [("Depth", "16-bit pictures were scaled to 8 bits: 112 to 0, 40,211 to 255.")]
+    check_dataset(dataset)  # loads it again and compares
+    assert dataset.fingerprint() == load(DEEP).fingerprint()
+    shown = describe(str(tmp_path / "deep")).splitlines()
+    assert "depth        16-bit pictures were scaled to 8 bits: 112 to 0, 40,211 to 255." in shown
+
+
+def test_pictures_of_one_value_each_keep_their_order_of_brightness(tmp_path):
+    for nth, value in enumerate((1000, 2000, 1500)):
+        Image.fromarray(np.full((8, 8), value, np.uint16)).save(tmp_path / f"{nth}.png")
+    assert load(tmp_path).pixels[:, 0, 0, 0].tolist() == [0, 255, 128]
+    for nth in range(3):
+        Image.fromarray(np.full((8, 8), 1000, np.uint16)).save(tmp_path / f"{nth}.png")
+    dataset = load(tmp_path)
+    assert not dataset.pixels.any()
+    assert dataset.about == [("Depth", "16-bit pictures were scaled to 8 bits: 1,000 to 0.")]
+
+
+def test_sixteen_bits_of_either_byte_order_and_compressed(tmp_path):
+    deep_folder(tmp_path, ("tif",))
+    Image.fromarray(DEEP[1].astype(">u2")).save(tmp_path / "1.tif")
+    assert (tmp_path / "1.tif").read_bytes()[:2] == b"MM"
+    Image.fromarray(DEEP[3]).save(tmp_path / "3.tif", compression="tiff_lzw")
+    assert load(tmp_path).fingerprint() == load(DEEP).fingerprint()
+
+
+def test_sixteen_bits_are_scaled_before_the_size(tmp_path):
+    deep_folder(tmp_path)
+    small = load(tmp_path, resize=8)
+    assert small.fingerprint() == load(load(DEEP).pixels, resize=8).fingerprint()
+    assert small.fingerprint() == load(DEEP, resize=8).fingerprint()
+    assert small.about == load(tmp_path).about
+    Image.fromarray(np.full((30, 600), 112, np.uint16)).save(tmp_path / "large.png")
+    assert load(tmp_path, resize=8).about == small.about
+
+
+def test_files_of_8_and_of_16_bits_are_refused_by_one_message(tmp_path):
+    deep_folder(tmp_path)
+    for nth in range(3):
+        Image.fromarray(GREY[nth]).save(tmp_path / f"b{nth}.png")
+    mixed = "images must all have the same depth; got '{}' with {} bits and '{}' with {} bits. Save all of them in one way."
+    assert message(tmp_path) == mixed.format("0.png", 16, "b0.png", 8)
+    (tmp_path / "0.png").unlink()
+    Image.fromarray(GREY[0]).save(tmp_path / "0.png")
+    assert message(tmp_path) == mixed.format("0.png", 8, "1.tif", 16)
+
+
+def test_what_else_is_wrong_with_16_bit_files_is_told_too(tmp_path):
+    deep_folder(tmp_path)
+    (tmp_path / "0.png").write_text("no picture")
+    torn = tmp_path / "3.tif"
+    torn.write_bytes(torn.read_bytes()[:300])
+    Image.fromarray(DEEP[4]).save(tmp_path / "4.png", transparency=int(DEEP[4, 0, 0]))
+    lines = message(tmp_path).splitlines()
+    assert [line.split()[0] for line in lines] == ["0.png", "3.tif", "4.png"]
+    assert all("must be a whole, readable image; got a file that cannot be decoded (" in line for line in lines[:2])
+    share = (DEEP[4] == DEEP[4, 0, 0]).mean()
+    assert lines[2] == (
+        f"4.png must not be transparent; got {share:.1%} of its pixels transparent. Paint it on a background and save it as RGB."
+    )
+
+
+def save_colour_png(values: np.ndarray, path: Path) -> None:
+    """A PNG with 16 bits in each of three channels, which Pillow does not write."""
+    height, width, _ = values.shape
+    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
+    chunks = (b"IHDR", struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")
+    packed = [struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
+
+
+def test_of_colour_with_16_bits_the_upper_8_are_used_and_that_is_told(tmp_path):
+    colour = np.random.default_rng(3).integers(0, 2**16, (3, 8, 9, 3), dtype=np.uint16)
+    for nth, picture in enumerate(colour):
+        save_colour_png(picture, tmp_path / f"{nth}.png")
+    dataset = load(tmp_path)
+    assert np.array_equal(dataset.pixels, colour >> 8)
+    assert dataset.about == [("Depth", "Of 16 bits a channel the upper 8 were used: 0 to 0, 65,535 to 255.")]
+    Image.fromarray(colour[0, ..., 0]).save(tmp_path / "grey.png")
+    assert message(tmp_path) == (
+        "images must all have the same depth; got '0.png' with several channels of 16 bits and 'grey.png' with 16 bits. "
+        "Save all of them in one way."
+    )
+
+
+def test_pictures_of_8_bits_have_nothing_to_tell_of_their_depth(folder):
+    assert load(folder).about == []
+    Image.fromarray(GREY[0]).convert("RGB").save(folder / "img0.png")
+    assert load(folder).about == []
 
 
 def test_factors_csv_labels_the_pictures(folder):

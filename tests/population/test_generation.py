@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from unbraid.data.dataset import Dataset
+from unbraid.errors import UnbraidError
 from unbraid.objectives import factor_vae
 from unbraid.population import generation as generation_module
 from unbraid.population.adam import EPSILON, Adam
@@ -406,6 +407,93 @@ def test_an_error_in_one_chunk_is_raised_and_stops_the_others(small_plan):
         one.train(stop, progress=fail)
     assert stop.is_set()
     assert not all(chunk.done for chunk in one.chunks)
+
+
+# The memory of the device.
+
+
+def test_chunks_gather_their_rows_from_the_old_ones_and_hold_no_others(small_plan, together: int):
+    made = small_plan("factor_vae")
+    old = trained(made, [model(made, size, seed) for seed, size in enumerate((8, 4, 8, 16, 4))])
+    places = [3, 3, 0, 4, 1]
+    asked: list[tuple[tuple[int, ...], Rows]] = []
+
+    def heritage(part: Sequence[int]) -> Rows:
+        asked.append((tuple(part), old.rows([places[place] for place in part])))
+        return asked[-1][1]
+
+    models = [model(made, size, 30 + seed) for seed, size in enumerate((8, 8, 4, 16, 4))]
+    new, plain = begin(made, models, 1, heritage), begin(made, models, 1, old.rows(places))
+    assert [part for part, _ in asked] == [chunk.places for chunk in new.chunks]
+    assert sorted(place for part, _ in asked for place in part) == list(range(5))
+    for chunk, (_, rows) in zip(new.chunks, asked, strict=True):
+        for name, tensor in chunk.state.tensors().items():
+            assert name == "age" or tensor.data_ptr() == rows[name].data_ptr(), f"{name} was copied once more"
+    for left, right in zip(all_bits(new), all_bits(plain), strict=True):
+        assert equal(left, right)
+    assert new.train(threading.Event())
+    assert plain.train(threading.Event())
+    for left, right in zip(all_bits(new), all_bits(plain), strict=True):
+        assert equal(left, right)
+
+
+@given(places=some.lists(some.integers(0, 4), min_size=1, max_size=7), sizes=some.sampled_from([1, 2, 3, 5]))
+def test_rows_come_in_the_order_asked_for(places: list[int], sizes: int):
+    """Five models in chunks of several sizes, each with its number for a state: what is gathered are the numbers asked for."""
+    chunks = []
+    order = [4, 2, 0, 3, 1]
+    for first in range(0, 5, sizes):
+        part = order[first : first + sizes]
+        numbers = torch.tensor(part, dtype=torch.float64)
+        state = SimpleNamespace(tensors=lambda numbers=numbers: {"number": numbers[:, None].repeat(1, 3)})
+        state.age, state.clock = numbers.long(), torch.tensor(100)
+        chunks.append(SimpleNamespace(places=tuple(part), state=state))
+    one = Generation.__new__(Generation)
+    one.device, one.chunks = CPU, chunks
+    rows = one.rows(places)
+    assert rows["number"].tolist() == [[float(place)] * 3 for place in places]
+    assert rows["age"].tolist() == [100 + place for place in places]
+
+
+FULL = (
+    "the memory of cpu, which others may use too, has no room for {}. Free some memory, or use a smaller population, fewer models "
+    "or smaller batch sizes. A search that had begun goes on with `unbraid resume`."
+)
+
+
+def run_out(*_: Any, **__: Any) -> None:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+
+@pytest.mark.parametrize("owner", [(Program, "start"), (Program, "__init__"), (State, "from_tensors")])
+def test_too_little_memory_for_a_population_is_told_with_a_remedy(
+    small_plan, monkeypatch: pytest.MonkeyPatch, owner: tuple[Any, str]
+):
+    made = small_plan()
+    rows = begin(made, [model(made)]).rows([0]) if owner[0] is State else None
+    monkeypatch.setattr(*owner, run_out)
+    with pytest.raises(UnbraidError) as told:
+        begin(made, [model(made, 8, seed) for seed in range(3)], 0 if rows is None else 1, rows and rows_of_three(rows))
+    assert str(told.value) == FULL.format("a population of 3 models")
+    assert isinstance(told.value.__cause__, torch.OutOfMemoryError)
+
+
+def rows_of_three(rows: Rows) -> Rows:
+    return {name: tensor.repeat(3, *[1] * (tensor.ndim - 1)) for name, tensor in rows.items()}
+
+
+def test_too_little_memory_for_copies_or_a_step_is_told_with_a_remedy(small_plan, monkeypatch: pytest.MonkeyPatch):
+    made = small_plan()
+    one = trained(made, [model(made, 8, seed) for seed in range(3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(generation_module, "_gathered", run_out)
+        with pytest.raises(UnbraidError) as told:
+            one.rows([0, 1])
+    assert str(told.value) == FULL.format("a copy of 2 models")
+    monkeypatch.setattr(Program, "step", run_out)
+    with pytest.raises(UnbraidError) as told:
+        trained(made, [model(made)])
+    assert str(told.value) == FULL.format("1 members that train together")
 
 
 @pytest.mark.gpu

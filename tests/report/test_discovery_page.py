@@ -284,7 +284,7 @@ def test_doubtful_ones_are_set_apart(pages: dict[str, Page]) -> None:
         "Few agree. 1 of 4 other models, trained from scratch from other starting points, found the same (agreement 0.31)." in text
     )
     assert "None agrees. None of 4 other models" in text
-    assert text.count("No simple measurement of the pictures follows it closely") == 1
+    assert text.count("Look at the rows to see what it is.") == 1
     assert "Stages All 2,000 pictures: two factors were found. 210 pictures alike" in text
     assert "12 files could not be read and were left out." in text
     assert text.count("Full names of the pictures") == 1

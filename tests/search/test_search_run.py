@@ -21,10 +21,13 @@ import torch
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.errors import DamagedFileError, InputError, UnbraidError
+from unbraid.metrics import _agreement
+from unbraid.population import generation as generation_module
 from unbraid.population.generation import Generation
+from unbraid.population.program import Program
 from unbraid.population.run_folder import RunFolder
 from unbraid.run import open_run
-from unbraid.search import search_run, search_state
+from unbraid.search import encoding, search_run, search_state
 from unbraid.search.judging import Judge
 from unbraid.search.search_plan import make_search
 from unbraid.search.search_run import SearchOutcome, SearchRun
@@ -37,7 +40,7 @@ ALL_DONE = SearchOutcome(True, "all epochs are done")
 
 
 def created(folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> SearchRun:
-    return SearchRun.create(folder, *small_search(data, objective, **options))
+    return SearchRun.create(folder, *small_search(data, objective, **{"first_factor": 1, **options}))
 
 
 def finished(folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> SearchRun:
@@ -476,6 +479,61 @@ def test_a_search_that_is_stopped_goes_on_to_the_same_bits(way: str, by_mig: Sea
     again = SearchRun.open(run.path)
     assert again.train(CPU) == ALL_DONE
     assert_same(again, by_mig)
+
+
+FULL = {
+    "building a population": ((Program, "__init__"), "a population of 25 models"),
+    "copying": ((generation_module, "_gathered"), "a copy of 1 model"),
+    "encoding": ((encoding, "encode_images"), "the codes of a batch"),
+    "comparing": ((_agreement, "agreement_scores"), "the agreement of 25 models"),
+}
+
+
+@pytest.mark.parametrize("what", FULL)
+def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(what: str, by_udr: SearchRun, tmp_path: Path):
+    (owner, name), had_no_room = FULL[what]
+    run = created(tmp_path / "run", score="udr")
+    known, epochs = getattr(owner, name), list[int]()
+
+    def run_out(*given: Any, **named: Any) -> Any:
+        if epochs:  # the first is over
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return known(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, run_out)
+        with pytest.raises(UnbraidError) as told:
+            run.train(CPU, told_epoch=lambda epoch: epochs.append(epoch["epoch"]))
+    assert str(told.value) == (
+        f"the memory of cpu, which others may use too, has no room for {had_no_room}. Free some memory, or use a smaller "
+        "population, fewer models or smaller batch sizes. A search that had begun goes on with `unbraid resume`."
+    )
+    assert newest_state(run.path) == 0  # written after the epoch before, when the memory ran out
+    seen: list[tuple[int, bool]] = []
+    assert SearchRun.open(run.path).train(CPU, lambda pictures, found: seen.append((pictures, found))) == ALL_DONE
+    assert seen[0][0] > 0
+    assert_same(SearchRun.open(run.path), by_udr)
+
+
+def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(tmp_path: Path, by_udr: SearchRun):
+    run, steps, step = created(tmp_path / "run", score="udr"), [0], Program.step
+    assert not run.train(CPU, interrupting_at(40)).finished
+    (path,) = (run.path / "population").iterdir()
+    stored = path.read_bytes()
+
+    def run_out(self: Program, state: Any) -> None:
+        steps[0] += 1
+        if steps[0] == 9:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        step(self, state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "step", run_out)
+        with pytest.raises(UnbraidError, match="has no room for 1 members that train together"):
+            run.train(CPU)
+    assert [one.read_bytes() for one in (run.path / "population").iterdir()] == [stored]
+    assert run.train(CPU) == ALL_DONE
+    assert_same(run, by_udr)
 
 
 def test_a_search_without_labels_that_is_stopped_again_and_again_ends_the_same(by_udr: SearchRun, tmp_path: Path):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.data.image_depth import ValueRange, array_to_bytes
 from unbraid.errors import InputError, Shown, problem
 
 SMALLEST_SIDE, LARGEST_SIDE = 8, 512
@@ -70,8 +71,11 @@ def _damaged(path: Path, error: BaseException) -> str:
     return problem(str(path), "must be a complete numpy file", Shown(f"one that cannot be read ({reason})"), "Write it again.")
 
 
-def as_pixels(images: NDArray[Any], name: str, any_side: bool = False) -> NDArray[np.uint8]:
-    """*images* as uint8 `(n, height, width, channels)`: bytes as they are, booleans as 0/255, floats in [0, 1] scaled to 0..255."""
+def as_pixels(images: NDArray[Any], name: str, any_side: bool = False) -> tuple[NDArray[np.uint8], ValueRange | None]:
+    """*images* as uint8 `(n, height, width, channels)`: bytes as they are, booleans as 0/255, floats in [0, 1] scaled to 0..255.
+
+    uint16 is scaled as `image_depth` says; the range that its values had comes second, None for all other kinds.
+    """
     if images.ndim == 3:
         images = images[..., None]
     if images.ndim != 4:
@@ -89,7 +93,9 @@ def as_pixels(images: NDArray[Any], name: str, any_side: bool = False) -> NDArra
         check_sides(name, height, width)
     if count < FEWEST_IMAGES:
         raise InputError(problem(name, f"must hold at least {FEWEST_IMAGES} images", count))
-    return _as_bytes(images, name)
+    if images.dtype.kind == "u" and images.dtype.itemsize == 2:
+        return array_to_bytes(images)
+    return _as_bytes(images, name), None
 
 
 def check_sides(name: str, height: int, width: int) -> None:
@@ -116,7 +122,7 @@ def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
             remedy = "Scale them: (images - low) / (high - low)." if finite else "Replace values that are not numbers."
             raise InputError(problem(name, "as floats must lie in [0, 1]", value, remedy))
         return np.rint(images.astype(np.promote_types(images.dtype, np.float32), copy=False) * 255.0).astype(np.uint8)
-    rule = "must be uint8 (0..255), bool, or floats in [0, 1]"
+    rule = "must be uint8 (0..255), uint16, bool, or floats in [0, 1]"
     remedy = (
         "Scale them: (images * (255 / images.max())).astype(numpy.uint8)."
         if images.dtype.kind in "iu"

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of image files as one uint8 array. Every file is decoded to its end; whatever cannot be used is named.
 
-Files are taken in natural order of their names: runs of digits compare as numbers, so img2.png comes before img10.png.
+Files are taken in natural order of their names: runs of digits compare as numbers, so img2.png comes before img10.png. Grey images
+of 16 bits are read twice: first for the range of their values, then scaled to 8 bits by it (`image_depth`), and then to size.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.data.checks import raise_shortened
-from unbraid.data.image_arrays import FEWEST_IMAGES, check_sides
+from unbraid.data.image_arrays import FEWEST_IMAGES, SMALLEST_SIDE, check_sides
+from unbraid.data.image_depth import UPPER_BITS, WHOLE_RANGE, Depth, ValueRange, depth_of
 from unbraid.errors import InputError, Problems, Shown, problem
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 LABELS = "factors.csv"
 MOST_BYTES = 4 * 2**30
+SYSTEM_FILES = ("thumbs.db", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", "icon\r")
+SYSTEM_FOLDERS = ("__macosx", "@eadir", "$recycle.bin", "system volume information")
+"""What operating systems leave among pictures, in small letters; dot files such as .DS_Store are passed over too."""
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
@@ -39,11 +44,11 @@ def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Image files in *folder*, in natural order; anything else in it but `factors.csv` and dot files is refused."""
+    """Image files in *folder*, in natural order; anything else in it but `factors.csv` and files of the system is refused."""
     problems = Problems()
     files = []
     for entry in sorted(folder.iterdir(), key=lambda path: natural_order(path.name)):
-        if entry.name.startswith(".") or entry.name == LABELS:
+        if entry.name == LABELS or _is_of_the_system(entry):
             continue
         if entry.is_dir():
             problems.add(f"folder {folder}", "must hold images only, without folders inside", entry.name, "Move the images up.")
@@ -58,25 +63,37 @@ def image_files(folder: Path) -> list[Path]:
     return files
 
 
-def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list[str]]:
-    """Pixels `(n, height, width, channels)` and file names; each image scaled to *side* x *side* if that is given."""
+def _is_of_the_system(entry: Path) -> bool:
+    """Whether it is hidden, or something that an operating system wrote for itself."""
+    return entry.name.startswith(".") or entry.name.lower() in (SYSTEM_FOLDERS if entry.is_dir() else SYSTEM_FILES)
+
+
+def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list[str], str]:
+    """Pixels `(n, height, width, channels)`, file names, and a sentence on how 16 bits were brought to 8, empty for other images.
+
+    Each image is scaled to *side* x *side* if that is given.
+    """
     files = image_files(folder)
     problems = Problems()
     pictures: list[NDArray[np.uint8]] = []
-    first: tuple[str, tuple[int, ...]] | None = None
-    held, mixed = 0, False
-    with _strict_decoding():
+    first: tuple[str, tuple[int, ...], Depth] | None = None
+    held, sizes_differ, depths_differ = 0, False, False
+    with strict_decoding():
+        values = _values_of_all(files) if _first_depth(files) is Depth.GREY_16 else None
         for path in files:
             try:
-                picture = _decode(path, side)
+                picture, depth = _decode(path, side, values)
             except InputError as error:
                 problems.say(str(error))
                 continue
-            if first is None:
-                first = (path.name, picture.shape[:2])
-            elif picture.shape[:2] != first[1] and not mixed:
+            first = first or (path.name, picture.shape[:2], depth)
+            if picture.shape[:2] != first[1] and not sizes_differ:
                 problems.say(_mixed_sizes(first[0], first[1], path.name, picture.shape[:2]))
-                mixed = True
+                sizes_differ = True
+            if depth is not first[2] and not depths_differ:
+                value = Shown(f"'{first[0]}' with {first[2]} and '{path.name}' with {depth}")
+                problems.add("images", "must all have the same depth", value, "Save all of them in one way.")
+                depths_differ = True
             if problems.lines:
                 continue
             held += picture.nbytes
@@ -91,7 +108,44 @@ def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list
     pixels = np.empty((len(pictures), *pictures[0].shape[:2], channels), dtype=np.uint8)
     for nth, picture in enumerate(pictures):
         pixels[nth] = picture
-    return pixels, [path.name for path in files]
+    assert first is not None
+    told = values.sentence() if values else UPPER_BITS if first[2] is Depth.CHANNELS_16 else ""
+    return pixels, [path.name for path in files], told
+
+
+def unusable_files(files: Sequence[Path]) -> list[str]:
+    """A line for each of *files* that cannot be used at any size; all are decoded to their end."""
+    lines = []
+    with strict_decoding():
+        for path in files:
+            try:
+                _decode(path, SMALLEST_SIDE, None)
+            except InputError as error:
+                lines.append(str(error))
+    return lines
+
+
+def _first_depth(files: Sequence[Path]) -> Depth:
+    """The depth of the first file that can be opened."""
+    for path in files:
+        try:
+            return _open(path, SMALLEST_SIDE)[1]
+        except InputError:
+            continue
+    return Depth.BYTES
+
+
+def _values_of_all(files: Sequence[Path]) -> ValueRange | None:
+    """The range of the values of all 16-bit images among *files*; those that cannot be used are left to who reads them next."""
+    found: ValueRange | None = None
+    for path in files:
+        try:
+            image, depth = _open(path, SMALLEST_SIDE)
+            if depth is Depth.GREY_16:
+                found = ValueRange.of(_values(image, path.name)).joined(found)
+        except InputError:
+            continue
+    return found
 
 
 def _mixed_sizes(first: str, first_size: tuple[int, ...], other: str, size: tuple[int, ...]) -> str:
@@ -100,7 +154,7 @@ def _mixed_sizes(first: str, first_size: tuple[int, ...], other: str, size: tupl
 
 
 @contextmanager
-def _strict_decoding() -> Iterator[None]:
+def strict_decoding() -> Iterator[None]:
     """Pillow refuses torn files and gigantic pictures inside, whatever the program around us has set."""
     from PIL import Image, ImageFile
 
@@ -115,8 +169,8 @@ def _strict_decoding() -> Iterator[None]:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
-def _decode(path: Path, side: int | None) -> NDArray[np.uint8]:
-    """One file as uint8 `(height, width, 1 or 3)`."""
+def _open(path: Path, side: int | None) -> tuple[Image.Image, Depth]:
+    """One file, decoded to its end and turned upright, and its depth; without *side* it must have one that can be used."""
     from PIL import Image, ImageOps
 
     try:
@@ -128,6 +182,7 @@ def _decode(path: Path, side: int | None) -> NDArray[np.uint8]:
                 check_sides(path.name, opened.height, opened.width)
             # Phones store a second picture behind the first in a JPEG (MPO); the first is the photograph.
             frames = 1 if opened.format == "MPO" else getattr(opened, "n_frames", 1)
+            depth = depth_of(opened)
             opened.load()
             image = ImageOps.exif_transpose(opened)
     except InputError:
@@ -138,11 +193,30 @@ def _decode(path: Path, side: int | None) -> NDArray[np.uint8]:
         raise InputError(problem(path.name, "must be a whole, readable image", value, "Write it again or remove it.")) from error
     if frames > 1:
         raise InputError(problem(path.name, "must hold one picture", Shown(f"{frames} frames"), "Save the frames as single files."))
-    image = _grey_or_rgb(image, path.name)
+    return image, depth
+
+
+def _decode(path: Path, side: int | None, values: ValueRange | None) -> tuple[NDArray[np.uint8], Depth]:
+    """One file as uint8 `(height, width, 1 or 3)`, and the depth it had; *values* is the range of all images of 16 bits."""
+    from PIL import Image
+
+    image, depth = _open(path, side)
+    if depth is Depth.GREY_16:
+        image = Image.fromarray((values or WHOLE_RANGE).to_bytes(_values(image, path.name)))
+    else:
+        image = _grey_or_rgb(image, path.name)
     if side is not None:
         image = image.resize((side, side), Image.Resampling.LANCZOS)
     pixels = np.asarray(image)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
+    return pixels[..., None] if pixels.ndim == 2 else pixels, depth
+
+
+def _values(image: Image.Image, name: str) -> NDArray[Any]:
+    """The values `(height, width)` of a grey image of 16 bits, none of which may be declared transparent."""
+    values = np.asarray(image)
+    if (clear := image.info.get("transparency")) is not None:
+        _refuse_transparency(name, float((values == clear).mean()))
+    return values
 
 
 def _grey_or_rgb(image: Image.Image, name: str) -> Image.Image:
@@ -156,8 +230,8 @@ def _grey_or_rgb(image: Image.Image, name: str) -> Image.Image:
     if image.mode in ("LA", "RGBA"):
         return _opaque(image, name)
     if image.mode.startswith(("I", "F")):
-        rule = "must have 8 bits a channel"
-        remedy = "Scale the values to 0..255 and save 8-bit images, or give them as a float array in [0, 1]."
+        rule = "must have 8 or unsigned 16 bits a channel"
+        remedy = "Scale the values of all images to 0..65535 and save them with 16 bits, or give them as a float array in [0, 1]."
     else:
         rule = "must be grey or RGB"
         remedy = "Convert it to RGB and save it again."
@@ -174,8 +248,12 @@ def _without_key_colour(image: Image.Image, name: str) -> Image.Image:
 def _opaque(image: Image.Image, name: str) -> Image.Image:
     """*image* without its transparency, which must not be used."""
     alpha = np.asarray(image.getchannel("A"))
-    if alpha.min() < 255:
-        share = float((alpha < 255).mean())
+    _refuse_transparency(name, float((alpha < 255).mean()))
+    return image.convert("L" if image.mode == "LA" else "RGB")
+
+
+def _refuse_transparency(name: str, share: float) -> None:
+    """Refuse an image of which that *share* is transparent."""
+    if share > 0:
         value = Shown(f"{share:.1%} of its pixels transparent")
         raise InputError(problem(name, "must not be transparent", value, "Paint it on a background and save it as RGB."))
-    return image.convert("L" if image.mode == "LA" else "RGB")

@@ -20,6 +20,7 @@ from unbraid.data.checks import read_whole
 from unbraid.data.dataset import PixelDataset, as_planes
 from unbraid.data.factor_table import FactorTable, no_factors, table_from_array, table_from_file
 from unbraid.data.image_arrays import LARGEST_SIDE, SMALLEST_SIDE, as_pixels, npz_keys, read_npy, read_npz, resized
+from unbraid.data.image_depth import ABOUT
 from unbraid.data.image_folder import LABELS, read_folder
 from unbraid.errors import InputError, Shown, problem
 from unbraid.grid import samples_grid
@@ -33,7 +34,7 @@ class OwnImages(PixelDataset):
 
     `images` names the key of the images in an .npz (default `images`). `factors` holds labels: an array `(n, factors)`, the path of
     a .npy or .csv, or a key of the .npz; by default the key `factors` of an .npz and the file `factors.csv` of a folder are used.
-    `factor_names` names the columns. `resize` scales every image to that side.
+    `factor_names` names the columns. `resize` scales every image to that side. Images of 16 bits are scaled to 8, all by one rule.
     """
 
     licence: ClassVar[str] = "yours"
@@ -49,7 +50,7 @@ class OwnImages(PixelDataset):
         self.name = "own"
         side = None if resize is None else read_whole("resize", resize, SMALLEST_SIDE, LARGEST_SIDE)
         names = _read_names(factor_names)
-        pixels, table, described = _read(source, images, factors, names, side)
+        (pixels, self._depth), table, described = _read(source, images, factors, names, side)
         self.planes = as_planes(pixels)
         self.options: dict[str, Any] = described
         if names is not None:
@@ -78,6 +79,11 @@ class OwnImages(PixelDataset):
         return self._table.values
 
     @property
+    def about(self) -> list[tuple[str, str]]:
+        """How 16 bits were brought to 8, where the images had them."""
+        return [(ABOUT, self._depth)] if self._depth else []
+
+    @property
     def repeatable(self) -> bool:
         """Whether everything came from files."""
         return IN_MEMORY not in (self.options["source"], self.options.get("factors"))
@@ -99,16 +105,20 @@ class OwnImages(PixelDataset):
         return self._digest
 
 
+Pixels = tuple[NDArray[np.uint8], str]
+"""Pictures, and how 16 bits were brought to 8: a sentence, empty for other pictures."""
+
+
 def _read(
     source: object, images: str | None, factors: Any, names: Sequence[str] | None, side: int | None
-) -> tuple[NDArray[np.uint8], FactorTable, dict[str, Any]]:
+) -> tuple[Pixels, FactorTable, dict[str, Any]]:
     """Pixels, labels, and the options that say where both came from."""
     if isinstance(source, np.ndarray):
         _refuse_key(images)
-        pixels = _finish(source, "images", side)
+        pixels, depth = _finish(source, "images", side)
         if np.shares_memory(pixels, source):
             pixels = pixels.copy()
-        return pixels, *_labels(factors, len(pixels), names, None, {"source": IN_MEMORY})
+        return (pixels, depth), *_labels(factors, len(pixels), names, None, {"source": IN_MEMORY})
     if not isinstance(source, (str, os.PathLike)):
         remedy = "Use numpy.asarray for other kinds of arrays."
         raise InputError(problem("source", "must be a path or a numpy array", Shown(type(source).__name__), remedy))
@@ -116,16 +126,16 @@ def _read(
     described: dict[str, Any] = {"source": str(path)}
     if path.is_dir():
         _refuse_key(images)
-        pixels, files = read_folder(path, side)
+        pixels, files, depth = read_folder(path, side)
         if factors is None and (path / LABELS).is_file():
-            return pixels, table_from_file(path / LABELS, len(pixels), names, files), described
-        return pixels, *_labels(factors, len(pixels), names, files, described)
+            return (pixels, depth), table_from_file(path / LABELS, len(pixels), names, files), described
+        return (pixels, depth), *_labels(factors, len(pixels), names, files, described)
     if not path.is_file():
         raise InputError(problem("source", "must be an existing folder or file", Shown(str(path))))
     if path.suffix.lower() == ".npy":
         _refuse_key(images)
-        pixels = _finish(read_npy(path), path.name, side)
-        return pixels, *_labels(factors, len(pixels), names, None, described)
+        pixels, depth = _finish(read_npy(path), path.name, side)
+        return (pixels, depth), *_labels(factors, len(pixels), names, None, described)
     if path.suffix.lower() != ".npz":
         raise InputError(problem("source", "must be a folder, an .npy or an .npz file", Shown(str(path))))
     return _read_npz(path, images, factors, names, side, described)
@@ -133,11 +143,11 @@ def _read(
 
 def _read_npz(
     path: Path, images: str | None, factors: Any, names: Sequence[str] | None, side: int | None, described: dict[str, Any]
-) -> tuple[NDArray[np.uint8], FactorTable, dict[str, Any]]:
+) -> tuple[Pixels, FactorTable, dict[str, Any]]:
     # A word that is neither a file nor a path is meant as a key, so that the message can list the keys there are.
     meant_as_key = isinstance(factors, str) and (factors in npz_keys(path) or not factors.lower().endswith((".npy", ".csv")))
     stored, stored_labels = read_npz(path, images or "images", factors if meant_as_key else None)
-    pixels = _finish(stored, f"{path.name} '{images or 'images'}'", side)
+    pixels, depth = _finish(stored, f"{path.name} '{images or 'images'}'", side)
     if images is not None:
         described["images"] = images
     if meant_as_key:
@@ -145,8 +155,8 @@ def _read_npz(
     if names is None and stored_labels is not None:
         names = _stored_names(path)
     if meant_as_key or (factors is None and stored_labels is not None):
-        return pixels, table_from_array(stored_labels, len(pixels), names), described
-    return pixels, *_labels(factors, len(pixels), names, None, described)
+        return (pixels, depth), table_from_array(stored_labels, len(pixels), names), described
+    return (pixels, depth), *_labels(factors, len(pixels), names, None, described)
 
 
 def _stored_names(path: Path) -> list[str] | None:
@@ -185,8 +195,9 @@ def _labels(
     return table_from_array(factors, count, names), described | {"factors": IN_MEMORY}
 
 
-def _finish(stored: NDArray[Any], name: str, side: int | None) -> NDArray[np.uint8]:
-    return as_pixels(stored, name) if side is None else resized(as_pixels(stored, name, any_side=True), side)
+def _finish(stored: NDArray[Any], name: str, side: int | None) -> Pixels:
+    pixels, found = as_pixels(stored, name, any_side=side is not None)
+    return pixels if side is None else resized(pixels, side), found.sentence() if found else ""
 
 
 def _refuse_key(images: str | None) -> None:

@@ -4,7 +4,8 @@
 An epoch has a number of pictures, so that members with larger batches do fewer updates. The clock of a chunk stands, when epoch e
 begins, at e times the updates of an epoch of its batch size; Adam counts each member's own updates (`State.age`). Between two
 epochs every tensor of the state is gathered along the member axis: members are copied and change their batch size without
-leaving the device. One record an epoch goes to the history, which copies inherit.
+leaving the device. The new chunks gather straight from the old ones, so that the device holds two populations then and no third.
+One record an epoch goes to the history, which copies inherit.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ from unbraid.population.program import Program, State
 
 Rows = dict[str, Tensor]
 """The tensors of a state by name, one row a model in the order of the population."""
+Heritage = Callable[[Sequence[int]], Rows]
+"""Says with which rows the models at given places of a population begin."""
+WHEN_FULL = (
+    "Free some memory, or use a smaller population, fewer models or smaller batch sizes. "
+    "A search that had begun goes on with `unbraid resume`."
+)
 
 
 @dataclass(frozen=True)
@@ -74,12 +81,13 @@ class Generation:
         epoch: int,
         epochs: int,
         epoch_pictures: int,
-        rows: Rows | None = None,
+        rows: Rows | Heritage | None = None,
         clocks: Sequence[int] | None = None,
         cumulative: Tensor | None = None,
     ) -> None:
         """Begin *epoch* of at most *epochs* with fresh weights or with those of *rows*, or enter the middle of it at *clocks*."""
         self.models, self.device, self.epoch = tuple(models), device, epoch
+        heritage = rows if rows is None or callable(rows) else _heritage(rows)
         alike: dict[tuple[object, ...], list[int]] = {}
         for place, model in enumerate(models):
             clock = epoch * updates_of_epoch(epoch_pictures, model.batch_size) if clocks is None else clocks[place]
@@ -91,12 +99,13 @@ class Generation:
             updates = updates_of_epoch(epoch_pictures, batch_size)
             members = tuple(models[place].member for place in places)
             own = replace(plan, batch_size=batch_size, steps=epochs * updates, log_every=updates, members=members)
-            size = chunk_size(own, dataset, device)
-            for first in range(0, len(places), size):
-                part = tuple(places[first : first + size])
-                program = Program(own, members[first : first + size], dataset, device, sampler, cumulative)
-                state = program.start() if rows is None else _state(rows, part, clock, device)
-                self.chunks.append(Chunk(part, program, state, (epoch + 1) * updates))
+            with told_when_full(device, f"a population of {len(models)} models", WHEN_FULL):
+                size = chunk_size(own, dataset, device)
+                for first in range(0, len(places), size):
+                    part = tuple(places[first : first + size])
+                    program = Program(own, members[first : first + size], dataset, device, sampler, cumulative)
+                    state = program.start() if heritage is None else _state(heritage(part), clock, device)
+                    self.chunks.append(Chunk(part, program, state, (epoch + 1) * updates))
 
     def train(
         self, stop: threading.Event, seconds: float = math.inf, progress: Callable[[int], None] = lambda pictures: None
@@ -114,8 +123,7 @@ class Generation:
                 torch.cuda.set_device(self.device)
             if chunk.done or stop.is_set() or time.monotonic() >= deadline:
                 return
-            remedy = "Use a smaller population or smaller batches."
-            with told_when_full(self.device, f"{len(chunk.places)} members that train together", remedy):
+            with told_when_full(self.device, f"{len(chunk.places)} members that train together", WHEN_FULL):
                 chunk.stepper = chunk.stepper or Stepper(chunk.program, chunk.state)
                 while not chunk.done and not stop.is_set() and time.monotonic() < deadline:
                     steps = chunk.stepper.advance(chunk.end - chunk.state.step)
@@ -136,6 +144,11 @@ class Generation:
             raise
         finally:
             _join(pool)
+        return self.done
+
+    @property
+    def done(self) -> bool:
+        """Whether the epoch is over for all."""
         return all(chunk.done for chunk in self.chunks)
 
     def diverged(self) -> list[bool]:
@@ -147,12 +160,25 @@ class Generation:
         return found
 
     def rows(self, places: Sequence[int]) -> Rows:
-        """The state of models *places*, in that order: one gather along the member axis for each tensor, on the device."""
-        order = [place for chunk in self.chunks for place in chunk.places]
-        position = {place: at for at, place in enumerate(order)}
-        wanted = torch.tensor([position[place] for place in places], dtype=torch.int64, device=self.device)
-        parts = [self._aged(chunk) for chunk in self.chunks]
-        return {name: torch.cat([part[name] for part in parts]).index_select(0, wanted) for name in parts[0]}
+        """The state of models *places*, in that order: gathered along the member axis, on the device, and nothing else held."""
+        home = {place: (number, at) for number, chunk in enumerate(self.chunks) for at, place in enumerate(chunk.places)}
+        by_chunk: dict[int, tuple[list[int], list[int]]] = {}
+        for to, place in enumerate(places):
+            number, at = home[place]
+            taken, put = by_chunk.setdefault(number, ([], []))
+            taken.append(at)
+            put.append(to)
+        with told_when_full(self.device, f"a copy of {len(places)} model{'s' * (len(places) != 1)}", WHEN_FULL):
+            sources = [
+                (self._aged(self.chunks[number]), self._indices(taken), self._indices(put))
+                for number, (taken, put) in by_chunk.items()
+            ]
+            return {
+                name: _gathered([(part[name], taken, put) for part, taken, put in sources], len(places)) for name in sources[0][0]
+            }
+
+    def _indices(self, numbers: list[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.int64, device=self.device)
 
     def _aged(self, chunk: Chunk) -> Rows:
         """The tensors of a chunk, with `age` counting all updates instead of those beyond the clock."""
@@ -182,10 +208,31 @@ def _join(pool: ThreadPoolExecutor) -> None:
             continue
 
 
-def _state(rows: Rows, places: Sequence[int], clock: int, device: torch.device) -> State:
-    """The state of a chunk that begins at *clock* with the *places* of *rows*."""
-    at = torch.tensor(places, dtype=torch.int64, device=device)
-    picked = {name: tensor.to(device).index_select(0, at.to(device)) for name, tensor in rows.items()}
+def _gathered(parts: Sequence[tuple[Tensor, Tensor, Tensor]], count: int) -> Tensor:
+    """So many rows in one tensor: of each part those at the first indices, put where the second say."""
+    first = parts[0][0]
+    if len(parts) == 1:
+        rows, taken, _ = parts[0]
+        return rows.index_select(0, taken)
+    found = first.new_empty(count, *first.shape[1:])
+    for rows, taken, put in parts:
+        found.index_copy_(0, put, rows.index_select(0, taken))
+    return found
+
+
+def _heritage(rows: Rows) -> Heritage:
+    """Rows that are there already, in the order of the population."""
+
+    def take(places: Sequence[int]) -> Rows:
+        at = torch.tensor(places, dtype=torch.int64)
+        return {name: tensor.index_select(0, at.to(tensor.device)) for name, tensor in rows.items()}
+
+    return take
+
+
+def _state(rows: Rows, clock: int, device: torch.device) -> State:
+    """The state of a chunk that begins at *clock* with *rows*, which are its own."""
+    picked = {name: tensor.to(device) for name, tensor in rows.items()}
     return State.from_tensors(picked | {"age": picked["age"] - clock}, clock, device)
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from unbraid.data import load
+from unbraid.data.checks import raise_shortened
 from unbraid.data.dataset import Dataset
-from unbraid.data.image_folder import image_files
+from unbraid.data.image_folder import image_files, strict_decoding, unusable_files
 from unbraid.errors import InputError, Problems, Shown, problem
 from unbraid.networks.conv import SIDES
 from unbraid.population.devices import cores, usual_precision
@@ -40,6 +41,9 @@ _EXIF_ORIENTATION = 0x0112
 _SHARES = (0.5, 0.2, 0.3)
 """Of the training time with a recursion: root, leaf-runs, final population."""
 
+_PLAIN = ("source", "data", "options", "drawn_from", "minutes", "command")
+"""Fields of a plan that are JSON values as they are."""
+
 
 @dataclass(frozen=True)
 class DiscoveryPlan:
@@ -57,10 +61,12 @@ class DiscoveryPlan:
     search: SearchPlan | None
     recursion: RecursionPlan | None
     command: str = ""
+    depth: str = ""
+    """How pictures of 16 bits were brought to 8, in a sentence; empty for others."""
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""
-        parts = {name: getattr(self, name) for name in ("source", "data", "options", "drawn_from", "minutes", "command")}
+        parts = {name: getattr(self, name) for name in (*_PLAIN, "depth")}
         parts["resized_from"] = list(self.resized_from) if self.resized_from else None
         parts["search"] = self.search.record() if self.search else None
         parts["recursion"] = self.recursion.record() if self.recursion else None
@@ -71,7 +77,8 @@ class DiscoveryPlan:
         """The inverse of `record`."""
         size = record["resized_from"]
         return cls(
-            **{name: record[name] for name in ("source", "data", "options", "drawn_from", "minutes", "command")},
+            **{name: record[name] for name in _PLAIN},
+            depth=record.get("depth", ""),  # earlier versions refused such pictures
             resized_from=(size[0], size[1]) if size else None,
             search=SearchPlan.from_record(record["search"]) if record["search"] else None,
             recursion=RecursionPlan.from_record(record["recursion"]) if record["recursion"] else None,
@@ -136,28 +143,33 @@ def read_request(
 
 
 def folder_size(folder: Path) -> tuple[int, int]:
-    """Height and width of all images of a folder, from their headers alone; images of several sizes are refused."""
+    """Height and width of all images of a folder, from their headers alone.
+
+    Images of several sizes are refused, together with every file that cannot be used.
+    """
     from PIL import Image
 
     first: tuple[str, tuple[int, int]] | None = None
-    for path in image_files(folder):
-        try:
-            with Image.open(path) as opened:
-                turned = opened.getexif().get(_EXIF_ORIENTATION, 1) >= 5  # lies on its side
-                size = (opened.width, opened.height) if turned else (opened.height, opened.width)
-        except Exception as error:  # decoders raise many kinds
-            value = Shown(f"a file that cannot be decoded ({type(error).__name__})")
-            raise InputError(
-                problem(path.name, "must be a whole, readable image", value, "Write it again or remove it.")
-            ) from error
-        if first is None:
-            first = (path.name, size)
-        elif size != first[1]:
-            one, other = (f"{width}x{height}" for height, width in (first[1], size))
-            value = Shown(f"'{first[0]}' of {one} and '{path.name}' of {other} pixels")
-            raise InputError(
-                problem("images", "must all have one size", value, "Crop them to one size, or scale all with --resize 64.")
-            )
+    files, problems, unreadable = image_files(folder), Problems(), False
+    with strict_decoding():
+        for path in files:
+            try:
+                with Image.open(path) as opened:
+                    turned = opened.getexif().get(_EXIF_ORIENTATION, 1) >= 5  # lies on its side
+                    size = (opened.width, opened.height) if turned else (opened.height, opened.width)
+            except Exception:  # decoders raise many kinds
+                unreadable = True
+                continue
+            first = first or (path.name, size)
+            if size != first[1] and not problems.lines:
+                one, other = (f"{width}x{height}" for height, width in (first[1], size))
+                value = Shown(f"'{first[0]}' of {one} and '{path.name}' of {other} pixels")
+                remedy = "Crop them to one size, or scale all with --resize 64."
+                problems.add("images", "must all have one size", value, remedy)
+    if unreadable or problems.lines:
+        for line in unusable_files(files):
+            problems.say(line)
+    raise_shortened(problems)
     assert first is not None
     return first[1]
 
@@ -190,7 +202,7 @@ def check_pictures(dataset: Dataset) -> None:
 
 def make_discovery_plan(
     source: str, data: str, options: dict[str, Any], request: Request, device: torch.device, *,
-    resized_from: tuple[int, int] | None, drawn_from: int, command: str = "",
+    resized_from: tuple[int, int] | None, drawn_from: int, command: str = "", depth: str = "",
 ) -> tuple[DiscoveryPlan, Dataset]:  # fmt: skip
     """Load and check the pictures, measure how fast they train, and fit the search into the time."""
     dataset = load(data, **options)
@@ -217,7 +229,7 @@ def make_discovery_plan(
         seconds = 60.0 * request.minutes * _TRAINING_SHARE * (1.0 if request.leaf_runs == 0 else _SHARES[0])
         pictures = round(seconds * pictures_per_second(search, dataset, device) / (search.trained_models * EPOCHS))
     made = planned(max(BATCH, pictures))
-    plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command)
+    plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command, depth)
     return plan, dataset
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unbraid import random
 from unbraid.codes.codes import encode_images, images_at_once
 from unbraid.population.devices import cores, told_when_full
-from unbraid.population.generation import Chunk, Generation
+from unbraid.population.generation import WHEN_FULL, Chunk, Generation
 from unbraid.population.run_folder import RunFolder
 from unbraid.random import Stream
 
@@ -23,10 +23,9 @@ Found = TypeVar("Found")
 
 def encode_generation(generation: Generation, indices: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
     """Means and log-variances `(models, n, latents)` of pictures *indices* by every model of the population, on the host."""
-    wanted = torch.from_numpy(indices).to(generation.device)
 
     def encode(chunk: Chunk) -> tuple[torch.Tensor, torch.Tensor]:
-        program = chunk.program
+        program, wanted = chunk.program, torch.from_numpy(indices).to(generation.device)
         weights = program.layout.views(chunk.state.model.weights)
         mean, logvar = encode_images(program.network, weights, program.sampler, wanted, program.precision)
         learned = {name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")}
@@ -41,11 +40,10 @@ def reconstruction_nats(
     generation: Generation, indices: NDArray[np.int64], mean: torch.Tensor, logvar: torch.Tensor
 ) -> torch.Tensor:
     """Negative log-likelihood `(models, n)` of pictures *indices* given one draw from each posterior."""
-    wanted = torch.from_numpy(indices).to(generation.device)
     found = torch.empty(mean.shape[:2])
 
     def measure(chunk: Chunk) -> None:
-        program, places = chunk.program, list(chunk.places)
+        program, places, wanted = chunk.program, list(chunk.places), torch.from_numpy(indices).to(generation.device)
         weights = program.layout.views(chunk.state.model.weights)
         likelihood = program.likelihood.bound(weights)
         z = mean[places]
@@ -72,7 +70,7 @@ def _for_chunks(generation: Generation, work: Callable[[Chunk], Found]) -> list[
     def on_one_core(chunk: Chunk) -> Found:
         if generation.device.type == "cpu":
             torch.set_num_threads(1)
-        with told_when_full(generation.device, "the codes of a batch", "Free some memory, or use a smaller population."):
+        with told_when_full(generation.device, "the codes of a batch", WHEN_FULL):
             return work(chunk)
 
     with ThreadPoolExecutor(cores() if generation.device.type == "cpu" else 1) as pool:
@@ -83,15 +81,18 @@ def encode_run(
     run: RunFolder, device: torch.device, indices: NDArray[np.int64], member: int | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Means and log-variances `(models, n, latents)` of pictures *indices* by the trained models of a run, or by one *member*."""
-    sampler, network, plan = run.dataset.sampler(device), run.plan.build_network(), run.plan
+    remedy = "Free some memory, or use --device cpu."
+    network, plan = run.plan.build_network(), run.plan
+    with told_when_full(device, f"the data '{run.dataset.name}'", remedy):
+        sampler = run.dataset.sampler(device)
     means, logvars = [], []
     for chunk in run.chunks():
         wanted = [place for place, one in enumerate(chunk) if member is None or one.id == member]
         if not wanted:
             continue
-        rows = run.trained_state(chunk).model.weights[wanted].to(device)
-        weights = run.layout(chunk[0]).views(rows)
-        with told_when_full(device, "the codes of a batch", "Free some memory, or use --device cpu."):
+        rows = run.trained_state(chunk).model.weights[wanted]
+        with told_when_full(device, "the codes of a batch", remedy):
+            weights = run.layout(chunk[0]).views(rows.to(device))
             mean, logvar = encode_images(network, weights, sampler, torch.from_numpy(indices).to(device), plan.dtype)
         learned = {name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")}
         mean, logvar = chunk[0].build().representation(mean, logvar, learned)

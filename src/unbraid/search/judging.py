@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from unbraid.codes.codes import recorded_sample
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, Problems, unknown
-from unbraid.population.devices import cores
-from unbraid.population.generation import Generation
+from unbraid.population.devices import cores, told_when_full
+from unbraid.population.generation import WHEN_FULL, Generation
 from unbraid.population.requests import plain
 from unbraid.scoring.material import Material, evaluate
 from unbraid.scoring.names import base, blind, higher_is_better, metric_names, needs, options
@@ -91,10 +91,12 @@ class Judge:
     def _agreements(self, generation: Generation, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         from unbraid.metrics._agreement import agreement_scores, mean_kl
 
-        mean, logvar = (part.to(generation.device, torch.float64) for part in encode_generation(generation, indices))
-        groups = mean.view(-1, self.models, *mean.shape[1:])
-        kl = mean_kl(mean, logvar).view(-1, self.models, mean.shape[-1])
-        return agreement_scores(groups, kl, **options(self.metric)).flatten().cpu().numpy()
+        on_host = encode_generation(generation, indices)
+        with told_when_full(generation.device, f"the agreement of {len(on_host[0])} models", WHEN_FULL):
+            mean, logvar = (part.to(generation.device, torch.float64) for part in on_host)
+            groups = mean.view(-1, self.models, *mean.shape[1:])
+            kl = mean_kl(mean, logvar).view(-1, self.models, mean.shape[-1])
+            return agreement_scores(groups, kl, **options(self.metric)).flatten().cpu().numpy()
 
     def _each(self, generation: Generation, dataset: Dataset, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         mean, logvar = encode_generation(generation, indices)

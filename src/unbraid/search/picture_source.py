@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from unbraid.codes.codes import recorded_sample
 from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
+from unbraid.data.image_depth import ABOUT
 from unbraid.data.image_folder import image_files
 from unbraid.errors import InputError, problem
 from unbraid.search.discovery_plan import MOST_PICTURES, folder_size, seen_side
@@ -39,6 +40,8 @@ class PictureSource:
     drawn_from: int
     drawn: NDArray[np.int64] | None = None
     """Their numbers in the source, where not all were drawn."""
+    depth: str = ""
+    """How pictures of 16 bits were brought to 8, in a sentence; empty for others."""
 
     def stored(self, folder: Path) -> tuple[str, dict[str, Any]]:
         """Where they can be loaded from again, with which options."""
@@ -72,7 +75,7 @@ def take_pictures(images: Any, options: dict[str, Any], resize: int | None, devi
     else:
         dataset, side, before = _scaled(text, rest, wanted, device)
     used = rest | ({"resize": side} if side else {})
-    return PictureSource(path.stem, given, dataset, text, used, before, len(dataset))
+    return PictureSource(path.stem, given, dataset, text, used, before, len(dataset), depth=_depth(dataset))
 
 
 def picture_names(folder: Path, data: str) -> tuple[str, ...]:
@@ -86,7 +89,7 @@ def picture_names(folder: Path, data: str) -> tuple[str, ...]:
 
 def _of_array(images: NDArray[Any], options: dict[str, Any], wanted: Any, device: torch.device) -> PictureSource:
     dataset, _, before = _scaled(images, options, wanted, device)
-    return PictureSource("array", "", dataset, None, {}, before, len(dataset))
+    return PictureSource("array", "", dataset, None, {}, before, len(dataset), depth=_depth(dataset))
 
 
 def _scaled(
@@ -119,7 +122,11 @@ def _of_dataset(dataset: Dataset, resize: int | None, device: torch.device) -> P
     own = load(dataset.images(kept), **({"resize": side} if side else {}))
     drawn = kept if len(kept) < len(dataset) else None
     before = (height, width) if side else None
-    return PictureSource(dataset.name, dataset.name, own, None, {}, before, len(dataset), drawn)
+    return PictureSource(dataset.name, dataset.name, own, None, {}, before, len(dataset), drawn, _depth(dataset))
+
+
+def _depth(dataset: Dataset) -> str:
+    return dict(dataset.about).get(ABOUT, "")
 
 
 def _npy(array: NDArray[Any]) -> bytes:

@@ -24,7 +24,7 @@ import torch
 from unbraid.data.dataset import Dataset
 from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.population.devices import told_when_full
-from unbraid.population.generation import Generation, Rows, updates_of_epoch
+from unbraid.population.generation import Generation, Heritage, Rows, updates_of_epoch
 from unbraid.population.pbt import Heir, converged, next_individuals, ranking
 from unbraid.population.plan import Plan
 from unbraid.population.program import State, rule_on
@@ -150,7 +150,9 @@ class SearchRun:
             with told_when_full(device, f"the data '{self.dataset.name}'", "Free some memory, or use --device cpu."):
                 sampler, rule = self.dataset.sampler(device), rule_on(self.search.plan, self.dataset, device)
 
-            def begin(epoch: int, individuals: list[Heir], rows: Rows | None, clocks: Sequence[int] | None = None) -> Generation:
+            def begin(
+                epoch: int, individuals: list[Heir], rows: Rows | Heritage | None, clocks: Sequence[int] | None = None
+            ) -> Generation:
                 models = self.search.generation_models(individuals, epoch)
                 return Generation(
                     self.search.plan, models, self.dataset, device, sampler, epoch=epoch, epochs=self.search.epochs,
@@ -173,6 +175,11 @@ class SearchRun:
                 stop.set()
                 keeper.save()
                 return SearchOutcome(False)
+            except UnbraidError as error:
+                # Between two epochs the state is whole; within one a step may have been cut short, and the last file counts.
+                if isinstance(error.__cause__, torch.OutOfMemoryError) and keeper.standing.generation.done:
+                    keeper.save()
+                raise
             self._forget_population()
             return SearchOutcome(True, why)
 
@@ -230,7 +237,8 @@ class SearchRun:
             ranked, now, search.evolved, search.rule, seed=search.seed, epoch=epoch, population=search.population
         )
         places = [one.parent * search.models + number for one in heirs for number in range(search.models)]
-        generation = begin(epoch, heirs, standing.generation.rows(places))
+        old = standing.generation  # held until the new one stands, so that it can be saved whatever happens here
+        generation = begin(epoch, heirs, lambda part: old.rows([places[place] for place in part]))
         return Standing(epoch, heirs, generation, standing.lineage, standing.elite)
 
     def _no_scores(self, epoch: int) -> None:

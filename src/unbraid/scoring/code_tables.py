@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codes from tables with named columns: .csv, .parquet or a pandas table, such as the one that `discover` writes.
+
+Every column of numbers is a code, but `picture` and `name`, which say in such a table what a row is about. Columns without any
+number are descriptions and left out. A column with both is refused unless others are asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.scoring.files import read_array
+from unbraid.words import split_list
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOT_CODES = ("picture", "name")
+
+
+@dataclass(frozen=True)
+class CodeTable:
+    """Codes, and the names of their columns where the source has any."""
+
+    codes: NDArray[Any]
+    names: tuple[str, ...] | None = None
+
+
+def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) -> CodeTable:
+    """Codes from a path, a pandas table or an array, called *argument* in messages; *columns* chooses among those with names."""
+    import pandas as pd
+
+    if isinstance(source, pd.DataFrame):
+        return _chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns)
+    if isinstance(source, Path):
+        _check_kind(source, argument)
+        if source.suffix == ".parquet":
+            table = _read_parquet(source)
+            return _chosen(_numbers_of(table, str(source)), columns, table.columns)
+        if source.suffix == ".csv" and (cells := _named_cells(source)) is not None:
+            return _chosen(_numbers_in(*cells, None if columns is None else _asked_for(columns), source), columns, cells[0])
+    if columns is not None:
+        value = Shown(str(source) if isinstance(source, Path) else "an array")
+        remedy = "Leave them out, or give a .csv or .parquet with a line of names."
+        raise InputError(problem("columns", "can be chosen only where they have names", value, remedy))
+    return CodeTable(read_array(source, argument) if isinstance(source, Path) else source)
+
+
+def _check_kind(path: Path, argument: str) -> None:
+    if not path.is_file():
+        raise InputError(problem(argument, "must be a file that exists", str(path)))
+    if path.suffix not in (".npy", ".npz", ".csv", ".parquet"):
+        rule, remedy = "must be a .npy, .npz, .csv or .parquet file", "Save the array with np.save."
+        raise InputError(problem(argument, rule, str(path), remedy))
+
+
+def _asked_for(columns: str | Sequence[str]) -> list[str]:
+    """Names in the order asked for: a list, or one text with commas."""
+    given = split_list(columns) if isinstance(columns, str) else [str(name).strip() for name in columns]
+    if not given or len(set(given)) < len(given):
+        raise InputError(problem("columns", "must name one or more columns, each once", columns))
+    return given
+
+
+def _chosen(numbers: Mapping[str, NDArray[np.float64]], columns: str | Sequence[str] | None, there: Iterable[str]) -> CodeTable:
+    """The columns asked for, else all; *there* are those that are no codes too."""
+    names, others = list(numbers) if columns is None else _asked_for(columns), set(map(str, there)) - set(numbers)
+    problems = Problems()
+    for name in names:
+        if name in others:
+            problems.add("columns", "must hold codes", name, f"Those that do: {', '.join(sorted(numbers))}.")
+        elif name not in numbers:
+            problems.say(unknown("column", name, numbers))
+    problems.raise_if_any()
+    return CodeTable(np.column_stack([numbers[name] for name in names]), tuple(names))
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+    if len(set(names)) < len(names):
+        raise InputError(problem(where, "must have another name for each column", list(names)))
+
+
+def _check_any(numbers: Mapping[str, Any], where: str, there: Sequence[str]) -> None:
+    if not numbers:
+        value = Shown(f"the columns {', '.join(there)}" if there else "no columns")
+        raise InputError(problem(where, "must have a column of codes", value, "A column of numbers for each latent."))
+
+
+def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64]]:
+    """Columns of numbers of a table called *where* in messages."""
+    from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
+
+    there = [str(name) for name in table.columns]
+    _check_names(there, where)
+    found: dict[str, NDArray[np.float64]] = {}
+    for at, name in enumerate(there):
+        one = table.iloc[:, at]
+        if name not in NOT_CODES and is_numeric_dtype(one) and not is_bool_dtype(one) and not is_complex_dtype(one):
+            found[name] = one.to_numpy(dtype=np.float64, na_value=np.nan)
+    _check_any(found, where, there)
+    return found
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow as pa
+
+    try:
+        return pd.read_parquet(path)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        value = Shown(f"one that cannot be read ({' '.join(str(error).split())})")
+        raise InputError(problem(str(path), "must be a complete Parquet file", value, "Write it again.")) from error
+
+
+def _named_cells(path: Path) -> tuple[dict[str, list[str]], list[int]] | None:
+    """The cells of a .csv by column and the lines they stand in; None without a line of names, when it is a plain array."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            numbered = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(problem(str(path), "must be a text file of numbers and commas", Shown(f"another ({error})"))) from error
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
+    if len(rows) < 2 or any(_is_number(cell) for cell in rows[0]):
+        return None
+    names = [name.strip() for name in rows[0]]
+    if not all(names):
+        remedy = "Write it without (pandas: to_csv(..., index=False))."
+        raise InputError(problem(str(path), "must not have a column without a name, such as an index", rows[0], remedy))
+    _check_names(names, str(path))
+    for number, row in numbered[1:]:
+        if len(row) != len(names):
+            remedy = "Separate them by commas, as many in each line."
+            raise InputError(problem(f"line {number} of {path}", f"must have {len(names)} values", Shown(",".join(row)), remedy))
+    return {name: [row[at] for row in rows[1:]] for at, name in enumerate(names)}, lines[1:]
+
+
+def _numbers_in(
+    cells: Mapping[str, list[str]], lines: Sequence[int], wanted: Sequence[str] | None, path: Path
+) -> dict[str, NDArray[np.float64]]:
+    """Columns of numbers; one that is wanted and has numbers and words is refused."""
+    problems, found = Problems(), dict[str, NDArray[np.float64]]()
+    for name, column in cells.items():
+        if name in NOT_CODES or not any(map(_is_number, column)):
+            continue
+        bad = next((at for at, cell in enumerate(column) if not _is_number(cell)), None)
+        if bad is None:
+            found[name] = np.array(column, dtype=np.float64)
+        elif wanted is None or name in wanted:
+            remedy = "Write a number there, or choose others with columns (--columns)."
+            problems.add(f"line {lines[bad]} of {path}, '{name}'", "must be a number", column[bad], remedy)
+    problems.raise_if_any()
+    _check_any(found, str(path), list(cells))
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
