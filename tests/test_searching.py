@@ -6,10 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import unbraid as ub
 from unbraid.errors import InputError
+from unbraid.report.recursion_page import MARK as RECURSION_MARK
 from unbraid.report.search_page import MARK
+from unbraid.search.recursion import Recursion, Stage, make_recursion
+from unbraid.searching import Recursed
 
 DATA = {"image_size": 16, "x": 6, "y": 4, "scale": 1}
 SMALL = {
@@ -24,7 +28,7 @@ WORDS = (
 
 def test_evolve_gives_lineage_winner_and_page(tmp_path):
     search = ub.evolve("sprites", "beta_tcvae", score="mig", out=tmp_path / "run", **SMALL)
-    assert len(search.lineage) == 10
+    assert search.lineage.groupby("epoch").size().tolist() == [10, 5]  # twice as many in the first epoch
     assert search.score == search.lineage["score"].max()
     assert MARK in (tmp_path / "run" / "search.html").read_bytes()
     assert search.winner.score("mig", quiet=True)["mig"].iloc[0] == pytest.approx(search.score, abs=1e-12)
@@ -43,8 +47,48 @@ def test_recurse_gives_stages_and_final_populations(tmp_path):
     assert table["stage"].tolist() == names
     if names[-1] == "final-1":
         assert table.set_index("stage").loc["final-0", "mig"] == pytest.approx(made.final(0).winner.score("mig")["mig"].iloc[0])
+    (tmp_path / "run" / "recursion.html").unlink()
     again = ub.resume_search(tmp_path / "run", device="cpu", quiet=True)
     assert [stage.name for stage in again.stages] == names
+    assert RECURSION_MARK in (tmp_path / "run" / "recursion.html").read_bytes()
+
+
+def test_a_recursion_ends_with_a_page_and_a_summary(tmp_path):
+    made = ub.recurse("sprites", "beta_tcvae", out=tmp_path / "run", leaf_runs=0, levels=1, models=2, active_nats=0.0, **SMALL)
+    assert RECURSION_MARK in (tmp_path / "run" / "recursion.html").read_bytes()
+    root, final = made.stages
+    (scores,) = made.final_scores.values()
+    mig, dci = f"{scores['mig']:.4f}", f"{scores['dci']:.4f}"
+    lines = made.summary().splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["stage", "pictures", "score", "active", "mig", "dci", "ended"],
+        ["root", "24", f"{root.score:.4f}", f"{len(root.active)}", *root.ended.split()],
+        ["final-0", "24", f"{final.score:.4f}", mig, dci],
+    ]
+    assert lines[3:] == [
+        "Every stage is a search of its own, with a search.html in its folder.",
+        f"Open in a browser: {tmp_path / 'run' / 'recursion.html'}",
+        f"Next:  unbraid report {tmp_path / 'run' / 'final-0'}",
+    ]
+
+
+@pytest.mark.parametrize("ended", ["Variance explained: no combination of the best intervals of all latents holds enough pictures.",
+                                   f"the models do not agree on anything (best score 0.053) {'and so on ' * 20}", ""])  # fmt: skip
+def test_a_summary_fits_120_columns(tmp_path, ended):
+    class Scored(Recursed):
+        final_scores = {31: {"mig": 0.25, "dci": float("nan")}}  # noqa: RUF012  (read alone)
+
+    plan, dataset = make_recursion("sprites", data_options=DATA, leaf_runs=31, levels=10, network="mlp")
+    stages = [Stage("root", 10**9, 0.9, (0, 1)), Stage("leaf-31/level-10", 10**9, 0.05, (), ended),
+              Stage("leaf-30/level-10", 0, float("nan"), (), ended), Stage("final-31", 10**9, 0.75)]  # fmt: skip
+    lines = Scored(Recursion(tmp_path, plan, dataset), stages, torch.device("cpu")).summary().splitlines()
+    table = lines[: len(stages) + 1]
+    assert max(map(len, table)) <= 120
+    assert table[1].split() == ["root", "1,000,000,000", "0.9000", "2"]
+    assert table[4].split() == ["final-31", "1,000,000,000", "0.7500", "0.2500"]
+    assert table[3].split()[0] == "leaf-30/level-10"
+    words = ended.partition(":")[0].split()
+    assert table[2].split()[4 : 4 + min(5, len(words))] == words[:5]
 
 
 def test_an_unknown_option_is_refused_by_name(tmp_path):
@@ -82,10 +126,10 @@ def test_the_command_unsupervised_and_model_selection(unbraid, tmp_path):
 def test_the_command_rpu(unbraid, tmp_path):
     told = unbraid("rpu", "run", *WORDS, "--models", "2", "--leaf-runs", "0", "--levels", "1", "--out", str(tmp_path / "run"))
     assert told.code == 0
-    assert (
-        told.out.splitlines()[0].split()
-        == ["stage", "pictures", "score", "active", "ended", "mig"][: len(told.out.splitlines()[0].split())]
-    )
+    assert told.out.split()[:4] == ["stage", "pictures", "score", "active"]
+    assert told.out.splitlines()[-2] == f"Open in a browser: {tmp_path / 'run' / 'recursion.html'}"
+    assert told.out.splitlines()[-1].startswith(f"Next:  unbraid report {tmp_path / 'run'}/")
+    assert RECURSION_MARK in (tmp_path / "run" / "recursion.html").read_bytes()
     again = unbraid("resume", str(tmp_path / "run"), "--device", "cpu")
     assert again.code == 0
     assert again.out == told.out

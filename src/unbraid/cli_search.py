@@ -233,10 +233,8 @@ def print_searched(made: Any) -> None:
 
 
 def print_recursed(made: Any) -> None:
-    """The table of stages."""
-    table = made.table()
-    print(table.to_string(index=False, float_format=lambda value: f"{value:.4f}"), flush=True)
-    print(f"Every stage is a search of its own under {made.path}, with a search.html.", flush=True)
+    """The stages in short, where the page is, and what to do next."""
+    print(made.summary(), flush=True)
 
 
 def _evolve(context: typer.Context, objective: str, given: dict[str, Any], **more: Any) -> None:

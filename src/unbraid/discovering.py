@@ -39,7 +39,7 @@ from unbraid.search.findings import Discovery
 from unbraid.search.labelling import label
 from unbraid.search.picture_source import INDICES, picture_names, take_pictures
 from unbraid.search.recursion import Recursion, Stage
-from unbraid.search.search_run import SearchRun
+from unbraid.search.search_run import SearchOutcome, SearchRun
 from unbraid.search.surrogates import ACTIVE_NATS
 from unbraid.searching import stopped, train_search
 from unbraid.store import read_json, write_bytes, write_json, write_table
@@ -163,14 +163,14 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     if plan.recursion is None:
         assert plan.search is not None
         root = final = _opened(folder / "models", plan, dataset)
-        if not root.finished and not train_search("searching", root, device, quiet, clock.late("searching")).finished:
+        if not root.finished and not _train("searching", root, device, quiet, clock).finished:
             raise stopped(folder)
     else:
         whole = folder / "recursion"
         recursion = (
             Recursion.open(whole, dataset) if Recursion.is_recursion(whole) else Recursion.create(whole, plan.recursion, dataset)
         )
-        done = recursion.train(device, lambda name, run: train_search(name, run, device, quiet, clock.late(name)))
+        done = recursion.train(device, lambda name, run: _train(name, run, device, quiet, clock))
         if done is None:
             raise stopped(folder)
         stages = done
@@ -188,6 +188,16 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     minutes = _minutes(folder, time.monotonic() - start)
     found = _described(folder, plan, root, final, findings, stages, device, minutes)
     return _written(folder, found, findings, names, Run(final.winner(), device))
+
+
+def _train(stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: _Clock) -> SearchOutcome:
+    """Train one stage; what it is doing is told without the names of stages and metrics."""
+    doing, score = "searching", "agreement"
+    if stage.startswith("leaf"):
+        doing = f"searching in part {int(stage.partition('/')[0].rpartition('-')[2]) + 1}"
+    elif stage.startswith("final"):
+        doing, score = "last models", "fit to what was found"
+    return train_search(doing, run, device, quiet, clock.late(stage), score)
 
 
 class _Clock:

@@ -7,7 +7,10 @@ The command line calls the same: `unbraid pbt`, `unbraid rpu run`, `unbraid resu
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,9 @@ from unbraid.search.search_run import SearchOutcome, SearchRun
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_SHORT = 54
+"""Characters that the terminal has for why a stage ended, in lines of 120."""
 
 
 class Search:
@@ -65,7 +71,7 @@ class Search:
 
         search, record = self.run.search, self.run.winner_record()
         told = {
-            "Individuals": f"{search.population}" + (f" of {search.models} models each" if search.models > 1 else ""),
+            "Models of an individual": f"{search.models}",
             "Score": search.judge.metric,
             "Pictures scored on": f"at most {search.judge.points or 50_000:,}" + ("" if search.judge.points else " a level"),
             "Epoch": f"{search.epoch_pictures:,} pictures a model",
@@ -123,26 +129,53 @@ class Recursed:
         """The final population that used so many leaf-runs; the most by default."""
         return Search(self.recursion.final(self.recursion.plan.leaf_runs if leaf_runs is None else leaf_runs), self.device)
 
+    @cached_property
+    def final_scores(self) -> dict[int, dict[str, float]]:
+        """MIG and DCI of every final winner by its number of leaf-runs; empty where the data has no factors."""
+        finals = [int(stage.name.removeprefix("final-")) for stage in self.stages if stage.name.startswith("final-")]
+        if not self.recursion.dataset.labelled:
+            return {}
+        winners = {count: self.final(count).winner.score(["mig", "dci"], quiet=True).iloc[0] for count in finals}
+        return {count: {name: float(scores[name]) for name in ("mig", "dci")} for count, scores in winners.items()}
+
     def table(self) -> pd.DataFrame:
         """One row a stage; with MIG and DCI of the final populations where the data has factors."""
         import pandas as pd
 
         rows = []
         for stage in self.stages:
-            row: dict[str, Any] = {
-                "stage": stage.name,
-                "pictures": stage.pictures,
-                "score": stage.score,
-                "active": len(stage.active),
-            }
-            row["ended"] = stage.ended
-            if stage.name.startswith("final") and self.recursion.dataset.labelled:
-                winner = self.final(int(stage.name.removeprefix("final-"))).winner
-                row |= {
-                    name: float(value) for name, value in winner.score(["mig", "dci"], quiet=True)[["mig", "dci"]].iloc[0].items()
-                }
-            rows.append(row)
+            row = {"stage": stage.name, "pictures": stage.pictures, "score": stage.score, "active": len(stage.active)}
+            rows.append({**row, "ended": stage.ended, **self._known(stage)})
         return pd.DataFrame(rows)
+
+    def summary(self) -> str:
+        """The stages in lines of at most 120 characters, where the page is, and what to type next."""
+        from unbraid.report.recursion_page import PAGE, following_commands
+
+        known = ("mig", "dci") if self.final_scores else ()
+        rows = [["stage", "pictures", "score", "active", *known, "ended"]]
+        for stage in self.stages:
+            scores = [_score(self._known(stage).get(name, math.nan)) for name in known]
+            pictures = f"{stage.pictures:,}" if stage.pictures else ""
+            active = f"{len(stage.active)}" if math.isfinite(stage.score) and not stage.name.startswith("final-") else ""
+            # The page and `table` have the whole sentence.
+            ended = textwrap.shorten(stage.ended.partition(":")[0], _SHORT, placeholder=" ...")
+            rows.append([stage.name, pictures, _score(stage.score), active, *scores, ended])
+        stages, *numbers, ends = zip(*rows, strict=True)
+        columns = [_aligned(stages, str.ljust), *(_aligned(column, str.rjust) for column in numbers), ends]
+        lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+        command, _ = following_commands(self.path, self.stages)[0]
+        lines += ["Every stage is a search of its own, with a search.html in its folder.", f"Open in a browser: {self.path / PAGE}"]
+        return "\n".join([*lines, f"Next:  {command}"])
+
+    def page(self) -> Path:
+        """Write recursion.html (stages, what leaf-runs add, what was found and cut) and return its path."""
+        from unbraid.report.recursion_page import write_recursion_page
+
+        return write_recursion_page(self.recursion, self.stages, self.final_scores, self.device)
+
+    def _known(self, stage: Stage) -> dict[str, float]:
+        return self.final_scores.get(int(stage.name.removeprefix("final-")), {}) if stage.name.startswith("final-") else {}
 
 
 def recurse(
@@ -170,14 +203,16 @@ def resume_search(path: str | Path, *, data: Any = None, device: str = "auto", q
 
 
 def train_search(
-    name: str, run: SearchRun, device: torch.device, quiet: bool, out_of_time: Callable[[], bool] = lambda: False
+    name: str, run: SearchRun, device: torch.device, quiet: bool, out_of_time: Callable[[], bool] = lambda: False, score: str = ""
 ) -> SearchOutcome:
-    """Train one search with a progress bar called *name* and a line an epoch."""
+    """Train one search with a progress bar called *name* and a line an epoch, in which *score* stands for the metric's name."""
     search = run.search
     with Progress(name, "pictures", _pictures(search), quiet) as progress:
 
         def tell(epoch: dict[str, Any]) -> None:
-            progress.say(f"{name}: epoch {epoch['epoch'] + 1} of {search.epochs}, best {search.judge.metric} {epoch['best']:.3f}")
+            progress.say(
+                f"{name}: epoch {epoch['epoch'] + 1} of {search.epochs}, best {score or search.judge.metric} {epoch['best']:.3f}"
+            )
 
         outcome = run.train(device, progress.advance, progress.say, out_of_time=out_of_time, told_epoch=tell)
         if outcome.finished and outcome.why not in ("found done", "all epochs are done"):
@@ -202,13 +237,24 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recurs
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(device, lambda name, run: train_search(name, run, device, quiet), progress.say)
-        except KeyboardInterrupt:  # between two stages
+            if stages is None:
+                raise stopped(recursion.path)
+            made = Recursed(recursion, stages, device)
+            for search in recursion.searches():
+                Search(search, device).page()
+            made.page()
+        except KeyboardInterrupt:  # between two stages, or while pages are written
             raise stopped(recursion.path) from None
-    if stages is None:
-        raise stopped(recursion.path)
-    for search in recursion.searches():
-        Search(search, device).page()
-    return Recursed(recursion, stages, device)
+    return made
+
+
+def _score(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else ""
+
+
+def _aligned(column: Sequence[str], to: Callable[[str, int], str]) -> list[str]:
+    """Cells of one width."""
+    return [to(cell, max(map(len, column))) for cell in column]
 
 
 def _pictures(search: SearchPlan) -> int:

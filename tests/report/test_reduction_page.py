@@ -26,6 +26,7 @@ from unbraid.search.reduction import Latent, Reduction, ReductionRule, reduce
 
 from . import test_browser
 from .test_build import Page
+from .test_search_page import resized
 
 browser = test_browser.browser
 UNSEEN = "<script>alert('x')</script> & 2 < 3"
@@ -309,3 +310,18 @@ def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
     fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
     assert browser.execute_script(fetched) == []
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+@pytest.mark.browser
+def test_axis_titles_stay_clear_of_captions(browser: Any, open_page: Any, written: dict[str, Path]) -> None:
+    # Plotly forgets a height on resize; the title then slid under the caption below the figure.
+    below = (
+        "return [...document.querySelectorAll('.panel')].map(panel => panel.querySelector('.small').getBoundingClientRect().top"
+        " - panel.querySelector('.xtitle').getBoundingClientRect().bottom)"
+    )
+    heights = "return [...document.querySelectorAll('.main-svg')].map(one => one.getBoundingClientRect().height)"
+    open_page(written["cell"], 1280)
+    for width in (1280, 760, 640, 1100):
+        resized(browser, width)
+        assert set(browser.execute_script(heights)) == {300}
+        assert min(browser.execute_script(below)) >= 0

@@ -85,6 +85,19 @@ def best(lineage: pd.DataFrame) -> tuple[int, int, float]:
     return int(row["epoch"]), int(row["individual"]), float(row["score"])
 
 
+def resized(browser: Any, width: int) -> None:
+    """Change the window of an open page and wait until its figures have followed."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    behind = (
+        "return [...document.querySelectorAll('.figure')].filter(box => box.offsetParent !== null)"
+        ".some(box => Math.abs(box.querySelector('.main-svg').getBoundingClientRect().width - box.clientWidth) > 1)"
+    )
+    WebDriverWait(browser, 30).until(lambda page: not page.execute_script(behind))
+
+
 def trace(figure: dict[str, Any], name: str) -> dict[str, Any]:
     (found,) = [one for one in figure["data"] if one["name"] == name]
     return found
@@ -105,10 +118,10 @@ def test_ancestry_by_hand() -> None:
 def test_every_ancestry_reaches_the_first_epoch_through_parents(individuals: int, epochs: int, seed: int) -> None:
     lineage = simulated(individuals, epochs, seed)
     parents = {(row.epoch, row.individual): row.parent for row in lineage.itertuples()}
-    for slot in range(individuals):
-        line = ancestry(lineage, epochs - 1, slot)
+    for individual in range(individuals):
+        line = ancestry(lineage, epochs - 1, individual)
         assert [epoch for epoch, _ in line] == list(range(epochs))
-        assert line[-1] == (epochs - 1, slot)
+        assert line[-1] == (epochs - 1, individual)
         assert all(parents[after] == before[1] for before, after in pairwise(line))
 
 
@@ -116,10 +129,10 @@ def test_what_is_wrong_with_a_lineage_is_said() -> None:
     lineage = by_hand()
     with pytest.raises(InputError) as refused:
         ancestry(lineage, 3, 1)
-    assert str(refused.value) == "individual must be in the lineage; got slot 1 of epoch 3. The epochs are 0 to 2."
+    assert str(refused.value) == "individual must be in the lineage; got 1 of epoch 3. The table's epochs are 0 to 2."
     with pytest.raises(InputError) as refused:
         ancestry(lineage[lineage["epoch"] != 0], 2, 1)
-    assert str(refused.value) == "parent of slot 2 of epoch 1 must be in the lineage; got slot 0 of epoch 0."
+    assert str(refused.value) == "parent of individual 2 of epoch 1 must be in the lineage; got individual 0 of epoch 0."
     with pytest.raises(InputError) as refused:
         spread_figure(lineage.drop(columns=["copied", "score"]), "UDR")
     assert str(refused.value) == (
@@ -154,29 +167,31 @@ def test_the_lineage_figure_by_hand() -> None:
     figure = lineage_figure(by_hand(), (2, 1), "UDR")
     # 0 to 0 in the last epoch has no end, since the score is lost.
     went = trace(figure, "went on")
-    assert went["x"] == [0, 1, None, 0, 1, None, 1, 2, None]
+    assert went["x"] == [1, 2, None, 1, 2, None, 2, 3, None]
     assert went["y"] == [0.5, 0.55, None, 0.3, 0.35, None, 0.6, 0.65, None]
     copies = trace(figure, "copied from another")
-    assert copies["x"] == [0, 1, None, 1, 2, None]
+    assert copies["x"] == [1, 2, None, 2, 3, None]
     assert copies["y"] == [0.5, 0.6, None, 0.6, 0.7, None]
     ancestors = trace(figure, "the winner's ancestry")
-    assert (ancestors["x"], ancestors["y"]) == ([0, 1, 2], [0.5, 0.6, 0.7])
+    assert (ancestors["x"], ancestors["y"]) == ([1, 2, 3], [0.5, 0.6, 0.7])
     assert ancestors["line"]["width"] > 2 * copies["line"]["width"]
     assert len({one["line"]["color"] for one in (went, copies, ancestors)}) == 3
     lost = trace(figure, "no score")
-    assert lost["x"] == [2]
+    assert lost["x"] == [3]
     assert lost["y"][0] < 0.1
-    assert lost["text"] == ["epoch 2, slot 0: no score, diverged<br>learning rate 0.001, β 4"]
+    assert lost["text"] == ["epoch 3, individual 0: no score, diverged<br>learning rate 0.001, β 4"]
     assert trace(figure, "individuals that copied")["text"] == [
-        "epoch 1, slot 2: 0.600<br>learning rate 0.0012, β 8<br>copied from slot 0: learning rate 0.001 → 0.0012, β 4 → 8",
-        "epoch 2, slot 1: 0.700<br>learning rate 0.0012, β 4<br>copied from slot 2: β 8 → 4",
+        "epoch 2, individual 2: 0.600<br>learning rate 0.0012, β 8<br>"
+        "copied from individual 0: learning rate 0.001 → 0.0012, β 4 → 8",
+        "epoch 3, individual 1: 0.700<br>learning rate 0.0012, β 4<br>copied from individual 2: β 8 → 4",
     ]
-    assert (trace(figure, "winner")["x"], trace(figure, "winner")["y"]) == ([2], [0.7])
+    assert (trace(figure, "winner")["x"], trace(figure, "winner")["y"]) == ([3], [0.7])
 
 
 def test_the_spread_by_hand() -> None:
     lineage = by_hand()
     figure = spread_figure(lineage, "UDR")
+    assert all(one["x"] == [1, 2, 3] for one in figure["data"])  # epochs as people count them
     assert [trace(figure, name)["y"] for name in ("best", "median", "worst")] == [
         [0.5, 0.6, 0.7],
         [0.3, 0.55, 0.675],
@@ -190,11 +205,11 @@ def test_a_hyper_parameter_by_hand() -> None:
     figure = hyper_figure(by_hand(), "beta", (2, 1), "UDR")
     assert trace(figure, "the winner's ancestry")["y"] == [4.0, 8.0, 4.0]
     dots = trace(figure, "individuals")
-    assert trace(figure, "the winner's ancestry")["x"] == [-0.25, 1.25, 2.0]  # slots 0, 2, 1, side by side
+    assert trace(figure, "the winner's ancestry")["x"] == [0.75, 2.25, 3.0]  # individuals 0, 2, 1, side by side
     assert dots["y"] == [4, 8, 1, 4, 8, 8, 4, 8]
     assert dots["marker"]["color"] == [0.5, 0.3, 0.1, 0.55, 0.35, 0.6, 0.7, 0.65]
-    assert dots["customdata"][3] == [1, 0]
-    assert np.abs(np.array(dots["x"]) - [0, 0, 0, 1, 1, 1, 2, 2]).max() <= 0.25
+    assert dots["customdata"][3] == [2, 0]
+    assert np.abs(np.array(dots["x"]) - [1, 1, 1, 2, 2, 2, 3, 3]).max() <= 0.25
     assert trace(figure, "no score")["y"] == [4]
     assert figure["layout"]["yaxis"]["type"] == "log"
     zero = hyper_figure(by_hand().assign(beta=0.0), "beta", (2, 1), "UDR")
@@ -217,7 +232,7 @@ def test_scores_that_are_all_missing_still_make_figures() -> None:
     assert trace(figure, "the winner's ancestry")["y"] == [None] * 3
     assert trace(spread_figure(lineage, "UDR"), "best")["y"] == [None] * 3
     assert trace(hyper_figure(lineage, "beta", (2, 1), "UDR"), "no score")["y"][:3] == [4, 8, 1]
-    assert "The winner has no UDR (slot 1, in the last epoch)" in winner_sentence(
+    assert "The winner has no UDR (individual 1, in the last epoch)" in winner_sentence(
         lineage, (2, 1, math.nan), "UDR", ancestry(lineage, 2, 1)
     )
 
@@ -285,17 +300,28 @@ def test_the_page_is_sound_and_loads_nothing(made: dict[str, Path], kind: str) -
 
 def test_the_page_says_what_the_table_says(made: dict[str, Path]) -> None:
     page = Page(made["hand"])
-    told = "A population on it. The best has UDR 0.700 (slot 1, in the last epoch); its weights moved to another slot twice."
+    told = (
+        "A population on it. The best has UDR 0.700 (individual 1, in the last epoch);"
+        " its weights passed to another individual twice."
+    )
     assert told in page.text
     assert "Individuals 3 Epochs 3 Copies 2 Diverged 1 of 9 individual epochs Pictures seen by each 250 to 300" in page.text
-    assert "UDR 0.700 Epoch, slot 2, 1 learning rate 0.0012 β 4" in page.text
-    assert "1 2 0.600 0.0012 8 copied from slot 0: learning rate 0.001 → 0.0012, β 4 → 8" in page.text
-    assert "0 0 0.500 0.001 4 began" in page.text
-    assert "All 3 individuals of epoch 2" in page.text
-    last = "1 best 0.700 0.0012 4 300 copied from slot 2 2 0.650 0.0012 8 300 went on 0 – 0.001 4 250 diverged"
+    assert "UDR 0.700 Epoch, individual 3, 1 learning rate 0.0012 β 4" in page.text
+    assert "2 2 0.600 0.0012 8 copied from individual 0: learning rate 0.001 → 0.0012, β 4 → 8" in page.text
+    assert "1 0 0.500 0.001 4 began" in page.text
+    assert "All 3 individuals of epoch 3" in page.text
+    last = "1 best 0.700 0.0012 4 300 copied from individual 2 2 0.650 0.0012 8 300 went on 0 – 0.001 4 250 diverged"
     assert last in page.text
     assert "Scored by it Seed 0" in page.text
     assert "Scores of it unbraid score it" in page.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_word_for_an_individual(made: dict[str, Path], kind: str) -> None:
+    page = Page(made[kind])
+    texts = [page.text, *(str(one.get("text")) + str(one.get("hovertemplate")) for f in page.figures.values() for one in f["data"])]
+    for word in ("slot", "member", "Slot", "Member"):
+        assert not any(re.search(rf"\b{word}s?\b", text) for text in texts)
 
 
 def test_greek_letters_stay_small() -> None:
@@ -307,9 +333,21 @@ def test_a_winner_of_an_earlier_epoch() -> None:
     lineage = by_hand()
     line = ancestry(lineage, 1, 0)
     told = winner_sentence(lineage, (1, 0, 0.55), "MIG", line)
-    assert told == "The best has MIG 0.550 (slot 0, in epoch 1 of 0 to 2); its weights stayed in that slot all along."
+    assert told == "The best has MIG 0.550 (individual 0, in epoch 2 of 3); its weights stayed there all along."
     context = page_context(title="", lineage=lineage, score_label="MIG", winner=(1, 0, 0.55))
     assert not any(row["best"] for row in context["table"]["rows"])
+
+
+@pytest.mark.browser
+def test_figures_keep_their_height_when_the_window_is_resized(browser: Any, open_page: Any, made: dict[str, Path]) -> None:
+    heights = (
+        "return [...document.querySelectorAll('.figure')]"
+        ".map(box => [box.clientHeight, box.querySelector('.main-svg').getBoundingClientRect().height])"
+    )
+    open_page(made["hand"], 1280)
+    for width in (1280, 820, 1000):
+        resized(browser, width)
+        assert browser.execute_script(heights) == [[420, 420], [320, 320], [320, 320], [320, 320]]
 
 
 def test_hostile_words_stay_words(made: dict[str, Path]) -> None:

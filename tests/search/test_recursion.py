@@ -18,7 +18,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
 from unbraid.errors import InputError
 from unbraid.run import open_run
-from unbraid.search import labelling, recursion
+from unbraid.search import labelling
 from unbraid.search.encoding import encode_run
 from unbraid.search.labelling import Labelling
 from unbraid.search.recursion import PUBLISHED, Recursion, RecursionPlan, Stage, make_recursion
@@ -319,7 +319,7 @@ def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(tmp_path: Pa
     def stops(labels: Any, index: int, rule: ReductionRule) -> Reduction:
         return replace(reduce(labels, 0, rule), indices=np.empty(0, dtype=np.int64), stopped=NO_PEAKS, candidates=())
 
-    monkeypatch.setattr(recursion, "reduce", stops)
+    monkeypatch.setattr(reduction, "reduce", stops)
     run, told = Recursion.create(tmp_path / "run", *quick()), []
     stages = run.train(CPU, train, told.append)
     assert stages is not None
@@ -354,7 +354,7 @@ def test_leaf_runs_take_the_parts_in_turn_where_there_are_fewer(tmp_path: Path, 
         asked.append(index)
         return replace(found, indices=found.pictures(index))
 
-    monkeypatch.setattr(recursion, "reduce", two_parts)
+    monkeypatch.setattr(reduction, "reduce", two_parts)
     run = Recursion.create(tmp_path / "run", *quick(leaf_runs=3, levels=2))
     stages = run.train(CPU, train)
     assert stages is not None

@@ -24,6 +24,7 @@ from unbraid.search.reduction import (
     ReductionRule,
     least_ratio,
     reduce,
+    reduce_in_turn,
 )
 
 PUBLISHED = ReductionRule(chance=None)
@@ -489,6 +490,14 @@ def test_bad_indices_are_refused_by_name() -> None:
     assert refusal(labels, 0.5) == "index must be a whole number of at least 0; got 0.5."
     # Where there is nothing to choose from, the reason is of more use than a refusal.
     assert reduce(np.zeros(50), 7).stopped == NO_PEAKS
+
+
+def test_parts_are_taken_in_turn() -> None:
+    values = np.repeat(np.arange(5.0), 40) + np.linspace(0, 0.01, 200)
+    assert len(reduce(values).candidates) == 3
+    for index in range(5):
+        np.testing.assert_array_equal(reduce_in_turn(values, index).indices, reduce(values, index % 3).indices)
+    assert reduce_in_turn(np.zeros((30, 1)), 2).stopped == NO_PEAKS
 
 
 def test_bad_rules_are_refused_all_at_once() -> None:

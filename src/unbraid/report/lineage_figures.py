@@ -2,10 +2,10 @@
 """Who came from whom in population-based training: a table, the ancestry of one individual, and figures of both.
 
 The scheme is that of Jaderberg et al. (2017) and Estermann et al. (2020): after every epoch the worst individuals take weights and
-hyper-parameters of good ones and change the latter. A row of the table is one individual (a slot) after one epoch:
+hyper-parameters of good ones and change the latter. A row of the table is one individual after one epoch:
 
-    epoch, individual   from 0
-    parent              slot in the epoch before whose weights it started from; its own where it went on, -1 where it has none
+    epoch, individual   from 0; people read of epochs counted from 1
+    parent              individual of the epoch before whose weights it started from; its own where it went on, -1 where it has none
     copied              whether it took them from another
     score, diverged     NaN where there is no score
     images              pictures seen so far
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 COLUMNS = ("epoch", "individual", "parent", "copied", "score", "diverged", "images")
 WENT_ON, COPIED = "#b6bec8", "#0072b2"
 _MOST_DOTS = 4_000
-"""Dots in one figure; of larger populations only some slots have dots, since a browser is slow with more."""
+"""Dots in one figure; of larger populations only some individuals have dots, since a browser is slow with more."""
 _ROOM = 0.25
 """Half the room that the individuals of one epoch take beside each other where their values may be equal."""
 _MOST_TICKS = 7
@@ -63,20 +63,21 @@ def hyper_columns(lineage: pd.DataFrame) -> list[str]:
 
 
 def ancestry(lineage: pd.DataFrame, epoch: int, individual: int) -> list[tuple[int, int]]:
-    """The individual and all it came from as (epoch, slot), the oldest first."""
+    """The individual and all it came from as (epoch, individual), both as in the table, the oldest first."""
     check_lineage(lineage)
     keys = zip(lineage["epoch"].astype(int), lineage["individual"].astype(int), strict=True)
     parents = dict(zip(keys, lineage["parent"].astype(int), strict=True))
     if (epoch, individual) not in parents:
         epochs = lineage["epoch"].astype(int).tolist()
-        remedy = f"The epochs are {min(epochs)} to {max(epochs)}."
-        raise InputError(problem("individual", "must be in the lineage", Shown(f"slot {individual} of epoch {epoch}"), remedy))
+        remedy = f"The table's epochs are {min(epochs)} to {max(epochs)}."
+        raise InputError(problem("individual", "must be in the lineage", Shown(f"{individual} of epoch {epoch}"), remedy))
     line = [(epoch, individual)]
     while (parent := parents[line[-1]]) >= 0:
         before = (line[-1][0] - 1, parent)
         if before not in parents:
-            child = f"slot {line[-1][1]} of epoch {line[-1][0]}"
-            raise InputError(problem(f"parent of {child}", "must be in the lineage", Shown(f"slot {parent} of epoch {before[0]}")))
+            child = f"individual {line[-1][1]} of epoch {line[-1][0]}"
+            told = Shown(f"individual {parent} of epoch {before[0]}")
+            raise InputError(problem(f"parent of {child}", "must be in the lineage", told))
         line.append(before)
     return line[::-1]
 
@@ -97,7 +98,7 @@ def changes(lineage: pd.DataFrame) -> list[str]:
 
 
 def dotted_every(lineage: pd.DataFrame) -> int:
-    """1 where every slot has its dots; n where every nth slot has, for the figures to stay light."""
+    """1 where every individual has its dots; n where every nth has, for the figures to stay light."""
     return math.ceil(len(lineage) / _MOST_DOTS)
 
 
@@ -107,18 +108,19 @@ def lineage_figure(lineage: pd.DataFrame, winner: tuple[int, int], score_label: 
     Individuals without a score are crosses below the others; no line leads to or from them.
     """
     line = ancestry(lineage, *winner)
-    epochs, slots, parents = (np.asarray(lineage[name], dtype=np.int64) for name in ("epoch", "individual", "parent"))
+    epochs, individuals, parents = (np.asarray(lineage[name], dtype=np.int64) for name in ("epoch", "individual", "parent"))
+    counted = epochs + 1
     copied = np.asarray(lineage["copied"], dtype=bool)
     scores = np.asarray(lineage["score"], dtype=np.float64)
     scored = np.isfinite(scores)
     floor = _below(scores[scored])
-    place = {key: at for at, key in enumerate(zip(epochs.tolist(), slots.tolist(), strict=True))}
+    place = {key: at for at, key in enumerate(zip(epochs.tolist(), individuals.tolist(), strict=True))}
     edges: dict[bool, tuple[list[Any], list[Any]]] = {False: ([], []), True: ([], [])}
     for at in np.flatnonzero(scored).tolist():
         before = place.get((int(epochs[at]) - 1, int(parents[at])))
         if before is not None and scored[before]:
             x, y = edges[bool(copied[at])]
-            x += [int(epochs[before]), int(epochs[at]), None]
+            x += [int(counted[before]), int(counted[at]), None]
             y += [_rounded(scores[before]), _rounded(scores[at]), None]
     texts = _texts(lineage)
     size = 6 if len(lineage) <= 1_000 else 4
@@ -126,22 +128,22 @@ def lineage_figure(lineage: pd.DataFrame, winner: tuple[int, int], score_label: 
         _line(*edges[False], "went on", WENT_ON, 1.0),
         _line(*edges[True], "copied from another", COPIED, 1.0, opacity=0.7),
     ]
-    some = ~copied & (slots % dotted_every(lineage) == 0)
+    some = ~copied & (individuals % dotted_every(lineage) == 0)
     for name, chosen, colour in (("went on", some, "#8a94a0"), ("copied", copied, COPIED)):
         rows = np.flatnonzero(scored & chosen)
         data.append(
-            _dots(epochs[rows], scores[rows], [texts[at] for at in rows], f"individuals that {name}", color=colour, size=size)
+            _dots(counted[rows], scores[rows], [texts[at] for at in rows], f"individuals that {name}", color=colour, size=size)
         )
     lost = np.flatnonzero(~scored)
     data.append(
-        _dots(epochs[lost], np.full(len(lost), floor), [texts[at] for at in lost], "no score", color=MUTED, symbol="x", size=6)
+        _dots(counted[lost], np.full(len(lost), floor), [texts[at] for at in lost], "no score", color=MUTED, symbol="x", size=6)
     )
     path = [place[key] for key in line]
     heights = [_rounded(scores[at]) if scored[at] else None for at in path]
-    ancestors = _line([int(epochs[at]) for at in path], heights, "the winner's ancestry", ACCENT, 3.0)
+    ancestors = _line([int(counted[at]) for at in path], heights, "the winner's ancestry", ACCENT, 3.0)
     ancestors |= {"mode": "lines+markers", "marker": {"color": ACCENT, "size": 6}}
     ancestors |= {"text": [texts[at] for at in path], "hovertemplate": "%{text}<extra></extra>", "hoverinfo": "text"}
-    data += [ancestors, _ring(line[-1][0], heights[-1])]
+    data += [ancestors, _ring(line[-1][0] + 1, heights[-1])]
     drawn = [trace for trace in data if trace["x"]]
     # A copied edge in the legend and its dots would be one word twice.
     for trace in drawn:
@@ -159,7 +161,7 @@ def spread_figure(lineage: pd.DataFrame, score_label: str) -> dict[str, Any]:
     data = []
     for name, of, colour in lines:
         y = [_rounded(float(of(group))) if len(group) else None for group in groups]
-        one = _line(epochs, y, name, colour, 2.2)
+        one = _line([epoch + 1 for epoch in epochs], y, name, colour, 2.2)
         data.append({**one, "mode": "lines+markers", "marker": {"color": colour, "size": 5}, "hoverinfo": "all"})
         data[-1]["hovertemplate"] = f"{name} %{{y:.3f}} after epoch %{{x}}<extra></extra>"
     return {"data": data, "layout": _look("epoch", score_label, legend=True, height=320, epochs=np.asarray(epochs))}
@@ -171,13 +173,13 @@ def hyper_figure(lineage: pd.DataFrame, name: str, winner: tuple[int, int], scor
     The axis is logarithmic where all values are positive.
     """
     line = ancestry(lineage, *winner)
-    epochs, slots = (np.asarray(lineage[column], dtype=np.int64) for column in ("epoch", "individual"))
+    epochs, individuals = (np.asarray(lineage[column], dtype=np.int64) for column in ("epoch", "individual"))
     values, scores = (np.asarray(lineage[column], dtype=np.float64) for column in (name, "score"))
     present, scored = np.isfinite(values), np.isfinite(scores)
-    dotted = present & (slots % dotted_every(lineage) == 0)
-    sideways = epochs + _ROOM * (2 * slots / max(1, int(slots.max())) - 1)
+    dotted = present & (individuals % dotted_every(lineage) == 0)
+    sideways = epochs + 1 + _ROOM * (2 * individuals / max(1, int(individuals.max())) - 1)
     size = 6 if len(lineage) <= 1_000 else 4
-    template = f"epoch %{{customdata[0]}}, slot %{{customdata[1]}}<br>{html.escape(symbol(name))} %{{y:.4g}}"
+    template = f"epoch %{{customdata[0]}}, individual %{{customdata[1]}}<br>{html.escape(symbol(name))} %{{y:.4g}}"
     data = []
     for label, rows, tail in (("no score", dotted & ~scored, "<br>no score"), ("individuals", dotted & scored, "")):
         marker: dict[str, Any] = {"size": 5, "color": WENT_ON, "symbol": "x"}
@@ -192,13 +194,13 @@ def hyper_figure(lineage: pd.DataFrame, name: str, winner: tuple[int, int], scor
                 "mode": "markers",
                 "x": [round(value, 3) for value in sideways[rows].tolist()],
                 "y": _short(values[rows]),
-                "customdata": np.stack([epochs[rows], slots[rows]], axis=1).tolist(),
+                "customdata": np.stack([epochs[rows] + 1, individuals[rows]], axis=1).tolist(),
                 "name": label,
                 "marker": marker,
                 "hovertemplate": template + tail + "<extra></extra>",
             }
         )
-    place = {key: at for at, key in enumerate(zip(epochs.tolist(), slots.tolist(), strict=True))}
+    place = {key: at for at, key in enumerate(zip(epochs.tolist(), individuals.tolist(), strict=True))}
     path = [place[key] for key in line]
     heights = [_rounded(values[at]) if present[at] else None for at in path]
     across = [round(float(sideways[at]), 3) for at in path]  # through its own dots
@@ -235,14 +237,14 @@ def _texts(lineage: pd.DataFrame) -> list[str]:
     names = hyper_columns(lineage)
     columns = [lineage[name].tolist() for name in ("epoch", "individual", "parent", "copied", "score", "diverged", *names)]
     texts = []
-    for change, (epoch, slot, parent, copied, score, diverged, *values) in zip(
+    for change, (epoch, individual, parent, copied, score, diverged, *values) in zip(
         changes(lineage), zip(*columns, strict=True), strict=True
     ):
-        head = f"epoch {epoch}, slot {slot}: " + (f"{score:.3f}" if math.isfinite(score) else "no score")
+        head = f"epoch {epoch + 1}, individual {individual}: " + (f"{score:.3f}" if math.isfinite(score) else "no score")
         lines = [head + (", diverged" if diverged else "")]
         lines.append(", ".join(f"{symbol(name)} {_value(value)}" for name, value in zip(names, values, strict=True)))
         if copied:
-            lines.append(f"copied from slot {parent}" + (f": {change}" if change else ""))
+            lines.append(f"copied from individual {parent}" + (f": {change}" if change else ""))
         elif change:
             lines.append(f"changed: {change}")
         texts.append("<br>".join(html.escape(part) for part in lines if part))

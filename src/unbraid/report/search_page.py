@@ -45,8 +45,9 @@ def write_search_page(
 ) -> Path:
     """Write the page of a search to *path* and return it.
 
-    *lineage* is described in `lineage_figures`; *winner* is the epoch, the slot and the score of the individual that was kept.
-    *commands* are what a person can type next, each with what it does.
+    *lineage* is described in `lineage_figures`; *winner* is the epoch and the number of the individual that was kept, as in the
+    table, and its score. On the page epochs are counted from 1, as they are told while training. *commands* are what a person can
+    type next, each with what it does.
     """
     context = page_context(
         title=title, lineage=lineage, score_label=score_label, winner=winner, facts=facts, commands=commands, sentences=sentences
@@ -67,9 +68,9 @@ def page_context(
 ) -> dict[str, Any]:
     """Everything the template shows."""
     check_lineage(lineage)
-    epoch, slot, score = winner
+    epoch, individual, score = winner
     names = hyper_columns(lineage)
-    kept = (int(epoch), int(slot))
+    kept = (int(epoch), int(individual))
     line = ancestry(lineage, *kept)
     figures: dict[str, Any] = {
         "lineage": lineage_figure(lineage, kept, score_label),
@@ -85,8 +86,8 @@ def page_context(
         "score_label": score_label,
         "winner": {
             "settings": [(symbol(name), _number(value)) for name, value in _row_of(lineage, kept, names)],
-            "epoch": kept[0],
-            "slot": kept[1],
+            "epoch": kept[0] + 1,
+            "individual": kept[1],
             "score": f"{score:.3f}" if math.isfinite(score) else "–",
         },
         "ancestors": _ancestors(lineage, line, names),
@@ -106,14 +107,14 @@ def page_context(
 def winner_sentence(
     lineage: pd.DataFrame, winner: tuple[int, int, float], score_label: str, line: Sequence[tuple[int, int]]
 ) -> str:
-    """Who won, and in how many slots its weights have been."""
-    epoch, slot, score = winner
+    """Who won, and how often its weights passed to another individual."""
+    epoch, individual, score = winner
     last = _last(lineage)
     told = f"The best has {score_label} {score:.3f}" if math.isfinite(score) else f"The winner has no {score_label}"
-    when = "in the last epoch" if epoch == last else f"in epoch {epoch} of 0 to {last}"
+    when = "in the last epoch" if epoch == last else f"in epoch {epoch + 1} of {last + 1}"
     moves = sum(before[1] != after[1] for before, after in pairwise(line))
-    came = "its weights stayed in that slot all along" if moves == 0 else f"its weights moved to another slot {_times(moves)}"
-    return f"{told} (slot {slot}, {when}); {came}."
+    came = "its weights stayed there all along" if moves == 0 else f"its weights passed to another individual {_times(moves)}"
+    return f"{told} (individual {individual}, {when}); {came}."
 
 
 def _last(lineage: pd.DataFrame) -> int:
@@ -167,12 +168,12 @@ def _ancestors(lineage: pd.DataFrame, line: Sequence[tuple[int, int]], names: Se
     for key in line:
         row = by_key.loc[key]
         score = float(row["score"])
-        how = "began" if row["parent"] < 0 else f"copied from slot {int(row['parent'])}" if row["copied"] else "went on"
+        how = "began" if row["parent"] < 0 else f"copied from individual {int(row['parent'])}" if row["copied"] else "went on"
         if told[key]:
             how += f": {told[key]}"
         cells = [f"{key[1]}", f"{score:.3f}" if math.isfinite(score) else "–", *(_number(float(row[name])) for name in names)]
-        rows.append({"epoch": key[0], "cells": cells, "how": how})
-    return {"heads": ["Slot", "Score", *map(_heading, names)], "rows": rows, "long": len(rows) > _LONG_TABLE}
+        rows.append({"epoch": key[0] + 1, "cells": cells, "how": how})
+    return {"heads": ["Individual", "Score", *map(_heading, names)], "rows": rows, "long": len(rows) > _LONG_TABLE}
 
 
 def _last_epoch(lineage: pd.DataFrame, names: Sequence[str], score_label: str, kept: tuple[int, int]) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def _last_epoch(lineage: pd.DataFrame, names: Sequence[str], score_label: str, k
     rows = []
     for row in lineage.loc[at_end].to_dict(orient="records"):
         score = float(row["score"])
-        status = "diverged" if row["diverged"] else f"copied from slot {row['parent']}" if row["copied"] else "went on"
+        status = "diverged" if row["diverged"] else f"copied from individual {row['parent']}" if row["copied"] else "went on"
         cells: list[tuple[str, Any]] = [
             (f"{row['individual']}", row["individual"]),
             (f"{score:.3f}", score) if math.isfinite(score) else ("–", ""),
@@ -193,5 +194,5 @@ def _last_epoch(lineage: pd.DataFrame, names: Sequence[str], score_label: str, k
         rank = (not math.isfinite(score), -score if math.isfinite(score) else 0.0, row["individual"])
         rows.append({"cells": cells, "best": kept == (last, row["individual"]), "rank": rank})
     rows.sort(key=lambda row: row["rank"])
-    heads = ["Slot", score_label, *map(_heading, names), "Pictures seen", "This epoch"]
-    return {"heads": heads, "rows": rows, "epoch": last, "long": len(rows) > _LONG_TABLE, "numeric": range(1, len(heads) - 1)}
+    heads = ["Individual", score_label, *map(_heading, names), "Pictures seen", "This epoch"]
+    return {"heads": heads, "rows": rows, "epoch": last + 1, "long": len(rows) > _LONG_TABLE, "numeric": range(1, len(heads) - 1)}

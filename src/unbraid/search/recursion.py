@@ -34,7 +34,7 @@ from unbraid.population.requests import plain, read_whole_number
 from unbraid.population.run_folder import check_free, make_folder
 from unbraid.search.judging import SURROGATES, Judge
 from unbraid.search.labelling import Labelling, label
-from unbraid.search.reduction import Reduction, ReductionRule, reduce
+from unbraid.search.reduction import ReductionRule, reduce_in_turn
 from unbraid.search.search_plan import LEAST_EPOCH_PICTURES, USUAL_WITHOUT_LABELS, SearchPlan, make_search
 from unbraid.search.search_run import NoScoresError, SearchOutcome, SearchRun
 from unbraid.search.surrogates import ACTIVE_NATS, Leaf, SurrogateLabels, write_surrogates
@@ -281,7 +281,7 @@ class Recursion:
         levels, now = [root], root
         for level in range(2, self.plan.levels + 1):
             name = f"leaf-{number}/level-{level}"
-            reduced = self._reduced(now, number if level == 2 else 0)
+            reduced = reduce_in_turn(now.values, number if level == 2 else 0, self.plan.reduction)
             if reduced.stopped:
                 say(f"leaf-run {number + 1} ends at level {level - 1}: {reduced.stopped}")
                 stages.append(Stage(name, 0, float("nan"), (), reduced.stopped))
@@ -305,12 +305,6 @@ class Recursion:
             now = SurrogateLabels(kept, found.values)
             levels.append(now)
         return tuple(levels)
-
-    def _reduced(self, labels: SurrogateLabels, index: int) -> Reduction:
-        """The part to go on with; where there are fewer parts than leaf-runs, they are taken in turn."""
-        found = reduce(labels.values, 0, self.plan.reduction)
-        count = len(found.candidates)
-        return found if index == 0 or count == 0 else reduce(labels.values, index % count, self.plan.reduction)
 
     def _part(self, name: str, indices: np.ndarray[Any, Any]) -> Subset:
         """The pictures *indices* of the whole data, as a dataset that can be loaded again."""

@@ -204,6 +204,13 @@ def reduce(labels: ArrayLike, index: int = 0, rule: ReductionRule = USUAL) -> Re
     return found if chosen.size < rule.fewest_images else replace(found, indices=found.pictures(index), stopped=None)
 
 
+def reduce_in_turn(labels: ArrayLike, index: int, rule: ReductionRule = USUAL) -> Reduction:
+    """`reduce` for leaf-run *index*: where there are fewer candidates than leaf-runs, they are taken in turn."""
+    found = reduce(labels, 0, rule)
+    count = len(found.candidates)
+    return found if index == 0 or count == 0 else reduce(labels, index % count, rule)
+
+
 def checked_labels(labels: ArrayLike) -> NDArray[np.float64]:
     """Labels as float64 `(pictures, latents)`, or a refusal that says what is wrong with them."""
     try:

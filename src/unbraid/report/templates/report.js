@@ -9,6 +9,8 @@
     const figure = figures[box.dataset.figure];
     // A finger that drags over a figure means to scroll the page.
     const layout = Object.assign({}, figure.layout, touch ? { dragmode: false } : {});
+    // Plotly forgets a figure's height when the window is resized and takes that of its box.
+    if (layout.height) box.style.height = `${layout.height}px`;
     return Plotly.newPlot(box, figure.data, layout, { displayModeBar: false, displaylogo: false, responsive: true });
   }
 
@@ -53,6 +55,12 @@
     });
   }
 
+  // A link to something folded away opens it.
+  function unfold(hash) {
+    const part = document.getElementById(hash.slice(1));
+    if (part && part.tagName === "DETAILS") part.open = true;
+  }
+
   all("table.sortable").forEach((table) => {
     all("thead button", table).forEach((button, column) => button.addEventListener("click", () => sortBy(table, column)));
   });
@@ -62,6 +70,8 @@
   });
   all("button.key").forEach((key) => key.addEventListener("click", () => toggle(key)));
   all("details").forEach((part) => part.addEventListener("toggle", drawVisible));
+  all('a[href^="#"]').forEach((link) => link.addEventListener("click", () => unfold(link.hash)));
+  unfold(window.location.hash);
   window.addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
   Promise.all(drawVisible()).then(() => { document.documentElement.dataset.ready = "yes"; });
 })();
