@@ -18,7 +18,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
 from unbraid.errors import InputError
 from unbraid.run import open_run
-from unbraid.search import labelling
+from unbraid.search import labelling, reduction
 from unbraid.search.encoding import encode_run
 from unbraid.search.labelling import Labelling
 from unbraid.search.recursion import PUBLISHED, Recursion, RecursionPlan, Stage, make_recursion
