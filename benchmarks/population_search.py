@@ -6,6 +6,7 @@
     python benchmarks/population_search.py leaf --runs RUNS --out FOLDER     # PBT by UDR on all pictures, reduction, the next level
     python benchmarks/population_search.py final --runs RUNS --out FOLDER    # goes on with RUNS: finals with 0 and 1 leaf-run
     python benchmarks/population_search.py table --codes FOLDER [--results benchmarks/results/population_search.json]
+    python benchmarks/population_search.py lineage --setting published --seeds 1 --out FOLDER    # docs/lineage.png
 
 The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 pictures. The
 network is Burgess', the objective β-TCVAE with 10 latents; batch sizes evolve between 32 and 64,
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 
 CODE_SAMPLES = 15_000
+RESULTS = Path(__file__).parent / "results" / "population_search.json"
 COMMON: dict[str, Any] = {
     "objective": "beta_tcvae", "batch_size": [32, 64],
     "network": "conv_burgess", "latents": 10, "checkpoint_seconds": 3600.0,
@@ -353,9 +355,28 @@ def printed(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def draw_lineages(results: Path, setting: str, seeds: list[int], out: Path) -> None:
+    """Pages of the supervised searches by population-based training that *results* hold."""
+    import pandas as pd
+
+    from unbraid.report.search_page import write_search_page
+
+    for row in json.loads(results.read_text("utf-8"))["supervised"]:
+        if row["kind"] == "pbt" and row["setting"] == setting and row["seed"] in seeds:
+            winner = row["winner"]
+            place = (winner["epoch"], winner["individual"], winner["score"])
+            title = f"dSprites, {setting} ranges, seed {row['seed']}"
+            lineage = pd.DataFrame(row["lineage"])
+            print(
+                write_search_page(
+                    out / f"lineage-{row['seed']}.html", title=title, lineage=lineage, score_label="MIG", winner=place
+                )
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("probe", "supervised", "leaf", "final", "table"))
+    parser.add_argument("what", choices=("probe", "supervised", "leaf", "final", "table", "lineage"))
     parser.add_argument(
         "--runs", type=Path, default=Path("population_search_runs"), help="where recursions are kept between two calls"
     )
@@ -368,7 +389,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("population_search"))
     parser.add_argument("--codes", type=Path, default=Path("population_search"), help="what `table` reads: the files of the others")
-    parser.add_argument("--results", type=Path, default=None, help="JSON file that `table` writes")
+    parser.add_argument("--results", type=Path, default=None, help="JSON file that `table` writes and `lineage` reads")
     parser.add_argument("--toy", action="store_true", help="a few steps of small networks, to see that everything runs")
     given = parser.parse_args()
     if given.what == "table":
@@ -378,16 +399,19 @@ def main() -> None:
         print(printed(found))
         return
     given.out.mkdir(parents=True, exist_ok=True)
+    settings = SUPERVISED if given.what in ("supervised", "lineage") else RECURSION
+    setting = given.setting or next(iter(settings))
+    if setting not in settings:
+        parser.error(f"--setting must be one of {', '.join(settings)} here, got {setting}")
+    if given.what == "lineage":
+        draw_lineages(given.results or RESULTS, setting, [int(seed) for seed in given.seeds.split(",")], given.out)
+        return
+    recursion = functools.partial(train_recursion, runs=given.runs, finals=given.what == "final")
+    work = train_supervised if given.what == "supervised" else recursion
     began, longest, pictures = time.perf_counter(), 0.0, data(given.toy)
     if given.what == "probe":
         probe(given.out, given.toy, pictures)
         return
-    settings = SUPERVISED if given.what == "supervised" else RECURSION
-    setting = given.setting or next(iter(settings))
-    if setting not in settings:
-        parser.error(f"--setting must be one of {', '.join(settings)} here, got {setting}")
-    recursion = functools.partial(train_recursion, runs=given.runs, finals=given.what == "final")
-    work = train_supervised if given.what == "supervised" else recursion
     for seed in map(int, given.seeds.split(",")):
         start = time.perf_counter()
         if start - began + longest > given.seconds:

@@ -331,6 +331,29 @@ def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(tmp_path: Pa
     assert summary(run)[1]["score"] is None
 
 
+def test_finals_with_the_same_labels_are_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def stops(labels: Any, index: int, rule: ReductionRule) -> Reduction:
+        return replace(reduce(labels, 0, rule), indices=np.empty(0, dtype=np.int64), stopped=NO_PEAKS, candidates=())
+
+    trained: list[str] = []
+
+    def noted(name: str, search: SearchRun) -> SearchOutcome:
+        trained.append(name)
+        return train(name, search)
+
+    monkeypatch.setattr(reduction, "reduce", stops)
+    run, told = Recursion.create(tmp_path / "run", *quick(every_final=True)), []
+    (run.path / "final-1.part").mkdir()  # as a copy that was killed leaves it
+    stages = run.train(CPU, noted, told.append)
+    assert stages is not None
+    assert trained == ["root", "final-0"]
+    assert told[-2:] == [f"final-{count} has the labels of final-0 and is the same: no leaf-run found others" for count in (1, 2)]
+    assert stages[-1].score == stages[-3].score
+    assert run.final(2).winner_record() == run.final(0).winner_record()
+    assert not (run.path / "final-1.part").exists()
+    assert [search.path.name for search in run.searches()] == ["root", "final-0", "final-1", "final-2"]
+
+
 def test_a_leaf_run_without_scores_ends_there(tmp_path: Path):
     def without_scores(name: str, search: SearchRun) -> SearchOutcome:
         if name.startswith("leaf-0"):

@@ -17,6 +17,7 @@ that is stopped or killed goes on where it was.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -261,7 +262,7 @@ class Recursion:
                     return None
                 leaves.append(leaf)
             for count in self.plan.finals():
-                done = self._final(count, root, leaves[:count], stage)
+                done = self._final(count, root, leaves[:count], stage, say)
                 if done is None:
                     return None
                 stages.append(Stage(f"final-{count}", len(self.dataset), done.winner_record()["score"]))
@@ -324,10 +325,17 @@ class Recursion:
         return replace(root, plan=plan, epoch_pictures=max(self.plan.leaf_pictures, len(part)), seed=seed, judge=judge)
 
     def _final(
-        self, count: int, root: SurrogateLabels, leaves: list[Leaf], stage: Callable[[str, SearchRun], SearchOutcome]
+        self,
+        count: int,
+        root: SurrogateLabels,
+        leaves: list[Leaf],
+        stage: Callable[[str, SearchRun], SearchOutcome],
+        say: Callable[[str], None],
     ) -> SearchRun | None:
         """The final population selected by the labels of the root and *leaves*; None where it was stopped."""
         name, plan = f"final-{count}", self.plan
+        if all(len(leaf) == 1 for leaf in leaves):
+            self._take_over("final-0", name, say)
         seed = epoch_seed(plan.root.seed, _SEED_OF_FINAL) & 0x7FFFFFFF
         search = replace(
             plan.root,
@@ -343,6 +351,17 @@ class Recursion:
         if not run.finished:
             write_surrogates(labels, leaves or [(root,)])  # again, in case it was torn
         return run if self._train(run, name, stage) else None
+
+    def _take_over(self, done: str, name: str, say: Callable[[str], None]) -> None:
+        """Copy the finished final population *done* to *name*, which would be trained from the same seed by the same labels."""
+        old, new = self.path / done, self.path / name
+        if old == new or SearchRun.is_search(new) or not SearchRun.is_search(old) or not SearchRun.open(old).finished:
+            return
+        part = new.with_name(f"{name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(old, part)
+        part.rename(new)
+        say(f"{name} has the labels of {done} and is the same: no leaf-run found others")
 
     def _search(self, name: str, search: SearchPlan, dataset: Dataset) -> SearchRun:
         """The search of a stage: the one begun, or a new one."""
