@@ -56,7 +56,8 @@ def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], 
         f"\nOpen this page in a browser:\n  {page.resolve()}\n"
         "\nWhat to try next:\n"
         f"  {program} score {run.path} --metrics all           twenty more scores, a few minutes\n"
-        f"  {program} train my_images/ beta_vae --beta 1,4 --steps 5000      your own folder of images\n"
+        f"  {program} discover my_images/                      what varies in your own pictures, without labels\n"
+        f"  {program} train my_images/ beta_vae --beta 1,4 --steps 5000      models of your own folder of images\n"
         f"  {program} list                                     objectives, metrics, data, networks\n"
         "or the command above with y_range=1.0: x and y then matter equally, and models mix them."
     )
