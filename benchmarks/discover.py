@@ -40,6 +40,7 @@ def correlation(codes: Any, values: Any, size: int, circle: bool) -> float:
 def main() -> None:
     from unbraid.data import load
     from unbraid.discovering import discover
+    from unbraid.population.devices import choose_device
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=SETS, default="sprites")
@@ -50,12 +51,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("discoveries"))
     parser.add_argument("--results", type=Path, default=None)
     given = parser.parse_args()
+    chosen = choose_device(given.device)
     name, options = SETS[given.data]
     dataset = load(name, **options)
-    chosen = np.sort(np.random.default_rng(given.seed).choice(len(dataset), given.pictures, replace=False))
-    truth = dataset.factors(chosen)
+    picked = np.sort(np.random.default_rng(given.seed).choice(len(dataset), given.pictures, replace=False))
+    truth = dataset.factors(picked)
     folder = given.out / f"{given.data}-{given.seed}"
-    made = discover(dataset.images(chosen), out=folder, minutes=given.minutes, seed=given.seed, device=given.device)
+    made = discover(dataset.images(picked), out=folder, minutes=given.minutes, seed=given.seed, device=given.device)
     sizes = dataset.factor_sizes
     found = []
     for column in made.codes.columns[2:]:
@@ -64,7 +66,7 @@ def main() -> None:
         ]
         best = int(np.nanargmax(every))
         found.append({"title": column, "factor": dataset.factor_names[best], "correlation": every[best]})
-    device = f"an {torch.cuda.get_device_name()}" if torch.device(given.device).type == "cuda" else made.found.device
+    device = f"an {torch.cuda.get_device_name()}" if chosen.type == "cuda" else made.found.device
     row = {
         "data": given.data, "pictures": given.pictures, "seed": given.seed, "found": found, "udr": made.found.udr,
         "minutes": made.found.minutes, "device": device, "explained": made.found.explained,

@@ -121,8 +121,8 @@ def run(
         bool, typer.Option("--every-final", help="Train a final population for 0, 1, ... leaf-runs, as figure 6 compares them.")
     ] = False,
     models: Annotated[str, typer.Option(help="Models of an individual in searches without labels.")] = "5",
-    population: PopulationOption = None,
-    epochs: EpochsOption = None,
+    population: Annotated[str, typer.Option(help="How many individuals, at least 5.")] = "16",
+    epochs: Annotated[str, typer.Option(help="Epochs at most.")] = "30",
     epoch_pictures: PicturesOption = None,
     leaf_pictures: Annotated[
         str, typer.Option(help="Pictures each model sees at least in an epoch of a leaf-run; more where its part has more.")

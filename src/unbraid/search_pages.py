@@ -88,4 +88,5 @@ def discoveries(record: dict[str, Any]) -> str:
         found = "; ".join(f"{one['title']} ({one['factor']} {one['correlation']:.3f})" for one in row["found"])
         where = f"{row['pictures']:,} of {row['data']}, {row['device']}"
         lines.append(f"| {where} | {found} | {row['udr']:.2f} | {row['minutes']:.1f} | {row['models']} |")
-    return "\n".join([*lines, "", "`python benchmarks/discover.py`."])
+    about = "Hues come round: their correlation is that from where the code cuts the circle. `python benchmarks/discover.py`."
+    return "\n".join([*lines, "", about])

@@ -456,8 +456,8 @@ def test_rows_come_in_the_order_asked_for(places: list[int], sizes: int):
 
 
 FULL = (
-    "the memory of cpu, which others may use too, has no room for {}. Free some memory, or use a smaller population, fewer models "
-    "or smaller batch sizes. A search that had begun goes on with `unbraid resume`."
+    "the memory of cpu, which others may use too, has no room for {}. Free some memory and go on with `unbraid resume`, "
+    "or begin anew with a smaller population, fewer models or smaller batch sizes."
 )
 
 
@@ -493,7 +493,7 @@ def test_too_little_memory_for_copies_or_a_step_is_told_with_a_remedy(small_plan
     monkeypatch.setattr(Program, "step", run_out)
     with pytest.raises(UnbraidError) as told:
         trained(made, [model(made)])
-    assert str(told.value) == FULL.format("1 members that train together")
+    assert str(told.value) == FULL.format("a chunk of 1 model")
 
 
 @pytest.mark.gpu

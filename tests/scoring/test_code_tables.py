@@ -134,3 +134,14 @@ def test_missing_numbers_of_a_table_stay_missing(tmp_path: Path):
     table.to_parquet(tmp_path / "t.parquet")
     for source in (table, tmp_path / "t.parquet"):
         np.testing.assert_array_equal(read_codes(source, None, "labels").codes, [[1.0], [np.nan], [3.0]])
+
+
+def test_names_may_be_numbers_and_a_first_line_that_could_be_either_is_refused(tmp_path: Path):
+    path = tmp_path / "t.CSV"
+    path.write_text("a,1\n0.5,2\n0.25,3\n")
+    found = read_codes(path, None, "labels")
+    assert found.names == ("a", "1")
+    np.testing.assert_array_equal(found.codes, [[0.5, 2.0], [0.25, 3.0]])
+    path.write_text("0,1\n0.5,2\n0.25,3\n")
+    rule = "must be names or codes, and may be either; got 0,1. Give the columns names in the first line."
+    assert refusal(path) == f"line 1 of {path} {rule}"

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -505,14 +507,32 @@ def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(w
         with pytest.raises(UnbraidError) as told:
             run.train(CPU, told_epoch=lambda epoch: epochs.append(epoch["epoch"]))
     assert str(told.value) == (
-        f"the memory of cpu, which others may use too, has no room for {had_no_room}. Free some memory, or use a smaller "
-        "population, fewer models or smaller batch sizes. A search that had begun goes on with `unbraid resume`."
+        f"the memory of cpu, which others may use too, has no room for {had_no_room}. Free some memory and go on "
+        "with `unbraid resume`, or begin anew with a smaller population, fewer models or smaller batch sizes."
     )
     assert newest_state(run.path) == 0  # written after the epoch before, when the memory ran out
     seen: list[tuple[int, bool]] = []
     assert SearchRun.open(run.path).train(CPU, lambda pictures, found: seen.append((pictures, found))) == ALL_DONE
     assert seen[0][0] > 0
     assert_same(SearchRun.open(run.path), by_udr)
+
+
+def test_while_the_next_population_is_built_only_the_last_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    held: list[int] = []
+    built: list[weakref.ref[Generation]] = []
+
+    class Counted(Generation):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            gc.collect()
+            held.append(sum(one() is not None for one in built))
+            super().__init__(*given, **named)
+            built.append(weakref.ref(self))
+
+    monkeypatch.setattr(search_run, "Generation", Counted)
+    run = created(tmp_path / "run", score="udr")
+    assert run.train(CPU) == ALL_DONE
+    assert held == [0] + [1] * (len(held) - 1)
+    assert len(held) >= 3
 
 
 def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(tmp_path: Path, by_udr: SearchRun):
@@ -529,7 +549,7 @@ def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(tm
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Program, "step", run_out)
-        with pytest.raises(UnbraidError, match="has no room for 1 members that train together"):
+        with pytest.raises(UnbraidError, match="has no room for a chunk of 1 model"):
             run.train(CPU)
     assert [one.read_bytes() for one in (run.path / "population").iterdir()] == [stored]
     assert run.train(CPU) == ALL_DONE

@@ -5,7 +5,8 @@ The smallest value of the whole source becomes 0, the largest 255, and what lies
 byte(v) = floor(255 (v - low) / (high - low) + 1/2). One rule for all keeps the brightness of pictures comparable, which a rule for
 each picture would not. It is a function of the pictures alone, so that loading them again gives the same bytes.
 
-Of colour with 16 bits a channel Pillow gives the upper 8 bits, which is the same rule with 0 and 65,535 as its ends.
+Of colour files with 16 bits a channel Pillow gives the upper 8 bits. Where such pictures use the lower part of the range only, give
+them as a uint16 array, which is scaled by the rule above.
 """
 
 from __future__ import annotations

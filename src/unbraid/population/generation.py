@@ -30,10 +30,7 @@ Rows = dict[str, Tensor]
 """The tensors of a state by name, one row a model in the order of the population."""
 Heritage = Callable[[Sequence[int]], Rows]
 """Says with which rows the models at given places of a population begin."""
-WHEN_FULL = (
-    "Free some memory, or use a smaller population, fewer models or smaller batch sizes. "
-    "A search that had begun goes on with `unbraid resume`."
-)
+WHEN_FULL = "Free some memory and go on with `unbraid resume`, or begin anew with a smaller population, fewer models or smaller batch sizes."
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ class Generation:
                 torch.cuda.set_device(self.device)
             if chunk.done or stop.is_set() or time.monotonic() >= deadline:
                 return
-            with told_when_full(self.device, f"{len(chunk.places)} members that train together", WHEN_FULL):
+            with told_when_full(self.device, f"a chunk of {_counted(len(chunk.places), 'model')}", WHEN_FULL):
                 chunk.stepper = chunk.stepper or Stepper(chunk.program, chunk.state)
                 while not chunk.done and not stop.is_set() and time.monotonic() < deadline:
                     steps = chunk.stepper.advance(chunk.end - chunk.state.step)
@@ -168,7 +165,7 @@ class Generation:
             taken, put = by_chunk.setdefault(number, ([], []))
             taken.append(at)
             put.append(to)
-        with told_when_full(self.device, f"a copy of {len(places)} model{'s' * (len(places) != 1)}", WHEN_FULL):
+        with told_when_full(self.device, f"a copy of {_counted(len(places), 'model')}", WHEN_FULL):
             sources = [
                 (self._aged(self.chunks[number]), self._indices(taken), self._indices(put))
                 for number, (taken, put) in by_chunk.items()
@@ -206,6 +203,10 @@ def _join(pool: ThreadPoolExecutor) -> None:
             return pool.shutdown(wait=True)
         except KeyboardInterrupt:
             continue
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _gathered(parts: Sequence[tuple[Tensor, Tensor, Tensor]], count: int) -> Tensor:

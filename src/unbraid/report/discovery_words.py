@@ -196,12 +196,15 @@ def _slug(title: str) -> str:
     """*title* as part of a column's name, cut between words where it is long.
 
     >>> _slug("something in the lower part of the picture")
-    'something_in_the_lower_part_of_the'
+    'something_in_the_lower_part'
     """
     slug = re.sub(r"[^0-9a-z]+", "_", title.lower()).strip("_")
     if len(slug) <= _SLUG_LENGTH:
         return slug
-    return slug[: _SLUG_LENGTH + 1].rpartition("_")[0] or slug[:_SLUG_LENGTH]
+    words = slug[: _SLUG_LENGTH + 1].split("_")[:-1] or [slug[:_SLUG_LENGTH]]
+    while len(words) > 1 and words[-1] in ("of", "the", "in", "and"):
+        words.pop()
+    return "_".join(words)
 
 
 def short_name(name: str, most: int = 24) -> str:

@@ -42,10 +42,10 @@ def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) 
         return _chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns)
     if isinstance(source, Path):
         _check_kind(source, argument)
-        if source.suffix == ".parquet":
+        if source.suffix.lower() == ".parquet":
             table = _read_parquet(source)
             return _chosen(_numbers_of(table, str(source)), columns, table.columns)
-        if source.suffix == ".csv" and (cells := _named_cells(source)) is not None:
+        if source.suffix.lower() == ".csv" and (cells := _named_cells(source)) is not None:
             return _chosen(_numbers_in(*cells, None if columns is None else _asked_for(columns), source), columns, cells[0])
     if columns is not None:
         value = Shown(str(source) if isinstance(source, Path) else "an array")
@@ -57,7 +57,7 @@ def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) 
 def _check_kind(path: Path, argument: str) -> None:
     if not path.is_file():
         raise InputError(problem(argument, "must be a file that exists", str(path)))
-    if path.suffix not in (".npy", ".npz", ".csv", ".parquet"):
+    if path.suffix.lower() not in (".npy", ".npz", ".csv", ".parquet"):
         rule, remedy = "must be a .npy, .npz, .csv or .parquet file", "Save the array with np.save."
         raise InputError(problem(argument, rule, str(path), remedy))
 
@@ -91,7 +91,8 @@ def _check_names(names: Sequence[str], where: str) -> None:
 def _check_any(numbers: Mapping[str, Any], where: str, there: Sequence[str]) -> None:
     if not numbers:
         value = Shown(f"the columns {', '.join(there)}" if there else "no columns")
-        raise InputError(problem(where, "must have a column of codes", value, "A column of numbers for each latent."))
+        remedy = "A column of numbers for each latent, separated by commas."
+        raise InputError(problem(where, "must have a column of codes", value, remedy))
 
 
 def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64]]:
@@ -129,7 +130,10 @@ def _named_cells(path: Path) -> tuple[dict[str, list[str]], list[int]] | None:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(problem(str(path), "must be a text file of numbers and commas", Shown(f"another ({error})"))) from error
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
-    if len(rows) < 2 or any(_is_number(cell) for cell in rows[0]):
+    if rows and _counts_up(rows[0]):
+        rule, remedy = "must be names or codes, and may be either", "Give the columns names in the first line."
+        raise InputError(problem(f"line {lines[0]} of {path}", rule, Shown(",".join(rows[0])), remedy))
+    if len(rows) < 2 or all(map(_is_number, rows[0])):
         return None
     names = [name.strip() for name in rows[0]]
     if not all(names):
@@ -160,6 +164,11 @@ def _numbers_in(
     problems.raise_if_any()
     _check_any(found, str(path), list(cells))
     return found
+
+
+def _counts_up(cells: Sequence[str]) -> bool:
+    """Whether several cells are 0, 1, 2, ...: the names that pandas gives to columns without any."""
+    return len(cells) > 1 and [cell.strip() for cell in cells] == [str(at) for at in range(len(cells))]
 
 
 def _is_number(text: str) -> bool:

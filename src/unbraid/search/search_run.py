@@ -160,12 +160,9 @@ class SearchRun:
                 )  # fmt: skip
 
             files = StateFiles(self.path / POPULATION, self.search.digest())
-            standing = files.load(begin, warn)
-            if standing is None:
-                first = self.search.first()
-                standing = Standing(0, first, begin(0, first, None))
-            progress(self._seen(standing), True)
-            keeper = Keeper(files, standing, self.search.plan.checkpoint_seconds)
+            # No name of ours but the keeper's may hold a population, or it would stay in memory beside those that come after it.
+            keeper = Keeper(files, files.load(begin, warn) or self._first(begin), self.search.plan.checkpoint_seconds)
+            progress(self._seen(keeper.standing), True)
             stop = threading.Event()
             try:
                 why = self._run(begin, keeper, stop, progress, warn, out_of_time, told_epoch)
@@ -182,6 +179,11 @@ class SearchRun:
                 raise
             self._forget_population()
             return SearchOutcome(True, why)
+
+    def _first(self, begin: Callable[..., Generation]) -> Standing:
+        """Where a search begins."""
+        individuals = self.search.first()
+        return Standing(0, individuals, begin(0, individuals, None))
 
     def _run(
         self,
