@@ -158,6 +158,22 @@ def test_pictures_of_16_bits_are_scaled_and_the_report_says_so(tmp_path):
     assert door.DiscoveryPlan.from_record(record).depth == ""
 
 
+def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, picture in enumerate(pictures(60)):
+        Image.fromarray(picture[..., 0]).resize((28, 40) if number % 2 else (40, 28)).save(folder / f"{number}.png")
+    made = door.discover(
+        folder, out=tmp_path / "out", resize=28, command="unbraid discover photos/ --resize 28 --steps 12", **QUICK
+    )
+    told = "Your pictures have 2 different sizes. All were scaled to 28 × 28 pixels, which changes the shape of what they show."
+    assert told in made.found.warnings
+    assert made.found.commands[0][0].startswith("unbraid discover photos/ --resize 28 --minutes ")
+    assert door.resume_discovery(tmp_path / "out", device="cpu", quiet=True).found.warnings == made.found.warnings
+
+
 def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
     assert made.found.explained < 0.1
     assert made.found.factors == ()

@@ -175,7 +175,7 @@ def test_the_page_shows_examples_and_how_to_go_on(codes: NDArray[np.float64]) ->
     page = made.page.read_text()
     assert f"{EXAMPLES} pictures that are kept" in page
     assert f"{EXAMPLES} pictures that are left out" in page
-    assert "unbraid reduce &#39;my codes.npy&#39; --index 1" in page
+    assert "unbraid reduce &#39;my codes.npy&#39; --images sprites:image_size=16,x=8,y=8,scale=16 --index 1" in page
     assert "as typed" in page
     (line,) = re.findall(r"^pictures = (.*)$", page, re.MULTILINE)
     line = line.replace("&#39;", "'")
@@ -233,3 +233,9 @@ def test_an_empty_folder_is_free(codes: NDArray[np.float64]) -> None:
     Path("empty").mkdir()
     assert reduce_labels(codes, out="empty").folder == Path("empty")
     assert refusal(codes, out="empty") == ["out must be a new or empty folder; got 'empty'. Choose another folder."]
+
+
+def test_the_command_for_another_candidate_keeps_rule_and_columns(codes: NDArray[np.float64]) -> None:
+    pd.DataFrame({"name": range(len(codes)), "a": codes[:, 0], "b": codes[:, 1]}).to_csv("t.csv", index=False)
+    made = reduce_labels("t.csv", columns="b", rule=ReductionRule(chance=None), out="out")
+    assert "unbraid reduce t.csv --columns b --published --index 1" in made.page.read_text()

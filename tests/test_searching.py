@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.errors import InputError
+from unbraid.errors import InputError, StoppedError
 from unbraid.report.recursion_page import MARK as RECURSION_MARK
 from unbraid.report.search_page import MARK
+from unbraid.run import Run
 from unbraid.search.recursion import Recursion, Stage, make_recursion
 from unbraid.searching import Recursed
 
@@ -121,6 +122,26 @@ def test_the_command_unsupervised_and_model_selection(unbraid, tmp_path):
     assert scored.code == 0
     assert len(ub.open_run(tmp_path / "run", device="cpu").score("udr", quiet=True)) == 3
     assert ub.open_run(tmp_path / "run", device="cpu").best("udr").member.id in (0, 1, 2)
+
+
+def test_ctrl_c_while_final_winners_are_scored_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupted(*given, **named):
+        raise StoppedError("stopped; the scores so far are kept. The same command goes on.")
+
+    path = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "score", interrupted)
+        with pytest.raises(StoppedError) as told:
+            ub.recurse("sprites", "beta_tcvae", out=path, leaf_runs=0, levels=1, models=2, active_nats=0.0, **SMALL)
+    assert str(told.value) == f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}"
+    again = ub.resume_search(path, device="cpu", quiet=True)
+    assert (path / "recursion.html").is_file()
+    home = (path / "root" / "search.html").read_text()
+    assert '<a href="../recursion.html">the recursion</a>' in home
+    assert "root of a recursion" in home
+    assert "gap with surrogate labels" in (path / "final-0" / "search.html").read_text()
+    table = again.table()
+    assert table["active"].isna().tolist() == [False, True], "a final population has no labels of its own"
 
 
 def test_the_command_rpu(unbraid, tmp_path):

@@ -132,6 +132,7 @@ def discover(
             drawn_from=taken.drawn_from,
             command=command,
             depth=taken.depth,
+            stretched=taken.stretched,
         )
     write_json(folder / RECORD, plan.record())
     return _run(folder, plan, dataset, chosen, quiet, began)
@@ -253,12 +254,14 @@ def _described(
         warnings.append(f"Of the {plan.drawn_from:,} pictures {len(root.dataset):,} were drawn at random and looked at.")
     if plan.depth:
         warnings.append(plan.depth)
+    if plan.stretched:
+        warnings.append(plan.stretched)
     if plan.resized_from is not None:
         side = root.dataset.image_shape[0]
         warnings.append(f"The models saw the pictures at {side} × {side} pixels; details smaller than that cannot be found.")
     where = "a GPU" if device.type == "cuda" else f"a CPU with {cores()} core{'s' * (cores() != 1)}"
     longer = max(1, round(4 * (plan.minutes or minutes)))
-    again = (f"unbraid discover {shlex.quote(plan.source)} --minutes {longer}", "the same with more time, into a new folder")
+    again = (again_with(plan.command, plan.source, longer), "the same with more time, into a new folder")
     if findings.explained < LITTLE_EXPLAINED:
         warnings.append(
             "The models give back hardly anything of the pictures yet, so that nothing counts as found. Give it more time."
@@ -297,6 +300,26 @@ def _described(
         command=plan.command,
         facts={"Seed": f"{root.search.seed}", "Machine": platform.machine()},
     )
+
+
+def again_with(command: str, source: str, minutes: int) -> str:
+    """The command that was typed, with so many minutes and without its folder; a plain one where it was a call from Python.
+
+    >>> again_with("unbraid discover my/ --minutes 1 --resize 64 --out=runs/a", "my/", 4)
+    'unbraid discover my/ --resize 64 --minutes 4'
+    """
+    words, kept = shlex.split(command), list[str]()
+    if words[:2] != ["unbraid", "discover"]:
+        return f"unbraid discover {shlex.quote(source)} --minutes {minutes}"
+    at = 0
+    while at < len(words):
+        name, equals, _ = words[at].partition("=")
+        if name in ("--minutes", "--steps", "--out"):
+            at += 1 if equals else 2
+        else:
+            kept.append(words[at])
+            at += 1
+    return f"{shlex.join(kept)} --minutes {minutes}"
 
 
 def _stage_sentence(stage: Stage) -> str:

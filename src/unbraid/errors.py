@@ -14,6 +14,10 @@ class UnbraidError(Exception):
     """Any failure that Unbraid foresees; the command line prints its text and nothing else."""
 
 
+class StoppedError(UnbraidError):
+    """Ctrl-C: what was done is kept, and the text says how to go on."""
+
+
 class InputError(UnbraidError, ValueError):
     """The request cannot be carried out as written; nothing was written to disk. Exit code 2."""
 

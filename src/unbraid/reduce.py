@@ -118,7 +118,7 @@ def reduce_labels(
         titles,
         source=str(path) if path else "",
         examples=None if dataset is None else _examples(found, dataset),
-        next_steps=_next_steps(made, path, chosen, _called(images, data_options or {})),
+        next_steps=_next_steps(made, path, chosen, images, data_options or {}),
         command=command,
     )
     return made
@@ -188,9 +188,20 @@ def _called(images: Any, options: dict[str, Any]) -> str:
     return f"ub.load({str(images)!r}{''.join(f', {key}={value!r}' for key, value in options.items())}).images(kept)"
 
 
-def _next_steps(made: Reduced, path: Path | None, columns: Sequence[str], pictures: str) -> list[tuple[str, str]]:
+def _options(columns: Sequence[str], rule: ReductionRule, images: Any, options: dict[str, Any]) -> str:
+    """The options of the command line with which the same is done again, as far as it has them."""
+    said = ["--columns", ",".join(columns)] if columns else []
+    said += ["--published"] if rule == ReductionRule(chance=None) else []
+    if isinstance(images, (str, Path)):
+        said += ["--images", str(images) + ":" * bool(options) + ",".join(f"{name}={value}" for name, value in options.items())]
+    return "".join(f" {shlex.quote(word)}" for word in said)
+
+
+def _next_steps(
+    made: Reduced, path: Path | None, columns: Sequence[str], images: Any, options: dict[str, Any]
+) -> list[tuple[str, str]]:
     """What a person can do next, each with the lines that do it; *columns* are those that were chosen, if any."""
-    found, steps = made.reduction, []
+    found, steps, pictures = made.reduction, [], _called(images, options)
     if found.stopped is None:
         lines = ["import numpy as np", "import unbraid as ub", f"kept = np.load({str(made.folder / POSITIONS)!r})"]
         lines += [f"pictures = {pictures}", 'ub.train(pictures, "beta_tcvae", seeds=5)']
@@ -200,8 +211,7 @@ def _next_steps(made: Reduced, path: Path | None, columns: Sequence[str], pictur
     if len(found.candidates) > 1:
         other = 1 if found.index == 0 else 0
         if path:
-            option = f" --columns {shlex.quote(','.join(columns))}" if columns else ""
-            where = f"unbraid reduce {shlex.quote(str(path))}{option} --index {other}"
+            where = f"unbraid reduce {shlex.quote(str(path))}{_options(columns, found.rule, images, options)} --index {other}"
         else:
             where = f"reduce_labels(labels, {f'columns={list(columns)}, ' if columns else ''}index={other})"
         steps.append(("Keep another candidate of the table.", where))

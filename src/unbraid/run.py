@@ -17,7 +17,7 @@ from unbraid.codes.model import Model
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, UnbraidError, problem, unknown
+from unbraid.errors import InputError, StoppedError, UnbraidError, problem, unknown
 from unbraid.population.devices import choose_device, chunk_size, usual_precision
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder, check_free
@@ -106,7 +106,7 @@ class Run:
             try:
                 rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
             except KeyboardInterrupt:
-                raise UnbraidError(f"stopped; the scores so far are kept in {self.path}. The same command goes on.") from None
+                raise StoppedError(f"stopped; the scores so far are kept in {self.path}. The same command goes on.") from None
         table = rows[rows["quantity"] == "score"].pivot(index=["member", "representation"], columns="metric", values="value")
         about = self.members.drop(columns=["label", "status", "steps"])
         columns = [*about.columns, "representation", *(name for name in wanted if name in table.columns)]

@@ -18,11 +18,12 @@ import torch
 
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, UnbraidError, unknown
+from unbraid.errors import InputError, StoppedError, UnbraidError, unknown
 from unbraid.population.devices import choose_device, usual_precision
 from unbraid.population.plan import make_plan
 from unbraid.progress import Progress
 from unbraid.run import Run, next_folder
+from unbraid.search.judging import SURROGATES
 from unbraid.search.recursion import Recursion, Stage, make_recursion
 from unbraid.search.search_plan import SearchPlan, make_search
 from unbraid.search.search_run import SearchOutcome, SearchRun
@@ -65,14 +66,19 @@ class Search:
         """The models of the best individual of all epochs, as a run like any other."""
         return Run(self.run.winner(), self.device)
 
-    def page(self) -> Path:
-        """Write search.html (lineage, scores and hyper-parameters by epoch) and return its path."""
+    def page(self, stage: str = "", home: str = "") -> Path:
+        """Write search.html (lineage, scores and hyper-parameters by epoch) and return its path.
+
+        *stage* says of which stage of a recursion it is, whose page is *home*.
+        """
         from unbraid.report.search_page import write_search_page
 
         search, record = self.run.search, self.run.winner_record()
+        metric = "gap with surrogate labels" if search.judge.metric == SURROGATES else search.judge.metric
+        data = search.plan.data if not stage else f"{stage} of a recursion"
         told = {
             "Models of an individual": f"{search.models}",
-            "Score": search.judge.metric,
+            "Score": metric,
             "Pictures scored on": f"at most {search.judge.points or 50_000:,}" + ("" if search.judge.points else " a level"),
             "Epoch": f"{search.epoch_pictures:,} pictures a model",
             "Data": f"{search.plan.data}, {len(self.run.dataset):,} pictures",
@@ -83,9 +89,10 @@ class Search:
         }
         return write_search_page(
             self.path / "search.html",
-            title=f"{search.plan.data} · {search.plan.members[0].objective} · by {search.judge.metric}",
+            title=f"{data} · {search.plan.members[0].objective} · by {metric}",
             lineage=self.lineage,
-            score_label=search.judge.metric,
+            score_label=metric,
+            home=home,
             winner=(record["epoch"], record["individual"], record["score"]),
             facts=told,
             commands=[
@@ -135,7 +142,10 @@ class Recursed:
         finals = [int(stage.name.removeprefix("final-")) for stage in self.stages if stage.name.startswith("final-")]
         if not self.recursion.dataset.labelled:
             return {}
-        winners = {count: self.final(count).winner.score(["mig", "dci"], quiet=True).iloc[0] for count in finals}
+        try:
+            winners = {count: self.final(count).winner.score(["mig", "dci"], quiet=True).iloc[0] for count in finals}
+        except StoppedError:
+            raise stopped(self.path) from None
         return {count: {name: float(scores[name]) for name in ("mig", "dci")} for count, scores in winners.items()}
 
     def table(self) -> pd.DataFrame:
@@ -144,9 +154,12 @@ class Recursed:
 
         rows = []
         for stage in self.stages:
-            row = {"stage": stage.name, "pictures": stage.pictures, "score": stage.score, "active": len(stage.active)}
+            labelled = math.isfinite(stage.score) and not stage.name.startswith("final-")
+            row = {"stage": stage.name, "pictures": stage.pictures or None, "score": stage.score}
+            row["active"] = len(stage.active) if labelled else None
             rows.append({**row, "ended": stage.ended, **self._known(stage)})
-        return pd.DataFrame(rows)
+        # Where a number does not apply there is none, which is not 0.
+        return pd.DataFrame(rows).astype({"pictures": "Int64", "active": "Int64"})
 
     def summary(self) -> str:
         """The stages in lines of at most 120 characters, where the page is, and what to type next."""
@@ -222,7 +235,7 @@ def train_search(
 
 def stopped(path: Path) -> UnbraidError:
     """What is said after Ctrl-C."""
-    return UnbraidError(f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}")
+    return StoppedError(f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}")
 
 
 def _searched(run: SearchRun, device: torch.device, quiet: bool) -> Search:
@@ -234,6 +247,8 @@ def _searched(run: SearchRun, device: torch.device, quiet: bool) -> Search:
 
 
 def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recursed:
+    from unbraid.report.recursion_page import PAGE
+
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(device, lambda name, run: train_search(name, run, device, quiet), progress.say)
@@ -241,7 +256,9 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recurs
                 raise stopped(recursion.path)
             made = Recursed(recursion, stages, device)
             for search in recursion.searches():
-                Search(search, device).page()
+                name = search.path.relative_to(recursion.path).as_posix()
+                Search(search, device).page(name, "../" * (name.count("/") + 1) + PAGE)
+            progress.say("scoring the final winners and writing pages")
             made.page()
         except KeyboardInterrupt:  # between two stages, or while pages are written
             raise stopped(recursion.path) from None

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unbraid.report.discovery_words import (
+    doubtful_sentence,
     duration,
     found_sentence,
     last_rise,
@@ -33,6 +36,19 @@ def test_columns_of_equal_titles_differ() -> None:
     assert [column.name for column in columns] == ["factor_1_size", "factor_2_size", "doubtful_1"]
     assert [column.meaning for column in columns[:2]] == ["size", "size (2)"]
     assert found_sentence(found) == "Two things that vary in your 2,000 pictures were found: size, size (2)."
+
+
+def test_of_models_that_cannot_draw_yet_one_thing_is_said() -> None:
+    found = discovery(
+        factors=(), doubtful=(factor("size", grey("scale"), 0),), explained=0.02, best_by_epoch=(0.3, 0.0, 0.0, 0.0, 0.0, 0.0)
+    )
+    said = found_sentence(found)
+    assert said == "Nothing can be said yet: the models have not learned to draw your 2,000 pictures. They need more time."
+    assert doubtful_sentence(found) == ""
+    lines = remedies(found)
+    assert lines[0] == "It was far too short: the models had just begun to learn. Let it run several times as long."
+    assert not any("More time alone" in line or "too many ways" in line for line in lines)
+    assert any("More time alone" in line for line in remedies(replace(found, explained=0.2)))
 
 
 @pytest.mark.parametrize(

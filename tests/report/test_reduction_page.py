@@ -197,7 +197,7 @@ def test_sentences_about_latents() -> None:
         f"Among the pictures that lie in the chosen intervals of all latents it has {share:.2g}% of its variance."
     )
     halves = reduce(np.concatenate([np.linspace(0, 0.1, 50), np.linspace(1, 1.2, 50)]))
-    assert latent_sentence(halves, 0).startswith("1 step cuts its codes into its two halves. Chosen: the codes 0 to 0.1 of 50")
+    assert latent_sentence(halves, 0).startswith("1 step cuts its codes into two parts. Chosen: the codes 0 to 0.1 of 50")
     noise = KINDS["noise"]
     low, high = noise.latents[0].values[[0, -1]]
     assert latent_sentence(noise, 0) == (

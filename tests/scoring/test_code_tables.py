@@ -83,7 +83,7 @@ def test_arrays_have_no_columns_to_choose(tmp_path: Path):
 def test_a_table_without_codes_is_refused_with_what_it_has(tmp_path: Path):
     path, two = tmp_path / "codes.csv", TABLE[["picture", "name"]]
     two.to_csv(path, index=False)
-    end = "must have a column of codes; got the columns picture, name. A column of numbers for each latent."
+    end = "must have a column of codes; got the columns picture, name. A column of numbers for each latent, separated by commas."
     assert refusal(path) == f"{path} {end}"
     assert refusal(two) == f"the table of labels {end}"
 

@@ -21,7 +21,7 @@ from unbraid.run import open_run
 from unbraid.search import labelling, reduction
 from unbraid.search.encoding import encode_run
 from unbraid.search.labelling import Labelling
-from unbraid.search.recursion import PUBLISHED, Recursion, RecursionPlan, Stage, make_recursion
+from unbraid.search.recursion import PUBLISHED, SAME_LABELS, Recursion, RecursionPlan, Stage, make_recursion
 from unbraid.search.reduction import NO_PEAKS, Reduction, ReductionRule, reduce
 from unbraid.search.search_run import NoScoresError, SearchOutcome, SearchRun
 from unbraid.search.surrogates import read_surrogates
@@ -325,7 +325,7 @@ def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(tmp_path: Pa
     assert stages is not None
     assert [stage.name for stage in stages] == ["root", "leaf-0/level-2", "leaf-1/level-2", "final-2"]
     assert [stage.ended for stage in stages[1:3]] == [NO_PEAKS, NO_PEAKS]
-    assert told[1:3] == [f"leaf-run 1 ends at level 1: {NO_PEAKS}", f"leaf-run 2 ends at level 1: {NO_PEAKS}"]
+    assert told[1:3] == [f"leaf-0/level-2: {NO_PEAKS}", f"leaf-1/level-2: {NO_PEAKS}"]
     leaves = read_surrogates(run.path / "final-2" / "surrogates.safetensors")
     assert [len(leaf) for leaf in leaves] == [1, 1]
     assert summary(run)[1]["score"] is None
@@ -347,7 +347,11 @@ def test_finals_with_the_same_labels_are_trained_once(tmp_path: Path, monkeypatc
     stages = run.train(CPU, noted, told.append)
     assert stages is not None
     assert trained == ["root", "final-0"]
-    assert told[-2:] == [f"final-{count} has the labels of final-0 and is the same: no leaf-run found others" for count in (1, 2)]
+    assert told[-2:] == [f"final-{count}: the same as final-0: no leaf-run had found other labels" for count in (1, 2)]
+    assert [stage.ended for stage in stages[-3:]] == ["", SAME_LABELS, SAME_LABELS]
+    again = run.train(CPU, noted, told.append)
+    assert again is not None
+    assert [stage.ended for stage in again] == [stage.ended for stage in stages], "as often as it is resumed"
     assert stages[-1].score == stages[-3].score
     assert run.final(2).winner_record() == run.final(0).winner_record()
     assert not (run.path / "final-1.part").exists()
@@ -453,7 +457,8 @@ def test_folders_are_checked(tmp_path: Path, done: tuple[Recursion, list[Stage],
     assert str(caught.value) == f"run must be a folder made by `unbraid rpu run`, with a recursion.json in it; got '{tmp_path}'."
     with pytest.raises(InputError) as caught:
         Recursion.create(done[0].path, *quick())
-    assert str(caught.value) == f"out must be a new or empty folder; got '{done[0].path}'. Choose another folder."
+    remedy = f"Go on with `unbraid resume {done[0].path}` or choose another folder."
+    assert str(caught.value) == f"out must not hold another run; got '{done[0].path}'. {remedy}"
 
 
 def test_data_in_memory_is_wanted_again(tmp_path: Path, done: tuple[Recursion, list[Stage], list[str]]):

@@ -715,7 +715,13 @@ def test_a_search_takes_a_new_or_empty_folder(tmp_path: Path):
     run = created(tmp_path / "deep" / "run", score="mig")
     with pytest.raises(InputError) as caught:
         created(run.path, score="mig")
-    assert str(caught.value) == f"out must be a new or empty folder; got '{run.path}'. Choose another folder."
+    remedy = f"Go on with `unbraid resume {run.path}` or choose another folder."
+    assert str(caught.value) == f"out must not hold another run; got '{run.path}'. {remedy}"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError) as caught:
+        created(tmp_path / "full", score="mig")
+    assert str(caught.value) == f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder."
     (tmp_path / "file").write_text("here")
     with pytest.raises(InputError) as caught:
         created(tmp_path / "file", score="mig")

@@ -30,7 +30,10 @@ Rows = dict[str, Tensor]
 """The tensors of a state by name, one row a model in the order of the population."""
 Heritage = Callable[[Sequence[int]], Rows]
 """Says with which rows the models at given places of a population begin."""
-WHEN_FULL = "Free some memory and go on with `unbraid resume`, or begin anew with a smaller population, fewer models or smaller batch sizes."
+WHEN_FULL = (
+    "Free some memory and go on with `unbraid resume`, "
+    "or begin anew with a smaller population, fewer models or smaller batch sizes."
+)
 
 
 @dataclass(frozen=True)

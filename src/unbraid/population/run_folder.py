@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 _OTHERS = {
     "search.json": "It holds a search that is not finished. Go on with: unbraid resume {0}",
-    "recursion.json": "It holds a recursion; its runs are the folders in it, such as {0}/root.",
-    "discovery.json": "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion.",
+    "recursion.json": "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished: unbraid resume {0}",
+    "discovery.json": (
+        "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion. If unfinished: unbraid resume {0}"
+    ),
 }
 """What else a folder may hold, and where its runs then are."""
 
@@ -204,7 +206,7 @@ def check_free(folder: Path) -> None:
         raise InputError(problem("out", "must be a folder", str(folder), "Choose another name."))
     if not os.access(there, os.W_OK):
         raise InputError(problem("out", "must be a folder that can be written", str(folder), "Choose another folder."))
-    if (folder / "plan.json").exists():
+    if any((folder / name).exists() for name in ("plan.json", *_OTHERS)):
         rule = "must not hold another run"
         raise InputError(problem("out", rule, str(folder), f"Go on with `unbraid resume {folder}` or choose another folder."))
     if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):

@@ -8,13 +8,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unbraid.networks.conv import SIDES
+from unbraid.search.discovery import LITTLE_EXPLAINED
 from unbraid.search.findings import Certainty, Discovery, FoundFactor
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _STILL_RISING = 0.02
 """The agreement counts as rising at the end where the last third of the epochs added more than this."""
 _FEW_PICTURES = 1_000
-_LITTLE_EXPLAINED = 0.5
+_MUCH_LEFT = 0.5
 _NEARLY_ALL = 0.95
 _SLUG_LENGTH = 40
 
@@ -29,10 +31,19 @@ class TableColumn:
     meaning: str
 
 
+def learned(found: Discovery) -> bool:
+    """Whether the models draw the pictures well enough for anything to be said."""
+    return not found.explained < LITTLE_EXPLAINED
+
+
 def found_sentence(found: Discovery) -> str:
     """What was found, in one sentence."""
     titles = [title for _, title in titled(found.factors)]
     if not titles:
+        if not learned(found):
+            return (
+                f"Nothing can be said yet: the models have not learned to draw your {found.images:,} pictures. They need more time."
+            )
         return f"Nothing was found in your {found.images:,} pictures that several models agree on."
     count = len(titles)
     number = (_NUMBERS[count] if count < len(_NUMBERS) else f"{count}").capitalize()
@@ -43,7 +54,7 @@ def found_sentence(found: Discovery) -> str:
 def doubtful_sentence(found: Discovery) -> str:
     """That there is more which others do not confirm; empty where there is not."""
     count = len(found.doubtful)
-    if count == 0:
+    if count == 0 or not learned(found):
         return ""
     number = _NUMBERS[count] if count < len(_NUMBERS) else f"{count}"
     if not found.factors:
@@ -138,7 +149,9 @@ def remedies(found: Discovery) -> list[str]:
     height, width = found.image_shape[:2]
     lines = []
     rise = last_rise(found.best_by_epoch)
-    if rise is None:
+    if not learned(found):
+        lines.append("It was far too short: the models had just begun to learn. Let it run several times as long.")
+    elif rise is None:
         lines.append("It was short. Let it run longer: what changes few pixels is learnt last.")
     elif rise > _STILL_RISING:
         lines.append(
@@ -147,13 +160,15 @@ def remedies(found: Discovery) -> list[str]:
     if found.resized_from is not None:
         given_height, given_width = found.resized_from
         lost = math.ceil(2 * max(given_height / height, given_width / width))
+        larger = next((side for side in SIDES if side > height), None)
+        more = f" or let them see more with --resize {larger}, which is slower" if larger else ""
         lines.append(
             f"The models saw your pictures at {height} × {width} pixels instead of {given_height} × {given_width}. What is smaller"
-            f" than about {lost} pixels in yours is lost to them. Use larger pictures, or cut out the part that matters."
+            f" than about {lost} pixels in yours is lost to them. Cut out the part that matters{more}."
         )
     if found.images < _FEW_PICTURES:
         lines.append(f"{found.images:,} pictures are few. Some thousands make it much easier to tell apart what varies together.")
-    if not found.explained >= _LITTLE_EXPLAINED:
+    if learned(found) and not found.explained >= _MUCH_LEFT:
         lines.append(
             "Your pictures may differ in too many ways at once, as photographs of different scenes do. Few numbers cannot tell"
             " them apart. Pictures of one kind of thing, taken from one place in one light, work best."
@@ -164,7 +179,7 @@ def remedies(found: Discovery) -> list[str]:
         "Kinds and turns are hard. What comes in kinds instead of degrees, such as a species, and what comes round in a circle,"
         " such as an angle, is often found in pieces or not at all.",
     ]
-    if rise is not None and rise <= _STILL_RISING:
+    if learned(found) and rise is not None and rise <= _STILL_RISING:
         lines.append("More time alone may change little: the agreement between the models had stopped rising before the end.")
     return lines
 

@@ -111,7 +111,8 @@ def done_paragraph(plan: RecursionPlan, stages: Sequence[Stage]) -> str:
             f" afresh there: {told if leaves else 'no part was found'}."
         )
     finals = plan.finals()
-    who = "A final population was" if len(finals) == 1 else f"{len(finals)} final populations were"
+    trained = sum(stage.name.startswith("final-") and not stage.ended for stage in stages)
+    who = "A final population was" if trained == 1 else f"{trained} final populations were"
     which = "the root's labels" if finals == [0] else "the labels of all levels"
     each = "" if len(finals) == 1 else f" of 0 to {finals[-1]} leaf-runs"
     said.append(f"{who} trained on all pictures and selected by the mutual information gap with {which}{each}.")

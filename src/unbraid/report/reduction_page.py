@@ -108,7 +108,7 @@ def latent_sentence(found: Reduction, at: int) -> str:
     said = [] if len(latent.peaks) else [f"Its codes rise from {low:.4g} to {high:.4g} without a step."]
     if len(latent.peaks):
         steps, parts = len(latent.peaks), len(latent.intervals)
-        inner = "its two halves" if steps == 1 else f"{parts} interval{'s' if parts > 1 else ''}"
+        inner = "two parts" if steps == 1 else f"{parts} interval{'s' if parts > 1 else ''}"
         ends = "" if parts > steps else ", what lies before the first step and after the last left out"
         said.append(f"{steps} step{'s' if steps > 1 else ''} cut{'s' if steps == 1 else ''} its codes into {inner}{ends}.")
     if chance := len(latent.by_chance):

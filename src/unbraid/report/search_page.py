@@ -42,16 +42,18 @@ def write_search_page(
     facts: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     commands: Sequence[tuple[str, str]] = (),
     sentences: Sequence[str] = (),
+    home: str = "",
 ) -> Path:
     """Write the page of a search to *path* and return it.
 
     *lineage* is described in `lineage_figures`; *winner* is the epoch and the number of the individual that was kept, as in the
     table, and its score. On the page epochs are counted from 1, as they are told while training. *commands* are what a person can
-    type next, each with what it does.
+    type next, each with what it does. *home* is the page of the recursion whose stage it is, if any.
     """
     context = page_context(
         title=title, lineage=lineage, score_label=score_label, winner=winner, facts=facts, commands=commands, sentences=sentences
     )
+    context["home"] = home
     write_bytes(path, render_page("search.html.j2", context, styles=("discovery.css",)).encode())
     return path
 

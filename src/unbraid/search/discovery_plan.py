@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,12 @@ class DiscoveryPlan:
     command: str = ""
     depth: str = ""
     """How pictures of 16 bits were brought to 8, in a sentence; empty for others."""
+    stretched: str = ""
+    """That pictures of several sizes were scaled to one, in a sentence; empty for others."""
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""
-        parts = {name: getattr(self, name) for name in (*_PLAIN, "depth")}
+        parts = {name: getattr(self, name) for name in (*_PLAIN, "depth", "stretched")}
         parts["resized_from"] = list(self.resized_from) if self.resized_from else None
         parts["search"] = self.search.record() if self.search else None
         parts["recursion"] = self.recursion.record() if self.recursion else None
@@ -79,6 +82,7 @@ class DiscoveryPlan:
         return cls(
             **{name: record[name] for name in _PLAIN},
             depth=record.get("depth", ""),  # earlier versions refused such pictures
+            stretched=record.get("stretched", ""),  # and said nothing of these
             resized_from=(size[0], size[1]) if size else None,
             search=SearchPlan.from_record(record["search"]) if record["search"] else None,
             recursion=RecursionPlan.from_record(record["recursion"]) if record["recursion"] else None,
@@ -147,31 +151,34 @@ def folder_size(folder: Path) -> tuple[int, int]:
 
     Images of several sizes are refused, together with every file that cannot be used.
     """
+    files, problems = image_files(folder), Problems()
+    sizes = sizes_of(files)
+    readable = [(path.name, size) for path, size in zip(files, sizes, strict=True) if size is not None]
+    if strays := [one for one in readable if one[1] != readable[0][1]]:
+        (first, one), (second, other) = readable[0], strays[0]
+        value = Shown(f"'{first}' of {one[1]}x{one[0]} and '{second}' of {other[1]}x{other[0]} pixels")
+        problems.add("images", "must all have one size", value, "Crop them to one size, or scale all with --resize 64.")
+    if strays or len(readable) < len(files):
+        for line in unusable_files(files):
+            problems.say(line)
+    raise_shortened(problems)
+    return readable[0][1]
+
+
+def sizes_of(files: Sequence[Path]) -> list[tuple[int, int] | None]:
+    """Height and width of every image, turned upright, from their headers alone; None where there is none to read."""
     from PIL import Image
 
-    first: tuple[str, tuple[int, int]] | None = None
-    files, problems, unreadable = image_files(folder), Problems(), False
+    found: list[tuple[int, int] | None] = []
     with strict_decoding():
         for path in files:
             try:
                 with Image.open(path) as opened:
                     turned = opened.getexif().get(_EXIF_ORIENTATION, 1) >= 5  # lies on its side
-                    size = (opened.width, opened.height) if turned else (opened.height, opened.width)
+                    found.append((opened.width, opened.height) if turned else (opened.height, opened.width))
             except Exception:  # decoders raise many kinds
-                unreadable = True
-                continue
-            first = first or (path.name, size)
-            if size != first[1] and not problems.lines:
-                one, other = (f"{width}x{height}" for height, width in (first[1], size))
-                value = Shown(f"'{first[0]}' of {one} and '{path.name}' of {other} pixels")
-                remedy = "Crop them to one size, or scale all with --resize 64."
-                problems.add("images", "must all have one size", value, remedy)
-    if unreadable or problems.lines:
-        for line in unusable_files(files):
-            problems.say(line)
-    raise_shortened(problems)
-    assert first is not None
-    return first[1]
+                found.append(None)
+    return found
 
 
 def seen_side(height: int, width: int, device: torch.device, resize: int | None) -> int | None:
@@ -202,7 +209,7 @@ def check_pictures(dataset: Dataset) -> None:
 
 def make_discovery_plan(
     source: str, data: str, options: dict[str, Any], request: Request, device: torch.device, *,
-    resized_from: tuple[int, int] | None, drawn_from: int, command: str = "", depth: str = "",
+    resized_from: tuple[int, int] | None, drawn_from: int, command: str = "", depth: str = "", stretched: str = "",
 ) -> tuple[DiscoveryPlan, Dataset]:  # fmt: skip
     """Load and check the pictures, measure how fast they train, and fit the search into the time."""
     dataset = load(data, **options)
@@ -229,7 +236,7 @@ def make_discovery_plan(
         seconds = 60.0 * request.minutes * _TRAINING_SHARE * (1.0 if request.leaf_runs == 0 else _SHARES[0])
         pictures = round(seconds * pictures_per_second(search, dataset, device) / (search.trained_models * EPOCHS))
     made = planned(max(BATCH, pictures))
-    plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command, depth)
+    plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command, depth, stretched)
     return plan, dataset
 
 

@@ -18,7 +18,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.data.image_depth import ABOUT
 from unbraid.data.image_folder import image_files
 from unbraid.errors import InputError, problem
-from unbraid.search.discovery_plan import MOST_PICTURES, folder_size, seen_side
+from unbraid.search.discovery_plan import MOST_PICTURES, folder_size, seen_side, sizes_of
 from unbraid.store import write_bytes
 
 INDICES = "indices.npy"
@@ -42,6 +42,8 @@ class PictureSource:
     """Their numbers in the source, where not all were drawn."""
     depth: str = ""
     """How pictures of 16 bits were brought to 8, in a sentence; empty for others."""
+    stretched: str = ""
+    """That pictures of several sizes were scaled to one, in a sentence; empty for others."""
 
     def stored(self, folder: Path) -> tuple[str, dict[str, Any]]:
         """Where they can be loaded from again, with which options."""
@@ -74,8 +76,16 @@ def take_pictures(images: Any, options: dict[str, Any], resize: int | None, devi
         before = (height, width) if side else None
     else:
         dataset, side, before = _scaled(text, rest, wanted, device)
+    stretched = ""
+    if path.is_dir() and wanted is not None:
+        sizes = set(sizes_of(image_files(path)))
+        before = sizes.pop() if len(sizes) == 1 else None
+        before = None if before == dataset.image_shape[:2] else before
+        if sizes:
+            scaled = f"All were scaled to {side} × {side} pixels, which changes the shape of what they show."
+            stretched = f"Your pictures have {len(sizes):,} different sizes. {scaled}"
     used = rest | ({"resize": side} if side else {})
-    return PictureSource(path.stem, given, dataset, text, used, before, len(dataset), depth=_depth(dataset))
+    return PictureSource(path.stem, given, dataset, text, used, before, len(dataset), depth=_depth(dataset), stretched=stretched)
 
 
 def picture_names(folder: Path, data: str) -> tuple[str, ...]:

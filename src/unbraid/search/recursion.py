@@ -45,6 +45,7 @@ RECORD = "recursion.json"
 MOST_LEAF_RUNS, MOST_LEVELS = 32, 10
 PUBLISHED = ReductionRule(chance=None)
 """Without the bound on what chance alone makes of noise: codes of real models seldom rise in clean steps."""
+SAME_LABELS = "the same as final-0: no leaf-run had found other labels"
 _SEED_OF_LEAF, _SEED_OF_FINAL = 1_000, 2_000
 
 
@@ -265,7 +266,8 @@ class Recursion:
                 done = self._final(count, root, leaves[:count], stage, say)
                 if done is None:
                     return None
-                stages.append(Stage(f"final-{count}", len(self.dataset), done.winner_record()["score"]))
+                same = SAME_LABELS if self._repeats(count, leaves[:count]) else ""
+                stages.append(Stage(f"final-{count}", len(self.dataset), done.winner_record()["score"], (), same))
             self._summarise(stages)
             return stages
 
@@ -284,7 +286,7 @@ class Recursion:
             name = f"leaf-{number}/level-{level}"
             reduced = reduce_in_turn(now.values, number if level == 2 else 0, self.plan.reduction)
             if reduced.stopped:
-                say(f"leaf-run {number + 1} ends at level {level - 1}: {reduced.stopped}")
+                say(f"{name}: {reduced.stopped}")
                 stages.append(Stage(name, 0, float("nan"), (), reduced.stopped))
                 break
             kept = np.sort(now.indices[reduced.indices])
@@ -295,7 +297,7 @@ class Recursion:
                     return None
             except NoScoresError:
                 ended = "no model had a score"
-                say(f"leaf-run {number + 1} ends at level {level - 1}: {ended}")
+                say(f"{name}: {ended}")
                 stages.append(Stage(name, len(part), float("nan"), (), ended))
                 break
             found = label(search, device, self.plan.active_nats)
@@ -334,7 +336,7 @@ class Recursion:
     ) -> SearchRun | None:
         """The final population selected by the labels of the root and *leaves*; None where it was stopped."""
         name, plan = f"final-{count}", self.plan
-        if all(len(leaf) == 1 for leaf in leaves):
+        if self._repeats(count, leaves):
             self._take_over("final-0", name, say)
         seed = epoch_seed(plan.root.seed, _SEED_OF_FINAL) & 0x7FFFFFFF
         search = replace(
@@ -352,16 +354,20 @@ class Recursion:
             write_surrogates(labels, leaves or [(root,)])  # again, in case it was torn
         return run if self._train(run, name, stage) else None
 
+    def _repeats(self, count: int, leaves: list[Leaf]) -> bool:
+        """Whether the final population has no labels but the root's, as final-0 has, and so is the same."""
+        return count > 0 and 0 in self.plan.finals() and all(len(leaf) == 1 for leaf in leaves)
+
     def _take_over(self, done: str, name: str, say: Callable[[str], None]) -> None:
         """Copy the finished final population *done* to *name*, which would be trained from the same seed by the same labels."""
         old, new = self.path / done, self.path / name
-        if old == new or SearchRun.is_search(new) or not SearchRun.is_search(old) or not SearchRun.open(old).finished:
+        if SearchRun.is_search(new) or not SearchRun.is_search(old) or not SearchRun.open(old).finished:
             return
         part = new.with_name(f"{name}.part")
         shutil.rmtree(part, ignore_errors=True)
         shutil.copytree(old, part)
         part.rename(new)
-        say(f"{name} has the labels of {done} and is the same: no leaf-run found others")
+        say(f"{name}: {SAME_LABELS}")
 
     def _search(self, name: str, search: SearchPlan, dataset: Dataset) -> SearchRun:
         """The search of a stage: the one begun, or a new one."""

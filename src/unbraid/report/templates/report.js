@@ -69,7 +69,11 @@
     select.addEventListener("change", () => show(select.value));
   });
   all("button.key").forEach((key) => key.addEventListener("click", () => toggle(key)));
-  all("details").forEach((part) => part.addEventListener("toggle", drawVisible));
+  all("details").forEach((part) => part.addEventListener("toggle", () => {
+    // The window may have been resized while what was drawn before lay hidden.
+    all(".figure", part).filter((box) => box.dataset.drawn && box.offsetParent !== null).forEach((box) => Plotly.Plots.resize(box));
+    drawVisible();
+  }));
   all('a[href^="#"]').forEach((link) => link.addEventListener("click", () => unfold(link.hash)));
   unfold(window.location.hash);
   window.addEventListener("beforeprint", () => all("details").forEach((part) => { part.open = true; }));
