@@ -171,6 +171,7 @@ def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
     told = "Your pictures have 2 different sizes. All were scaled to 28 × 28 pixels, which changes the shape of what they show."
     assert told in made.found.warnings
     assert made.found.commands[0][0].startswith("unbraid discover photos/ --resize 28 --minutes ")
+    assert made.summary().splitlines()[-1] == f"Next:  {made.found.commands[0][0]}"
     assert door.resume_discovery(tmp_path / "out", device="cpu", quiet=True).found.warnings == made.found.warnings
 
 

@@ -74,13 +74,22 @@ class Discovered:
 
     def summary(self) -> str:
         """What was found, for a terminal."""
-        from unbraid.report.discovery_words import doubtful_sentence, found_sentence, sure_sentence, titled, unexplained_sentence
+        from unbraid.report.discovery_words import (
+            doubtful_sentence,
+            found_sentence,
+            learned,
+            sure_sentence,
+            titled,
+            unexplained_sentence,
+        )
 
         lines = [found_sentence(self.found)]
         for factor, title in titled(self.found.factors):
             lines.append(f"  {title}: {factor.name.sentence} {sure_sentence(factor.certainty)}")
         lines += [doubtful_sentence(self.found), unexplained_sentence(self.found.explained)]
         lines += [f"Codes of every picture: {', '.join(self.found.tables)}", f"Open in a browser: {self.page}"]
+        if not learned(self.found):
+            lines += [f"Next:  {command}" for command, _ in self.found.commands if command.startswith("unbraid discover")]
         return "\n".join(line for line in lines if line)
 
 
