@@ -115,7 +115,9 @@ def test_the_codes_of_discover_are_read_by_name(codes: NDArray[np.float64], name
         assert "reduce_labels(labels, columns=[&#39;factor_1_x&#39;, &#39;factor_2_y&#39;], index=1)" in page
     else:
         assert f"unbraid reduce {name} --columns factor_1_x,factor_2_y --index 1" in page
-    assert pd.read_csv("out/kept.csv").columns.tolist() == ["position", "factor_1_x", "factor_2_y"]
+    kept = pd.read_csv("out/kept.csv", dtype={"name": str})
+    assert kept.columns.tolist() == ["position", "name", "factor_1_x", "factor_2_y"]
+    assert kept["name"].tolist() == table["name"].astype(str).iloc[made.indices].tolist()
     every = reduce_labels(source, out="all")
     assert every.names == ("factor_1_x", "factor_2_y", "doubtful_1")
     assert every.summary().splitlines()[4] == f"{NO_PEAKS} Without steps: doubtful_1."
@@ -239,3 +241,6 @@ def test_the_command_for_another_candidate_keeps_rule_and_columns(codes: NDArray
     pd.DataFrame({"name": range(len(codes)), "a": codes[:, 0], "b": codes[:, 1]}).to_csv("t.csv", index=False)
     made = reduce_labels("t.csv", columns="b", rule=ReductionRule(chance=None), out="out")
     assert "unbraid reduce t.csv --columns b --published --index 1" in made.page.read_text()
+    kept = pd.read_csv("out/kept.csv")
+    assert list(kept.columns) == ["position", "name", "b"]
+    assert (kept["name"] == kept["position"]).all()

@@ -111,7 +111,7 @@ def reduce_labels(
     made = Reduced(found, titles, folder)
     if found.stopped is None:
         write_bytes(folder / POSITIONS, _positions(found.indices))
-        write_bytes(folder / TABLE, _table(found.indices, codes, titles))
+        write_bytes(folder / TABLE, _table(found.indices, codes, titles, table.pictures))
     write_reduction(
         found,
         made.page,
@@ -157,12 +157,12 @@ def _positions(indices: NDArray[np.int64]) -> bytes:
     return buffer.getvalue()
 
 
-def _table(indices: NDArray[np.int64], codes: NDArray[np.float64], names: Sequence[str]) -> bytes:
-    """Position and codes of every picture that is kept."""
+def _table(indices: NDArray[np.int64], codes: NDArray[np.float64], names: Sequence[str], pictures: Sequence[str] | None) -> bytes:
+    """Position and codes of every picture that is kept, and its name where it is known."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["position", *names])
-    writer.writerows([at, *codes[at].tolist()] for at in indices.tolist())
+    writer.writerow(["position", *(["name"] if pictures else []), *names])
+    writer.writerows([at, *([pictures[at]] if pictures else []), *codes[at].tolist()] for at in indices.tolist())
     return buffer.getvalue().encode()
 
 

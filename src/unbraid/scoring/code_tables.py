@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ class CodeTable:
 
     codes: NDArray[Any]
     names: tuple[str, ...] | None = None
+    pictures: tuple[str, ...] | None = None
+    """What the column `name` says of each row, where there is one."""
 
 
 def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) -> CodeTable:
@@ -39,14 +41,15 @@ def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) 
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
-        return _chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns)
+        return replace(_chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns), pictures=_named(source))
     if isinstance(source, Path):
         _check_kind(source, argument)
         if source.suffix.lower() == ".parquet":
             table = _read_parquet(source)
-            return _chosen(_numbers_of(table, str(source)), columns, table.columns)
+            return replace(_chosen(_numbers_of(table, str(source)), columns, table.columns), pictures=_named(table))
         if source.suffix.lower() == ".csv" and (cells := _named_cells(source)) is not None:
-            return _chosen(_numbers_in(*cells, None if columns is None else _asked_for(columns), source), columns, cells[0])
+            found = _chosen(_numbers_in(*cells, None if columns is None else _asked_for(columns), source), columns, cells[0])
+            return replace(found, pictures=tuple(cells[0]["name"]) if "name" in cells[0] else None)
     if columns is not None:
         value = Shown(str(source) if isinstance(source, Path) else "an array")
         remedy = "Leave them out, or give a .csv or .parquet with a line of names."
@@ -108,6 +111,11 @@ def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64
             found[name] = one.to_numpy(dtype=np.float64, na_value=np.nan)
     _check_any(found, where, there)
     return found
+
+
+def _named(table: pd.DataFrame) -> tuple[str, ...] | None:
+    """The names of the pictures in a table that has them."""
+    return tuple(map(str, table["name"])) if "name" in table.columns else None
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
