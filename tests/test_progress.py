@@ -51,6 +51,16 @@ def test_lines_where_there_is_no_terminal(clock: Clock, capsys: pytest.CaptureFi
     ]
 
 
+def test_what_has_to_be_over_is_not_said_to_last_longer(clock: Clock, capsys: pytest.CaptureFixture[str]):
+    with Progress("searching", "pictures", 10_000, ends=1045.0) as progress:
+        clock.now += 20
+        progress.advance(1000)
+        assert capsys.readouterr().err == "searching: 1,000 of 10,000 pictures, 50.0 pictures/s, 25 s left\n"
+        clock.now += 30
+        progress.advance(10)
+        assert capsys.readouterr().err.endswith(", 0 s left\n")
+
+
 def test_what_was_found_done_is_no_speed(clock: Clock, capsys: pytest.CaptureFixture[str]):
     with Progress("training", "model-steps", 10_000) as progress:
         progress.advance(9000, True)

@@ -172,7 +172,9 @@ def test_the_command_discover(unbraid, tmp_path):
     words = ("--steps", "12", "--models", "2", "--latents", "2", "--device", "cpu", "--out", str(tmp_path / "found"))
     told = unbraid("discover", str(tmp_path / "mine.npz"), *words)
     assert told.code == 0
-    assert told.out.splitlines()[-1] == f"Open in a browser: {tmp_path / 'found' / 'report.html'}"
+    lines = told.out.splitlines()
+    assert lines[-2] == f"Open in a browser: {tmp_path / 'found' / 'report.html'}"
+    assert lines[-1].startswith("Next:  unbraid discover ")
     again = unbraid("resume", str(tmp_path / "found"), "--device", "cpu")
     assert again.out == told.out
 

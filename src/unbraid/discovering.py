@@ -207,7 +207,7 @@ def _train(stage: str, run: SearchRun, device: torch.device, quiet: bool, clock:
         doing = f"searching in part {int(stage.partition('/')[0].rpartition('-')[2]) + 1}"
     elif stage.startswith("final"):
         doing, score = "last models", "fit to what was found"
-    return train_search(doing, run, device, quiet, clock.late(stage), score)
+    return train_search(doing, run, device, quiet, clock.late(stage), score, clock.due(stage))
 
 
 class _Clock:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -15,11 +16,22 @@ def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def _clock(seconds: float) -> str:
+    """As hours, minutes and seconds.
+
+    >>> _clock(3725.4)
+    '1:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
 class Progress:
     """Counts units of work done; shows a bar on a terminal and a line now and then elsewhere, nothing when quiet."""
 
-    def __init__(self, what: str, unit: str, total: int, quiet: bool = False) -> None:
-        self.what, self.unit, self.quiet = what, unit, quiet
+    def __init__(self, what: str, unit: str, total: int, quiet: bool = False, ends: float = math.inf) -> None:
+        """*ends* is when it has to be over, done or not, by `time.monotonic`."""
+        self.what, self.unit, self.quiet, self.ends = what, unit, quiet, ends
         self._total, self._done, self._known = total, 0, 0
         self._bar: Any = None
         self._task: Any = None
@@ -30,7 +42,7 @@ class Progress:
         self._began = self._shown = time.monotonic()
         if not self.quiet and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as RichProgress
 
             columns = (
@@ -39,12 +51,11 @@ class Progress:
                 TaskProgressColumn(),
                 TextColumn("{task.fields[speed]}"),
                 TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(elapsed_when_finished=False),
+                TextColumn("{task.fields[left]}"),
             )
             self._bar = RichProgress(*columns, console=Console(stderr=True), transient=False)
             self._bar.start()
-            self._task = self._bar.add_task(self.what, total=self._total, speed="")
+            self._task = self._bar.add_task(self.what, total=self._total, speed="", left="")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -71,12 +82,17 @@ class Progress:
         if self._bar is not None:
             if now - self._drawn > 0.2 or self._done >= self._total:
                 self._drawn = now
-                self._bar.update(self._task, completed=self._done, speed=self._speed())
+                left = f"{_clock(self._left(now))} left" if self._done > self._known else ""
+                self._bar.update(self._task, completed=self._done, speed=self._speed(), left=left)
         elif not self.quiet and now - self._shown > _LINE_EVERY_SECONDS:
             self._shown = now
-            fresh = max(1, self._done - self._known)
-            left = (self._total - self._done) * (now - self._began) / fresh
-            self._print(f"{self.what}: {self._done:,} of {self._total:,} {self.unit}, {self._speed()}, {left:.0f} s left")
+            done = f"{self._done:,} of {self._total:,} {self.unit}"
+            self._print(f"{self.what}: {done}, {self._speed()}, {self._left(now):.0f} s left")
+
+    def _left(self, now: float) -> float:
+        """Seconds until all is done at the speed so far, or until it has to be over."""
+        fresh = max(1, self._done - self._known)
+        return max(0.0, min((self._total - self._done) * (now - self._began) / fresh, self.ends - now))
 
     def _speed(self) -> str:
         seconds = max(1e-9, time.monotonic() - self._began)

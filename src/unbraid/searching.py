@@ -216,11 +216,20 @@ def resume_search(path: str | Path, *, data: Any = None, device: str = "auto", q
 
 
 def train_search(
-    name: str, run: SearchRun, device: torch.device, quiet: bool, out_of_time: Callable[[], bool] = lambda: False, score: str = ""
+    name: str,
+    run: SearchRun,
+    device: torch.device,
+    quiet: bool,
+    out_of_time: Callable[[], bool] = lambda: False,
+    score: str = "",
+    ends: float = math.inf,
 ) -> SearchOutcome:
-    """Train one search with a progress bar called *name* and a line an epoch, in which *score* stands for the metric's name."""
+    """Train one search with a progress bar called *name* and a line an epoch, in which *score* stands for the metric's name.
+
+    *ends* is when *out_of_time* will say that it is.
+    """
     search = run.search
-    with Progress(name, "pictures", _pictures(search), quiet) as progress:
+    with Progress(name, "pictures", _pictures(search), quiet, ends) as progress:
 
         def tell(epoch: dict[str, Any]) -> None:
             progress.say(

@@ -198,8 +198,14 @@ def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):
     ("name", "remedy"),
     [
         ("search.json", "It holds a search that is not finished. Go on with: unbraid resume {0}"),
-        ("recursion.json", "It holds a recursion; its runs are the folders in it, such as {0}/root."),
-        ("discovery.json", "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion."),
+        (
+            "recursion.json",
+            "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished: unbraid resume {0}",
+        ),
+        (
+            "discovery.json",
+            "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion. If unfinished: unbraid resume {0}",
+        ),
     ],
 )
 def test_a_folder_that_holds_more_than_a_run_says_where_to_look(tmp_path, name, remedy):
