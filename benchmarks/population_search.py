@@ -264,17 +264,6 @@ def probe(out: Path, toy: bool, pictures: Any) -> None:
     (out / "probe.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def explained(codes: Any, values: Any) -> float:
-    """Share of the variance of *codes* `(n,)` that *values* explain (correlation ratio, corrected for the number of values)."""
-    _, place = np.unique(values, return_inverse=True)
-    groups = place.max() + 1
-    if groups < 2 or groups >= len(codes):
-        return 0.0
-    means = np.bincount(place, codes) / np.bincount(place)
-    within = ((codes - means[place]) ** 2).sum() / (len(codes) - groups)
-    return float(max(0.0, 1.0 - within / codes.var(ddof=1)))
-
-
 def explained_by_turning(codes: Any, shape: Any, orientation: Any) -> float:
     """Share of the variance of *codes* within a shape that smooth functions of its orientation explain (four harmonics, corrected).
 
@@ -296,6 +285,7 @@ def explained_by_turning(codes: Any, shape: Any, orientation: Any) -> float:
 def table(folder: Path) -> dict[str, Any]:
     """What the files in *folder* show: scores of supervised searches, and stages of recursions."""
     from unbraid.metrics import dci
+    from unbraid.report.recursion_figures import explained
 
     def score(codes: Any, factors: Any) -> float:
         split = len(factors) * 2 // 3
@@ -315,8 +305,7 @@ def table(folder: Path) -> dict[str, Any]:
                 del row["lineage"]  # hundreds of kilobytes
                 row["explained"] = {
                     str(latent): {
-                        name: round(explained(codes[:, latent].astype(np.float64), factors[:, at]), 4)
-                        for at, name in enumerate(stage["factors"])
+                        name: round(explained(codes[:, latent], factors[:, at])[0], 4) for at, name in enumerate(stage["factors"])
                     }
                     for latent in stage.get("active", [])
                 }

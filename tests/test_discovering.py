@@ -19,6 +19,7 @@ from unbraid.errors import InputError, UnbraidError
 from unbraid.report.discovery_words import table_columns
 from unbraid.scoring.code_tables import read_codes
 from unbraid.search import discovery_plan, picture_source
+from unbraid.search.discovery_clock import Clock
 from unbraid.search.discovery_plan import seen_side
 from unbraid.search.search_run import SearchRun
 from unbraid.store import read_json
@@ -350,6 +351,10 @@ def test_by_minutes_the_epochs_fit_the_time(tmp_path, monkeypatch):
     assert plan.root.epoch_pictures >= 64
     # An epoch that begins in time may end late, by at most itself.
     assert made.found.minutes < 0.1 * 4
+    given = []
+    monkeypatch.setattr(door, "Clock", lambda *words: given.append(words) or Clock(*words))
+    door.resume_discovery(tmp_path / "out", device="cpu", quiet=True)
+    assert [minutes for minutes, _, _ in given] == [None], "after an interruption nothing is late"
 
 
 def test_the_public_name_is_the_function():

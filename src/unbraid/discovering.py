@@ -7,11 +7,9 @@ A population is trained without labels and selected by the agreement of its mode
 
 from __future__ import annotations
 
-import math
 import platform
 import shlex
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,17 +26,17 @@ from unbraid.population.run_folder import check_free, make_folder
 from unbraid.progress import Progress
 from unbraid.run import Run, next_folder
 from unbraid.search.discovery import LITTLE_EXPLAINED, Findings, find
+from unbraid.search.discovery_clock import Clock
 from unbraid.search.discovery_plan import (
     DiscoveryPlan,
     check_pictures,
     make_discovery_plan,
     read_request,
-    share_done,
 )
 from unbraid.search.findings import Discovery
 from unbraid.search.labelling import label
 from unbraid.search.picture_source import INDICES, picture_names, take_pictures
-from unbraid.search.recursion import Recursion, Stage
+from unbraid.search.recursion import Recursion, Stage, leaf_and_level
 from unbraid.search.search_run import SearchOutcome, SearchRun
 from unbraid.search.surrogates import ACTIVE_NATS
 from unbraid.searching import stopped, train_search
@@ -48,8 +46,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RECORD = "discovery.json"
-_LATE_SHARE = 0.92
-"""Of the minutes: an epoch that would end later is not begun; the rest is for encoding and the report."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,7 +163,8 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     """Train what is left, and write everything down."""
     start = time.monotonic() if began is None else began
 
-    clock = _Clock(plan, start, began is not None)
+    # After an interruption there is no telling how much of the minutes was used.
+    clock = Clock(None if began is None else plan.minutes, plan.recursion.leaf_runs if plan.recursion else 0, start)
     stages: list[Stage] = []
     confirming: list[tuple[SearchRun, NDArray[np.int64]]] = []
     if plan.recursion is None:
@@ -200,41 +197,14 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     return _written(folder, found, findings, names, Run(final.winner(), device))
 
 
-def _train(stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: _Clock) -> SearchOutcome:
+def _train(stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: Clock) -> SearchOutcome:
     """Train one stage; what it is doing is told without the names of stages and metrics."""
     doing, score = "searching", "agreement"
     if stage.startswith("leaf"):
-        doing = f"searching in part {int(stage.partition('/')[0].rpartition('-')[2]) + 1}"
+        doing = f"searching in part {leaf_and_level(stage)[0] + 1}"
     elif stage.startswith("final"):
         doing, score = "last models", "fit to what was found"
     return train_search(doing, run, device, quiet, clock.late(stage), score, clock.due(stage))
-
-
-class _Clock:
-    """When each stage of a discovery has to end, so that the last, whose models are reported, has its share of the minutes."""
-
-    def __init__(self, plan: DiscoveryPlan, start: float, kept: bool) -> None:
-        self.plan = plan
-        self.begins = time.monotonic()
-        self.ends = start + 60 * plan.minutes * _LATE_SHARE if kept and plan.minutes is not None else math.inf
-
-    def due(self, name: str) -> float:
-        """When the stage *name* has to end."""
-        if self.plan.recursion is None or math.isinf(self.ends):
-            return self.ends
-        return self.begins + (self.ends - self.begins) * share_done(name, self.plan.recursion.leaf_runs)
-
-    def late(self, name: str) -> Callable[[], bool]:
-        """Says after each epoch of the stage *name* whether another, as long as the last, would pass the time."""
-        due, asked = self.due(name), time.monotonic()
-
-        def late() -> bool:
-            nonlocal asked
-            now = time.monotonic()
-            took, asked = now - asked, now
-            return now + took > due
-
-        return late
 
 
 def _opened(folder: Path, plan: DiscoveryPlan, dataset: Dataset) -> SearchRun:
@@ -335,13 +305,13 @@ def _stage_sentence(stage: Stage) -> str:
     if stage.name == "root":
         found = f"{len(stage.active)} things were found that models agree on (agreement {stage.score:.2f})"
         return f"In all {stage.pictures:,} pictures, {stage.ended or found}."
-    number = stage.name.partition("/")[0].rpartition("-")[2]
     if stage.name.startswith("final"):
         return f"A last population was trained on all pictures to hold everything that was found (score {stage.score:.2f})."
+    part = f"Part {leaf_and_level(stage.name)[0] + 1}"
     if stage.pictures == 0:
-        return f"Part {int(number) + 1}: {stage.ended}"
+        return f"{part}: {stage.ended}"
     what = stage.ended or f"{len(stage.active)} more were found (agreement {stage.score:.2f})"
-    return f"Part {int(number) + 1}: in {stage.pictures:,} pictures in which those hardly vary, {what}."
+    return f"{part}: in {stage.pictures:,} pictures in which those hardly vary, {what}."
 
 
 def _written(folder: Path, found: Discovery, findings: Findings, names: tuple[str, ...], models: Run) -> Discovered:

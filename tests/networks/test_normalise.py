@@ -39,7 +39,7 @@ def peer(weights, member):
     return norm
 
 
-def close(found, expected):
+def assert_close(found, expected):
     assert (found - expected).abs().max() <= 1e-10 * expected.abs().max()
 
 
@@ -73,14 +73,14 @@ def test_against_torch_in_training_and_after(members, places):
 
         given = x[member].detach().requires_grad_()
         expected = apply(given)
-        close(out[member], expected)
+        assert_close(out[member], expected)
         theirs = torch.autograd.grad((expected * pull[member]).sum(), [given, norm.weight, norm.bias])
         for ours, value in zip(gradients, theirs, strict=True):
-            close(ours[member], value)
-        close(weights.notes["norm.running_mean"][member], norm.running_mean)
-        close(weights.notes["norm.running_var"][member], norm.running_var)
+            assert_close(ours[member], value)
+        assert_close(weights.notes["norm.running_mean"][member], norm.running_mean)
+        assert_close(weights.notes["norm.running_var"][member], norm.running_var)
         norm.eval()
-        close(later[member], apply(given))
+        assert_close(later[member], apply(given))
 
 
 def test_by_hand():
@@ -105,8 +105,8 @@ def test_two_calls_in_a_pass_are_noted_in_order():
         norm = peer(fresh(), member)
         norm(first[member].movedim(-1, 1))
         norm(second[member].movedim(-1, 1))
-        close(weights.notes["norm.running_mean"][member], norm.running_mean)
-        close(weights.notes["norm.running_var"][member], norm.running_var)
+        assert_close(weights.notes["norm.running_mean"][member], norm.running_mean)
+        assert_close(weights.notes["norm.running_var"][member], norm.running_var)
 
 
 @settings(max_examples=30, deadline=None)

@@ -22,7 +22,7 @@ from unbraid.report.reduction_figures import codes_figure, derivative_figure
 from unbraid.report.reduction_page import CITATION, latent_sentence, stopped_sentence
 from unbraid.report.settings import shown
 from unbraid.search.labelling import Labelling, label
-from unbraid.search.recursion import Recursion, RecursionPlan, Stage
+from unbraid.search.recursion import Recursion, RecursionPlan, Stage, leaf_and_level
 from unbraid.search.reduction import Reduction, reduce_in_turn
 from unbraid.store import digest, write_bytes
 
@@ -129,7 +129,7 @@ def cuts_of(
     """For the first stages of leaf-runs: the stage, whose labels cut its part out, and how. One by one, since each is large."""
     leaves = [stage for stage in stages if stage.name.startswith("leaf")]
     for stage in leaves[:MOST_CUTS]:
-        run, level = (int(part.rpartition("-")[2]) for part in stage.name.split("/"))
+        run, level = leaf_and_level(stage.name)
         source = "root" if level == 2 else f"leaf-{run}/level-{level - 1}"
         yield stage, source, reduce_in_turn(labels[source].values, run if level == 2 else 0, plan.reduction)
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.errors import InputError, Problems, Shown, problem, unknown
-from unbraid.scoring.files import read_array
+from unbraid.scoring.files import is_number, read_array
 from unbraid.words import split_list
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _named_cells(path: Path) -> tuple[dict[str, list[str]], list[int]] | None:
     if rows and _counts_up(rows[0]):
         rule, remedy = "must be names or codes, and may be either", "Give the columns names in the first line."
         raise InputError(problem(f"line {lines[0]} of {path}", rule, Shown(",".join(rows[0])), remedy))
-    if len(rows) < 2 or all(map(_is_number, rows[0])):
+    if len(rows) < 2 or all(map(is_number, rows[0])):
         return None
     names = [name.strip() for name in rows[0]]
     if not all(names):
@@ -161,9 +161,9 @@ def _numbers_in(
     """Columns of numbers; one that is wanted and has numbers and words is refused."""
     problems, found = Problems(), dict[str, NDArray[np.float64]]()
     for name, column in cells.items():
-        if name in NOT_CODES or not any(map(_is_number, column)):
+        if name in NOT_CODES or not any(map(is_number, column)):
             continue
-        bad = next((at for at, cell in enumerate(column) if not _is_number(cell)), None)
+        bad = next((at for at, cell in enumerate(column) if not is_number(cell)), None)
         if bad is None:
             found[name] = np.array(column, dtype=np.float64)
         elif wanted is None or name in wanted:
@@ -177,11 +177,3 @@ def _numbers_in(
 def _counts_up(cells: Sequence[str]) -> bool:
     """Whether several cells are 0, 1, 2, ...: the names that pandas gives to columns without any."""
     return len(cells) > 1 and [cell.strip() for cell in cells] == [str(at) for at in range(len(cells))]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -51,13 +51,13 @@ def _read_csv(path: Path, name: str) -> NDArray[Any]:
         rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     if not rows:
         raise InputError(problem(str(path), "must hold numbers", Shown("an empty file")))
-    named = not any(_is_number(cell) for cell in rows[0])
+    named = not any(is_number(cell) for cell in rows[0])
     if named and not rows[0][0].strip():
         remedy = "Write it without (pandas: to_csv(..., index=False))."
         raise InputError(problem(str(path), "must not have a column without a name, such as an index", rows[0], remedy))
     body = rows[1:] if named else rows
     for number, row in enumerate(body, start=1 + named):
-        if len(row) != len(rows[0]) or not all(_is_number(cell) for cell in row):
+        if len(row) != len(rows[0]) or not all(is_number(cell) for cell in row):
             remedy = "Separate numbers by commas, as many in each line."
             raise InputError(problem(f"line {number} of {path}", f"must be {len(rows[0])} numbers", Shown(",".join(row)), remedy))
     try:
@@ -66,7 +66,8 @@ def _read_csv(path: Path, name: str) -> NDArray[Any]:
         return np.array([[float(cell) for cell in row] for row in body])
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether *text* spells a number."""
     try:
         float(text)
     except ValueError:

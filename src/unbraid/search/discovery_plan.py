@@ -5,23 +5,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from unbraid.data import load
-from unbraid.data.checks import raise_shortened
 from unbraid.data.dataset import Dataset
-from unbraid.data.image_folder import image_files, strict_decoding, unusable_files
 from unbraid.errors import InputError, Problems, Shown, problem
 from unbraid.networks.conv import SIDES
 from unbraid.population.devices import cores, usual_precision
 from unbraid.population.generation import Generation
 from unbraid.population.requests import is_finite, plain, read_whole_number
+from unbraid.search.discovery_clock import SHARES
 from unbraid.search.recursion import RecursionPlan, make_recursion
 from unbraid.search.search_plan import SearchPlan, make_search
 
@@ -38,9 +35,6 @@ _TRAINING_SHARE = 0.8
 """Of the time; the rest is for measuring speed, encoding and the report."""
 _MEASURED_SECONDS = {"cpu": 4.0, "cuda": 8.0}
 _LEAST_MINUTES = 0.5
-_EXIF_ORIENTATION = 0x0112
-_SHARES = (0.5, 0.2, 0.3)
-"""Of the training time with a recursion: root, leaf-runs, final population."""
 
 _PLAIN = ("source", "data", "options", "drawn_from", "minutes", "command")
 """Fields of a plan that are JSON values as they are."""
@@ -146,41 +140,6 @@ def read_request(
     return Request(minutes, steps, population, models, leaf_runs, latents, seed, plain(resize))
 
 
-def folder_size(folder: Path) -> tuple[int, int]:
-    """Height and width of all images of a folder, from their headers alone.
-
-    Images of several sizes are refused, together with every file that cannot be used.
-    """
-    files, problems = image_files(folder), Problems()
-    sizes = sizes_of(files)
-    readable = [(path.name, size) for path, size in zip(files, sizes, strict=True) if size is not None]
-    if strays := [one for one in readable if one[1] != readable[0][1]]:
-        (first, one), (second, other) = readable[0], strays[0]
-        value = Shown(f"'{first}' of {one[1]}x{one[0]} and '{second}' of {other[1]}x{other[0]} pixels")
-        problems.add("images", "must all have one size", value, "Crop them to one size, or scale all with --resize 64.")
-    if strays or len(readable) < len(files):
-        for line in unusable_files(files):
-            problems.say(line)
-    raise_shortened(problems)
-    return readable[0][1]
-
-
-def sizes_of(files: Sequence[Path]) -> list[tuple[int, int] | None]:
-    """Height and width of every image, turned upright, from their headers alone; None where there is none to read."""
-    from PIL import Image
-
-    found: list[tuple[int, int] | None] = []
-    with strict_decoding():
-        for path in files:
-            try:
-                with Image.open(path) as opened:
-                    turned = opened.getexif().get(_EXIF_ORIENTATION, 1) >= 5  # lies on its side
-                    found.append((opened.width, opened.height) if turned else (opened.height, opened.width))
-            except Exception:  # decoders raise many kinds
-                found.append(None)
-    return found
-
-
 def seen_side(height: int, width: int, device: torch.device, resize: int | None) -> int | None:
     """The side at which models see square pictures; None where they fit as they are."""
     most = SIDE_ON_GPU if device.type == "cuda" else SIDE_ON_CPU
@@ -223,7 +182,7 @@ def make_discovery_plan(
     def planned(pictures: int) -> tuple[SearchPlan | None, RecursionPlan | None]:
         if request.leaf_runs == 0:
             return make_search(dataset, epoch_pictures=pictures, **common)[0], None
-        leaf = max(BATCH, round(pictures * _SHARES[1] / _SHARES[0] / request.leaf_runs))
+        leaf = max(BATCH, round(pictures * SHARES[1] / SHARES[0] / request.leaf_runs))
         final = {"final_population": request.population, "final_epochs": EPOCHS, "leaf_pictures": leaf, "active_nats": 0.5}
         return None, make_recursion(dataset, leaf_runs=request.leaf_runs, levels=2, epoch_pictures=pictures, **final, **common)[0]
 
@@ -233,7 +192,7 @@ def make_discovery_plan(
         pictures = -(-request.steps // EPOCHS) * BATCH
     else:
         assert request.minutes is not None
-        seconds = 60.0 * request.minutes * _TRAINING_SHARE * (1.0 if request.leaf_runs == 0 else _SHARES[0])
+        seconds = 60.0 * request.minutes * _TRAINING_SHARE * (1.0 if request.leaf_runs == 0 else SHARES[0])
         pictures = round(seconds * pictures_per_second(search, dataset, device) / (search.trained_models * EPOCHS))
     made = planned(max(BATCH, pictures))
     plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command, depth, stretched)
@@ -249,16 +208,6 @@ def beta_range(dataset: Dataset) -> str:
     height, width, channels = dataset.image_shape
     times = height * width * channels / SIDE_ON_CPU**2
     return f"{2 * max(1.0, times) ** 0.5:.4g}..{32 * max(1.0, times):.4g}"
-
-
-def share_done(stage: str, leaf_runs: int) -> float:
-    """The share of the training time at whose end *stage* of a recursion (root, leaf-0/level-2, final-1) has to be done."""
-    if stage.startswith("final"):
-        return 1.0
-    if stage == "root":
-        return _SHARES[0]
-    number = int(stage.partition("/")[0].rpartition("-")[2])
-    return _SHARES[0] + _SHARES[1] * (number + 1) / leaf_runs
 
 
 def pictures_per_second(search: SearchPlan, dataset: Dataset, device: torch.device) -> float:

@@ -17,8 +17,9 @@ from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
 from unbraid.data.image_depth import ABOUT
 from unbraid.data.image_folder import image_files
+from unbraid.data.image_sizes import folder_size, sizes_of
 from unbraid.errors import InputError, problem
-from unbraid.search.discovery_plan import MOST_PICTURES, folder_size, seen_side, sizes_of
+from unbraid.search.discovery_plan import MOST_PICTURES, seen_side
 from unbraid.store import write_bytes
 
 INDICES = "indices.npy"

@@ -163,6 +163,16 @@ class Stage:
     """Why a leaf-run ended here, if it did."""
 
 
+def leaf_and_level(stage: str) -> tuple[int, int]:
+    """Of the name of a leaf-run's stage: which leaf-run, counted from 0, and at which level.
+
+    >>> leaf_and_level("leaf-0/level-2")
+    (0, 2)
+    """
+    leaf, level = stage.split("/")
+    return int(leaf.removeprefix("leaf-")), int(level.removeprefix("level-"))
+
+
 class Recursion:
     """The folder of an rPU-VAE run, and its training."""
 

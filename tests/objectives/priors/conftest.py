@@ -39,7 +39,7 @@ def check_marginal() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def kl_agrees_with_draws() -> Callable[..., None]:
+def assert_kl_agrees_with_draws() -> Callable[..., None]:
     """The mean of `kl_by_draws` over many draws of given posteriors against a known KL, within 4 standard errors."""
 
     def check(prior: Prior, mean: torch.Tensor, logvar: torch.Tensor, known: torch.Tensor, draws: int = 40_000) -> None:

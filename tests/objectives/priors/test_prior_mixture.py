@@ -57,21 +57,21 @@ def test_draws_fall_into_the_clusters_alike_with_their_spread(draw_points):
         assert (own.var(dim=0) / 0.03 - 1).abs().max() < 5 * (2 / len(own)) ** 0.5
 
 
-def test_kl_of_a_cluster_is_log_four_and_agrees_with_draws(kl_agrees_with_draws):
+def test_kl_of_a_cluster_is_log_four_and_agrees_with_draws(assert_kl_agrees_with_draws):
     """A posterior equal to one cluster: KL = log 4 − E[log(1 + what the others add)], the latter below 1e-6 here."""
     mean = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
     logvar = torch.full((1, 2), math.log(0.03), dtype=torch.float64)
-    kl_agrees_with_draws(PRIOR, mean, logvar, torch.tensor([math.log(4)], dtype=torch.float64))
+    assert_kl_agrees_with_draws(PRIOR, mean, logvar, torch.tensor([math.log(4)], dtype=torch.float64))
 
 
-def test_kl_by_quadrature_agrees_with_draws(kl_agrees_with_draws):
+def test_kl_by_quadrature_agrees_with_draws(assert_kl_agrees_with_draws):
     prior = Mixture(variance=0.3)
     mean, logvar = torch.tensor([[0.4, -0.2]], dtype=torch.float64), torch.tensor([[-1.0, 0.3]], dtype=torch.float64)
     line = torch.linspace(-9, 9, 1201, dtype=torch.float64)
     grid = torch.stack(torch.meshgrid(line, line, indexing="ij"), dim=-1).view(1, -1, 2)
     log_q = gaussian_log_density(grid, mean, logvar).sum(dim=-1)
     inside = (log_q.exp() * (log_q - prior.log_density(grid))).view(1201, 1201)
-    kl_agrees_with_draws(prior, mean, logvar, torch.trapezoid(torch.trapezoid(inside, line), line).unsqueeze(0))
+    assert_kl_agrees_with_draws(prior, mean, logvar, torch.trapezoid(torch.trapezoid(inside, line), line).unsqueeze(0))
 
 
 def test_members_have_radii_and_variances_of_their_own():
