@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many pictures a second each dataset gives a training step, and what it takes in memory.
+"""How many images a second each dataset gives a training step, and what it takes in memory.
 
     python benchmarks/data.py [--seconds 1] [--device cpu|cuda] [--painting scream.jpg] [--out results.json]
 
 On a CPU one thread draws batches of 64; on a GPU batches of 64 for each of 128 members. The yardstick in the same run is a plain
-loader of XYSquares: one picture at a time drawn by NumPy assignment, stacked, turned into a float tensor, as loaders of this field
+loader of XYSquares: one image at a time drawn by NumPy assignment, stacked, turned into a float tensor, as loaders of this field
 do (disent's own was measured at 19,000 a second on a core). Memory of the host is the growth of the process's peak while a sampler
 is made and used, in a process of its own. With --out the results of this device are written into the JSON that the README's table
 is generated from, beside those of the other.
@@ -26,7 +26,7 @@ YARDSTICK = "xysquares, a plain loader on one core"
 
 
 def rate(draw, size: int, device: str, seconds: float) -> float:
-    """Pictures a second of *draw*, indices drawn beforehand."""
+    """Images a second of *draw*, indices drawn beforehand."""
     import torch
 
     batch = CPU_BATCH if device == "cpu" else GPU_BATCH
@@ -35,31 +35,31 @@ def rate(draw, size: int, device: str, seconds: float) -> float:
     for row in indices:
         draw(row)
     wait()
-    began, pictures = time.perf_counter(), 0
+    began, images = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
         for row in indices:
             draw(row)
         wait()
-        pictures += indices.numel()
-    return pictures / (time.perf_counter() - began)
+        images += indices.numel()
+    return images / (time.perf_counter() - began)
 
 
 def plain_loader(seconds: float) -> float:
-    """Pictures a second of the yardstick."""
+    """Images a second of the yardstick."""
     import numpy as np
     import torch
 
     powers = 8 ** np.arange(5, -1, -1)
 
     def draw(indices: torch.Tensor) -> torch.Tensor:
-        pictures = []
+        images = []
         for index in indices.tolist():
             corners = 8 * (index // powers % 8)
-            picture = np.zeros((64, 64, 3), np.uint8)
+            image = np.zeros((64, 64, 3), np.uint8)
             for channel, (x, y) in enumerate(corners.reshape(3, 2)):
-                picture[y : y + 8, x : x + 8, channel] = 255
-            pictures.append(picture)
-        return torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2).to(torch.float32).div(255).contiguous()
+                image[y : y + 8, x : x + 8, channel] = 255
+            images.append(image)
+        return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(torch.float32).div(255).contiguous()
 
     return rate(draw, 8**6, "cpu", seconds)
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from unbraid.analysis.digits_sparsity import DigitsSparsity, digits_sparsity
-from unbraid.analysis.pinwheel_decomposition import PinwheelDecomposition, PinwheelMember, pinwheel_decomposition
+from unbraid.analysis.theory.digits_sparsity import DigitsSparsity, digits_sparsity
+from unbraid.analysis.theory.pinwheel_decomposition import PinwheelDecomposition, PinwheelMember, pinwheel_decomposition
 
 DIGITS_SEEDS = (10, 11, 12)
 """None of them was looked at when the claim about the gap was worded."""

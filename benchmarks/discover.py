@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `unbraid discover` finds in drawn pictures whose factors it is not shown.
+"""What `unbraid discover` finds in drawn images whose factors it is not shown.
 
     python benchmarks/discover.py --data sprites --minutes 15 --out FOLDER [--results benchmarks/results/discover.json]
 
-2,000 random pictures of a set are given without labels; afterwards the codes of every factor found are compared with the true
+2,000 random images of a set are given without labels; afterwards the codes of every factor found are compared with the true
 factors by rank correlation (for hues, from where the code cuts their circle). Results of several sets are kept side by side in
 one file.
 """
@@ -38,14 +38,14 @@ def correlation(codes: Any, values: Any, size: int, circle: bool) -> float:
 
 
 def main() -> None:
+    from unbraid.commands.discover import discover
     from unbraid.data import load
-    from unbraid.discovering import discover
     from unbraid.population.devices import choose_device
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=SETS, default="sprites")
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--pictures", type=int, default=2_000)
+    parser.add_argument("--images", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("discoveries"))
@@ -54,7 +54,7 @@ def main() -> None:
     chosen = choose_device(given.device)
     name, options = SETS[given.data]
     dataset = load(name, **options)
-    picked = np.sort(np.random.default_rng(given.seed).choice(len(dataset), given.pictures, replace=False))
+    picked = np.sort(np.random.default_rng(given.seed).choice(len(dataset), given.images, replace=False))
     truth = dataset.factors(picked)
     folder = given.out / f"{given.data}-{given.seed}"
     made = discover(dataset.images(picked), out=folder, minutes=given.minutes, seed=given.seed, device=given.device)
@@ -68,14 +68,14 @@ def main() -> None:
         found.append({"title": column, "factor": dataset.factor_names[best], "correlation": every[best]})
     device = f"an {torch.cuda.get_device_name()}" if chosen.type == "cuda" else made.found.device
     row = {
-        "data": given.data, "pictures": given.pictures, "seed": given.seed, "found": found, "udr": made.found.udr,
+        "data": given.data, "images": given.images, "seed": given.seed, "found": found, "udr": made.found.udr,
         "minutes": made.found.minutes, "device": device, "explained": made.found.explained,
         "models": made.found.population * made.found.models_each,
     }  # fmt: skip
     print(made.summary())
     if given.results:
         old = json.loads(given.results.read_text("utf-8"))["rows"] if given.results.exists() else []
-        same = ("data", "seed", "pictures", "device")
+        same = ("data", "seed", "images", "device")
         rows = [one for one in old if any(one[name] != row[name] for name in same)] + [row]
         given.results.write_text(json.dumps({"rows": rows}, indent=1) + "\n", encoding="utf-8")
     print("factor found                                  follows         rank correlation")

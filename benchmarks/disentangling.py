@@ -5,9 +5,9 @@
     python benchmarks/disentangling.py score --codes FOLDER [--results benchmarks/results/disentangling.json]
 
 Settings: Ada-GVAE on XYSquares with squares that overlap (spacing 1) and that do not (spacing 8), and there with the overlap loss
-(Michlo et al. 2023, figures 9 and 11: standardised pictures, Adam 1e-3, 256 pairs, β of the mean over pixels and latents);
+(Michlo et al. 2023, figures 9 and 11: standardised images, Adam 1e-3, 256 pairs, β of the mean over pixels and latents);
 FactorVAE and β-TCVAE on dSprites (Locatello et al. 2019: batch 64, Adam 1e-4, 10 latents). `train` prints the mutual information
-gap at a few milestones and writes the codes of 15,000 pictures; it stops a setting that takes longer than its share of --seconds.
+gap at a few milestones and writes the codes of 15,000 images; it stops a setting that takes longer than its share of --seconds.
 `score` reads the codes and adds DCI by boosted trees, 10,000 for training and 5,000 for testing.
 """
 
@@ -60,10 +60,10 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
 
     from unbraid import metrics
     from unbraid.codes.codes import encode_images, recorded_sample
-    from unbraid.population.capture import Stepper
+    from unbraid.population.cuda_graph import Stepper
     from unbraid.population.devices import choose_device, usual_precision
     from unbraid.population.plan import make_plan
-    from unbraid.population.program import Program
+    from unbraid.population.training_step import Program
 
     device = choose_device("auto")
     options = {key: value for key, value in setting.items() if key not in ("share", "beta", "gamma", "hyper")}

@@ -3,7 +3,7 @@
 
     python benchmarks/few_labels.py [--seeds 3] [--steps 1500] [--out benchmarks/results/few_labels.json]
 
-A disc in 5 sizes on 12x12 positions of a 24x24 picture: 720 pictures, of which 100 are labelled. Both axes of its movement matter
+A disc in 5 sizes on 12x12 positions of a 24x24 image: 720 images, of which 100 are labelled. Both axes of its movement matter
 alike to the loss, so a VAE without labels may turn them as it likes. Labels that have lost their order are learned by embedding,
 the others by cross-entropy. Prints MIG and DCI disentanglement over the whole grid by setting and seed, and writes them to the
 JSON file.

@@ -4,8 +4,8 @@
     python benchmarks/pairs_miniature.py [--seeds 3] [--steps 3000] [--beta 0.01] [--out benchmarks/results/pairs_miniature.json]
 
 Michlo et al. (2023, figure 9) find that with 8x8 squares on 64x64 pixels. Here two squares of 3x3 pixels, each in a channel of its
-own, move on 8x8 positions of a 24x24 picture: 4,096 pictures, of which no two positions overlap at spacing 3. The rest is
-theirs: pictures standardised, pairs by the rule of their code, symmetric divergence, β between means. A dense network takes the
+own, move on 8x8 positions of a 24x24 image: 4,096 images, of which no two positions overlap at spacing 3. The rest is
+theirs: images standardised, pairs by the rule of their code, symmetric divergence, β between means. A dense network takes the
 place of the convolutions. Prints MIG over the whole grid by spacing and seed, and writes it to the JSON file.
 """
 
@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 import unbraid as ub
+from unbraid.core.grid import FactorGrid
 from unbraid.data.dataset import PixelDataset, as_planes
-from unbraid.data.xysquares import covers
-from unbraid.grid import FactorGrid
+from unbraid.data.drawn.xysquares import covers
 from unbraid.objectives.ada_gvae import AdaGVAE
 
 SIDE, SQUARE, POSITIONS = 24, 3, 8
@@ -35,7 +35,7 @@ NETWORK = {"hidden": 128, "encoder_layers": 2, "decoder_layers": 2, "activation"
 
 
 class TwoSquares(PixelDataset):
-    """Every picture of two squares whose positions lie *spacing* pixels apart."""
+    """Every image of two squares whose positions lie *spacing* pixels apart."""
 
     licence = "none needed: drawn here"
 
@@ -47,8 +47,8 @@ class TwoSquares(PixelDataset):
         offset = (SIDE - (SQUARE + (POSITIONS - 1) * spacing)) // 2
         covered = covers(offset + spacing * self.grid.to_factors(np.arange(self.grid.size)), SQUARE, SIDE)
         columns, rows = covered[:, 0::2], covered[:, 1::2]
-        pictures = rows.swapaxes(1, 2)[:, :, None, :] & columns.swapaxes(1, 2)[:, None, :, :]
-        self.planes = as_planes(pictures.astype(np.uint8) * np.uint8(255))
+        images = rows.swapaxes(1, 2)[:, :, None, :] & columns.swapaxes(1, 2)[:, None, :, :]
+        self.planes = as_planes(images.astype(np.uint8) * np.uint8(255))
 
 
 def mig_of_seeds(spacing: int, seeds: int, steps: int, beta: float, folder: Path) -> list[float]:

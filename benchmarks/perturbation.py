@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--network", default="conv_burgess")
     given = parser.parse_args()
     import unbraid as ub
-    from unbraid.words import as_source
+    from unbraid.core.spelling import as_source
 
     name, data_options = as_source(given.data)
     dataset = ub.load(name, **data_options)

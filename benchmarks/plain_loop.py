@@ -11,7 +11,7 @@ BETA = 4
 
 
 def plain_step(images: Any, batch: int, *, capturable: bool = False) -> Callable[[], None]:
-    """One update of a β-VAE on random pictures of *images*, uint8 `(n, channels, 64, 64)`, in float32 on their device."""
+    """One update of a β-VAE on random images of *images*, uint8 `(n, channels, 64, 64)`, in float32 on their device."""
     import torch
     from torch import nn
 

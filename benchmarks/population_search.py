@@ -3,15 +3,15 @@
 
     python benchmarks/population_search.py probe --out FOLDER        # seconds of an epoch and of what lies between epochs
     python benchmarks/population_search.py supervised --out FOLDER   # PBT by MIG against random search, equal model-steps
-    python benchmarks/population_search.py leaf --runs RUNS --out FOLDER     # PBT by UDR on all pictures, reduction, the next level
+    python benchmarks/population_search.py leaf --runs RUNS --out FOLDER     # PBT by UDR on all images, reduction, the next level
     python benchmarks/population_search.py final --runs RUNS --out FOLDER    # goes on with RUNS: finals with 0 and 1 leaf-run
     python benchmarks/population_search.py table --codes FOLDER [--results benchmarks/results/population_search.json]
     python benchmarks/population_search.py lineage --setting published --seeds 1 --out FOLDER    # docs/lineage.png
 
-The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 pictures. The
+The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 images. The
 network is Burgess', the objective β-TCVAE with 10 latents; batch sizes evolve between 32 and 64,
 learning rates and β in the ranges of the setting (`--setting`, below).
-What was trained goes to one file a seed (`.npz`: the winner's codes of 15,000 pictures, lineage, stages). `table` adds DCI.
+What was trained goes to one file a seed (`.npz`: the winner's codes of 15,000 images, lineage, stages). `table` adds DCI.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SUPERVISED: dict[str, dict[str, Any]] = {
     "published": {"epochs": 12, "learning_rate": "published", "hyper": {"beta": "published"}},
 }
 for _setting in SUPERVISED.values():
-    _setting |= {"score": "mig", "population": 12, "epoch_pictures": 60_000}
+    _setting |= {"score": "mig", "population": 12, "epoch_images": 60_000}
 RECURSION: dict[str, dict[str, Any]] = {
-    "low": {"epoch_pictures": 200_000, "final_population": 8, "hyper": {"beta": "2..60"}},
-    "high": {"epoch_pictures": 150_000, "final_population": 12, "hyper": {"beta": "80..437"}},
+    "low": {"epoch_images": 200_000, "final_population": 8, "hyper": {"beta": "2..60"}},
+    "high": {"epoch_images": 150_000, "final_population": 12, "hyper": {"beta": "80..437"}},
 }
 for _setting in RECURSION.values():
     _setting |= {
-        "population": 10, "models": 5, "epochs": 7, "leaf_runs": 1, "levels": 2, "leaf_pictures": 60_000, "final_epochs": 5,
+        "population": 10, "models": 5, "epochs": 7, "leaf_runs": 1, "levels": 2, "leaf_images": 60_000, "final_epochs": 5,
         "every_final": True, "learning_rate": "2e-4..2e-3",
     }  # fmt: skip
 TOY: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "batch_size": [32, 64], "latents": 4}
@@ -84,9 +84,9 @@ def information(codes: Any, factors: Any, names: tuple[str, ...]) -> dict[str, A
 
 
 def winner_codes(search: Any, device: Any, member: int | None = None) -> tuple[Any, Any]:
-    """Codes of 15,000 pictures by the winner's model(s), and their factors."""
+    """Codes of 15,000 images by the winner's model(s), and their factors."""
     from unbraid.codes.codes import recorded_sample
-    from unbraid.search.encoding import encode_run
+    from unbraid.codes.encode import encode_run
 
     indices = recorded_sample(len(search.dataset), CODE_SAMPLES, 12345)
     mean, _ = encode_run(search.winner(), device, indices, member)
@@ -100,23 +100,23 @@ def say_epochs(name: str, began: float) -> Any:
     )
 
 
-def train_supervised(seed: int, out: Path, toy: bool, pictures: Any, setting: str) -> None:
+def train_supervised(seed: int, out: Path, toy: bool, images: Any, setting: str) -> None:
     """PBT by MIG and random search with one seed."""
     import torch
 
     from unbraid.population.devices import choose_device, usual_precision
-    from unbraid.search.search_plan import make_search
-    from unbraid.search.search_run import SearchRun
+    from unbraid.search.pbt.plan import make_search
+    from unbraid.search.pbt.search import SearchRun
 
-    device, names = choose_device("auto"), pictures.factor_names
+    device, names = choose_device("auto"), images.factor_names
     for kind, share in (("pbt", 0.2), ("random", 0.0)):
         options = {
             **COMMON,
             **SUPERVISED[setting],
-            **(TOY | {"population": 6, "epochs": 3, "epoch_pictures": 2_000} if toy else {}),
+            **(TOY | {"population": 6, "epochs": 3, "epoch_images": 2_000} if toy else {}),
         }
         options["precision"] = usual_precision(device)
-        search, dataset = make_search(pictures, seed=seed, share=share, **options)
+        search, dataset = make_search(images, seed=seed, share=share, **options)
         folder, began = Path(tempfile.mkdtemp()), time.perf_counter()
         run = SearchRun.create(folder / "run", search, dataset)
         run.train(device, told_epoch=say_epochs(f"{kind} {seed}", began), warn=print)
@@ -125,8 +125,8 @@ def train_supervised(seed: int, out: Path, toy: bool, pictures: Any, setting: st
         about = {
             "kind": kind, "setting": setting, "seed": seed, "seconds": took, "winner": run.winner_record(),
             **information(codes[0], factors, names),
-            "population": search.population, "epochs": search.epochs, "epoch_pictures": search.epoch_pictures,
-            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU", "pictures": len(dataset),
+            "population": search.population, "epochs": search.epochs, "epoch_images": search.epoch_images,
+            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU", "images": len(dataset),
             "lineage": json.loads(run.lineage.to_json(orient="records")),
         }  # fmt: skip
         print(f"{kind} {seed}: MIG {about['mig']:.4f} (in the search {about['winner']['score']:.4f}), {took:.0f} s", flush=True)
@@ -136,31 +136,31 @@ def train_supervised(seed: int, out: Path, toy: bool, pictures: Any, setting: st
         shutil.rmtree(folder)
 
 
-def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, setting: str, runs: Path, finals: bool) -> None:
+def train_recursion(seed: int, out: Path, toy: bool, images: Any, setting: str, runs: Path, finals: bool) -> None:
     """A recursion with one seed: root and a leaf-run, and where *finals* the final populations without and with it."""
     import torch
 
     from unbraid.population.devices import choose_device, usual_precision
-    from unbraid.search.labelling import label
-    from unbraid.search.recursion import Recursion, make_recursion
-    from unbraid.search.reduction import ReductionRule
-    from unbraid.search.search_run import SearchOutcome
+    from unbraid.search.pbt.search import SearchOutcome
+    from unbraid.search.reduce.reduction import ReductionRule
+    from unbraid.search.rpu.labelling import label
+    from unbraid.search.rpu.recursion import Recursion, make_recursion
 
-    device, names = choose_device("auto"), pictures.factor_names
+    device, names = choose_device("auto"), images.factor_names
     options = {**COMMON, **RECURSION[setting]}
     if toy:
         options |= TOY | {
             "population": 5,
             "models": 2,
             "epochs": 3,
-            "epoch_pictures": 3_000,
-            "leaf_pictures": 2_000,
+            "epoch_images": 3_000,
+            "leaf_images": 2_000,
             "final_population": 5,
         }
         # A rule that cuts anything, so that the leaf-run is seen to run.
         options |= {"final_epochs": 2, "reduction": ReductionRule(chance=None, peak_deviations=0.5, fewest_images=3)}
     options["precision"] = usual_precision(device)
-    plan, dataset = make_recursion(pictures, seed=seed, **options)
+    plan, dataset = make_recursion(images, seed=seed, **options)
     folder, began = runs / f"{setting}-{seed}", time.perf_counter()
     run = Recursion.open(folder, dataset) if Recursion.is_recursion(folder) else Recursion.create(folder, plan, dataset)
     every, stages, arrays = dataset.factors(np.arange(len(dataset))), [], {}
@@ -172,7 +172,7 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, setting: str
         outcome = search.train(device, told_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print)
         entry: dict[str, Any] = {
             "stage": name,
-            "pictures": len(search.dataset),
+            "images": len(search.dataset),
             "seconds": time.perf_counter() - start,
             "ended": outcome.why,
         }
@@ -193,7 +193,7 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, setting: str
         entry |= information(codes[0], factors, names)
         arrays[f"codes:{name}"], arrays[f"factors:{name}"] = codes[0].astype(np.float32), factors
         knows = {latent: max(zip(entry["shares"][latent], names, strict=True)) for latent in entry.get("active", [])}
-        told = f"{len(search.dataset):,} pictures, MIG {entry['mig']:.4f}, active {knows}, {entry.get('variance_left')}"
+        told = f"{len(search.dataset):,} images, MIG {entry['mig']:.4f}, active {knows}, {entry.get('variance_left')}"
         print(f"{name} of seed {seed}: {told}", flush=True)
         stages.append(entry)
         keep()
@@ -202,8 +202,8 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, setting: str
     def keep() -> None:
         about = {
             "kind": "recursion", "setting": setting, "seed": seed, "seconds": time.perf_counter() - began,
-            "stages": stages, "pictures": len(dataset),
-            "population": plan.root.population, "models": plan.root.models, "epoch_pictures": plan.root.epoch_pictures,
+            "stages": stages, "images": len(dataset),
+            "population": plan.root.population, "models": plan.root.models, "epoch_images": plan.root.epoch_images,
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
         }  # fmt: skip
         kind = "final" if finals else "leaf"
@@ -212,15 +212,15 @@ def train_recursion(seed: int, out: Path, toy: bool, pictures: Any, setting: str
     run.train(device, stage, print)
 
 
-def probe(out: Path, toy: bool, pictures: Any) -> None:
+def probe(out: Path, toy: bool, images: Any) -> None:
     """Seconds of two epochs with and without labels, and of the gather and the scores between them."""
     import threading
 
     import torch
 
     from unbraid.population.devices import choose_device, usual_precision
-    from unbraid.population.generation import Generation
-    from unbraid.search.search_plan import make_search
+    from unbraid.search.pbt.generation import Generation
+    from unbraid.search.pbt.plan import make_search
 
     device, rows = choose_device("auto"), []
 
@@ -236,9 +236,9 @@ def probe(out: Path, toy: bool, pictures: Any) -> None:
             "score": score,
             "population": 12,
             "epochs": 4,
-            **(TOY | {"epoch_pictures": 2_000} if toy else {}),
+            **(TOY | {"epoch_images": 2_000} if toy else {}),
         }
-        search, dataset = make_search(pictures, precision=usual_precision(device), models=models, **options)
+        search, dataset = make_search(images, precision=usual_precision(device), models=models, **options)
         sampler, individuals, stop = dataset.sampler(device), search.first(), threading.Event()
         generation = None
         for epoch in range(3):
@@ -247,7 +247,7 @@ def probe(out: Path, toy: bool, pictures: Any) -> None:
             kept = None if generation is None else generation.rows(list(range(len(everyone)))[::-1])
             gathered = clock()
             generation = Generation(search.plan, everyone, dataset, device, sampler, epoch=epoch, epochs=4,
-                                    epoch_pictures=search.epoch_pictures, rows=kept)  # fmt: skip
+                                    epoch_images=search.epoch_images, rows=kept)  # fmt: skip
             built = clock()
             generation.train(stop)
             trained = clock()
@@ -256,7 +256,7 @@ def probe(out: Path, toy: bool, pictures: Any) -> None:
             row = {"score": score, "epoch": epoch, "models": len(everyone), "chunks": len(generation.chunks),
                    "gather": gathered - start,
                    "build": built - gathered, "train": trained - built, "judge": judged - trained,
-                   "pictures_per_second": len(everyone) * search.epoch_pictures / (trained - built)}  # fmt: skip
+                   "images_per_second": len(everyone) * search.epoch_images / (trained - built)}  # fmt: skip
             rows.append(row)
             print(
                 {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, max(scores), flush=True
@@ -285,7 +285,7 @@ def explained_by_turning(codes: Any, shape: Any, orientation: Any) -> float:
 def table(folder: Path) -> dict[str, Any]:
     """What the files in *folder* show: scores of supervised searches, and stages of recursions."""
     from unbraid.metrics import dci
-    from unbraid.report.recursion_figures import explained
+    from unbraid.report.rpu.figures import explained
 
     def score(codes: Any, factors: Any) -> float:
         split = len(factors) * 2 // 3
@@ -333,14 +333,14 @@ def printed(found: dict[str, Any]) -> str:
             spread = f"standard deviation {np.std(gaps, ddof=1):.4f} over {len(gaps)} seeds"
             lines.append(f"{kind:<8} {setting:<10} mean {np.mean(gaps):.4f}, {spread}")
     lines.append(
-        "β     seed  stage           pictures  score   MIG     active latents: factor that explains most of their variance"
+        "β     seed  stage           images  score   MIG     active latents: factor that explains most of their variance"
     )
     for row in found["stages"]:
         told = ", ".join(f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values())
         left = row.get("variance_left")
         told += f"; variance left: x {left['x']:.4f}, y {left['y']:.4f}" if left else ""
         scores = f"{row['winner']['score']:.4f}  {row['mig']:.4f}"
-        lines.append(f"{row['setting']:<5} {row['seed']:<5} {row['stage']:<15} {row['pictures']:>8}  {scores}  {told}")
+        lines.append(f"{row['setting']:<5} {row['seed']:<5} {row['stage']:<15} {row['images']:>8}  {scores}  {told}")
     return "\n".join(lines)
 
 
@@ -348,7 +348,7 @@ def draw_lineages(results: Path, setting: str, seeds: list[int], out: Path) -> N
     """Pages of the supervised searches by population-based training that *results* hold."""
     import pandas as pd
 
-    from unbraid.report.search_page import write_search_page
+    from unbraid.report.pbt.context import write_search_page
 
     for row in json.loads(results.read_text("utf-8"))["supervised"]:
         if row["kind"] == "pbt" and row["setting"] == setting and row["seed"] in seeds:
@@ -397,16 +397,16 @@ def main() -> None:
         return
     recursion = functools.partial(train_recursion, runs=given.runs, finals=given.what == "final")
     work = train_supervised if given.what == "supervised" else recursion
-    began, longest, pictures = time.perf_counter(), 0.0, data(given.toy)
+    began, longest, images = time.perf_counter(), 0.0, data(given.toy)
     if given.what == "probe":
-        probe(given.out, given.toy, pictures)
+        probe(given.out, given.toy, images)
         return
     for seed in map(int, given.seeds.split(",")):
         start = time.perf_counter()
         if start - began + longest > given.seconds:
             print(f"seed {seed} is not begun: it would pass {given.seconds:.0f} s", flush=True)
             break
-        work(seed, given.out, given.toy, pictures, setting)
+        work(seed, given.out, given.toy, images, setting)
         longest = max(longest, time.perf_counter() - start)
 
 

@@ -37,9 +37,9 @@ def train(precision: str, out: Path, seeds: int, milestones: tuple[int, ...], da
     from unbraid import metrics
     from unbraid.codes.codes import encode_images, recorded_sample
     from unbraid.objectives.beta_vae import BetaVAE
-    from unbraid.population.capture import Stepper
+    from unbraid.population.cuda_graph import Stepper
     from unbraid.population.plan import make_plan
-    from unbraid.population.program import Program
+    from unbraid.population.training_step import Program
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     plan, dataset = make_plan(

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far drawn 3D Shapes pictures are from published ones.
+"""How far drawn 3D Shapes images are from published ones.
 
     python benchmarks/shapes3d_error.py SHARED/data/shapes3d [--out FOLDER]
 
-The folder holds `shapes3d_real_samples.npz` (18 pictures with index, 15 without) and two pictures of 25 enlarged ones each from
-the dataset's own notebook. Prints the error of each held-out picture, how often sky, wall, floor and object are where they should
-be, the mean and spread of the full set beside the published, and times. `--out` writes the same as JSON and a picture of
+The folder holds `shapes3d_real_samples.npz` (18 images with index, 15 without) and two images of 25 enlarged ones each from
+the dataset's own notebook. Prints the error of each held-out image, how often sky, wall, floor and object are where they should
+be, the mean and spread of the full set beside the published, and times. `--out` writes the same as JSON and an image of
 published | drawn | difference.
 """
 
@@ -21,32 +21,32 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unbraid.data import shapes3d_drawing as drawing
-from unbraid.data.shapes3d_drawn import Shapes3DDrawn
+from unbraid.data.drawn import shapes3d_drawing as drawing
+from unbraid.data.drawn.shapes3d_drawn import Shapes3DDrawn
 
 CALIBRATED_LABELLED = (0, 2, 4, 6, 8, 9, 12, 13, 16)
 CALIBRATED_FLOOR_HUE_4 = (0, 1, 2, 3, 4, 5, 6)
 """Places in `images` and `images_floor_hue4` of what `shapes3d_calibrate.py` used; everything else is held out."""
 PUBLISHED_MEAN = (0.502585, 0.578760, 0.603450)
 PUBLISHED_SPREAD = (0.294081, 0.344398, 0.366169)
-"""By disent (Michlo 2021), which takes the standard deviation within each picture and averages those."""
-# Of the enlarged pictures: first corner, step and size, right and down. Found by moving the grid until drawn pictures fit best.
+"""By disent (Michlo 2021), which takes the standard deviation within each image and averages those."""
+# Of the enlarged images: first corner, step and size, right and down. Found by moving the grid until drawn images fit best.
 NOTEBOOK_RIGHT, NOTEBOOK_DOWN = (8.45, 173.25, 142.85), (5.75, 173.3, 144.55)
 FIRST_ROW = 1
-"""Row 0 was hidden by a line in the labelled pictures' source and is left out."""
+"""Row 0 was hidden by a line in the labelled images' source and is left out."""
 
 
 class Real(NamedTuple):
-    """Published pictures and their factors."""
+    """Published images and their factors."""
 
     names: list[str]
-    pictures: NDArray[np.uint8]
+    images: NDArray[np.uint8]
     factors: NDArray[np.int64]
     calibrated: NDArray[np.bool_]
 
 
 def read(folder: Path) -> Real:
-    """All published pictures of *folder*; factors that are not known are inferred with the drawing."""
+    """All published images of *folder*; factors that are not known are inferred with the drawing."""
     with np.load(folder / "shapes3d_real_samples.npz") as file:
         labelled, factors, floor_hue_4 = file["images"], file["factors"], file["images_floor_hue4"]
     unknown = [floor_hue_4]
@@ -54,10 +54,10 @@ def read(folder: Path) -> Real:
     for name in ("notebook_random_25", "notebook_floor_hue0_25"):
         unknown.append(_notebook(folder / f"{name}.png"))
         names += [f"{name} {k}" for k in range(25)]
-    pictures = np.concatenate([labelled, *unknown])
-    calibrated = np.zeros(len(pictures), dtype=bool)
+    images = np.concatenate([labelled, *unknown])
+    calibrated = np.zeros(len(images), dtype=bool)
     calibrated[[*CALIBRATED_LABELLED, *(len(labelled) + np.array(CALIBRATED_FLOOR_HUE_4))]] = True
-    return Real(names, pictures, np.concatenate([factors, infer(np.concatenate(unknown))]), calibrated)
+    return Real(names, images, np.concatenate([factors, infer(np.concatenate(unknown))]), calibrated)
 
 
 def _notebook(file: Path) -> NDArray[np.uint8]:
@@ -71,16 +71,16 @@ def _notebook(file: Path) -> NDArray[np.uint8]:
     ])  # fmt: skip
 
 
-def infer(pictures: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Factors `(n, 6)` of *pictures*: hues by their colours at places that tell, then the view whose drawing is nearest."""
+def infer(images: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Factors `(n, 6)` of *images*: hues by their colours at places that tell, then the view whose drawing is nearest."""
     dataset = Shapes3DDrawn()
-    found = np.empty((len(pictures), 6), dtype=np.int64)
-    for k, picture in enumerate(pictures):
-        floor = _nearest_hue(picture[58:63, :6])
-        wall = _nearest_hue(np.concatenate([picture[20:34, 1:4], picture[20:34, 60:63]]))
-        object_hue = _nearest_hue(picture[40:50, 31:34])
+    found = np.empty((len(images), 6), dtype=np.int64)
+    for k, image in enumerate(images):
+        floor = _nearest_hue(image[58:63, :6])
+        wall = _nearest_hue(np.concatenate([image[20:34, 1:4], image[20:34, 60:63]]))
+        object_hue = _nearest_hue(image[40:50, 31:34])
         views = ((floor * drawing.HUES + wall) * drawing.HUES + object_hue) * drawing.VIEWS + np.arange(drawing.VIEWS)
-        error = np.abs(dataset.images(views).astype(np.int16) - picture)[:, FIRST_ROW:].mean(axis=(1, 2, 3))
+        error = np.abs(dataset.images(views).astype(np.int16) - image)[:, FIRST_ROW:].mean(axis=(1, 2, 3))
         found[k] = dataset.factors(views[[int(error.argmin())]])[0]
     return found
 
@@ -91,13 +91,13 @@ def _nearest_hue(pixels: NDArray[np.uint8]) -> int:
     return int(np.abs(values[:, None] - circle).sum(axis=(0, 2)).argmin())
 
 
-def colour_labels(picture: NDArray[np.uint8], hues: NDArray[np.int64]) -> NDArray[np.int64]:
+def colour_labels(image: NDArray[np.uint8], hues: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 sky, 1 wall, 2 floor, 3 object by colour alone; *hues* are floor, wall, object and must differ.
 
     A pixel belongs to the surface that can have its colour in some light. Where none can, at edges, it goes to the neighbouring
     surface whose colour beside it is nearest.
     """
-    values = picture / 255
+    values = image / 255
     circle = drawing.hue_levels() / (drawing.LEVELS - 1)
     shades = np.linspace(0.25, 1.4, 47)[:, None]
     candidates = [np.array([drawing.SKY]) / 255]
@@ -121,17 +121,17 @@ def colour_labels(picture: NDArray[np.uint8], hues: NDArray[np.int64]) -> NDArra
 
 
 class Statistics(NamedTuple):
-    """Of R, G, B over all 480,000 pictures in [0, 1]."""
+    """Of R, G, B over all 480,000 images in [0, 1]."""
 
     mean: NDArray[np.float64]
     spread: NDArray[np.float64]
-    """Standard deviation within a picture, averaged over the pictures: this is what was published."""
+    """Standard deviation within an image, averaged over the images: this is what was published."""
     overall_spread: NDArray[np.float64]
-    """Standard deviation of all pixels of all pictures together."""
+    """Standard deviation of all pixels of all images together."""
 
 
 def full_set_statistics(rows: NDArray[np.int16]) -> Statistics:
-    """Exact, without drawing every picture: a channel knows only four levels of each hue, so 64 of 1000 colourings differ in it."""
+    """Exact, without drawing every image: a channel knows only four levels of each hue, so 64 of 1000 colourings differ in it."""
     found = np.zeros((3, 3))
     blank = len(rows) - 1
     kinds = [[np.unique(choice[:, channel], return_counts=True) for choice in drawing.map_choice()] for channel in range(3)]
@@ -151,7 +151,7 @@ def full_set_statistics(rows: NDArray[np.int16]) -> Statistics:
 
 
 def time_full_set(dataset: Shapes3DDrawn) -> float:
-    """Seconds for samples of all pictures, in batches of 2,000, on the GPU where there is one; views already drawn."""
+    """Seconds for samples of all images, in batches of 2,000, on the GPU where there is one; views already drawn."""
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -171,18 +171,18 @@ def measure(real: Real) -> dict[str, Any]:
     rows = dataset.map_rows()
     began = time.perf_counter()
     drawing.draw_views(np.arange(drawing.VIEWS))
-    found: dict[str, Any] = {"seconds_views": time.perf_counter() - began, "pictures": []}
+    found: dict[str, Any] = {"seconds_views": time.perf_counter() - began, "images": []}
     drawn = dataset.images(dataset.grid.to_index(real.factors))
     labels = drawing.draw_labels(dataset.grid.to_index(real.factors) % drawing.VIEWS)
     for k, name in enumerate(real.names):
-        error = np.abs(drawn[k].astype(np.int16) - real.pictures[k])[FIRST_ROW:].mean(axis=(0, 1))
+        error = np.abs(drawn[k].astype(np.int16) - real.images[k])[FIRST_ROW:].mean(axis=(0, 1))
         hues = real.factors[k, :3]
         agreement = None
         if len(set(hues.tolist())) == 3:
-            agreement = float((colour_labels(real.pictures[k], hues) == labels[k])[FIRST_ROW:].mean())
+            agreement = float((colour_labels(real.images[k], hues) == labels[k])[FIRST_ROW:].mean())
         row = {"name": name, "factors": real.factors[k].tolist(), "calibrated": bool(real.calibrated[k])}
-        found["pictures"].append(row | {"error": error.round(3).tolist(), "labels": agreement})
-    held = [row for row in found["pictures"] if not row["calibrated"]]
+        found["images"].append(row | {"error": error.round(3).tolist(), "labels": agreement})
+    held = [row for row in found["images"] if not row["calibrated"]]
     found["held_out"] = len(held)
     found["held_out_error"] = np.mean([row["error"] for row in held], axis=0).tolist()
     found["worst_held_out_error"] = float(np.max([row["error"] for row in held]))
@@ -194,13 +194,13 @@ def measure(real: Real) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    for row in found["pictures"]:
+    for row in found["images"]:
         labels = "same hue twice" if row["labels"] is None else f"{row['labels']:.4f}"
         error = " ".join(f"{value:5.2f}" for value in row["error"])
         use = "calibrated" if row["calibrated"] else "held out"
         print(f"{row['name']:28} {row['factors']!s:22} {use:10}  error {error}  labels {labels}")
     error = " ".join(f"{value:.2f}" for value in found["held_out_error"])
-    print(f"{found['held_out']} held out: mean error R G B {error}; worst channel of a picture {found['worst_held_out_error']:.2f}")
+    print(f"{found['held_out']} held out: mean error R G B {error}; worst channel of an image {found['worst_held_out_error']:.2f}")
     print(f"labels right: worst {found['held_out_labels'][0]:.4f}, mean {found['held_out_labels'][1]:.4f}")
     for word, ours, published in (("mean", found["mean"], PUBLISHED_MEAN), ("spread", found["spread"], PUBLISHED_SPREAD)):
         pairs = (f"{a:.4f} ({b:.4f}, {a / b - 1:+.2%})" for a, b in zip(ours, published, strict=True))
@@ -210,12 +210,12 @@ def show(found: dict[str, Any]) -> None:
 
 
 def side_by_side(real: Real) -> Image.Image:
-    """Published, drawn, and four times their difference on grey: held-out pictures, four to a row, enlarged."""
+    """Published, drawn, and four times their difference on grey: held-out images, four to a row, enlarged."""
     dataset = Shapes3DDrawn()
     held = np.flatnonzero(~real.calibrated)
     drawn = dataset.images(dataset.grid.to_index(real.factors[held]))
-    difference = np.clip(128 + 4 * (drawn.astype(np.int16) - real.pictures[held]), 0, 255).astype(np.uint8)
-    triples = np.concatenate([real.pictures[held], drawn, difference], axis=2)
+    difference = np.clip(128 + 4 * (drawn.astype(np.int16) - real.images[held]), 0, 255).astype(np.uint8)
+    triples = np.concatenate([real.images[held], drawn, difference], axis=2)
     triples = np.pad(triples, ((0, -len(triples) % 4), (0, 2), (0, 4), (0, 0)))
     sheet = triples.reshape(-1, 4, *triples.shape[1:]).swapaxes(1, 2).reshape(-1, 4 * triples.shape[2], 3)
     return Image.fromarray(sheet.repeat(2, axis=0).repeat(2, axis=1))
@@ -223,7 +223,7 @@ def side_by_side(real: Real) -> Image.Image:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="folder with the published pictures")
+    parser.add_argument("folder", type=Path, help="folder with the published images")
     parser.add_argument("--out", type=Path, help="folder for shapes3d_error.json and shapes3d_error.png")
     options = parser.parse_args()
     real = read(options.folder)

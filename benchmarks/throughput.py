@@ -4,7 +4,7 @@
     python benchmarks/throughput.py --out benchmarks/results/throughput.json
 
 Measures, on one device in one process: its ceilings (copy bandwidth, bfloat16 matrix product); a plain PyTorch loop, float32, as
-it is and captured as a CUDA graph; Unbraid in bfloat16 at several population sizes on one-channel and three-channel pictures;
+it is and captured as a CUDA graph; Unbraid in bfloat16 at several population sizes on one-channel and three-channel images;
 every objective at one size; encoding; and the time of each kernel against its floor, which is the larger of the time its memory
 traffic and its arithmetic need at the ceilings. Prints a table and writes the JSON that the README's table is generated from.
 `--quick` shrinks everything, and runs on a CPU too, to try the script out.
@@ -25,9 +25,9 @@ from plain_loop import LATENTS, plain_step
 
 from unbraid.data import load
 from unbraid.objectives import OBJECTIVES
-from unbraid.population.capture import Stepper
+from unbraid.population.cuda_graph import Stepper
 from unbraid.population.plan import make_plan
-from unbraid.population.program import DRAWN_AT_ONCE, Program
+from unbraid.population.training_step import DRAWN_AT_ONCE, Program
 
 BATCH = 64
 SIZES = (1, 8, 32, 128, 256)
@@ -75,8 +75,8 @@ def ceilings(device: torch.device, size: int) -> dict[str, float]:
 def plain_rates(device: torch.device, seconds: float) -> dict[str, float]:
     """Model-steps a second of the plain loop, and of the same captured as a CUDA graph."""
     dataset = load("dsprites")
-    pictures = torch.from_numpy(dataset.images(range(0, len(dataset), 10))).permute(0, 3, 1, 2).contiguous().to(device)
-    step = plain_step(pictures, BATCH)
+    images = torch.from_numpy(dataset.images(range(0, len(dataset), 10))).permute(0, 3, 1, 2).contiguous().to(device)
+    step = plain_step(images, BATCH)
 
     def once() -> int:
         step()
@@ -86,7 +86,7 @@ def plain_rates(device: torch.device, seconds: float) -> dict[str, float]:
         step()
     rates = {"plain": per_second(once, seconds, device)}
     if device.type == "cuda":
-        captured = plain_step(pictures, BATCH, capturable=True)
+        captured = plain_step(images, BATCH, capturable=True)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -127,7 +127,7 @@ def population_rate(
 
 
 def encoding(device: torch.device, members: int, images: int) -> dict[str, float]:
-    """Seconds to encode *images* pictures for *members* members, and the most device memory taken."""
+    """Seconds to encode *images* images for *members* members, and the most device memory taken."""
     from unbraid.codes.codes import encode_images
 
     plan, dataset = make_plan("dsprites", "beta_vae", seeds=members, steps=1, latents=LATENTS, precision="bfloat16")
@@ -182,17 +182,17 @@ class Kernels:
         for name, (call, moved) in calls.items():
             self.measure(f"{name} {layer}", call, half=moved, operations=2.0 * n * 16 * big)
 
-    def picture_layers(self) -> None:
+    def image_layers(self) -> None:
         """The first layer of the encoder and the last of the decoder."""
         from unbraid.networks.kernels import launch
 
         hidden = self.random(self.members, BATCH, 32, 32, 32).relu()
-        picture = torch.rand(self.members, BATCH, 1, 64, 64, device=self.device)
-        blocks, weight = launch.by_blocks(picture), self.random(self.members, 32, 4, 4, 1)
+        image = torch.rand(self.members, BATCH, 1, 64, 64, device=self.device)
+        blocks, weight = launch.by_blocks(image), self.random(self.members, 32, 4, 4, 1)
         bias, operations = torch.zeros(self.members, 32, device=self.device), 2.0 * hidden.numel() * 16
         slope, scale = self.random(*blocks.shape), torch.ones(self.members, BATCH, device=self.device)
         m, n = hidden.numel(), blocks.numel()
-        self.measure("pictures by blocks", lambda: launch.by_blocks(picture), full=2 * n)
+        self.measure("images by blocks", lambda: launch.by_blocks(image), full=2 * n)
         first = {"half": m, "full": n, "operations": operations}
         self.measure("first layer", lambda: launch.first(blocks, weight, bias, relu=True), **first)
         self.measure("first layer's weight gradient", lambda: launch.first_weight_gradient(blocks, hidden, 1), **first)
@@ -202,7 +202,7 @@ class Kernels:
         self.measure("last layer's gradients", backward, half=2 * m + n, operations=2 * operations)
 
     def others(self) -> None:
-        """What is not a layer: the optimiser, random numbers, pictures from bits."""
+        """What is not a layer: the optimiser, random numbers, images from bits."""
         from unbraid.population.adam import Adam, Gradient
 
         plan, dataset = make_plan("dsprites", "beta_vae", seeds=self.members, steps=1, latents=LATENTS, precision="bfloat16")
@@ -219,13 +219,13 @@ class Kernels:
         numbers = self.members * BATCH * (LATENTS + 2) * DRAWN_AT_ONCE
         self.measure(f"random numbers of {DRAWN_AT_ONCE} steps", lambda: program.draw(steps), full=numbers)
         indices = program.draw(steps).indices[:, 0]
-        self.measure("pictures from bits", lambda: program.sampler(indices), full=self.members * BATCH * 64 * 64)
+        self.measure("images from bits", lambda: program.sampler(indices), full=self.members * BATCH * 64 * 64)
 
     def all(self) -> list[dict[str, Any]]:
         """Everything, in order."""
         for layer in ((32, 32, 32), (16, 32, 64), (8, 64, 64)):
             self.hidden_layer(*layer)
-        self.picture_layers()
+        self.image_layers()
         self.others()
         return self.rows
 
@@ -302,7 +302,7 @@ def main() -> None:
     save()
     code = record["encoding"]
     print(
-        f"\nencoding {code['images']} pictures for {code['members']} members: {code['seconds']:.1f} s, {code['peak_gib']:.1f} GiB"
+        f"\nencoding {code['images']} images for {code['members']} members: {code['seconds']:.1f} s, {code['peak_gib']:.1f} GiB"
     )
     print("\nof β-VAE's rate: " + ", ".join(f"{row['objective']} {row['of_beta_vae']:.0%}" for row in record["objectives"]))
 

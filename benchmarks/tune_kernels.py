@@ -26,9 +26,9 @@ BATCH = 64
 BANDWIDTH = 4.2e12
 """Bytes a second, for the floors: a copy on an H200."""
 HIDDEN = ((32, 32, 32), (16, 32, 64), (8, 64, 64))
-"""Side of the big picture, its channels, channels of the small one."""
-PICTURES = ((64, 1, 32), (64, 3, 32))
-"""Side of the picture, its channels, channels of the small one."""
+"""Side of the big image, its channels, channels of the small one."""
+IMAGES = ((64, 1, 32), (64, 3, 32))
+"""Side of the image, its channels, channels of the small one."""
 
 
 class Candidate(NamedTuple):
@@ -56,7 +56,7 @@ def candidates(precision: str) -> Iterator[Candidate]:
         for rows, tile, warps, stages in product((32, 64) if low else (16, 32), (64, 128), (4, 8), (1, 2, 4)):
             block = {"rows": rows, "depth": tile, "columns": tile, "warps": warps, "stages": stages, "products": way}
             yield Candidate("weight", layer, False, block | {"programs": 396})
-    for layer, way, rows, warps, stages in product(PICTURES, products, (64, 128), (2, 4, 8), (1, 2)):
+    for layer, way, rows, warps, stages in product(IMAGES, products, (64, 128), (2, 4, 8), (1, 2)):
         block = {"rows": rows, "warps": warps, "stages": stages, "products": way}
         yield Candidate("first_weight", layer, False, block | {"programs": 1056})
         yield Candidate("last_backward", layer, False, block | {"programs": 2112})

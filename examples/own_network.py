@@ -33,7 +33,7 @@ class Residual(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Pictures to the mean and log-variance of each latent."""
+    """Images to the mean and log-variance of each latent."""
 
     def __init__(self, channels: int, side: int, latents: int, width: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class ResidualNetwork(ModuleNetwork):
     citation = ub.Citation("An example", 2026, "Own networks in Unbraid")
 
     def encoder(self, sample_shape: tuple[int, ...], latents: int) -> nn.Module:
-        """From pictures `(batch, channels, side, side)` to a pair of tensors `(batch, latents)`."""
+        """From images `(batch, channels, side, side)` to a pair of tensors `(batch, latents)`."""
         channels, side, _ = sample_shape
         return Encoder(channels, side, latents, self.width)
 
@@ -94,8 +94,8 @@ def main(out: str, steps: int = 300) -> None:
     )
     print(run.score(["mig"]).groupby("beta")["mig"].mean())
     model = run.best("mig")
-    pictures = run.dataset.images(range(4))
-    print("codes of four pictures:", torch.tensor(model.encode(pictures)), sep="\n")
+    images = run.dataset.images(range(4))
+    print("codes of four images:", torch.tensor(model.encode(images)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared fixtures: where the real pictures and golden numbers lie, and the command line called in this process."""
+"""Shared fixtures: where the real images and golden numbers lie, and the command line called in this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from unbraid import cli
+from unbraid.commands import command_line as cli
 
 # A check of a commit must not depend on luck; elsewhere every run looks at other examples.
 settings.register_profile("ci", derandomize=True)
@@ -32,11 +32,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real pictures and reference numbers beside the checkout; missing it fails in CI and skips elsewhere."""
+    """The folder of real images and reference numbers beside the checkout; missing it fails in CI and skips elsewhere."""
     beside = Path(__file__).resolve().parents[2] / "shared"
     folder = Path(os.environ.get("UNBRAID_SHARED", beside))
     if not folder.is_dir():
-        message = f"the shared folder with real pictures is missing: {folder} (set UNBRAID_SHARED)"
+        message = f"the shared folder with real images is missing: {folder} (set UNBRAID_SHARED)"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)

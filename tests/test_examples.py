@@ -39,16 +39,16 @@ def test_own_network_trains_and_is_found_again(own_network: ModuleType, tmp_path
     check_network("residual", (1, 32, 32))
     own_network.main(str(tmp_path / "run"), steps=12)
     said = capsys.readouterr().out
-    assert "codes of four pictures:" in said
+    assert "codes of four images:" in said
     run = ub.open_run(tmp_path / "run")
     assert run.folder.plan.network == "residual"
     assert run.folder.plan.network_options == {"width": 16}
     weights = run.folder.member_weights(0)
     assert weights["encoder.body.2.body.1.running_mean"].abs().max() > 0, "training leaves batch norm's running means"
-    pictures = run.dataset.images(range(3))
-    codes = run.model(0).encode(pictures)
-    # Outside training batch norm uses its running means: a picture's code does not depend on its neighbours.
-    assert np.allclose(codes[:1], run.model(0).encode(pictures[:1]), rtol=1e-4, atol=1e-6)
+    images = run.dataset.images(range(3))
+    codes = run.model(0).encode(images)
+    # Outside training batch norm uses its running means: an image's code does not depend on its neighbours.
+    assert np.allclose(codes[:1], run.model(0).encode(images[:1]), rtol=1e-4, atol=1e-6)
     # Another process, which has not registered it.
     NETWORKS._registered.clear()
     NETWORKS.__dict__.pop("_all", None)
@@ -60,7 +60,7 @@ def test_own_network_trains_and_is_found_again(own_network: ModuleType, tmp_path
 def test_own_network_runs_as_it_is_called(tmp_path: Path):
     command = [sys.executable, str(EXAMPLES / "own_network.py"), str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "codes of four pictures:" in done.stdout
+    assert "codes of four images:" in done.stdout
     told = "import unbraid as ub; ub.open_run(" + repr(str(tmp_path / "run")) + ").model(0)"
     other = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=False)
     assert "network 'residual'" in other.stderr

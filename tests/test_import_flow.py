@@ -87,7 +87,7 @@ def own_sources() -> tuple[dict[str, str], frozenset[str]]:
 
 def test_imports_flow_one_way():
     sources, packages = own_sources()
-    assert {"unbraid.store", "unbraid.metrics.mig", "unbraid.population.train"} <= set(sources)
+    assert {"unbraid.core.store", "unbraid.metrics.mig", "unbraid.population.train"} <= set(sources)
     assert wrong_imports(sources, packages) == []
 
 
@@ -102,8 +102,8 @@ def test_the_walk_sees_imports():
         for module, text in sources.items()
         for _, target in imported(ast.parse(text), module, package=module in packages, known=frozenset(sources))
     }
-    assert ("unbraid.networks.layout", "unbraid.random") in seen  # from unbraid import random
-    assert ("unbraid.data.dataset", "unbraid.grid") in seen  # from unbraid.grid import FactorGrid
+    assert ("unbraid.networks.layout", "unbraid.core.random") in seen  # from unbraid import random
+    assert ("unbraid.data.dataset", "unbraid.core.grid") in seen  # from unbraid.core.grid import FactorGrid
 
 
 MODULES = """errors store data data.sprites networks objectives population population.train codes metrics metrics.mig
@@ -129,7 +129,7 @@ BASE = {f"unbraid.{name}": "" for name in MODULES.split()}
         ),
         ("codes", "try:\n  import unbraid.scoring\nexcept ImportError: pass", "(codes) imports unbraid.scoring (scoring)"),
         ("scoring", "from unbraid.report import build", "(scoring) imports unbraid.report (report)"),
-        ("report", "from unbraid.run import Run", "(report) imports unbraid.run (top)"),
+        ("report", "from unbraid.commands.train import Run", "(report) imports unbraid.commands.train (top)"),
         ("population", "import numpy, unbraid.metrics.mig as mig", "(population) imports unbraid.metrics.mig (metrics)"),
         ("population.train", "from . import missing\nfrom .. import metrics", "(population) imports unbraid.metrics (metrics)"),
     ],
@@ -145,16 +145,16 @@ def test_an_import_against_the_flow_is_found(module, text, told):
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("data.sprites", "from unbraid.errors import InputError\nfrom unbraid.data import load\nimport numpy"),
-        ("metrics.mig", "from unbraid.grid import FactorGrid\nfrom unbraid.metrics import METRICS\nfrom . import mig"),
+        ("data.sprites", "from unbraid.core.errors import InputError\nfrom unbraid.data import load\nimport numpy"),
+        ("metrics.mig", "from unbraid.core.grid import FactorGrid\nfrom unbraid.metrics import METRICS\nfrom . import mig"),
         (
             "scoring",
             "from unbraid.metrics import METRICS\nfrom unbraid.codes import CodeStore\nfrom unbraid.population import train",
         ),
         ("report", "from unbraid.analysis import x\nfrom unbraid.studies import y\nfrom unbraid.scoring import z"),
-        ("run", "import unbraid\nfrom unbraid.report import build\nfrom unbraid.cli import main"),
-        ("testing", "from unbraid.metrics import METRICS\nfrom unbraid.run import Run"),
-        ("store", "import unbraided\nfrom unbraid.errors import UnbraidError"),
+        ("run", "import unbraid\nfrom unbraid.report import build\nfrom unbraid.commands.command_line import main"),
+        ("testing", "from unbraid.metrics import METRICS\nfrom unbraid.commands.train import Run"),
+        ("store", "import unbraided\nfrom unbraid.core.errors import UnbraidError"),
     ],
 )
 def test_imports_with_the_flow_are_fine(module, text):

@@ -14,38 +14,38 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from unbraid.core.errors import InputError as InputError
+from unbraid.core.errors import UnbraidError as UnbraidError
+from unbraid.core.grid import FactorGrid as FactorGrid
+from unbraid.core.registry import Citation as Citation
 from unbraid.data import DATA as DATA
-from unbraid.errors import InputError as InputError
-from unbraid.errors import UnbraidError as UnbraidError
-from unbraid.grid import FactorGrid as FactorGrid
 from unbraid.networks import NETWORKS as NETWORKS
 from unbraid.objectives import OBJECTIVES as OBJECTIVES
 from unbraid.objectives.priors import PRIORS as PRIORS
-from unbraid.registry import Citation as Citation
 
 if TYPE_CHECKING:
+    from unbraid.commands.train import Model as Model
+    from unbraid.commands.train import Run as Run
+    from unbraid.commands.train import open_run as open_run
+    from unbraid.commands.train import train as train
     from unbraid.data import load as load
-    from unbraid.run import Model as Model
-    from unbraid.run import Run as Run
-    from unbraid.run import open_run as open_run
-    from unbraid.run import train as train
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "train": "unbraid.run",
-    "open_run": "unbraid.run",
-    "Run": "unbraid.run",
-    "Model": "unbraid.run",
+    "train": "unbraid.commands.train",
+    "open_run": "unbraid.commands.train",
+    "Run": "unbraid.commands.train",
+    "Model": "unbraid.commands.train",
     "load": "unbraid.data",
-    "perturb_data": "unbraid.perturb",
-    "measure_distances": "unbraid.distances",
-    "make_gallery": "unbraid.gallery",
-    "evolve": "unbraid.searching",
-    "recurse": "unbraid.searching",
-    "resume_search": "unbraid.searching",
-    "discover": "unbraid.discovering",
-    "reduce_labels": "unbraid.reduce",
+    "perturb_data": "unbraid.commands.perturb",
+    "measure_distances": "unbraid.commands.distances",
+    "make_gallery": "unbraid.commands.gallery",
+    "evolve": "unbraid.commands.pbt",
+    "recurse": "unbraid.commands.pbt",
+    "resume_search": "unbraid.commands.pbt",
+    "discover": "unbraid.commands.discover",
+    "reduce_labels": "unbraid.commands.reduce",
 }
 _HOMES |= dict.fromkeys(("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule")
 _PACKAGES = ("metrics", "analysis", "testing", "studies", "report", "codes", "population", "networks", "objectives", "search")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unbraid.metrics import METRICS
-from unbraid.scoring.names import FAMILIES
+from unbraid.scoring.metric_names import FAMILIES
 from unbraid.testing.standard_codes import KINDS
 
 TRAPS = "Traps: "

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from unbraid.core.registry import Registry
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
-from unbraid.registry import Registry
 
 
 def pages(registry: Registry) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from unbraid import objective_pages, search_pages
-from unbraid.errors import InputError, UnbraidError, problem
-from unbraid.listing import KINDS, Entry, entries
+from unbraid.commands.list import KINDS, Entry, entries
+from unbraid.core.errors import InputError, Problem, UnbraidError
 from unbraid.metric_pages import behaviour_table, pages
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
@@ -29,7 +29,7 @@ PAGES = (Path("docs/engine.md"), Path("docs/data.md"), Path("docs/metrics.md"), 
 def refresh(readme: Path, *, check: bool = False) -> str:
     """Write the tables between their markers anew, here and in the pages of docs, or only say whether they are current."""
     if not readme.exists():
-        raise InputError(problem("README", "must be in the current folder", str(readme), "Run this in the repository."))
+        raise InputError(Problem("README", "must be in the current folder", str(readme), "Run this in the repository."))
     said = []
     for page in (readme, *(readme.parent / page for page in PAGES)):
         if not page.exists():
@@ -125,7 +125,7 @@ def _gpu_speed(record: dict[str, Any]) -> str:
         [
             *lines,
             "",
-            f"Other objectives, of β-VAE's rate with the same population: {others}. Encoding {codes['images']:,} pictures for "
+            f"Other objectives, of β-VAE's rate with the same population: {others}. Encoding {codes['images']:,} images for "
             f"{codes['members']} members takes {codes['seconds']:.0f} s and {codes['peak_gib']:.1f} GiB of the device's memory.",
             "",
             f"One {record['machine']} (copies at {ceilings['copy'] / 1e12:.1f} TB/s, bfloat16 products at "
@@ -165,14 +165,14 @@ def _precision(record: dict[str, Any]) -> str:
 
 
 def _data_speed(record: dict[str, Any]) -> str:
-    lines = ["| data | device | pictures/s | ratio to a plain loader | kept in memory |", "|---|---|---|---|---|"]
+    lines = ["| data | device | images/s | ratio to a plain loader | kept in memory |", "|---|---|---|---|---|"]
     settings = []
     for device, found in record.items():
         for row in found["rows"]:
             kept = row.get("device_bytes", row["host_bytes"]) / 1e6
             rate = f"{row['images_per_second']:,.0f} | {row['ratio']:,.1f}"
             lines.append(f"| `{row['name']}` | {device} | {rate} | {kept:,.0f} MB |")
-        plain = f"the plain loader of XYSquares gives {found['plain']:,.0f} pictures/s on one core there"
+        plain = f"the plain loader of XYSquares gives {found['plain']:,.0f} images/s on one core there"
         settings.append(f"{device}: {found['machine']}; {plain}")
     return "\n".join([*lines, "", f"{'. '.join(settings)}. `python benchmarks/data.py`."])
 

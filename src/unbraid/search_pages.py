@@ -40,8 +40,8 @@ def supervised(record: dict[str, Any]) -> str:
             )
         )
         first = rows["pbt", seeds[0]]
-        length = f"{first['epochs']} epochs of {first['epoch_pictures']:,} pictures each"
-        where = f"{first['pictures']:,} pictures of dSprites (every second x and y), {first['device']}"
+        length = f"{first['epochs']} epochs of {first['epoch_images']:,} images each"
+        where = f"{first['images']:,} images of dSprites (every second x and y), {first['device']}"
         title = f"{about[0].upper()}{about[1:]}; {first['population']} individuals, {length}:"
         parts += [title, "", *lines, f"| mean | {means} | |", ""]
     return "\n".join([*parts, f"{where}; ± is the standard deviation over seeds."])
@@ -54,14 +54,14 @@ def recursion(record: dict[str, Any]) -> str:
         rows = [row for row in record["stages"] if row["setting"] == setting]
         if not rows:
             continue
-        lines = ["| seed | stage | pictures | score | MIG | active latents: what explains most of their variance | x, y left |"]
+        lines = ["| seed | stage | images | score | MIG | active latents: what explains most of their variance | x, y left |"]
         lines.append("|---|---|---|---|---|---|---|")
         for row in sorted(rows, key=lambda row: (row["seed"], _ORDER[row["stage"].partition("-")[0]], row["stage"])):
             told = ", ".join(f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values())
             left = row.get("variance_left")
             rest = f"{100 * left['x']:.2f}%, {100 * left['y']:.2f}%" if left else ""
             scores = f"{row['winner']['score']:.3f} | {row['mig']:.3f}"
-            lines.append(f"| {row['seed']} | {row['stage']} | {row['pictures']:,} | {scores} | {told} | {rest} |")
+            lines.append(f"| {row['seed']} | {row['stage']} | {row['images']:,} | {scores} | {told} | {rest} |")
         parts += [f"β from {betas}:", "", *lines, ""]
     return "\n".join(parts[:-1])
 
@@ -81,12 +81,12 @@ def udr_speed(record: dict[str, Any]) -> str:
 
 
 def discoveries(record: dict[str, Any]) -> str:
-    """What `discover` found in drawn pictures whose factors it was not shown."""
-    lines = ["| pictures | found, with the true factor it follows (rank correlation) | agreement | minutes | models |"]
+    """What `discover` found in drawn images whose factors it was not shown."""
+    lines = ["| images | found, with the true factor it follows (rank correlation) | agreement | minutes | models |"]
     lines.append("|---|---|---|---|---|")
     for row in record["rows"]:
         found = "; ".join(f"{one['title']} ({one['factor']} {one['correlation']:.3f})" for one in row["found"])
-        where = f"{row['pictures']:,} of {row['data']}, {row['device']}"
+        where = f"{row['images']:,} of {row['data']}, {row['device']}"
         lines.append(f"| {where} | {found} | {row['udr']:.2f} | {row['minutes']:.1f} | {row['models']} |")
     about = "Hues come round: their correlation is that from where the code cuts the circle. `python benchmarks/discover.py`."
     return "\n".join([*lines, "", about])

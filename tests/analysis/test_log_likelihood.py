@@ -9,7 +9,7 @@ import torch
 
 import unbraid as ub
 from unbraid.analysis.log_likelihood import importance_weights, log_likelihood
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives.likelihoods import likelihood
 from unbraid.objectives.priors.anisotropic import Anisotropic
@@ -106,34 +106,34 @@ def run(tmp_path_factory):
 
 @pytest.mark.parametrize("member", range(5))
 def test_every_prior_is_bounded_below_by_its_elbo(run, member):
-    found = log_likelihood(run, member, samples=200, pictures=100)
-    assert found.elbo_per_picture < found.nats_per_picture
-    assert found.per_picture.shape == (100,)
+    found = log_likelihood(run, member, samples=200, images=100)
+    assert found.elbo_per_image < found.nats_per_image
+    assert found.per_image.shape == (100,)
     assert found.left_out == ""
     assert found.samples == 200
     assert 1 < found.effective_samples <= 200
-    assert found.standard_error == pytest.approx(found.per_picture.std(ddof=1) / 10, rel=1e-12)
+    assert found.standard_error == pytest.approx(found.per_image.std(ddof=1) / 10, rel=1e-12)
     # A density of the plane cannot be far above that of the best constant Gaussian after so short a training.
-    assert -5 < found.nats_per_picture < 0
+    assert -5 < found.nats_per_image < 0
 
 
 def test_more_samples_bring_the_bound_up(run):
-    one, many = (log_likelihood(run, 0, samples=samples, pictures=400) for samples in (1, 1000))
-    assert one.nats_per_picture == pytest.approx(one.elbo_per_picture)
-    assert one.nats_per_picture < many.nats_per_picture
+    one, many = (log_likelihood(run, 0, samples=samples, images=400) for samples in (1, 1000))
+    assert one.nats_per_image == pytest.approx(one.elbo_per_image)
+    assert one.nats_per_image < many.nats_per_image
 
 
 def test_a_run_its_folder_and_its_path_give_the_same_numbers(run):
-    found = [log_likelihood(source, 2, samples=20, pictures=10) for source in (run, run.folder, run.path, str(run.path))]
+    found = [log_likelihood(source, 2, samples=20, images=10) for source in (run, run.folder, run.path, str(run.path))]
     for one in found[1:]:
-        assert np.array_equal(one.per_picture, found[0].per_picture)
+        assert np.array_equal(one.per_image, found[0].per_image)
 
 
-def test_a_picture_has_its_number_whoever_else_is_asked_for(run):
-    together = log_likelihood(run, 1, samples=20, pictures=[5, 7, 300])
-    others = log_likelihood(run, 1, samples=20, pictures=[300, 9])
+def test_a_image_has_its_number_whoever_else_is_asked_for(run):
+    together = log_likelihood(run, 1, samples=20, images=[5, 7, 300])
+    others = log_likelihood(run, 1, samples=20, images=[300, 9])
     assert together.indices.tolist() == [5, 7, 300]
-    assert together.per_picture[2] == pytest.approx(others.per_picture[0], rel=1e-6)
+    assert together.per_image[2] == pytest.approx(others.per_image[0], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_the_likelihood_lacks_is_said(spelled, told, tmp_path):
         np.random.default_rng(0).integers(0, 2, (12, 8, 8)).astype(bool), "vae", likelihood=spelled, out=tmp_path / "run",
         network_options={"hidden": 8}, **(OPTIONS | {"steps": 2}),
     )  # fmt: skip
-    assert log_likelihood(run, samples=4, pictures=4).left_out == told
+    assert log_likelihood(run, samples=4, images=4).left_out == told
 
 
 def test_grey_values_are_no_bernoulli_outcomes_and_standardised_ones_have_another_density(tmp_path):
@@ -164,16 +164,16 @@ def test_grey_values_are_no_bernoulli_outcomes_and_standardised_ones_have_anothe
             grey, "vae", likelihood=spelled, out=tmp_path / spelled, standardise=spelled == "laplace",
             network_options={"hidden": 8}, **(OPTIONS | {"steps": 2}),
         )  # fmt: skip
-        assert log_likelihood(run, samples=4, pictures=4).left_out == line
+        assert log_likelihood(run, samples=4, images=4).left_out == line
 
 
 def test_nonsense_is_refused_by_name(run, tmp_path):
     told = {
         "member must be one of 0..4; got 5.": {"member": 5},
         "samples must be a whole number in 1..100000; got 0.": {"samples": 0},
-        "pictures must be a whole number in 2..1000000000; got 1.": {"pictures": 1},
-        "pictures must be at least 2; got 1.": {"pictures": [3]},
-        "indices must lie in 0..399; got 400.": {"pictures": [0, 400]},
+        "images must be a whole number in 2..1000000000; got 1.": {"images": 1},
+        "images must be at least 2; got 1.": {"images": [3]},
+        "indices must lie in 0..399; got 400.": {"images": [0, 400]},
     }
     for line, options in told.items():
         with pytest.raises(InputError) as caught:

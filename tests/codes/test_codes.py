@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import unbraid as ub
 from unbraid.codes import codes as codes_module
 from unbraid.codes.codes import Codes, CodeStore, recorded_sample
-from unbraid.errors import InputError
-from unbraid.run import Run
-from unbraid.store import read_tensors
+from unbraid.commands.train import Run
+from unbraid.core.errors import InputError
+from unbraid.core.store import read_tensors
 
 CPU = torch.device("cpu")
 

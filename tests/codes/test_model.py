@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trained model in a person's hands: pictures to codes and back, and what it does not take."""
+"""A trained model in a person's hands: images to codes and back, and what it does not take."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import unbraid as ub
-from unbraid.errors import InputError
-from unbraid.run import Run
+from unbraid.commands.train import Run
+from unbraid.core.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -46,41 +46,41 @@ def refused(make) -> str:
     return str(caught.value)
 
 
-def test_pictures_to_codes_and_back(run: Run):
-    model, pictures = run.model(1), run.dataset.images(np.arange(24))
+def test_images_to_codes_and_back(run: Run):
+    model, images = run.model(1), run.dataset.images(np.arange(24))
     assert repr(model) == "<Model 1: ae seed=1>"
-    codes = model.encode(pictures)
+    codes = model.encode(images)
     assert codes.shape == (24, 4)
     assert codes.dtype == np.float32
     decoded = model.decode(codes)
-    assert decoded.shape == pictures.shape
+    assert decoded.shape == images.shape
     assert decoded.dtype == np.uint8
-    np.testing.assert_array_equal(model.reconstruct(pictures), decoded)
-    # 600 steps suffice to be better than the mean picture, which is what a model that ignores its input gives
-    mean_picture = pictures.mean(axis=0)
-    ours = np.square(decoded.astype(float) - pictures).mean()
-    assert ours < 0.8 * np.square(mean_picture - pictures).mean()
+    np.testing.assert_array_equal(model.reconstruct(images), decoded)
+    # 600 steps suffice to be better than the mean image, which is what a model that ignores its input gives
+    mean_image = images.mean(axis=0)
+    ours = np.square(decoded.astype(float) - images).mean()
+    assert ours < 0.8 * np.square(mean_image - images).mean()
 
 
-def test_bytes_floats_and_grey_pictures_without_channels_mean_the_same(run: Run):
-    model, pictures = run.model(0), run.dataset.images(np.arange(5))
-    codes = model.encode(pictures)
-    np.testing.assert_allclose(model.encode(pictures / 255.0), codes, atol=1e-5)
-    np.testing.assert_array_equal(model.encode(pictures[..., 0]), codes)
-    np.testing.assert_allclose(model.encode(pictures > 127), model.encode((pictures > 127).astype(float)), atol=0)
+def test_bytes_floats_and_grey_images_without_channels_mean_the_same(run: Run):
+    model, images = run.model(0), run.dataset.images(np.arange(5))
+    codes = model.encode(images)
+    np.testing.assert_allclose(model.encode(images / 255.0), codes, atol=1e-5)
+    np.testing.assert_array_equal(model.encode(images[..., 0]), codes)
+    np.testing.assert_allclose(model.encode(images > 127), model.encode((images > 127).astype(float)), atol=0)
 
 
-def test_many_pictures_are_the_same_as_few(run: Run):
-    pictures = np.repeat(run.dataset.images(np.arange(24)), 12, axis=0)
-    np.testing.assert_allclose(run.model(0).encode(pictures)[::12], run.model(0).encode(pictures[::12]), atol=1e-5)
+def test_many_images_are_the_same_as_few(run: Run):
+    images = np.repeat(run.dataset.images(np.arange(24)), 12, axis=0)
+    np.testing.assert_allclose(run.model(0).encode(images)[::12], run.model(0).encode(images[::12]), atol=1e-5)
 
 
 def test_what_a_model_does_not_take(run: Run):
-    model, pictures = run.model(0), run.dataset.images(np.arange(2))
-    assert refused(lambda: model.encode(pictures[:, :20])) == "images must have the shape (n, 28, 28, 1); got shape (2, 20, 28, 1)."
-    assert refused(lambda: model.encode(pictures[0])) == "images must have the shape (n, 28, 28, 1); got shape (28, 28, 1, 1)."
-    assert refused(lambda: model.encode(pictures.astype(np.int64))) == "images must be uint8, or floats in [0, 1]; got dtype int64."
-    loud = pictures.astype(np.float32)
+    model, images = run.model(0), run.dataset.images(np.arange(2))
+    assert refused(lambda: model.encode(images[:, :20])) == "images must have the shape (n, 28, 28, 1); got shape (2, 20, 28, 1)."
+    assert refused(lambda: model.encode(images[0])) == "images must have the shape (n, 28, 28, 1); got shape (28, 28, 1, 1)."
+    assert refused(lambda: model.encode(images.astype(np.int64))) == "images must be uint8, or floats in [0, 1]; got dtype int64."
+    loud = images.astype(np.float32)
     assert refused(lambda: model.encode(loud)) == f"images as floats must lie in [0, 1]; got values from 0 to {loud.max():g}."
     loud[0, 0, 0] = np.nan
     assert refused(lambda: model.encode(loud)).startswith("images as floats must lie in [0, 1]; got values from nan")

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.run import Run
+from unbraid.commands.train import Run
 
 SETTINGS: dict[str, Any] = {
     "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28},
@@ -38,7 +38,7 @@ def store(run: Run) -> ReconstructionStore:
 
 
 def decoded_nats(run: Run, member: int, kind: str) -> np.ndarray:
-    """Cross-entropy of the pictures given the decoder's logits, summed over pixels."""
+    """Cross-entropy of the images given the decoder's logits, summed over pixels."""
     codes, model = CodeStore(run.folder).load(member), run.model(member)
     z = torch.from_numpy(np.ascontiguousarray(codes.representation(kind)))
     logits = model._network.decode(model._weights, z[None], run.dataset.sample_shape)[0]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unbraid.core.registry import Citation
 from unbraid.data import DATA, load
 from unbraid.data.official import OFFICIAL
-from unbraid.registry import Citation
 from unbraid.testing.data_contract import check_dataset
 
 
@@ -85,5 +85,5 @@ def test_samples_on_the_gpu_are_those_on_the_cpu(name):
 
 def test_a_dataset_shows_what_it_is():
     factors = "shape 3, scale 6, orientation 40, x 32, y 32"
-    assert repr(load("dsprites")) == f"<Dataset dsprites: 737,280 pictures of 64x64x1, {factors}>"
-    assert repr(load(np.zeros((2, 8, 8), np.uint8))) == "<Dataset own: 2 pictures of 8x8x1, no factors known>"
+    assert repr(load("dsprites")) == f"<Dataset dsprites: 737,280 images of 64x64x1, {factors}>"
+    assert repr(load(np.zeros((2, 8, 8), np.uint8))) == "<Dataset own: 2 images of 8x8x1, no factors known>"

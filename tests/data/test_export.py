@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unbraid.core.errors import InputError, UnbraidError
 from unbraid.data import export as export_module
 from unbraid.data import load
 from unbraid.data.export import export, parse_indices
-from unbraid.data.perturbed_folder import write_perturbed
-from unbraid.errors import InputError, UnbraidError
+from unbraid.data.perturbed.folder import write_perturbed
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_an_npz_holds_images_factors_and_names(sprites, tmp_path):
     assert os.listdir(path.parent) == ["all.npz"]
 
 
-def test_a_folder_holds_pictures_and_a_table(sprites, tmp_path):
+def test_a_folder_holds_images_and_a_table(sprites, tmp_path):
     path = export(sprites, tmp_path / "all", quiet=True)
     assert sorted(os.listdir(path))[:2] == ["000000.png", "000001.png"]
     assert np.array_equal(np.asarray(Image.open(path / "000023.png")), sprites.images([23])[0, ..., 0])
@@ -160,11 +160,11 @@ def test_indices_are_compared_with_the_size_before_they_are_made(monkeypatch, wo
 
 
 @pytest.mark.parametrize(("clip", "clipped"), [(True, ""), (False, "clipped to [0, 1] and ")])
-def test_what_pictures_do_not_keep_of_perturbed_data_is_said(sprites, tmp_path, capsys, clip, clipped):
+def test_what_images_do_not_keep_of_perturbed_data_is_said(sprites, tmp_path, capsys, clip, clipped):
     write_perturbed(tmp_path / "p", sprites, epsilon=0.1, clip=clip, seed=0)
     perturbed = load(tmp_path / "p")
     export(perturbed, tmp_path / "said.npz")
-    note = f"Note: pictures are {clipped}rounded to 256 grey levels, which moves values by up to 1/510.\n"
+    note = f"Note: images are {clipped}rounded to 256 grey levels, which moves values by up to 1/510.\n"
     assert capsys.readouterr().err.startswith(note)
     export(perturbed, tmp_path / "quiet.npz", quiet=True)
     export(sprites, tmp_path / "exact.npz")

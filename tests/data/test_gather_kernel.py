@@ -9,7 +9,7 @@ import torch
 
 import unbraid as ub
 from unbraid.data import dataset as dataset_module
-from unbraid.data import dsprites as dsprites_module
+from unbraid.data.drawn import dsprites as dsprites_module
 
 pytest.importorskip("triton")
 
@@ -22,7 +22,7 @@ DEVICES = [
 
 
 def every_byte(channels: int):
-    """Nine pictures that hold every byte, of a size that is no multiple of a kernel's stretch."""
+    """Nine images that hold every byte, of a size that is no multiple of a kernel's stretch."""
     values = np.arange(9 * 28 * 28 * channels, dtype=np.int64) * 7 % 256
     return ub.load(values.astype(np.uint8).reshape(9, 28, 28, channels))
 

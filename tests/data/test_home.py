@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from unbraid.core.errors import InputError
 from unbraid.data.home import data_home
-from unbraid.errors import InputError
 
 
 def test_the_environment_decides(tmp_path, monkeypatch):

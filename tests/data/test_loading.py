@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unbraid.core.errors import InputError
 from unbraid.data import DATA, load
-from unbraid.errors import InputError
 
 KNOWN = f"Known: {', '.join(sorted(DATA))}. A folder, an .npy or an .npz is given by its path."
 
@@ -56,10 +56,10 @@ def test_numbers_may_be_written_as_text_but_only_whole_ones():
 
 def test_a_registered_name_wins_over_a_file_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    np.save("pictures", np.zeros((3, 8, 8), np.uint8))
+    np.save("images", np.zeros((3, 8, 8), np.uint8))
     (tmp_path / "xysquares").mkdir()
     assert load("xysquares").name == "xysquares"
-    assert load("pictures.npy").options == {"source": str(tmp_path / "pictures.npy")}
+    assert load("images.npy").options == {"source": str(tmp_path / "images.npy")}
     assert "must hold at least 2 images; got 0." in message("./xysquares")
 
 

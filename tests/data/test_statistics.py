@@ -9,7 +9,7 @@ import pytest
 from unbraid.data import load, statistics
 
 
-def pictures(count: int = 40, side: int = 8, channels: int = 3) -> np.ndarray:
+def images(count: int = 40, side: int = 8, channels: int = 3) -> np.ndarray:
     drawn = np.random.default_rng(3).integers(0, 256, (count, side, side, channels), dtype=np.uint8)
     drawn[..., -1] = 7  # a channel that never changes
     return drawn
@@ -17,7 +17,7 @@ def pictures(count: int = 40, side: int = 8, channels: int = 3) -> np.ndarray:
 
 def test_channels_have_the_mean_and_deviation_of_all_their_pixels(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(statistics, "_AT_ONCE", 7)  # parts of unequal size
-    array = pictures()
+    array = images()
     found = statistics.channel_constants(load(array))
     scaled = array.reshape(-1, 3) / 255.0
     assert found["mean"] == pytest.approx(scaled.mean(axis=0), abs=1e-7)
@@ -36,7 +36,7 @@ def test_points_have_one_mean_and_deviation_for_all_their_values():
 
 def test_principal_variances_are_the_largest_squared_singular_values(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(statistics, "_AT_ONCE", 7)
-    array = pictures()
+    array = images()
     flat = np.moveaxis(array, -1, 1).reshape(len(array), -1) / 255.0
     expected = np.linalg.svd(flat, compute_uv=False) ** 2
     assert statistics.principal_variances(load(array), 5) == pytest.approx(expected[:5], rel=1e-5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Part of a dataset: the whole's pictures, factors and samples at the chosen indices, trained on and scored like any dataset."""
+"""Part of a dataset: the whole's images, factors and samples at the chosen indices, trained on and scored like any dataset."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import unbraid as ub
 from unbraid.codes.codes import Codes, CodeStore
+from unbraid.core.errors import InputError
 from unbraid.data import Subset, load
-from unbraid.errors import InputError
 from unbraid.testing.data_contract import check_dataset
 
 GREY = {"x": 5, "y": 4, "scale": 2, "image_size": 16}
@@ -67,12 +67,12 @@ def test_the_contract_is_kept_in_memory_and_from_a_file(tmp_path, name, options)
     for attribute in ("citation", "licence", "factor_meanings", "bounded", "sample_shape", "image_shape", "factor_names"):
         assert getattr(data, attribute) == getattr(base, attribute)
     assert data.device_bytes == base.device_bytes + 8 * 30
-    assert data.about == [("Part of", f"{name}: 30 of {len(base):,} pictures"), *base.about]
+    assert data.about == [("Part of", f"{name}: 30 of {len(base):,} images"), *base.about]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 39), min_size=2, max_size=40, unique=True), st.data())
-def test_a_position_shows_the_picture_of_its_index(indices, draw):
+def test_a_position_shows_the_image_of_its_index(indices, draw):
     base = load("sprites", **GREY)
     data = Subset(base, np.array(indices, dtype=draw.draw(st.sampled_from(["u1", "i2", "i8", "u8"]))))
     at = np.array(draw.draw(st.lists(st.integers(0, len(indices) - 1), min_size=1, max_size=6)))
@@ -90,15 +90,15 @@ def test_a_position_shows_the_picture_of_its_index(indices, draw):
 
 
 def test_labels_keep_the_values_they_were_given_with():
-    pictures = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)
-    data = Subset(load(pictures, factors=[[10], [20], [40], [20]], factor_names=["size"]), [3, 1])
+    images = np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)
+    data = Subset(load(images, factors=[[10], [20], [40], [20]], factor_names=["size"]), [3, 1])
     assert data.factors([0, 1]).tolist() == [[1], [1]]
     assert data.factor_sizes == (3,)
     assert [values.tolist() for values in data.factor_values] == [[10, 20, 40]]
-    assert not Subset(load(pictures), [3, 1]).labelled
+    assert not Subset(load(images), [3, 1]).labelled
 
 
-def test_a_fresh_dataset_is_told_which_picture_is_meant():
+def test_a_fresh_dataset_is_told_which_image_is_meant():
     base = load("noisy_dsprites")
     data = Subset(base, [70_000, 5])
     at, numbers = torch.tensor([[1, 0]]), torch.tensor([[7, 9]])
@@ -128,11 +128,11 @@ def test_indices_that_choose_nothing_sensible_are_refused_by_name(sprites):
     def message(indices) -> str:
         return told(lambda: Subset(sprites, indices))
 
-    assert message([0, 1, 40]) == "subset indices must lie in 0..39, the pictures of sprites; got 40."
-    assert message([3, -1]) == "subset indices must lie in 0..39, the pictures of sprites; got -1."
-    assert message([7, 3, 3, 7]) == "subset indices must name every picture once; got 3 more than once. Use numpy.unique(indices)."
-    assert message([]) == "subset indices must choose at least 2 pictures; got 0."
-    assert message([4]) == "subset indices must choose at least 2 pictures; got 1."
+    assert message([0, 1, 40]) == "subset indices must lie in 0..39, the images of sprites; got 40."
+    assert message([3, -1]) == "subset indices must lie in 0..39, the images of sprites; got -1."
+    assert message([7, 3, 3, 7]) == "subset indices must name every image once; got 3 more than once. Use numpy.unique(indices)."
+    assert message([]) == "subset indices must choose at least 2 images; got 0."
+    assert message([4]) == "subset indices must choose at least 2 images; got 1."
     assert message([0.0, 1.0]) == "subset indices must be whole numbers; got dtype float64. Use indices.astype(int)."
     assert message(np.ones(40, bool)) == (
         "subset indices must be whole numbers; got dtype bool. Use numpy.flatnonzero(mask) for a mask."
@@ -167,16 +167,16 @@ def test_what_load_cannot_make_is_refused_by_name(tmp_path, sprites):
     )
 
 
-def test_a_part_of_a_part_and_of_own_pictures_is_loaded_again(tmp_path):
-    pictures = np.random.default_rng(0).integers(0, 256, (12, 8, 8), dtype=np.uint8)
-    np.save(tmp_path / "own.npy", pictures)
+def test_a_part_of_a_part_and_of_own_images_is_loaded_again(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (12, 8, 8), dtype=np.uint8)
+    np.save(tmp_path / "own.npy", images)
     first = load("subset", of=tmp_path / "own.npy", indices=saved(tmp_path, [2, 3, 5, 7], "first.npy"))
     second = Subset(first, saved(tmp_path, [3, 0], "second.npy"))
     check_dataset(second)
     assert second.repeatable
     assert second.options["of"] == "subset"
-    assert np.array_equal(second.images([0, 1])[..., 0], pictures[[7, 2]])
-    assert not Subset(load(pictures), tmp_path / "first.npy").repeatable
+    assert np.array_equal(second.images([0, 1])[..., 0], images[[7, 2]])
+    assert not Subset(load(images), tmp_path / "first.npy").repeatable
     assert not Subset(Subset(first, [0, 1, 2, 3]), tmp_path / "second.npy").repeatable
     assert load(
         "subset", of="own", of_options={"source": str(tmp_path / "own.npy")}, indices=tmp_path / "first.npy"
@@ -194,7 +194,7 @@ def test_a_run_on_part_of_the_data_trains_encodes_scores_and_opens_again(tmp_pat
     codes = codes_of(again)
     assert sorted(codes.indices.tolist()) == list(range(24))
     assert np.array_equal(codes.factors, sprites.factors(indices[codes.indices]))
-    # The same pictures in an array of their own give the same model: nothing but the chosen pictures is seen.
+    # The same images in an array of their own give the same model: nothing but the chosen images is seen.
     alone = ub.train(load(data.images(np.arange(24))), "beta_vae", out=tmp_path / "alone", **options)
     assert np.array_equal(codes_of(alone).mean, codes.mean)
 

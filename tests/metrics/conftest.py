@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unbraid.grid import FactorGrid
+from unbraid.core.grid import FactorGrid
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 NUMBERS = json.loads((GOLDEN / "metrics.json").read_text())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.metrics import active_units
 
 SIGNS = np.array([1.0, -1.0, 1.0, -1.0])[:, None]

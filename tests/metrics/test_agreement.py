@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from unbraid.errors import InputError
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError
+from unbraid.core.grid import FactorGrid
 from unbraid.metrics import _agreement, _standardise, udr
 from unbraid.metrics._agreement import agreement, agreement_scores, average_ranks, mean_kl, standardise, varying_latents
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError
+from unbraid.core.grid import FactorGrid
 from unbraid.metrics import beta_vae_score, beta_vae_score_of_pairs
 from unbraid.metrics._arrays import check_codes_grid
 from unbraid.metrics._sharing import SharedFactor

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import unbraid.metrics
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.metrics import METRICS
 from unbraid.testing.metric_contract import check_metric
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError
+from unbraid.core.grid import FactorGrid
 from unbraid.metrics import dci
 from unbraid.metrics._tree_growth import COARSE_BINS, EXACT_VALUES, Binned, Trees
 from unbraid.metrics._trees import fit_lightgbm, fit_sklearn, latents_ordered_alike

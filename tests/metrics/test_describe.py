@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from unbraid import metrics
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.registry import Citation
 from unbraid.metrics import Members, describe
-from unbraid.registry import Citation
 
 FACTORS = np.random.default_rng(0).integers([3, 4], size=(60, 2))
 CODES = np.stack([FACTORS * 1.0, FACTORS[:, ::-1] + 0.3 * np.random.default_rng(1).normal(size=(60, 2))])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.metrics import ELBO, elbo
 from unbraid.metrics.elbo import NOISE_STREAM
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from unbraid.grid import relabel
+from unbraid.core.grid import relabel
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError
+from unbraid.core.grid import FactorGrid
 from unbraid.metrics import factor_vae_score, kim_mnih_score
 
 GRID = FactorGrid(("a", "b", "c", "d", "e"), (4, 4, 4, 4, 4))

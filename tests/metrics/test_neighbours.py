@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import digamma
 
-from unbraid.grid import relabel
+from unbraid.core.grid import relabel
 from unbraid.metrics._neighbours import _digamma, _ross, neighbour_information
 
 

@@ -13,8 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError
+from unbraid.core.grid import FactorGrid
 from unbraid.metrics import udr
 from unbraid.metrics._agreement import pair_scores
 from unbraid.metrics._standardise import standardise

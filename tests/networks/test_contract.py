@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.networks import NETWORKS
 from unbraid.networks.conv import SIDES, ConvBurgess
 from unbraid.networks.mlp import Mlp

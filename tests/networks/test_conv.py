@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
+from unbraid.core.random import Stream
 from unbraid.networks import NETWORKS
 from unbraid.networks.conv import SIDES, ConvBurgess, ConvLocatello
 from unbraid.networks.conv_mathieu import ConvMathieu
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives.likelihoods import likelihood
-from unbraid.random import Stream
 
 RULE = "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network"
 
@@ -114,7 +114,7 @@ def test_against_a_plain_torch_model(name, kernels):
 
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("channels", [1, 3])
-def test_allowed_pictures_have_no_problems(side, channels):
+def test_allowed_images_have_no_problems(side, channels):
     assert ConvBurgess().problems((channels, side, side)) == []
 
 
@@ -131,7 +131,7 @@ def test_allowed_pictures_have_no_problems(side, channels):
         ((4, 50, 50), "50x50 with 4 channels. Use the network mlp."),
     ],
 )
-def test_other_pictures_are_refused_with_a_remedy(shape, got):
+def test_other_images_are_refused_with_a_remedy(shape, got):
     assert ConvLocatello().problems(shape) == [f"images {RULE}; got {got}"]
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from unbraid.core.random import Stream
 from unbraid.networks.conv import SIDES
 from unbraid.networks.conv_mathieu import ConvMathieu
-from unbraid.random import Stream
 
 ORDER = [*(f"encoder.conv{k}" for k in (1, 2, 3, 4)), "encoder.dense", "encoder.mean", "encoder.logvar"]
 ORDER += ["decoder.dense1", "decoder.dense2", *(f"decoder.conv{k}" for k in (1, 2, 3, 4))]
@@ -95,7 +95,7 @@ def test_every_side_of_the_stack_is_taken(side):
     assert tuple(network.decode(views, torch.zeros(1, 2, 10), (3, side, side)).shape) == (1, 2, 3, side, side)
 
 
-def test_other_pictures_are_refused_with_a_remedy():
+def test_other_images_are_refused_with_a_remedy():
     rule = "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network"
     told = f"images {rule}; got 50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network mlp."
     assert ConvMathieu().problems((1, 50, 50)) == [told]

@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.random import Stream
+from unbraid.core.registry import Citation
 from unbraid.networks import NETWORKS
 from unbraid.networks.from_module import ModuleNetwork
 from unbraid.networks.layout import Weight
 from unbraid.networks.network import TrainedWeights
-from unbraid.random import Stream
-from unbraid.registry import Citation
 from unbraid.testing.network_contract import check_network
 
 SHAPE, LATENTS, MEMBERS = (1, 8, 8), 3, 3

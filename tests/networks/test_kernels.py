@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.errors import UnbraidError
+from unbraid.core.errors import UnbraidError
 from unbraid.networks import layers as seam
 from unbraid.networks.conv import SIDES, ConvBurgess, ConvLocatello
-from unbraid.networks.layout import Layout, Weight, double_weights, halve_weights
+from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights
 from unbraid.objectives import likelihoods
 
 pytest.importorskip("triton")
@@ -117,7 +117,7 @@ class Draw:
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self.generator, device=self.generator.device).to(self.precision)
 
-    def pictures(self, *shape: int) -> Tensor:
+    def images(self, *shape: int) -> Tensor:
         return torch.rand(*shape, generator=self.generator, device=self.generator.device)
 
     def layer(self, members: int, described: list[Weight]) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,7 +160,7 @@ def exactly(*tensors: Tensor) -> list[Tensor]:
 
 
 HIDDEN = hidden_layers()
-PICTURES = [((side, side), channels) for side in SIDES for channels in (1, 3)]
+IMAGES = [((side, side), channels) for side in SIDES for channels in (1, 3)]
 CHOICES = (("bernoulli", True), ("gaussian", True), ("gaussian", False))
 SMALL = [
     (2, 3, (8, 8), 32, 32, 4),
@@ -185,7 +185,7 @@ def test_the_layers_tested_are_those_of_the_networks():
 def test_convolution_and_its_gradients(device, precision, members, batch, sides, big, small, kernel, cut):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, *sides, big)
-    _, weight, bias = draw.layer(members, halve_weights("layer", big, small, kernel))
+    _, weight, bias = draw.layer(members, conv_weights("layer", big, small, kernel))
     leaves = exactly(x, weight, bias)
     out = convolved(*leaves)
     pull = draw.normal(*out.shape)
@@ -210,7 +210,7 @@ def test_convolution_and_its_gradients(device, precision, members, batch, sides,
 def test_transposed_convolution_and_its_gradients(device, precision, members, batch, sides, big, small, cut):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, sides[0] // 2, sides[1] // 2, small)
-    _, weight, bias = draw.layer(members, double_weights("layer", small, big))
+    _, weight, bias = draw.layer(members, conv_transpose_weights("layer", small, big))
     leaves = exactly(x, weight, bias)
     out = transposed(*leaves)
     pull = draw.normal(*out.shape)
@@ -229,19 +229,19 @@ def test_transposed_convolution_and_its_gradients(device, precision, members, ba
     ("device", "precision", "members", "batch", "sides", "channels", "small", "cut"),
     cases(
         [(2, 3, (8, 8), 1, 32), (2, 5, (6, 14), 3, 32), (1, 2, (2, 2), 4, 16), (2, 1, (6, 6), 2, 16)],
-        [(*case, 32) for case in (*crowds(PICTURES, ((64, 64), 3)), (3, 37, (6, 14), 3))],
+        [(*case, 32) for case in (*crowds(IMAGES, ((64, 64), 3)), (3, 37, (6, 14), 3))],
     ),
 )
 def test_first_layer_and_its_gradients(device, precision, members, batch, sides, channels, small, cut):
     draw = Draw(device, precision)
-    picture = draw.pictures(members, batch, channels, *sides)
-    _, weight, bias = draw.layer(members, halve_weights("layer", channels, small, 4))
+    image = draw.images(members, batch, channels, *sides)
+    _, weight, bias = draw.layer(members, conv_weights("layer", channels, small, 4))
     leaves = exactly(weight, bias)
-    out = convolved(picture.to(precision).double().movedim(2, -1), *leaves)
+    out = convolved(image.to(precision).double().movedim(2, -1), *leaves)
     pull = draw.normal(*out.shape)
     kept = torch.where(out > 0, pull, 0)
     to_weight, to_bias = torch.autograd.grad((out.relu() * pull).sum(), leaves)
-    blocks = launch.by_blocks(picture)
+    blocks = launch.by_blocks(image)
     value = launch.first(blocks, weight, bias, relu=True, block=cut.get("first"))
     weights, biases = launch.first_weight_gradient(blocks, kept, channels, block=cut.get("first weight"))
     assert (value.dtype, weights.dtype, biases.dtype) == (precision, torch.float32, torch.float32)
@@ -251,7 +251,7 @@ def test_first_layer_and_its_gradients(device, precision, members, batch, sides,
 LAST = ("device", "precision", "members", "batch", "sides", "channels", "small")
 LAST_SMALL = [(2, 3, (4, 4), 1, 32), (2, 2, (3, 5), 3, 32), (1, 5, (7, 7), 3, 16), (1, 1, (1, 1), 4, 16)]
 LAST_ON_DEVICE = [
-    (members, batch, (side // 2,) * 2, channels, 32) for members, batch, (side, _), channels in crowds(PICTURES, ((64, 64), 3))
+    (members, batch, (side // 2,) * 2, channels, 32) for members, batch, (side, _), channels in crowds(IMAGES, ((64, 64), 3))
 ]
 LAST_ODD = [(3, 37, (7, 14), 3, 32), (3, 5, (3, 3), 1, 32)]
 
@@ -260,10 +260,10 @@ LAST_ODD = [(3, 37, (7, 14), 3, 32), (3, 5, (3, 3), 1, 32)]
 def test_last_layer_and_its_gradients(device, precision, members, batch, sides, channels, small, cut):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, *sides, small)
-    _, weight, bias = draw.layer(members, double_weights("layer", small, channels))
+    _, weight, bias = draw.layer(members, conv_transpose_weights("layer", small, channels))
     leaves = exactly(x, weight, bias)
     out = transposed(*leaves).movedim(-1, 2)
-    pull, scale = draw.normal(*out.shape), draw.pictures(members, batch)
+    pull, scale = draw.normal(*out.shape), draw.images(members, batch)
     to_x, to_weight, to_bias = torch.autograd.grad((out * pull * scale[:, :, None, None, None]).sum(), leaves)
     raw = launch.last(x, weight, bias, block=cut.get("last"))
     found = launch.last_backward(x, launch.by_blocks(pull), scale, weight, mask=False, block=cut.get("last backward"))
@@ -291,13 +291,13 @@ FEW_ON_DEVICE = [(3, 64, (16, 16), 1, 32), (40, 64, (14, 14), 3, 32), *LAST_ODD]
 def test_likelihoods_in_the_last_layer(device, precision, members, batch, sides, channels, small, distance, cut):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, *sides, small)
-    _, weight, bias = draw.layer(members, double_weights("layer", small, channels))
-    picture = draw.pictures(members, batch, channels, *(2 * side for side in sides))
+    _, weight, bias = draw.layer(members, conv_transpose_weights("layer", small, channels))
+    image = draw.images(members, batch, channels, *(2 * side for side in sides))
     leaves = exactly(x, weight, bias)
-    expected = DISTANCES[distance](transposed(*leaves).movedim(-1, 2), picture.double())
-    scale = draw.pictures(members, batch) - 0.5
+    expected = DISTANCES[distance](transposed(*leaves).movedim(-1, 2), image.double())
+    scale = draw.images(members, batch) - 0.5
     to_x, to_weight, to_bias = torch.autograd.grad((expected * scale).sum(), leaves)
-    true, kind = launch.by_blocks(picture), operators.LIKELIHOODS[distance]
+    true, kind = launch.by_blocks(image), operators.LIKELIHOODS[distance]
     found, slope = launch.last_distance(x, weight, bias, true, kind, block=cut.get("last"))
     back = launch.last_backward(x, slope, scale, weight, mask=True, block=cut.get("last backward"))
     assert [tensor.dtype for tensor in (found, slope, *back[1:])] == [torch.float32, precision, torch.float32, torch.float32]
@@ -317,8 +317,8 @@ ONCE = pytest.mark.parametrize(("device", "precision"), cases([()], [()], cut=Fa
 @ONCE
 def test_blocks_by_hand(device, precision):
     """Block (r, c) holds the pixels (2 r - 1, 2 c - 1) to (2 r, 2 c), channels last; what lies outside is zero."""
-    picture = torch.arange(1.0, 17.0, device=device, dtype=precision).view(1, 1, 1, 4, 4)
-    blocks = launch.by_blocks(picture)
+    image = torch.arange(1.0, 17.0, device=device, dtype=precision).view(1, 1, 1, 4, 4)
+    blocks = launch.by_blocks(image)
     assert (blocks.dtype, tuple(blocks.shape)) == (precision, (1, 1, 3, 3, 4))
     assert blocks[0, 0, 0].tolist() == [[0, 0, 0, 1], [0, 0, 2, 3], [0, 0, 4, 0]]
     assert blocks[0, 0, 1].tolist() == [[0, 5, 0, 9], [6, 7, 10, 11], [8, 0, 12, 0]]
@@ -329,44 +329,44 @@ def test_blocks_by_hand(device, precision):
 
 
 @ONCE
-def test_blocks_of_pictures_that_lie_anyhow(device, precision):
+def test_blocks_of_images_that_lie_anyhow(device, precision):
     draw = Draw(device, precision)
-    picture = draw.normal(3, 2, 3, 6, 10)
-    whole = launch.by_blocks(picture)
+    image = draw.normal(3, 2, 3, 6, 10)
+    whole = launch.by_blocks(image)
     for member in range(3):
-        assert torch.equal(launch.by_blocks(picture[member : member + 1]), whole[member : member + 1])
-    apart = picture.movedim(2, -1).contiguous().movedim(-1, 2)
+        assert torch.equal(launch.by_blocks(image[member : member + 1]), whole[member : member + 1])
+    apart = image.movedim(2, -1).contiguous().movedim(-1, 2)
     assert torch.equal(launch.by_blocks(apart), whole)
-    assert torch.equal(launch.by_blocks(picture[::2]), whole[::2])
-    shared = launch.by_blocks(picture[1:2].expand(3, -1, -1, -1, -1))
+    assert torch.equal(launch.by_blocks(image[::2]), whole[::2])
+    shared = launch.by_blocks(image[1:2].expand(3, -1, -1, -1, -1))
     assert torch.equal(shared, whole[1:2].expand(3, -1, -1, -1, -1))
     assert shared.stride(0) == 0, "what members share is stored once"
 
 
 @ONCE
-def test_blocks_are_made_once_and_again_when_the_picture_changes(device, precision):
-    picture = Draw(device, precision).pictures(2, 3, 1, 8, 8)
-    once = seam._blocks(picture)
-    assert seam._blocks(picture) is once
-    picture[1, 2] = 0.5
-    again = seam._blocks(picture)
+def test_blocks_are_made_once_and_again_when_the_image_changes(device, precision):
+    image = Draw(device, precision).images(2, 3, 1, 8, 8)
+    once = seam._blocks(image)
+    assert seam._blocks(image) is once
+    image[1, 2] = 0.5
+    again = seam._blocks(image)
     assert not torch.equal(again, once)
-    assert torch.equal(again, launch.by_blocks(picture))
+    assert torch.equal(again, launch.by_blocks(image))
     with torch.inference_mode():
-        frozen = picture.clone()
+        frozen = image.clone()
         assert torch.equal(seam._blocks(frozen), again)
         frozen[0] = 0.25
         assert torch.equal(seam._blocks(frozen), launch.by_blocks(frozen))
 
 
 @ONCE
-def test_pictures_that_members_share_give_the_bits_of_copies(device, precision):
+def test_images_that_members_share_give_the_bits_of_copies(device, precision):
     draw = Draw(device, precision)
-    picture = draw.pictures(1, 3, 3, 8, 8).expand(2, -1, -1, -1, -1)
-    both = launch.by_blocks(picture), launch.by_blocks(picture.contiguous())
-    _, weight, bias = draw.layer(2, halve_weights("layer", 3, 16, 4))
+    image = draw.images(1, 3, 3, 8, 8).expand(2, -1, -1, -1, -1)
+    both = launch.by_blocks(image), launch.by_blocks(image.contiguous())
+    _, weight, bias = draw.layer(2, conv_weights("layer", 3, 16, 4))
     pull = draw.normal(2, 3, 4, 4, 16)
-    x, (_, last, last_bias) = draw.normal(2, 3, 4, 4, 16), draw.layer(2, double_weights("layer", 16, 3))
+    x, (_, last, last_bias) = draw.normal(2, 3, 4, 4, 16), draw.layer(2, conv_transpose_weights("layer", 16, 3))
     shared, copied = (
         [
             launch.first(blocks, weight, bias, relu=False),
@@ -376,7 +376,7 @@ def test_pictures_that_members_share_give_the_bits_of_copies(device, precision):
         for blocks in both
     )
     assert all(torch.equal(a, b) for a, b in zip(shared, copied, strict=True))
-    expected = convolved(picture.to(precision).double().movedim(2, -1), weight.double(), bias.double())
+    expected = convolved(image.to(precision).double().movedim(2, -1), weight.double(), bias.double())
     draw.close(without_relu=(shared[0], expected))
 
 
@@ -384,14 +384,14 @@ def test_pictures_that_members_share_give_the_bits_of_copies(device, precision):
 @ONCE
 def test_nan_fills_its_own_member_and_reaches_no_other(device, precision):
     draw = Draw(device, precision)
-    x, picture = draw.normal(3, 2, 4, 4, 16), draw.pictures(3, 2, 3, 8, 8)
-    _, down, down_bias = draw.layer(3, halve_weights("layer", 16, 16, 4))
-    _, up, up_bias = draw.layer(3, double_weights("layer", 16, 3))
-    _, first, first_bias = draw.layer(3, halve_weights("layer", 3, 16, 4))
-    scale = draw.pictures(3, 2)
+    x, image = draw.normal(3, 2, 4, 4, 16), draw.images(3, 2, 3, 8, 8)
+    _, down, down_bias = draw.layer(3, conv_weights("layer", 16, 16, 4))
+    _, up, up_bias = draw.layer(3, conv_transpose_weights("layer", 16, 3))
+    _, first, first_bias = draw.layer(3, conv_weights("layer", 3, 16, 4))
+    scale = draw.images(3, 2)
 
-    def everything(x: Tensor, picture: Tensor) -> list[Tensor]:
-        blocks = launch.by_blocks(picture)
+    def everything(x: Tensor, image: Tensor) -> list[Tensor]:
+        blocks = launch.by_blocks(image)
         values = [launch.reduce(x, down, down_bias, relu=True), launch.expand(x, down, (8, 8), relu=True)]
         values += [launch.first(blocks, first, first_bias, relu=True), launch.last(x, up, up_bias)]
         for kind in operators.LIKELIHOODS.values():
@@ -399,9 +399,9 @@ def test_nan_fills_its_own_member_and_reaches_no_other(device, precision):
             values += [distance, *launch.last_backward(x, slope, scale, up, mask=False)[1:]]
         return [*values, *launch.weight_gradient(x, values[0], 4, bias_of_big=False), launch.first_weight_gradient(blocks, x, 3)[0]]
 
-    whole = everything(x, picture)
-    x[1], picture[1] = torch.nan, torch.nan
-    for before, after in zip(whole, everything(x, picture), strict=True):
+    whole = everything(x, image)
+    x[1], image[1] = torch.nan, torch.nan
+    for before, after in zip(whole, everything(x, image), strict=True):
         assert torch.isfinite(before).all()
         assert torch.equal(after[[0, 2]], before[[0, 2]])
         assert after[1].isnan().all()
@@ -428,14 +428,14 @@ def assert_promises_change_no_bit(draw: Draw, promised: list[Tensor], plain: lis
 @pytest.mark.parametrize(CHAINS, CHAIN_CASES)
 def test_encoders_chain_with_and_without_promises(device, precision, members, batch, side, channels, wide):
     draw = Draw(device, precision)
-    picture = draw.pictures(members, batch, channels, side, side)
+    image = draw.images(members, batch, channels, side, side)
     sizes = ((channels, 16, 4), (16, wide, 4), (wide, 16, 2))
-    layers = [draw.layer(members, halve_weights("layer", *size)) for size in sizes]
+    layers = [draw.layer(members, conv_weights("layer", *size)) for size in sizes]
     pull = draw.normal(members, batch, side // 8, side // 8, 16)
 
     def through(promise: bool) -> list[Tensor]:
         ours = [(weight.detach().requires_grad_(), low, bias.detach().requires_grad_()) for weight, low, bias in layers]
-        one = operators.halve_picture(launch.by_blocks(picture), *ours[0], promise)
+        one = operators.conv_image(launch.by_blocks(image), *ours[0], promise)
         two = operators.halve(one, *ours[1], promise, promise)
         three = operators.halve(two, *ours[2], promise, False)
         leaves = [leaf for weight, _, bias in ours for leaf in (weight, bias)]
@@ -444,7 +444,7 @@ def test_encoders_chain_with_and_without_promises(device, precision, members, ba
     one, two, three, *gradients = found = through(False)
     assert_promises_change_no_bit(draw, through(True), found)
     leaves = exactly(*(part for _, lowered, bias in layers for part in (lowered, bias)))
-    hidden = picture.to(precision).double().movedim(2, -1)
+    hidden = image.to(precision).double().movedim(2, -1)
     for number, value in enumerate((one, two, three)):
         exact = convolved(hidden, *leaves[2 * number : 2 * number + 2])
         draw.close(**{f"layer{number + 1}": (value, exact.relu())})
@@ -458,9 +458,9 @@ def test_encoders_chain_with_and_without_promises(device, precision, members, ba
 def test_decoders_chain_with_and_without_promises(device, precision, members, batch, side, channels, wide, distance):
     draw = Draw(device, precision)
     before = draw.normal(members, batch, side // 8, side // 8, 16)
-    picture = draw.pictures(members, batch, channels, 8 * (side // 8), 8 * (side // 8))
-    layers = [draw.layer(members, double_weights("layer", *size)) for size in ((16, wide), (wide, 16), (16, channels))]
-    pull = draw.normal(*(picture.shape if distance is None else picture.shape[:2])).float()
+    image = draw.images(members, batch, channels, 8 * (side // 8), 8 * (side // 8))
+    layers = [draw.layer(members, conv_transpose_weights("layer", *size)) for size in ((16, wide), (wide, 16), (16, channels))]
+    pull = draw.normal(*(image.shape if distance is None else image.shape[:2])).float()
 
     def through(promise: bool) -> list[Tensor]:
         ours = [(weight.detach().requires_grad_(), low, bias.detach().requires_grad_()) for weight, low, bias in layers]
@@ -468,10 +468,10 @@ def test_decoders_chain_with_and_without_promises(device, precision, members, ba
         one = operators.double(begin.relu(), *ours[0], promise, promise)
         two = operators.double(one, *ours[1], promise, promise)
         if distance is None:
-            last = operators.double_to_picture(two, *ours[2], promise)
+            last = operators.conv_transpose_to_image(two, *ours[2], promise)
         else:
             kind = operators.LIKELIHOODS[distance]
-            last, _ = operators.double_and_compare(two, *ours[2], launch.by_blocks(picture), kind, promise)
+            last, _ = operators.conv_transpose_and_compare(two, *ours[2], launch.by_blocks(image), kind, promise)
         leaves = [begin, *(leaf for weight, _, bias in ours for leaf in (weight, bias))]
         return [one, two, last, *torch.autograd.grad((last.float() * pull).sum(), leaves)]
 
@@ -484,12 +484,12 @@ def test_decoders_chain_with_and_without_promises(device, precision, members, ba
         draw.close(**{f"layer{number + 1}": (value, exact.relu())})
         hidden = as_handed_on(exact, value)
     out = transposed(hidden, *leaves[4:]).movedim(-1, 2)
-    out = out if distance is None else DISTANCES[distance](out, picture.double())
+    out = out if distance is None else DISTANCES[distance](out, image.double())
     expected = torch.autograd.grad((out * pull).sum(), [start, *leaves])
     draw.close(last=(last, out), **{f"gradient{k}": pair for k, pair in enumerate(zip(gradients, expected, strict=True))})
 
 
-OPERATORS = ["halve", "halve_picture", "double", "double_to_picture", "double_and_compare"]
+OPERATORS = ["halve", "conv_image", "double", "conv_transpose_to_image", "conv_transpose_and_compare"]
 
 
 @pytest.mark.parametrize("flags", [False, True])
@@ -498,18 +498,18 @@ OPERATORS = ["halve", "halve_picture", "double", "double_to_picture", "double_an
 def test_operators_are_what_they_say_to_torch(name, device, precision, flags, monkeypatch):
     monkeypatch.undo()  # torch's checks make tensors of every kind
     draw = Draw(device, precision)
-    down, up = halve_weights("layer", 16, 32, 4), double_weights("layer", 32, 16)
-    described = {"halve": down, "double": up, "halve_picture": halve_weights("layer", 3, 16, 4)}
-    weight, lowered, bias = draw.layer(2, described.get(name, double_weights("layer", 32, 3)))
+    down, up = conv_weights("layer", 16, 32, 4), conv_transpose_weights("layer", 32, 16)
+    described = {"halve": down, "double": up, "conv_image": conv_weights("layer", 3, 16, 4)}
+    weight, lowered, bias = draw.layer(2, described.get(name, conv_transpose_weights("layer", 32, 3)))
     layer = (weight.requires_grad_(), lowered.detach(), bias.requires_grad_())
-    blocks, x = launch.by_blocks(draw.pictures(2, 3, 3, 8, 8)), draw.normal(2, 3, 4, 4, 16 if name == "halve" else 32)
+    blocks, x = launch.by_blocks(draw.images(2, 3, 3, 8, 8)), draw.normal(2, 3, 4, 4, 16 if name == "halve" else 32)
     x.requires_grad_()
     arguments = {
         "halve": (x, *layer, flags, False),
-        "halve_picture": (blocks, *layer, flags),
+        "conv_image": (blocks, *layer, flags),
         "double": (x, *layer, flags, False),
-        "double_to_picture": (x, *layer, flags),
-        "double_and_compare": (x, *layer, blocks, operators.LIKELIHOODS["squared_error"], flags),
+        "conv_transpose_to_image": (x, *layer, flags),
+        "conv_transpose_and_compare": (x, *layer, blocks, operators.LIKELIHOODS["squared_error"], flags),
     }[name]
     utilities = ("test_schema", "test_autograd_registration", "test_faketensor")
     told = torch.library.opcheck(getattr(operators, name), arguments, test_utils=utilities)
@@ -521,7 +521,7 @@ def test_operators_are_what_they_say_to_torch(name, device, precision, flags, mo
 def test_results_repeat_bit_by_bit(precision):
     draw = Draw("cuda", precision)
     x, y = draw.normal(3, 64, 32, 32, 32), draw.normal(3, 64, 16, 16, 64)
-    _, weight, bias = draw.layer(3, halve_weights("layer", 32, 64, 4))
+    _, weight, bias = draw.layer(3, conv_weights("layer", 32, 64, 4))
 
     def everything() -> list[Tensor]:
         values = [launch.reduce(x, weight, bias, relu=True), launch.expand(y, weight, (32, 32))]

@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from unbraid.networks import layers
 from unbraid.networks.layers import (
     carry_lowered,
+    conv_image,
+    conv_transpose_and_compare,
+    conv_transpose_to_image,
     dense,
     double,
-    double_and_compare,
-    double_to_picture,
     halve,
-    halve_picture,
     uses_kernels,
 )
 
@@ -64,9 +64,9 @@ def last(channels_first):
     return channels_first.permute(0, 2, 3, 1)
 
 
-def torch_halve(picture, weight, bias):
-    """Torch's own on one member: pictures and result channels first."""
-    return F.conv2d(picture, first(weight), bias, stride=2, padding=weight.shape[1] // 2 - 1).relu()
+def torch_halve(image, weight, bias):
+    """Torch's own on one member: images and result channels first."""
+    return F.conv2d(image, first(weight), bias, stride=2, padding=weight.shape[1] // 2 - 1).relu()
 
 
 def torch_double(x, weight, bias):
@@ -100,13 +100,13 @@ def test_halve(kernel, inputs, outputs, sides):
 @pytest.mark.parametrize("kernel", [4, 2])
 @pytest.mark.parametrize("channels", [1, 3, 5])
 @pytest.mark.parametrize("sides", SIDES)
-def test_halve_picture(kernel, channels, sides):
-    picture, weight, bias = randoms((3, 2, channels, *sides), (3, 8, kernel, kernel, channels), (3, 8))
+def test_halve_image(kernel, channels, sides):
+    image, weight, bias = randoms((3, 2, channels, *sides), (3, 8, kernel, kernel, channels), (3, 8))
 
-    def layer(picture, weight, bias):
-        return halve_picture(picture, weight, bias, torch.float64)
+    def layer(image, weight, bias):
+        return conv_image(image, weight, bias, torch.float64)
 
-    assert_members_agree(layer, lambda *parts: last(torch_halve(*parts)), picture, weight, bias)
+    assert_members_agree(layer, lambda *parts: last(torch_halve(*parts)), image, weight, bias)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(32, 1), (8, 3), (4, 4), (4, 5), (1, 32)])
@@ -114,9 +114,9 @@ def test_halve_picture(kernel, channels, sides):
 def test_double(inputs, outputs, sides):
     x, weight, bias = randoms((3, 2, *sides, inputs), (3, inputs, 4, 4, outputs), (3, outputs))
     assert_members_agree(double, lambda *parts: last(torch_double(*parts)).relu(), x, weight, bias)
-    assert_members_agree(double_to_picture, torch_double, x, weight, bias)
+    assert_members_agree(conv_transpose_to_image, torch_double, x, weight, bias)
     assert tuple(double(x, weight, bias).shape) == (3, 2, 2 * sides[0], 2 * sides[1], outputs)
-    assert tuple(double_to_picture(x, weight, bias).shape) == (3, 2, outputs, 2 * sides[0], 2 * sides[1])
+    assert tuple(conv_transpose_to_image(x, weight, bias).shape) == (3, 2, outputs, 2 * sides[0], 2 * sides[1])
 
 
 @pytest.mark.parametrize("kernel", [4, 2])
@@ -127,11 +127,11 @@ def test_layers_without_relu(kernel):
     def convolution(x, weight, bias):
         return last(F.conv2d(first(x), first(weight), bias, stride=2, padding=kernel // 2 - 1))
 
-    def from_picture(picture, weight, bias):
-        return halve_picture(picture.movedim(-1, 2), weight, bias, torch.float64, relu=False)
+    def from_image(image, weight, bias):
+        return conv_image(image.movedim(-1, 2), weight, bias, torch.float64, relu=False)
 
     assert_members_agree(lambda *parts: halve(*parts, relu=False), convolution, x, weight, bias)
-    assert_members_agree(from_picture, convolution, x, weight, bias)
+    assert_members_agree(from_image, convolution, x, weight, bias)
     x, weight, bias = randoms((3, 2, 3, 5, 4), (3, 4, 4, 4, 8), (3, 8))
     assert_members_agree(lambda *parts: double(*parts, relu=False), lambda *parts: last(torch_double(*parts)), x, weight, bias)
     assert (double(x, weight, bias, relu=False) < 0).any()
@@ -146,26 +146,26 @@ def test_layers_on_views_into_a_row(members):
     for member in range(members):
         expected = torch_halve(first(x[member]).contiguous(), weight[member].contiguous(), bias[member])
         close(halve(x, weight, bias)[member], last(expected))
-        close(halve_picture(x.permute(0, 1, 4, 2, 3), weight, bias, x.dtype)[member], last(expected))
+        close(conv_image(x.permute(0, 1, 4, 2, 3), weight, bias, x.dtype)[member], last(expected))
     weight, bias = rows[:, 13 : 13 + 16 * 3].view(members, 1, 4, 4, 3), rows[:, 900:903]
     for member in range(members):
         expected = torch_double(x[member].contiguous(), weight[member].contiguous(), bias[member])
         close(double(x, weight, bias)[member], last(expected).relu())
-        close(double_to_picture(x, weight, bias)[member], expected)
+        close(conv_transpose_to_image(x, weight, bias)[member], expected)
 
 
 @pytest.mark.parametrize("members", [1, 2])
 def test_promises_about_neighbours_change_no_bit(members):
     def through(promise):
-        picture, *weights = randoms(
+        image, *weights = randoms(
             *[(members, 2, 3, 16, 16), (members, 4, 4, 4, 3), (members, 4), (members, 4, 2, 2, 4), (members, 4)],
             *[(members, 4, 4, 4, 4), (members, 4), (members, 4, 4, 4, 3), (members, 3)],
         )
         leaves = [weight.requires_grad_() for weight in weights]
-        hidden = halve_picture(picture, *leaves[:2], torch.float64, masked_later=promise)
+        hidden = conv_image(image, *leaves[:2], torch.float64, masked_later=promise)
         hidden = halve(hidden, *leaves[2:4], after_relu=promise, masked_later=promise)
         hidden = double(hidden, *leaves[4:6], after_relu=promise, masked_later=promise)
-        out = double_to_picture(hidden, *leaves[6:], after_relu=promise)
+        out = conv_transpose_to_image(hidden, *leaves[6:], after_relu=promise)
         return [out, *torch.autograd.grad(out.square().sum(), leaves)]
 
     for with_promise, without in zip(through(True), through(False), strict=True):
@@ -177,22 +177,22 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("members", [1, 2])
-@pytest.mark.parametrize("kind", ["dense", "halve_picture", "halve", "double", "double_to_picture"])
+@pytest.mark.parametrize("kind", ["dense", "conv_image", "halve", "double", "conv_transpose_to_image"])
 def test_activations_say_the_precision_and_weights_keep_theirs(kind, members, device):
     shapes = {
         "dense": ((5, 64), (64, 32), 32),
-        "halve_picture": ((5, 3, 8, 8), (16, 4, 4, 3), 16),
+        "conv_image": ((5, 3, 8, 8), (16, 4, 4, 3), 16),
         "halve": ((5, 8, 8, 16), (32, 4, 4, 16), 32),
         "double": ((5, 4, 4, 32), (32, 4, 4, 16), 16),
-        "double_to_picture": ((5, 4, 4, 16), (16, 4, 4, 3), 3),
+        "conv_transpose_to_image": ((5, 4, 4, 16), (16, 4, 4, 3), 3),
     }[kind]
-    layer = {"dense": dense, "halve": halve, "double": double, "double_to_picture": double_to_picture}.get(kind)
+    layer = {"dense": dense, "halve": halve, "double": double, "conv_transpose_to_image": conv_transpose_to_image}.get(kind)
     x, weight, bias = randoms(*((members, *shape) for shape in (shapes[0], shapes[1], (shapes[2],))))
     # Both sides start from numbers that bfloat16 holds, so that only the products and sums differ.
     x, weight, bias = (tensor.bfloat16().to(device) for tensor in (x, weight, bias))
 
     def apply(x, weight, bias):
-        return halve_picture(x, weight, bias, torch.bfloat16) if layer is None else layer(x, weight, bias)
+        return conv_image(x, weight, bias, torch.bfloat16) if layer is None else layer(x, weight, bias)
 
     low = x.float() if layer is None else x.clone()
     parts = [low.requires_grad_(layer is not None), weight.float().requires_grad_(), bias.float().requires_grad_()]
@@ -202,7 +202,7 @@ def test_activations_say_the_precision_and_weights_keep_theirs(kind, members, de
     gradients = torch.autograd.grad(out.float().sum(), wanted)
     assert [gradient.dtype for gradient in gradients] == [part.dtype for part in wanted]
     exact = [tensor.double().cpu().requires_grad_() for tensor in (x, weight, bias)]
-    full = halve_picture(*exact, torch.float64) if layer is None else layer(*exact)
+    full = conv_image(*exact, torch.float64) if layer is None else layer(*exact)
     expected = torch.autograd.grad(full.sum(), exact[len(exact) - len(wanted) :])
     for found, value in zip([out, *gradients], [full, *expected], strict=True):
         apart = ((found.cpu().double() - value).norm() / value.norm()).item()
@@ -239,15 +239,15 @@ def test_kernels_need_room_on_the_device(properties, roomy, monkeypatch):
 
 def test_a_cpu_has_no_kernels_and_compares_by_itself():
     assert not uses_kernels(torch.device("cpu"))
-    x, weight, bias, picture = (tensor.float() for tensor in randoms((2, 2, 4, 4, 16), (2, 16, 4, 4, 1), (2, 1), (2, 2, 1, 8, 8)))
-    assert double_and_compare(x, weight, bias, picture, "bernoulli") is None
+    x, weight, bias, image = (tensor.float() for tensor in randoms((2, 2, 4, 4, 16), (2, 16, 4, 4, 1), (2, 1), (2, 2, 1, 8, 8)))
+    assert conv_transpose_and_compare(x, weight, bias, image, "bernoulli") is None
 
 
 @pytest.mark.parametrize("outputs", [1, 3, 8])
 @pytest.mark.parametrize("members", [1, 2])
 def test_double_in_bfloat16_stays_near(outputs, members):
     parts = randoms((members, 2, 8, 8, 16), (members, 16, 4, 4, outputs), (members, outputs))
-    for layer in (double, double_to_picture):
+    for layer in (double, conv_transpose_to_image):
         exact = layer(*parts)
         rough = layer(*(part.bfloat16() for part in parts))
         assert rough.dtype == torch.bfloat16

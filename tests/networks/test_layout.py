@@ -8,14 +8,14 @@ import math
 import pytest
 import torch
 
-from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights, starts_of_torch
-from unbraid.random import Stream
+from unbraid.core.random import Stream
+from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights, starts_of_torch
 
 LAYOUT = Layout(
     (
-        *halve_weights("conv", 3, 8, 4),
+        *conv_weights("conv", 3, 8, 4),
         *dense_weights("dense", 8, 5),
-        *double_weights("up", 5, 2),
+        *conv_transpose_weights("up", 5, 2),
         *dense_weights("wide", 64, 64),
     )
 )
@@ -106,7 +106,7 @@ def test_gaps_start_at_zero_and_belong_to_no_view():
 
 
 def test_initial_weights_fill_their_glorot_range_and_biases_are_zero():
-    layout = Layout((*dense_weights("dense", 200, 100), *halve_weights("conv", 32, 64, 4), *double_weights("up", 64, 32)))
+    layout = Layout((*dense_weights("dense", 200, 100), *conv_weights("conv", 32, 64, 4), *conv_transpose_weights("up", 64, 32)))
     views = layout.views(layout.initial(torch.arange(4), Stream.INITIAL_WEIGHTS))
     for weight in layout.weights:
         values = views[weight.name]
@@ -149,7 +149,7 @@ def test_a_weight_starts_as_it_says():
 
 
 def test_starts_of_torch_take_the_fan_of_torch():
-    weights = [*dense_weights("a", 16, 4), *double_weights("up", 5, 4), Weight("norm.scale", (3,), start=1.0)]
+    weights = [*dense_weights("a", 16, 4), *conv_transpose_weights("up", 5, 4), Weight("norm.scale", (3,), start=1.0)]
     found = {weight.name: (weight.limit, weight.start) for weight in starts_of_torch(weights, transposed="up")}
     assert found == {
         **{"a.weight": (0.25, 0.0), "a.bias": (0.25, 0.0)},

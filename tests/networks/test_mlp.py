@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.random import Stream
 from unbraid.networks.mlp import Mlp
-from unbraid.random import Stream
 
 
 def test_layers_are_the_published_ones():

@@ -6,14 +6,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.random import Stream
 from unbraid.networks.conv import ConvBurgess
 from unbraid.networks.conv_batchnorm import ConvBatchNorm
 from unbraid.networks.mlp import Mlp
 from unbraid.networks.network import TrainedWeights
 from unbraid.networks.standardised import Standardised
 from unbraid.objectives.likelihoods import likelihood
-from unbraid.random import Stream
 
 SHAPES3D = ((0.5026, 0.5788, 0.6034), (0.2941, 0.3444, 0.3662))
 """Mean and std of 3D Shapes as Michlo et al. print them."""

@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 @pytest.fixture(scope="session")
 def golden() -> SimpleNamespace:
-    """`values` by name, `relative` tolerance, `forward` (one member) and the pictures, channels first."""
+    """`values` by name, `relative` tolerance, `forward` (one member) and the images, channels first."""
     record = json.loads((GOLDEN / "losses.json").read_text())
     with np.load(GOLDEN / "losses_inputs.npz") as inputs:
         arrays = {name: torch.from_numpy(inputs[name]).unsqueeze(0) for name in inputs.files}

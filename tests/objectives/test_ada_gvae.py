@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.ada_gvae import AdaGVAE
 from unbraid.objectives.objective import Forward, Setting, stack, total_loss
 from unbraid.objectives.pairs import PairRule
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.schedule import linear
 from unbraid.population.plan import make_plan
-from unbraid.population.program import Program
+from unbraid.population.training_step import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -28,7 +28,7 @@ LOG_3 = math.log(3.0)
 
 
 def rows(*values):
-    """Posteriors of one pair of one member, first picture and second: `(1, 2, latents)`."""
+    """Posteriors of one pair of one member, first image and second: `(1, 2, latents)`."""
     return torch.tensor([values], dtype=torch.float64)
 
 
@@ -68,13 +68,13 @@ def test_two_latents_by_hand():
 
 
 def test_one_way_and_symmetric_divergence_decide_differently():
-    # From the first picture: 2 against (e⁻⁴ + 3) / 2. From the second: 2 against (e⁴ − 5) / 2.
+    # From the first image: 2 against (e⁻⁴ + 3) / 2. From the second: 2 against (e⁴ − 5) / 2.
     mean, logvar = rows([2.0, 0.0], [0.0, 0.0]), rows([0.0, -4.0], [0.0, 0.0])
     assert AdaGVAE(divergence="kl").own(mean, logvar, None).tolist() == [[[True, False]]]
     assert AdaGVAE(divergence="symmetric_kl").own(mean, logvar, None).tolist() == [[[False, True]]]
 
 
-def test_symmetric_divergence_does_not_care_which_picture_is_first(make_forward):
+def test_symmetric_divergence_does_not_care_which_image_is_first(make_forward):
     forward = make_forward(members=2, batch=40, latents=5)
     swapped = [part.roll(20, dims=1) for part in (forward.mean, forward.logvar)]
     symmetric, one_way = AdaGVAE(divergence="symmetric_kl"), AdaGVAE()
@@ -127,7 +127,7 @@ def test_gradient_flows_through_averages_and_not_through_the_decision(make_forwa
     own = AdaGVAE().own(mean, logvar, None)
     assert not own.requires_grad
     shared, _ = AdaGVAE().posterior(mean, logvar, None)
-    (gradient,) = torch.autograd.grad(shared[:, 4:].sum(), mean)  # of the second pictures
+    (gradient,) = torch.autograd.grad(shared[:, 4:].sum(), mean)  # of the second images
     assert gradient[:, :4][~own].tolist() == pytest.approx([0.5] * int((~own).sum()))
     assert (gradient[:, :4][own] == 0).all()
     assert (gradient[:, 4:][own] == 1).all()
@@ -193,7 +193,7 @@ def test_prior_must_be_factorised():
     assert AdaGVAE().refuses(Tied()) == "must have independent latents"
 
 
-def test_a_training_step_averages_pairs_of_pictures():
+def test_a_training_step_averages_pairs_of_images():
     plan, dataset = make_plan(
         "sprites", AdaGVAE(threshold=[0.0, 0.5]), data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28}, network="mlp",
         network_options={"hidden": 8}, latents=5, batch_size=8, steps=4,
@@ -228,11 +228,11 @@ def miniature():
     return module
 
 
-def test_miniature_pictures_are_two_squares_in_their_own_channels(miniature):
+def test_miniature_images_are_two_squares_in_their_own_channels(miniature):
     data = miniature.TwoSquares(spacing=3)
-    pictures = data.images(np.arange(len(data)))
-    assert pictures.shape == (4096, 24, 24, 2)
-    assert (pictures.astype(int).sum(axis=(1, 2)) == 9 * 255).all()
+    images = data.images(np.arange(len(data)))
+    assert images.shape == (4096, 24, 24, 2)
+    assert (images.astype(int).sum(axis=(1, 2)) == 9 * 255).all()
     index = data.grid.to_index([[7, 0, 2, 5]])
     across, down = np.nonzero(data.images(index)[0, :, :, 0].T)
     assert (across.min(), across.max(), down.min(), down.max()) == (21, 23, 0, 2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.ada_gvae import AdaGVAE
 from unbraid.objectives.ada_mlvae import AdaMLVAE
 from unbraid.objectives.objective import Forward, stack, total_loss
@@ -60,7 +60,7 @@ def test_decides_as_ada_gvae_and_each_member_by_its_threshold(make_forward, dive
     assert (mean[~kept] != other[~kept]).all()
 
 
-def test_loss_does_not_depend_on_which_picture_is_first(make_forward):
+def test_loss_does_not_depend_on_which_image_is_first(make_forward):
     forward = make_forward(members=2, batch=20)
     objective = AdaMLVAE(divergence="symmetric_kl")
     losses = []
@@ -70,7 +70,7 @@ def test_loss_does_not_depend_on_which_picture_is_first(make_forward):
     assert losses[0].tolist() == pytest.approx(losses[1].tolist(), rel=1e-12)
 
 
-def test_gradient_flows_to_both_pictures(make_forward):
+def test_gradient_flows_to_both_images(make_forward):
     forward = make_forward(members=1)
     mean, logvar = forward.mean.requires_grad_(), forward.logvar.requires_grad_()
     own = AdaMLVAE().own(mean, logvar, None)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.annealed_vae import AnnealedVAE, capacity_nats
 from unbraid.objectives.objective import stack, structure, total_loss
 from unbraid.objectives.schedule import cyclic

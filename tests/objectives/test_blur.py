@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter1d, uniform_filter
 from scipy.signal import convolve2d
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives import blur as module
 from unbraid.objectives.blur import LARGEST_RADIUS, WINDOWS, blur, window_weights
 
 BOTH = pytest.mark.parametrize("method", ["products", "fft"])
 
 
-def pictures(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+def images(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape)).to(dtype)
 
 
@@ -41,7 +41,7 @@ def test_what_the_window_reaches_outside_is_lost(method: str) -> None:
     found = blur(white, "box", 1, method)[0]
     corners_edges_middle = [found[0, 0].item(), found[0, 3].item(), found[4, 4].item()]
     assert corners_edges_middle == pytest.approx([4 / 9, 6 / 9, 1.0], rel=1e-14)
-    # A window larger than the picture sees all of it from everywhere.
+    # A window larger than the image sees all of it from everywhere.
     torch.testing.assert_close(blur(white, "box", 100, method), white * 64 / 201**2, rtol=1e-13, atol=0)
 
 
@@ -57,7 +57,7 @@ def test_weights_sum_to_one(window: str, radius: int) -> None:
 @BOTH
 @pytest.mark.parametrize("radius", [1, 5, 31, 100])
 def test_the_box_is_scipys(method: str, radius: int) -> None:
-    x = pictures(2, 3, 28, 37)
+    x = images(2, 3, 28, 37)
     found = blur(x, "box", radius, method).numpy()
     theirs = uniform_filter(x.numpy(), size=2 * radius + 1, mode="constant", axes=(-2, -1))
     np.testing.assert_allclose(found, theirs, rtol=0, atol=1e-10)
@@ -66,7 +66,7 @@ def test_the_box_is_scipys(method: str, radius: int) -> None:
 @BOTH
 @pytest.mark.parametrize("radius", [1, 8, 31, 70])
 def test_the_gaussian_is_scipys(method: str, radius: int) -> None:
-    x = pictures(2, 26, 20)
+    x = images(2, 26, 20)
     theirs = x.numpy()
     for axis in (-2, -1):
         theirs = gaussian_filter1d(theirs, radius / 4, axis=axis, mode="constant", radius=radius)
@@ -76,7 +76,7 @@ def test_the_gaussian_is_scipys(method: str, radius: int) -> None:
 @BOTH
 @pytest.mark.parametrize("window", WINDOWS)
 def test_it_is_the_convolution_written_out(method: str, window: str) -> None:
-    x, weights = pictures(7, 11), window_weights(window, 3).numpy()
+    x, weights = images(7, 11), window_weights(window, 3).numpy()
     direct = convolve2d(x.numpy(), np.outer(weights, weights), mode="same", boundary="fill")
     np.testing.assert_allclose(blur(x, window, 3, method).numpy(), direct, rtol=0, atol=1e-14)
 
@@ -91,11 +91,11 @@ def test_it_is_the_convolution_written_out(method: str, window: str) -> None:
     leading=st.lists(st.integers(1, 3), max_size=3),
 )
 def test_both_ways_agree(seed: int, window: str, radius: int, height: int, width: int, leading: list[int]) -> None:
-    x = pictures(*leading, height, width, seed=seed)
+    x = images(*leading, height, width, seed=seed)
     by_products, by_fft = (blur(x, window, radius, method) for method in ("products", "fft"))
     torch.testing.assert_close(by_products, by_fft, rtol=0, atol=1e-10)
-    # A linear map that is its own transpose, and moves no picture farther from another.
-    y = pictures(*leading, height, width, seed=seed + 1)
+    # A linear map that is its own transpose, and moves no image farther from another.
+    y = images(*leading, height, width, seed=seed + 1)
     torch.testing.assert_close((by_products * y).sum(), (x * blur(y, window, radius, "products")).sum(), rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(blur(2.0 * x - y, window, radius), 2.0 * by_products - blur(y, window, radius), rtol=0, atol=1e-10)
     assert by_products.square().sum() <= x.square().sum() * (1 + 1e-12)
@@ -104,13 +104,13 @@ def test_both_ways_agree(seed: int, window: str, radius: int, height: int, width
 @BOTH
 @pytest.mark.parametrize(("window", "radius"), [("box", 2), ("gauss", 3), ("box", 9)])
 def test_gradients(method: str, window: str, radius: int) -> None:
-    x = pictures(2, 1, 5, 4).requires_grad_()
+    x = images(2, 1, 5, 4).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: blur(x, window, radius, method), (x,))
 
 
 @BOTH
 def test_members_are_blurred_one_by_one(method: str) -> None:
-    x = pictures(3, 4, 2, 12, 10)
+    x = images(3, 4, 2, 12, 10)
     whole = blur(x, "box", 3, method)
     for member in range(3):
         torch.testing.assert_close(whole[member], blur(x[member], "box", 3, method), rtol=0, atol=1e-15)
@@ -119,7 +119,7 @@ def test_members_are_blurred_one_by_one(method: str) -> None:
 @BOTH
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_dtype_is_kept(method: str, dtype: torch.dtype) -> None:
-    x = pictures(2, 64, 64, dtype=dtype)
+    x = images(2, 64, 64, dtype=dtype)
     found = blur(x, "box", 31, method)
     assert found.dtype == dtype
     exact = blur(x.double(), "box", 31, "products")
@@ -138,7 +138,7 @@ def test_the_dtype_is_kept(method: str, dtype: torch.dtype) -> None:
     ],
 )
 def test_auto_takes_the_faster_way(shape: tuple[int, int], radius: int, taken: str) -> None:
-    x = pictures(*shape, dtype=torch.float32)
+    x = images(*shape, dtype=torch.float32)
     other = "fft" if taken == "products" else "products"
     found = blur(x, "box", radius)
     assert torch.equal(found, blur(x, "box", radius, taken))
@@ -146,7 +146,7 @@ def test_auto_takes_the_faster_way(shape: tuple[int, int], radius: int, taken: s
 
 
 def test_auto_gives_half_precision_to_products() -> None:
-    x = pictures(256, 256).to(torch.bfloat16)
+    x = images(256, 256).to(torch.bfloat16)
     assert blur(x, "box", 3).dtype == torch.bfloat16
 
 
@@ -154,10 +154,10 @@ def test_auto_gives_half_precision_to_products() -> None:
 def test_kernels_are_made_once_and_can_be_trained_through_when_first_made_in_inference_mode(method: str) -> None:
     """A step that is captured as a CUDA graph must find what it reads already made, and never thrown away."""
     with torch.inference_mode():
-        blur(pictures(1, 17, 19), "gauss", 13, method)
+        blur(images(1, 17, 19), "gauss", 13, method)
     made = module._band if method == "products" else module._spectrum
     misses = made.cache_info().misses
-    x = pictures(1, 17, 19).requires_grad_()
+    x = images(1, 17, 19).requires_grad_()
     blur(x, "gauss", 13, method).square().sum().backward()
     assert x.grad is not None
     assert made.cache_info().misses == misses
@@ -185,7 +185,7 @@ def test_refusals() -> None:
 @pytest.mark.gpu
 @BOTH
 def test_a_captured_blur_is_replayed(method: str) -> None:
-    x = pictures(2, 3, 1, 64, 64, dtype=torch.float32).cuda().requires_grad_()
+    x = images(2, 3, 1, 64, 64, dtype=torch.float32).cuda().requires_grad_()
 
     def step() -> tuple[torch.Tensor, torch.Tensor]:
         found = blur(x, "box", 31, method)
@@ -200,7 +200,7 @@ def test_a_captured_blur_is_replayed(method: str) -> None:
     with torch.cuda.graph(graph):
         found, slope = step()
     with torch.no_grad():
-        x.copy_(pictures(2, 3, 1, 64, 64, seed=1, dtype=torch.float32))
+        x.copy_(images(2, 3, 1, 64, 64, seed=1, dtype=torch.float32))
     graph.replay()
     torch.cuda.synchronize()
     expected = blur(x.detach().double(), "box", 31, "products")

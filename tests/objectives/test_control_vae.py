@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.control_vae import ControlVAE
 from unbraid.objectives.objective import Setting, stack, structure, total_loss
 from unbraid.objectives.priors.isotropic import STANDARD
@@ -57,7 +57,7 @@ def betas(make_forward, objective, kls):
     memory = {name: torch.full((kls.shape[1],), start, dtype=torch.float64) for name, start in objective.memory.items()}
     found = []
     for kl in kls:
-        # Pictures around the batch's mean: the controller sees the mean alone.
+        # Images around the batch's mean: the controller sees the mean alone.
         spread = torch.tensor([0.5, 1.0, 1.5], dtype=torch.float64)
         forward = forward_with_kl(make_forward, kl.unsqueeze(1) * spread, memory)
         terms = objective.terms(forward)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.conventions import beta_of_means, beta_of_sums
 from unbraid.objectives.likelihoods import likelihood
 
@@ -38,7 +38,7 @@ def test_the_loss_of_means_is_ours_divided_by_the_values(name):
     torch.testing.assert_close(ours / 192, error + 0.01 * kl.mean(dim=2), rtol=1e-12, atol=0)
 
 
-def test_standardised_pictures_are_compared_by_a_scale():
+def test_standardised_images_are_compared_by_a_scale():
     raw, x = torch.rand(2, 3, 1, 4, 4, dtype=torch.float64), torch.rand(2, 3, 1, 4, 4, dtype=torch.float64)
     deviation = 0.124035
     scale = deviation / math.sqrt(2)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.decomposition import Decomposition
 from unbraid.objectives.divergences import inclusive_kl, mmd, mmd_by_latent
@@ -16,7 +16,7 @@ from unbraid.objectives.priors.mixture import Mixture
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.objectives.priors.student_t import StudentT
 from unbraid.population.plan import make_plan
-from unbraid.population.program import Program
+from unbraid.population.training_step import Program
 
 CHOICES = ("kl_inclusive", "mmd", "mmd_joint")
 
@@ -65,7 +65,7 @@ def test_the_prior_of_the_member_is_used(make_forward):
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_descending_the_divergence_alone_brings_the_latents_to_the_prior(choice):
-    """One Gaussian as the posterior of all pictures, far from the prior at first, ends at mean 0 and variance 1."""
+    """One Gaussian as the posterior of all images, far from the prior at first, ends at mean 0 and variance 1."""
     generator = torch.Generator().manual_seed(0)
     centre, spread = torch.full((1, 1, 1), 2.0, requires_grad=True), torch.full((1, 1, 1), -2.0, requires_grad=True)
     optimiser = torch.optim.Adam([centre, spread], lr=0.05)

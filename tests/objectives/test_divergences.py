@@ -17,7 +17,7 @@ from unbraid.objectives.divergences import (
     log_aggregate_posterior,
     mmd,
     mmd_by_latent,
-)  # fmt: skip
+)
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.priors.anisotropic import Anisotropic
 from unbraid.objectives.priors.isotropic import STANDARD

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unbraid import random
+from unbraid.core import random
+from unbraid.core.random import Stream
 from unbraid.objectives.factor_vae import Discriminator, FactorVAE, shuffle_latents
 from unbraid.objectives.objective import total_loss
-from unbraid.random import Stream
 
 
 def linear(z):

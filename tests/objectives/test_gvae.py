@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.gvae import GVAE
 from unbraid.objectives.objective import Forward, stack, total_loss
 from unbraid.objectives.pairs import PairRule
 from unbraid.population.plan import make_plan
-from unbraid.population.program import Program
+from unbraid.population.training_step import Program
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
@@ -62,7 +62,7 @@ def test_members_have_their_own_labels_and_betas(make_forward):
     assert total_loss(terms).tolist() == pytest.approx((lost + torch.tensor([0.0, 1.0, 4.0]) * kl).tolist(), rel=1e-12)
 
 
-def test_gradient_of_shared_latents_reaches_both_pictures(make_forward):
+def test_gradient_of_shared_latents_reaches_both_images(make_forward):
     forward = make_forward(members=1)
     mean = forward.mean.requires_grad_()
     shared, _ = GVAE().posterior(mean, forward.logvar, torch.tensor([[0, 1, 2, 3]]))

@@ -12,10 +12,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.registry import Registry
 from unbraid.objectives.hyper import Configured, choice, count, number, stack, structure, vector
 from unbraid.objectives.schedule import ScheduledNumber, cosine, linear, step
-from unbraid.registry import Registry
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.info_vae import InfoVAE
 from unbraid.objectives.objective import Forward, Setting, stack, total_loss

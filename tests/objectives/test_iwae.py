@@ -8,21 +8,21 @@ import math
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.iwae import IWAE
 from unbraid.objectives.objective import Forward, total_loss
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.mixture import Mixture
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.population.plan import make_plan
-from unbraid.population.program import Program
+from unbraid.population.training_step import Program
 
 SCALE = 0.5
 LOADINGS = torch.tensor([[1.0, 0.9], [-0.4, 0.2], [0.2, 0.5]], dtype=torch.float64)
 """x = loadings z + SCALE · noise with z standard normal, so log p(x) = log N(x; 0, loadings loadingsᵀ + SCALE² I)."""
 
 
-def pictures(count, seed=0):
+def images(count, seed=0):
     generator = torch.Generator().manual_seed(seed)
     z = torch.randn(count, 2, generator=generator, dtype=torch.float64)
     return z @ LOADINGS.T + SCALE * torch.randn(count, 3, generator=generator, dtype=torch.float64)
@@ -70,16 +70,16 @@ def test_two_samples_by_hand():
     assert total_loss(terms).item() == pytest.approx(math.log(2), rel=1e-13)
 
 
-def test_samples_of_a_picture_stay_together():
-    """Pictures of very different likelihood: a bound that mixed their samples would be far off."""
-    x = torch.cat([pictures(3), 20.0 + pictures(1)])
+def test_samples_of_a_image_stay_together():
+    """Images of very different likelihood: a bound that mixed their samples would be far off."""
+    x = torch.cat([images(3), 20.0 + images(1)])
     together = bounds(x, 50, widen=2.0)
     assert (together - -log_p(x)).abs().max() < 1.0
     assert together[3] > 100
 
 
 def test_gradient_weights_are_the_normalised_importance_weights():
-    forward = forward_of(pictures(4), 5)
+    forward = forward_of(images(4), 5)
     leaf = forward.reconstruction.clone().requires_grad_()
     (slope,) = torch.autograd.grad(
         total_loss(
@@ -95,7 +95,7 @@ def test_gradient_weights_are_the_normalised_importance_weights():
 
 
 def test_bound_falls_to_minus_log_p_as_samples_grow():
-    x = pictures(400)
+    x = images(400)
     truth = -log_p(x)
     gaps = [(bounds(x, samples) - truth).mean().item() for samples in (1, 5, 50, 2000)]
     assert gaps[0] > gaps[1] + 0.1 > gaps[2] + 0.1
@@ -111,7 +111,7 @@ def test_bound_falls_to_minus_log_p_as_samples_grow():
 
 
 def test_wrong_posteriors_only_slow_the_bound_down():
-    x = pictures(50)
+    x = images(50)
     assert (bounds(x, 10_000, widen=4.0) - -log_p(x)).abs().mean() < 0.03
 
 

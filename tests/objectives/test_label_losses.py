@@ -73,7 +73,7 @@ def test_golden_ordered_embedding(golden, reference):
 
 
 def test_golden_sigmoid_error_is_that_of_every_pair_and_ours_is_its_diagonal(golden, reference):
-    """Its code subtracts (batch, factors) from (batch, 1, factors): every picture meets the labels of every picture."""
+    """Its code subtracts (batch, factors) from (batch, 1, factors): every image meets the labels of every image."""
     squashed = torch.sigmoid(golden.forward.mean[0, :, :4])
     targets = reference.labels[0] / reference.sizes[0]
     pairs = (squashed.unsqueeze(1) - targets).square().sum(dim=-1)
@@ -135,7 +135,7 @@ def test_covariance_against_numpy():
 
 
 def test_embedding_by_hand():
-    # One picture, one factor of two values embedded at 0 and 1, mean at 0.25, sigma 2: logits −0.25 and −2.25.
+    # One image, one factor of two values embedded at 0 and 1, mean at 0.25, sigma 2: logits −0.25 and −2.25.
     tensor = lambda *values: torch.tensor(values, dtype=torch.float64)  # noqa: E731
     found = embedding_cross_entropy(
         tensor(0.25).view(1, 1, 1),
@@ -189,7 +189,7 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**31))
-def test_order_of_pictures_and_neighbours_do_not_matter(name, seed):
+def test_order_of_images_and_neighbours_do_not_matter(name, seed):
     loss, case = LOSSES[name], random_case(seed)
     together = loss(*case)
     assert together.shape == (3,)

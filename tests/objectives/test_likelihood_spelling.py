@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.likelihood_spelling import LIKELIHOODS, Spelling, read_likelihood
 
 

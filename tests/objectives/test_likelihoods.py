@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.random import Stream
 from unbraid.networks.layout import Layout
 from unbraid.objectives.blur import blur
 from unbraid.objectives.likelihoods import LIKELIHOODS, LOG_SCALE, likelihood
-from unbraid.random import Stream
 
 
 def message(name, *, bounded):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.gvae import GVAE
 from unbraid.objectives.mlvae import MLVAE
 from unbraid.objectives.objective import Forward, total_loss

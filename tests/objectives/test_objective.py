@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import unbraid.objectives
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.annealed_vae import AnnealedVAE
 from unbraid.objectives.beta_vae import BetaVAE

@@ -81,7 +81,7 @@ def test_one_wrong_pixel_by_hand():
 
 
 def test_probabilities_are_kept_from_zero_and_one():
-    """A black picture where a white one was expected costs log(1e6) for every pixel under the window, and stays finite."""
+    """A black image where a white one was expected costs log(1e6) for every pixel under the window, and stays finite."""
     raw, x = torch.full((1, 1, 1, 9, 9), -1e3, dtype=torch.float64), torch.zeros(1, 1, 1, 9, 9, dtype=torch.float64)
     x[..., 4, 4] = 1.0
     found = likelihood("bernoulli+box1", bounded=True).negative_log(raw, x)
@@ -148,8 +148,8 @@ def test_single_precision_is_enough(name):
     torch.testing.assert_close(found.double(), exact, rtol=2e-6, atol=0)
 
 
-def test_only_pictures_can_be_blurred():
-    told = "likelihood can blur pictures only, and this dataset has points; got 'gaussian+box3'. Leave the blur out."
+def test_only_images_can_be_blurred():
+    told = "likelihood can blur images only, and this dataset has points; got 'gaussian+box3'. Leave the blur out."
     assert likelihood("mse+box3", bounded=False).problems((2,)) == [told]
     assert likelihood("mse+box3", bounded=True).problems((1, 28, 28)) == []
     assert likelihood("laplace", bounded=False).problems((2,)) == []

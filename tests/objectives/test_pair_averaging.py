@@ -182,7 +182,7 @@ def test_gradients_are_those_of_the_averages(kind):
 
     assert torch.autograd.gradcheck(shared, halves)
     mean, _ = shared(*halves)
-    (gradient,) = torch.autograd.grad(mean[:, 2:].sum(), halves[0])  # second pictures, to the means of the first
+    (gradient,) = torch.autograd.grad(mean[:, 2:].sum(), halves[0])  # second images, to the means of the first
     assert (gradient[own] == 0).all()
     assert (gradient[~own] != 0).all()
 

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
-from unbraid import random
-from unbraid.errors import InputError
-from unbraid.grid import FactorGrid
+from unbraid.core import random
+from unbraid.core.errors import InputError
+from unbraid.core.grid import FactorGrid
+from unbraid.core.random import Stream
 from unbraid.objectives.ada_gvae import AdaGVAE
 from unbraid.objectives.gvae import GVAE
 from unbraid.objectives.objective import Setting
 from unbraid.objectives.pairs import PairRule
 from unbraid.population.plan import make_plan
-from unbraid.population.program import Program
-from unbraid.random import Stream
+from unbraid.population.training_step import Program
 
 SEEDS = torch.tensor([3, -5], dtype=torch.int64)
 LEAST_P = 1e-3
@@ -31,7 +31,7 @@ MANY = (10_000,) * 4
 
 
 def draw(rule, sizes, pairs=2000, steps=5, seeds=SEEDS):
-    """Factor values of first and second pictures `(n, factors)`, and the labels `(n,)`, of all members and steps."""
+    """Factor values of first and second images `(n, factors)`, and the labels `(n,)`, of all members and steps."""
     when = torch.arange(steps)
     first = random.integers(seeds, when, Stream.IMAGE_INDICES, (pairs,), 2**31 - 1) % int(np.prod(sizes, dtype=np.int64))
     second, last = rule.second(seeds, when, first, sizes)
@@ -146,7 +146,7 @@ def test_members_and_steps_draw_independently():
     k=st.integers(0, 7),
     seed=st.integers(-(2**63), 2**63 - 1),
 )
-def test_second_pictures_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k, seed):
+def test_second_images_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k, seed):
     k = min(k, len(sizes))
     # `draw` reads both indices by FactorGrid, which refuses what is off the grid.
     before, after, last = draw(PairRule(rule, k), sizes, pairs=40, steps=2, seeds=torch.tensor([seed]))
@@ -158,7 +158,7 @@ def test_second_pictures_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k,
         assert (np.argmax(before != after, axis=1)[only] == last[only]).all()
 
 
-def test_all_factors_redrawn_leave_nothing_of_the_first_picture():
+def test_all_factors_redrawn_leave_nothing_of_the_first_image():
     when, rule, sizes = torch.arange(3), PairRule("michlo", 3), (4, 2, 5)
     low, high = torch.zeros(2, 3, 50, dtype=torch.int64), torch.full((2, 3, 50), 39)
     assert torch.equal(rule.second(SEEDS, when, low, sizes)[0], rule.second(SEEDS, when, high, sizes)[0])
@@ -192,7 +192,7 @@ def test_same_bits_on_cuda(rule):
         assert torch.equal(ours, theirs.cpu())
 
 
-def test_a_plan_draws_the_second_pictures_behind_the_first():
+def test_a_plan_draws_the_second_images_behind_the_first():
     plan, dataset = make_plan(
         "sprites", GVAE(), data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28}, network="mlp", latents=5, batch_size=8,
         steps=4, seeds=[3, -5],
@@ -205,7 +205,7 @@ def test_a_plan_draws_the_second_pictures_behind_the_first():
     assert torch.equal(second, expected)
     assert draws.changed is not None
     assert torch.equal(draws.changed, last)
-    assert draws.noise.shape == (2, 4, 16, 5), "both pictures have noise of their own"
+    assert draws.noise.shape == (2, 4, 16, 5), "both images have noise of their own"
 
 
 GRID = Setting(latents=4, sample_shape=(1, 8, 8), factor_sizes=(3, 4, 5), complete=True, dataset_size=60)
@@ -214,15 +214,15 @@ NO_FACTORS = (
     "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
 )
 NO_GRID = (
-    "ada_gvae: data needs one picture for every combination of factor values, in the order of the grid, to draw pairs from; "
-    "got 59 pictures for 60 combinations. Use data on a whole grid, the last factor moving fastest."
+    "ada_gvae: data needs one image for every combination of factor values, in the order of the grid, to draw pairs from; "
+    "got 59 images for 60 combinations. Use data on a whole grid, the last factor moving fastest."
 )
 ONE_FACTOR = (
     "ada_gvae: data needs at least two factors to draw pairs from; got 1. Use data with more, or an objective that needs no pairs."
 )
 TOO_MANY = "ada_gvae: changed_factors must be at most the 3 factors of the data; got 4. Use 0 to draw it for every pair."
 WHERE = (
-    "ada_gvae: where cannot be used, since the second picture of a pair may break the rule; got 'shape=0'. Leave it out."
+    "ada_gvae: where cannot be used, since the second image of a pair may break the rule; got 'shape=0'. Leave it out."
 )  # fmt: skip
 FEW_LATENTS = "gvae: latents must be at least the 3 factors of the data, one for each; got 2. Use latents=3 or more."
 
@@ -251,8 +251,8 @@ def test_labelled_pairs_need_a_latent_for_each_factor():
 
 
 def test_a_plan_refuses_data_without_factors():
-    pictures = np.zeros((20, 8, 8), dtype=np.uint8)
-    pictures[::2] = 255
+    images = np.zeros((20, 8, 8), dtype=np.uint8)
+    images[::2] = 255
     with pytest.raises(InputError) as told:
-        make_plan(pictures, AdaGVAE(), network="mlp", steps=2)
+        make_plan(images, AdaGVAE(), network="mlp", steps=2)
     assert str(told.value) == NO_FACTORS

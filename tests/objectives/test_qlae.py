@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import unbraid as ub
 from unbraid import metrics
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.objective import PRIOR_KINDS, Setting, stack, structure, total_loss
 from unbraid.objectives.priors.isotropic import Isotropic
 from unbraid.objectives.qlae import CODEBOOK, QLAE, codebook_values, nearest_values
-from unbraid.population.composition import in_sums
+from unbraid.population.resolve import in_sums
 
 SETTING = Setting(latents=4, sample_shape=(1, 16, 16))
 
@@ -79,7 +79,7 @@ def test_gradients_pass_straight_through_to_the_encoder_and_not_to_the_codebooks
 
 
 def test_terms_and_their_gradients_by_hand(make_forward):
-    # Two pictures, one latent, values −1/2 and 1/2: 0.1 and 0.7 both round to 1/2.
+    # Two images, one latent, values −1/2 and 1/2: 0.1 and 0.7 both round to 1/2.
     mean = torch.tensor([[[0.1], [0.7]]], dtype=torch.float64, requires_grad=True)
     deviations = torch.zeros(1, 1, 2, dtype=torch.float64, requires_grad=True)
     parts = {"mean": mean, "reconstruction": torch.tensor([[2.0, 4.0]], dtype=torch.float64), "weights": {CODEBOOK: deviations}}
@@ -88,7 +88,7 @@ def test_terms_and_their_gradients_by_hand(make_forward):
     assert terms["commitment"].value[0].tolist() == pytest.approx([0.16, 0.04])
     assert total_loss(terms).item() == pytest.approx(3.0 + (3 + 5) * 0.1)
     to_mean, to_codebook = torch.autograd.grad(total_loss(terms).sum(), [mean, deviations])
-    # 5 · 2 (z − v) / 2 for the encoder; 3 · Σ 2 (v − z) / 2 for the value that both pictures use, nothing for the other.
+    # 5 · 2 (z − v) / 2 for the encoder; 3 · Σ 2 (v − z) / 2 for the value that both images use, nothing for the other.
     assert to_mean.flatten().tolist() == pytest.approx([-2.0, 1.0])
     assert to_codebook.flatten().tolist() == pytest.approx([0.0, 3 * (0.4 - 0.2)])
 

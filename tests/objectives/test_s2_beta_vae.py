@@ -21,7 +21,7 @@ RECORD = json.loads((ROOT / "tests" / "golden" / "few_labels.json").read_text())
 
 
 def labelled(golden) -> dict[str, torch.Tensor]:
-    """The golden labels, for pictures whose means are those of the batch."""
+    """The golden labels, for images whose means are those of the batch."""
     labels = torch.tensor(RECORD["labels"], dtype=torch.float32).unsqueeze(0)
     return {"labelled_mean": golden.forward.mean, "labels": labels, "label_sizes": torch.tensor([RECORD["factor_sizes"]]).float()}
 
@@ -35,7 +35,7 @@ def test_golden_regulariser_and_supervised_term(golden, loss, gamma_sup):
 
 
 def test_loss_by_hand(make_forward):
-    # Means and variances of 1: half a nat for each of 3 latents. One labelled picture, its mean 0: log 2 for each of 2 factors.
+    # Means and variances of 1: half a nat for each of 3 latents. One labelled image, its mean 0: log 2 for each of 2 factors.
     parts = {"mean": torch.ones(1, 4, 3), "logvar": torch.zeros(1, 4, 3), "reconstruction": torch.full((1, 4), 7.0)}
     labelled = {
         "labelled_mean": torch.zeros(1, 1, 3),

@@ -17,7 +17,7 @@ RECORD = json.loads((Path(__file__).resolve().parents[1] / "golden" / "few_label
 
 
 def labelled(golden, shift: float = 0.0) -> dict[str, torch.Tensor]:
-    """The golden labels, for pictures whose means are those of the batch."""
+    """The golden labels, for images whose means are those of the batch."""
     labels = torch.tensor(RECORD["labels"], dtype=torch.float32).unsqueeze(0)
     return {
         "labelled_mean": golden.forward.mean + shift,
@@ -34,7 +34,7 @@ def test_golden_regulariser_and_supervised_term(golden, loss, gamma_sup):
     assert found.item() == pytest.approx(expected, rel=golden.relative)
 
 
-def test_labelled_pictures_are_no_part_of_the_covariance(golden):
+def test_labelled_images_are_no_part_of_the_covariance(golden):
     objective = S2DIPVAEI()
     alone, moved = (
         objective.terms(replace(golden.forward, **given))["moment_penalty"] for given in (labelled(golden), labelled(golden, 3.0))

@@ -18,7 +18,7 @@ RECORD = json.loads((Path(__file__).resolve().parents[1] / "golden" / "few_label
 
 
 def labelled(golden) -> dict[str, torch.Tensor]:
-    """The golden labels, for pictures whose means are those of the batch."""
+    """The golden labels, for images whose means are those of the batch."""
     labels = torch.tensor(RECORD["labels"], dtype=torch.float32).unsqueeze(0)
     return {"labelled_mean": golden.forward.mean, "labels": labels, "label_sizes": torch.tensor([RECORD["factor_sizes"]]).float()}
 

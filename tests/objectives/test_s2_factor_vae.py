@@ -16,7 +16,7 @@ Z = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]], dtype=torch.float64)
 
 
 def parts(seen: list[tuple[int, ...]]):
-    """Logits (z1 + z2, z1 − 2) and one labelled picture whose mean is 0 and 3."""
+    """Logits (z1 + z2, z1 − 2) and one labelled image whose mean is 0 and 3."""
 
     def linear(z):
         seen.append(tuple(z.shape))
@@ -42,7 +42,7 @@ def test_loss_by_hand(make_forward):
     assert total_loss(terms).item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_discriminator_sees_no_labelled_picture_and_learns_as_without_them(make_forward):
+def test_the_discriminator_sees_no_labelled_image_and_learns_as_without_them(make_forward):
     seen: list[tuple[int, ...]] = []
     given = parts(seen)
     forward = make_forward(members=1, batch=3, latents=2, **given)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.schedule import (
     KINDS,
     Schedule,
@@ -24,7 +24,7 @@ from unbraid.objectives.schedule import (
     number_at,
     stacked_number,
     step,
-)  # fmt: skip
+)
 
 ENDS = st.floats(-1e6, 1e6)
 LENGTHS = st.floats(1, 1e6)

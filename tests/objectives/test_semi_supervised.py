@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all objectives with few labels share: schedules, learned numbers, refusals, and labels that stay with their pictures."""
+"""What all objectives with few labels share: schedules, learned numbers, refusals, and labels that stay with their images."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import unbraid as ub
+from unbraid.core.errors import InputError
 from unbraid.data import load
-from unbraid.errors import InputError
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.label_losses import LABEL_LOSSES
 from unbraid.objectives.objective import Setting, stack, total_loss
@@ -24,7 +24,7 @@ from unbraid.objectives.schedule import linear
 from unbraid.objectives.semi_supervised import annealed
 from unbraid.objectives.supervised import Supervised
 from unbraid.population.plan import make_plan
-from unbraid.population.program import Program
+from unbraid.population.training_step import Program
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "few_labels.json"
 SEMI = ("s2_beta_vae", "s2_factor_vae", "s2_dip_vae_i", "s2_dip_vae_ii", "s2_beta_tcvae")
@@ -168,7 +168,7 @@ def test_values_on_a_line_by_hand(make_forward):
     weights = {"objective.embedding_slope": torch.tensor([[2.0]]), "objective.embedding_bias": torch.tensor([[-1.0]])}
     labels = {"labels": torch.tensor([[[1.0]], [[0.0]]]).view(1, 2, 1), "label_sizes": torch.tensor([[3.0]]), "label_values": 3}
     forward = make_forward(members=1, latents=1, labelled_mean=torch.tensor([[[1.0], [1.0]]]), weights=weights, **labels)
-    # The first picture costs nothing, the second (2 · 50)² nats; their mean.
+    # The first image costs nothing, the second (2 · 50)² nats; their mean.
     assert objective.terms(forward)["supervised"].value.tolist() == [5000.0]
 
 
@@ -226,7 +226,7 @@ def test_plans_refuse_what_cannot_be_labelled(name):
         make_plan(**TINY, objective=name, hyper={"labeller": "partial", "observed_factors": 9}, where="x > 0")
     assert str(caught.value).splitlines() == [
         f"{name}: observed_factors must be at most the 3 factors of the data; got 9. Use observed_factors=3 or less.",
-        f"{name}: where cannot be used, since labelled pictures are drawn from all pictures; got 'x > 0'. Leave it out.",
+        f"{name}: where cannot be used, since labelled images are drawn from all images; got 'x > 0'. Leave it out.",
     ]
 
 
@@ -235,7 +235,7 @@ def program_of(**given):
     return Program(plan, plan.members, dataset, torch.device("cpu")), dataset
 
 
-def test_labels_stay_with_their_pictures_and_are_taken_in_order():
+def test_labels_stay_with_their_images_and_are_taken_in_order():
     program, dataset = program_of(objective=S2BetaVAE(label_count=5, label_seed=[3, 4]))
     state = program.start()
     for step in range(3):
@@ -246,9 +246,9 @@ def test_labels_stay_with_their_pictures_and_are_taken_in_order():
             known = S2BetaVAE(label_count=5, label_seed=seed).labels.draw(dataset)
             turn = [(8 * step + place) % 5 for place in range(8)]
             assert np.array_equal(forward.labels[member], known.labels[turn])
-            pictures = program.sampler(torch.from_numpy(known.indices[turn]))
+            images = program.sampler(torch.from_numpy(known.indices[turn]))
             weights = {name: value[member : member + 1] for name, value in program.layout.views(state.model.weights).items()}
-            alone, _ = program.network.encode(weights, pictures.unsqueeze(0), None)
+            alone, _ = program.network.encode(weights, images.unsqueeze(0), None)
             assert torch.allclose(forward.labelled_mean[member], alone[0], atol=1e-6)
 
 

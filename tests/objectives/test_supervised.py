@@ -14,7 +14,7 @@ from unbraid.objectives.objective import total_loss
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.supervised import Supervised
 from unbraid.population.plan import make_plan
-from unbraid.population.program import Program
+from unbraid.population.training_step import Program
 
 RECORD = json.loads((Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text())
 SMALL = {"image_size": 16, "x": 6, "y": 6, "scale": 3}
@@ -55,7 +55,7 @@ def program_of(**given) -> Program:
     return Program(plan, plan.members, dataset, torch.device("cpu"))
 
 
-def test_labels_teach_the_encoder_and_pictures_the_decoder():
+def test_labels_teach_the_encoder_and_images_the_decoder():
     program = program_of()
     state = program.start()
     leaves = program._leaves(program.layout, state.model)
@@ -76,11 +76,11 @@ def test_a_few_labels_are_learned_by_heart():
     for _ in range(400):
         program.step(state)
     squares = state.history[0, :, program.quantities.index("supervised")]
-    # 16 pictures with 3 labels each: from their squares' sum to less than a tenth of a value off, on average.
+    # 16 images with 3 labels each: from their squares' sum to less than a tenth of a value off, on average.
     assert squares[0] > 20 * squares[-1]
     assert squares[-1] < 16 * 3 * 0.1**2
-    pictures = state.history[0, :, program.quantities.index("reconstruction")]
-    assert pictures[-1] < 0.5 * pictures[0]
+    images = state.history[0, :, program.quantities.index("reconstruction")]
+    assert images[-1] < 0.5 * images[0]
 
 
 def test_it_has_no_prior():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.objective import stack, total_loss
 from unbraid.objectives.wae import WAE
 

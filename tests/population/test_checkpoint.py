@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from unbraid.errors import DamagedFileError
+from unbraid.core.errors import DamagedFileError
+from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
-from unbraid.store import read_tensors, write_tensors
 
 CPU = torch.device("cpu")
 NEWEST, OLDER = (f"members-00000-00000.step-{step:09d}.safetensors" for step in (20, 10))

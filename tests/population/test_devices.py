@@ -8,8 +8,8 @@ import os
 import pytest
 import torch
 
+from unbraid.core.errors import InputError
 from unbraid.data import load
-from unbraid.errors import InputError
 from unbraid.networks.conv import ConvBurgess
 from unbraid.population import devices
 
@@ -85,11 +85,11 @@ def test_the_estimate_grows_with_what_a_member_holds(small_plan, kernels: bool):
     # FactorVAE's discriminator: about five million weights with gradient and two running means each
     assert estimate(["vae", "factor_vae"]) - small > 4 * 4 * 5_000_000
     assert estimate(batch_size=64) > small
-    # Pairs decode twice the pictures, labels encode twice, importance samples decode each picture as often as they are many.
-    pictures = 4 * 8 * 784 * 64
-    assert estimate("ada_gvae") - small >= pictures
-    assert estimate("s2_beta_vae") - small >= pictures
-    assert estimate("iwae", hyper={"importance_samples": 5}) - small >= 4 * pictures
+    # Pairs decode twice the images, labels encode twice, importance samples decode each image as often as they are many.
+    images = 4 * 8 * 784 * 64
+    assert estimate("ada_gvae") - small >= images
+    assert estimate("s2_beta_vae") - small >= images
+    assert estimate("iwae", hyper={"importance_samples": 5}) - small >= 4 * images
     # The MMD holds distances of all pairs of a batch, latent by latent: four numbers for its gradient and three results.
     assert estimate("decomposition", batch_size=512) - estimate(batch_size=512) >= 4 * 5 * 512**2 * 3
     assert devices.bytes_per_member(*small_plan(), kernels=False) > devices.bytes_per_member(*small_plan(), kernels=True)

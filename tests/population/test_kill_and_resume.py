@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from unbraid.core.store import read_tensors
 from unbraid.population.run_folder import RunFolder
-from unbraid.store import read_tensors
 
 STEPS = 1200
 TRAIN = [
@@ -25,7 +25,7 @@ TRAIN = [
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "from unbraid.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from unbraid.commands.command_line import main; main()", *words]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

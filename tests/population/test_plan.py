@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import unbraid as ub
+from unbraid.core.errors import InputError
 from unbraid.data import DATA
-from unbraid.errors import InputError
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives import OBJECTIVES
-from unbraid.population.composition import GENERAL_OPTIONS
 from unbraid.population.plan import FORMAT, Plan, make_plan
+from unbraid.population.resolve import GENERAL_OPTIONS
 
 SPRITES: dict[str, Any] = {"x": 6, "y": 4, "image_size": 28}
 
@@ -179,7 +179,7 @@ def test_points_take_no_bernoulli_and_no_convolutions():
     ]
 
 
-def test_pictures_that_cannot_be_halved_are_refused_with_a_remedy():
+def test_images_that_cannot_be_halved_are_refused_with_a_remedy():
     assert refusal(np.zeros((4, 50, 50), dtype=np.uint8)) == (
         "images must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network;"
         " got 50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network mlp."

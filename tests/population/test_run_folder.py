@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.errors import DamagedFileError, InputError
+from unbraid.core.errors import DamagedFileError, InputError
 from unbraid.population import run_folder
 from unbraid.population.run_folder import RunFolder, bytes_needed
 from unbraid.population.train import train_run

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.errors import InputError, UnbraidError
+from unbraid.core.errors import InputError, UnbraidError
+from unbraid.core.store import only_one
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population import train as train_module
-from unbraid.population.capture import Stepper
-from unbraid.population.program import Program
+from unbraid.population.cuda_graph import Stepper
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome, train_run
-from unbraid.store import only_one
+from unbraid.population.training_step import Program
 
 CPU = torch.device("cpu")
 

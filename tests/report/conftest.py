@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import unbraid as ub
-from unbraid.run import Run
+from unbraid.commands.train import Run
 
 SMALL: dict[str, Any] = {"image_size": 16, "x": 6, "y": 4, "scale": 3}
 

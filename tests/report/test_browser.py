@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from unbraid.run import Run
+from unbraid.commands.train import Run
 
 pytestmark = pytest.mark.browser
 

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.scoring.code_tables import read_codes
 
 TABLE = pd.DataFrame(
     {
-        "picture": [0, 1, 2],
+        "image": [0, 1, 2],
         "name": ["10", "11", "12"],
         "size": [0.5, -1.25, 1e-3],
         "species": ["fir", "oak", "fir"],
@@ -43,7 +43,7 @@ def refusal(source: Any, columns: Any = None) -> str:
     return str(caught.value)
 
 
-def test_all_columns_of_numbers_but_the_pictures_own_are_codes(source: Any):
+def test_all_columns_of_numbers_but_the_images_own_are_codes(source: Any):
     found = read_codes(source, None, "labels")
     assert found.names == ("size", "x")
     np.testing.assert_array_equal(found.codes, TABLE[["size", "x"]].to_numpy())
@@ -57,9 +57,9 @@ def test_columns_come_in_the_order_asked_for(source: Any, columns: Any):
 
 
 def test_columns_that_are_no_codes_are_answered_with_those_there_are(source: Any):
-    assert refusal(source, "sise,x,picture").splitlines() == [
+    assert refusal(source, "sise,x,image").splitlines() == [
         "column 'sise' is unknown; did you mean 'size'? Known: size, x.",
-        "columns must hold codes; got 'picture'. Those that do: size, x.",
+        "columns must hold codes; got 'image'. Those that do: size, x.",
     ]
     assert refusal(source, "species") == "columns must hold codes; got 'species'. Those that do: size, x."
     for none in ("", [], ["x", "x"]):
@@ -81,9 +81,9 @@ def test_arrays_have_no_columns_to_choose(tmp_path: Path):
 
 
 def test_a_table_without_codes_is_refused_with_what_it_has(tmp_path: Path):
-    path, two = tmp_path / "codes.csv", TABLE[["picture", "name"]]
+    path, two = tmp_path / "codes.csv", TABLE[["image", "name"]]
     two.to_csv(path, index=False)
-    end = "must have a column of codes; got the columns picture, name. A column of numbers for each latent, separated by commas."
+    end = "must have a column of codes; got the columns image, name. A column of numbers for each latent, separated by commas."
     assert refusal(path) == f"{path} {end}"
     assert refusal(two) == f"the table of labels {end}"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.scoring.files import read_array
 
 FACTORS = np.random.default_rng(0).integers([3, 4], size=(30, 2))

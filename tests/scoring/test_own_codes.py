@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from unbraid import metrics
-from unbraid.errors import InputError
-from unbraid.scoring.names import known_words
+from unbraid.core.errors import InputError
+from unbraid.scoring.metric_names import known_words
 from unbraid.scoring.own_codes import score_codes
 
 GENERATOR = np.random.default_rng(0)

@@ -12,14 +12,15 @@ import pytest
 
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
-from unbraid.errors import DamagedFileError, InputError
+from unbraid.commands.train import Run, open_run
+from unbraid.core.errors import DamagedFileError, InputError
+from unbraid.core.store import write_table
 from unbraid.metrics import METRICS
-from unbraid.run import Run, open_run
-from unbraid.scoring import material, run_scores
-from unbraid.scoring.material import COLUMNS, Material, evaluate
-from unbraid.scoring.names import known_words
+from unbraid.scoring import metric_inputs as material
+from unbraid.scoring import run_scores
+from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
+from unbraid.scoring.metric_names import known_words
 from unbraid.scoring.run_scores import check_request, score_run, stored_scores
-from unbraid.store import write_table
 
 SETTINGS: dict[str, Any] = {
     "network": "mlp",
@@ -76,7 +77,7 @@ def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPa
     calls: list[tuple[int, str, str]] = []
     real = material.score_task
 
-    def noted(task: material.Task, materials: list[Material]) -> material.Outcome:
+    def noted(task: material.Task, materials: list[MetricInputs]) -> material.Outcome:
         calls.append((task.members[0], task.metric, task.representation))
         return real(task, materials)
 
@@ -202,7 +203,7 @@ def test_every_problem_of_a_request_at_once(run: Run):
 def test_a_score_without_a_value_is_told_and_the_others_stay(run: Run, monkeypatch: pytest.MonkeyPatch):
     real = material.evaluate
 
-    def failing(name: str, given: Material) -> Any:
+    def failing(name: str, given: MetricInputs) -> Any:
         if np.array_equal(given.codes, CodeStore(run.folder).load(1).mean):
             raise InputError("codes must vary; got constants.")
         return real(name, given)
@@ -263,8 +264,8 @@ def test_metrics_that_compare_factors_need_two(name):
     codes = np.random.default_rng(0).normal(size=(60, 3))
     one = np.stack([np.arange(60) % 4, np.zeros(60, int)], axis=1)
     with pytest.raises(InputError) as caught:
-        evaluate(name, Material(codes, 40, one))
+        evaluate(name, MetricInputs(codes, 40, one))
     assert str(caught.value) == (
         f"{name} compares factors and needs at least two that vary; got 1. With a single one every model would be perfect."
     )
-    assert evaluate("mig", Material(codes, 40, one)).score < 0.5
+    assert evaluate("mig", MetricInputs(codes, 40, one)).score < 0.5

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log p(x) of pictures under a trained member, by importance sampling (Burda et al. 2016; Mathieu et al. 2019 with K = 1000).
+"""Log p(x) of images under a trained member, by importance sampling (Burda et al. 2016; Mathieu et al. 2019 with K = 1000).
 
 log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x) with z_k drawn from the member's own posterior q(z|x): below log p(x) on average, and
 nearer to it the more samples. The evidence lower bound from the same draws, the mean of the logarithms, stands beside it.
 
 The prior is the member's, whichever it is. The likelihood is the run's: where that is a full density or probability the number is
 in nats of data. Where constants were dropped, or it is no density at all, `left_out` says so, and only numbers of the same
-likelihood can be compared. Noise is a function of the member's seed and the picture's index, so that a picture's number does not
+likelihood can be compared. Noise is a function of the member's seed and the image's index, so that an image's number does not
 depend on which others are asked for.
 """
 
@@ -23,18 +23,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbraid import random
 from unbraid.codes.codes import images_at_once, recorded_sample
-from unbraid.data.checks import read_whole
-from unbraid.errors import InputError, problem
+from unbraid.core import random
+from unbraid.core.checks import read_whole
+from unbraid.core.errors import InputError, Problem
+from unbraid.core.random import Stream
 from unbraid.networks.network import Comparison, Network, Weights
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.objectives.priors.prior import Prior
-from unbraid.population.devices import choose_device, told_when_full
+from unbraid.population.devices import choose_device, explain_oom
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
-from unbraid.random import Stream
 
 _VALUES_AT_ONCE = 2**20
 """Decoded values that are held together on a CPU."""
@@ -43,44 +43,44 @@ _MOST_ROWS = 2**14
 
 @dataclass(frozen=True)
 class LogLikelihood:
-    """Log p(x) in nats, over the pictures it was asked of."""
+    """Log p(x) in nats, over the images it was asked of."""
 
-    nats_per_picture: float
+    nats_per_image: float
     standard_error: float
-    """Of the mean, from the differences between pictures."""
-    elbo_per_picture: float
+    """Of the mean, from the differences between images."""
+    elbo_per_image: float
     """The evidence lower bound from the same draws; never above."""
-    per_picture: NDArray[np.float64]
+    per_image: NDArray[np.float64]
     indices: NDArray[np.int64]
     samples: int
     effective_samples: float
-    """(Σ w)² / Σ w², averaged over pictures: how many of the samples count. Near 1 the bound is far from tight."""
+    """(Σ w)² / Σ w², averaged over images: how many of the samples count. Near 1 the bound is far from tight."""
     left_out: str
     """What keeps the number from being a log-density or log-probability of the data; empty where nothing does."""
 
 
 def log_likelihood(
-    run: Any, member: int = 0, *, samples: int = 1000, pictures: int | Sequence[int] = 1000, device: str = "auto"
+    run: Any, member: int = 0, *, samples: int = 1000, images: int | Sequence[int] = 1000, device: str = "auto"
 ) -> LogLikelihood:
-    """Log p(x) of *pictures* under one *member* of *run*, a folder or what `train` and `open_run` return.
+    """Log p(x) of *images* under one *member* of *run*, a folder or what `train` and `open_run` return.
 
-    *pictures* is how many, taken at random and the same for every member, or their indices.
+    *images* is how many, taken at random and the same for every member, or their indices.
     """
     folder = _folder(run)
     plan, dataset = folder.plan, folder.dataset
     samples = read_whole("samples", samples, 1, 100_000)
     if isinstance(member, bool) or not isinstance(member, int) or not 0 <= member < len(plan.members):
-        raise InputError(problem("member", f"must be one of 0..{len(plan.members) - 1}", member))
+        raise InputError(Problem("member", f"must be one of 0..{len(plan.members) - 1}", member))
     chosen = plan.members[member]
     if not chosen.build().samples_latents:
         rule = "must be one whose objective draws latents from a posterior"
-        raise InputError(problem("member", rule, chosen.objective, "Train a vae, or another with a posterior."))
-    if isinstance(pictures, int) and not isinstance(pictures, bool):
-        indices = recorded_sample(len(dataset), read_whole("pictures", pictures, 2, 10**9))
+        raise InputError(Problem("member", rule, chosen.objective, "Train a vae, or another with a posterior."))
+    if isinstance(images, int) and not isinstance(images, bool):
+        indices = recorded_sample(len(dataset), read_whole("images", images, 2, 10**9))
     else:
-        indices = dataset.grid.check_index(np.asarray(pictures).reshape(-1))
+        indices = dataset.grid.check_index(np.asarray(images).reshape(-1))
         if len(indices) < 2:
-            raise InputError(problem("pictures", "must be at least 2", len(indices)))
+            raise InputError(Problem("images", "must be at least 2", len(indices)))
     on = choose_device(device)
     weights = folder.member_weights(member, on)
     likelihood = plan.build_likelihood(dataset).bound(weights)
@@ -91,7 +91,7 @@ def log_likelihood(
     rows = min(_MOST_ROWS, max(at_once, _VALUES_AT_ONCE // values if on.type == "cpu" else 0))
     seed, sampler = torch.tensor([chosen.seed], device=on), dataset.sampler(on)
     bounds, elbos, effective, black_and_white = [], [], [], True
-    with torch.no_grad(), told_when_full(on, "the samples of a picture", "Free some memory, or use device='cpu'."):
+    with torch.no_grad(), explain_oom(on, "the samples of an image", "Free some memory, or use device='cpu'."):
         for part in torch.from_numpy(indices).split(max(1, rows // samples)):
             x, steps = sampler(part.to(on)).unsqueeze(0), part.to(on)
             noise = random.normal(seed, steps, Stream.IMPORTANCE_NOISE, (samples, plan.latents))
@@ -100,12 +100,12 @@ def log_likelihood(
             bounds.append(log_w.logsumexp(dim=1) - math.log(samples))
             elbos.append(log_w.mean(dim=1))
             effective.append(torch.exp(2 * log_w.logsumexp(dim=1) - (2 * log_w).logsumexp(dim=1)))
-    per_picture = torch.cat(bounds).numpy()
+    per_image = torch.cat(bounds).numpy()
     return LogLikelihood(
-        nats_per_picture=float(per_picture.mean()),
-        standard_error=float(per_picture.std(ddof=1) / math.sqrt(len(per_picture))),
-        elbo_per_picture=float(torch.cat(elbos).mean()),
-        per_picture=per_picture,
+        nats_per_image=float(per_image.mean()),
+        standard_error=float(per_image.std(ddof=1) / math.sqrt(len(per_image))),
+        elbo_per_image=float(torch.cat(elbos).mean()),
+        per_image=per_image,
         indices=indices,
         samples=samples,
         effective_samples=float(torch.cat(effective).mean()),
@@ -136,14 +136,14 @@ def importance_weights(
     members, count, samples, latents = z.shape
     log_p = prior.log_density(z.double().view(members, count * samples, latents)).view(members, count, samples)
     nats = torch.empty_like(log_q)
-    # Whole pictures where several fit, else one picture's samples in parts.
+    # Whole images where several fit, else one image's samples in parts.
     together, at_once = max(1, rows // samples), min(samples, rows)
-    for picture in range(0, count, together):
+    for image in range(0, count, together):
         for first in range(0, samples, at_once):
-            part = z[:, picture : picture + together, first : first + at_once]
-            seen = x[:, picture : picture + together].repeat_interleave(part.shape[2], dim=1)
+            part = z[:, image : image + together, first : first + at_once]
+            seen = x[:, image : image + together].repeat_interleave(part.shape[2], dim=1)
             found = network.compare(weights, part.reshape(members, -1, latents), seen, likelihood, precision)
-            nats[:, picture : picture + together, first : first + at_once] = found.double().view(part.shape[:3])
+            nats[:, image : image + together, first : first + at_once] = found.double().view(part.shape[:3])
     return log_p - nats - log_q
 
 
@@ -153,7 +153,7 @@ def _folder(run: Any) -> RunFolder:
         return RunFolder.open(run)
     found = getattr(run, "folder", run)
     if not isinstance(found, RunFolder):
-        raise InputError(problem("run", "must be a run or the folder of one", run))
+        raise InputError(Problem("run", "must be a run or the folder of one", run))
     return found
 
 

@@ -17,16 +17,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid import random
-from unbraid.errors import DamagedFileError, InputError, problem
+from unbraid.core import random
+from unbraid.core.errors import DamagedFileError, InputError, Problem
+from unbraid.core.random import Stream
+from unbraid.core.store import read_tensors, write_tensors
 from unbraid.networks.layers import uses_kernels
 from unbraid.networks.network import Network
-from unbraid.population.devices import cores, told_when_full
+from unbraid.population.devices import cores, explain_oom
 from unbraid.population.plan import Member
-from unbraid.population.program import State
 from unbraid.population.run_folder import RunFolder
-from unbraid.random import Stream
-from unbraid.store import read_tensors, write_tensors
+from unbraid.population.training_step import State
 
 REPRESENTATIONS = ("mean", "sampled")
 _DEVICE_BYTES = 2**32
@@ -50,7 +50,7 @@ class Codes:
     def representation(self, kind: str = "mean") -> NDArray[np.float32]:
         """Codes `(n, latents)`: the means, or one draw from each posterior, the same at every call."""
         if kind not in REPRESENTATIONS:
-            raise InputError(problem("representation", f"must be one of {', '.join(REPRESENTATIONS)}", kind))
+            raise InputError(Problem("representation", f"must be one of {', '.join(REPRESENTATIONS)}", kind))
         if kind == "mean":
             return self.mean
         noise = random.normal(torch.tensor([self.seed]), 0, Stream.CODE_NOISE, self.mean.shape)[0].numpy()
@@ -83,7 +83,7 @@ def encode_images(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of bounded size.
 
-    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's pictures.
+    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's images.
     """
     members = next(iter(weights.values())).shape[0]
     size = images_at_once(samples(indices[:1])[0].numel(), members, indices.device, columns=network.uses_columns)
@@ -168,7 +168,7 @@ class CodeStore:
             return
         dataset = self.run.dataset
         indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
-        with told_when_full(device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."):
+        with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."):
             sampler = dataset.sampler(device)
         network = self.run.plan.build_network()
         precision = self.run.plan.dtype
@@ -179,7 +179,7 @@ class CodeStore:
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
             for first in range(0, len(chunk), together):
                 weights = layout.views(state.model.weights[first : first + together].to(device))
-                with told_when_full(device, "the codes of a batch", "Free some memory, or score with --device cpu."):
+                with explain_oom(device, "the codes of a batch", "Free some memory, or score with --device cpu."):
                     mean, logvar = encode_images(network, weights, sampler, indices.to(device), precision)
                 learned = {name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")}
                 mean, logvar = objective.representation(mean, logvar, learned)

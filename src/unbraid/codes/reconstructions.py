@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far trained members' reconstructions are from the recorded sample: nats of each picture, measured when a score asks for it.
+"""How far trained members' reconstructions are from the recorded sample: nats of each image, measured when a score asks for it.
 
-A picture is decoded from the sampled representation, the one draw from its posterior that the codes hold; members that train
+An image is decoded from the sampled representation, the one draw from its posterior that the codes hold; members that train
 without noise decode the mean. The likelihood is the run's, up to its constants, as in training.
 """
 
@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import CodeStore, for_chunks_of, images_at_once, made_from, missing_files
-from unbraid.population.devices import told_when_full
+from unbraid.core.store import read_tensors, write_tensors
+from unbraid.population.devices import explain_oom
 from unbraid.population.plan import Member
-from unbraid.population.program import State
-from unbraid.store import read_tensors, write_tensors
+from unbraid.population.training_step import State
 
 
 class ReconstructionStore:
@@ -42,7 +42,7 @@ class ReconstructionStore:
             return
         dataset, plan = self.run.dataset, self.run.plan
         advice = "Free some memory, or score with --device cpu."
-        with told_when_full(device, f"the data '{dataset.name}'", advice):
+        with explain_oom(device, f"the data '{dataset.name}'", advice):
             sampler = dataset.sampler(device)
         network, likelihood = plan.build_network(), plan.build_likelihood(dataset)
         told = threading.Lock()
@@ -54,7 +54,7 @@ class ReconstructionStore:
             indices, nats = torch.from_numpy(codes.indices), torch.empty(len(z))
             bound = likelihood.bound(weights)
             size = images_at_once(sampler(indices[:1].to(device))[0].numel(), 1, device, columns=network.uses_columns)
-            with torch.no_grad(), told_when_full(device, "the pictures of a batch", advice):
+            with torch.no_grad(), explain_oom(device, "the images of a batch", advice):
                 for start in range(0, len(z), size):
                     piece = slice(start, start + size)
                     x = sampler(indices[piece].to(device)).unsqueeze(0)
@@ -72,5 +72,5 @@ class ReconstructionStore:
         for_chunks_of(self.run, wanted, device, measure_chunk)
 
     def load(self, member: int) -> NDArray[np.float32]:
-        """The loss of each picture of the recorded sample, `(n,)`, nats."""
+        """The loss of each image of the recorded sample, `(n,)`, nats."""
         return read_tensors(self._file(member))[0]["nats"].numpy()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from unbraid.core.registry import Registry
 from unbraid.data.official import OFFICIAL
-from unbraid.registry import Registry
 
 if TYPE_CHECKING:
     from unbraid.data.dataset import Dataset as Dataset
@@ -19,16 +19,16 @@ DATA = Registry(
     "dataset",
     "unbraid.data",
     {
-        "dsprites": "unbraid.data.dsprites:DSprites",
-        "color_dsprites": "unbraid.data.color_dsprites:ColorDSprites",
-        "noisy_dsprites": "unbraid.data.noisy_dsprites:NoisyDSprites",
-        "scream_dsprites": "unbraid.data.scream_dsprites:ScreamDSprites",
-        "shapes3d_drawn": "unbraid.data.shapes3d_drawn:Shapes3DDrawn",
-        "xysquares": "unbraid.data.xysquares:XYSquares",
-        "xyobject": "unbraid.data.xyobject:XYObject",
-        "xcolumns": "unbraid.data.xcolumns:XColumns",
-        "pinwheel": "unbraid.data.pinwheel:Pinwheel",
-        "sprites": "unbraid.data.sprites:Sprites",
+        "dsprites": "unbraid.data.drawn.dsprites:DSprites",
+        "color_dsprites": "unbraid.data.drawn.color_dsprites:ColorDSprites",
+        "noisy_dsprites": "unbraid.data.drawn.noisy_dsprites:NoisyDSprites",
+        "scream_dsprites": "unbraid.data.drawn.scream_dsprites:ScreamDSprites",
+        "shapes3d_drawn": "unbraid.data.drawn.shapes3d_drawn:Shapes3DDrawn",
+        "xysquares": "unbraid.data.drawn.xysquares:XYSquares",
+        "xyobject": "unbraid.data.drawn.xyobject:XYObject",
+        "xcolumns": "unbraid.data.drawn.xcolumns:XColumns",
+        "pinwheel": "unbraid.data.drawn.pinwheel:Pinwheel",
+        "sprites": "unbraid.data.drawn.sprites:Sprites",
         **{name: target for name, target in OFFICIAL.built_in.items() if name != "dsprites"},  # which is drawn
     },
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every dataset offers: a grid of indices, pictures for them, factor values where known, and a fast form for training.
+"""What every dataset offers: a grid of indices, images for them, factor values where known, and a fast form for training.
 
-Pictures for people are uint8 `(n, height, width, channels)` with values 0..255. Samples for training are float32
+Images for people are uint8 `(n, height, width, channels)` with values 0..255. Samples for training are float32
 `(..., channels, height, width)` in [0, 1] on the training device, made there from the smallest stored form, so that no
 loader stands between the data and the step.
 """
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.grid import FactorGrid
-from unbraid.registry import Citation
+from unbraid.core.grid import FactorGrid
+from unbraid.core.registry import Citation
 
 if TYPE_CHECKING:
     import torch
@@ -43,12 +43,12 @@ class Dataset(ABC):
     factor_meanings: ClassVar[dict[str, str]] = {}
     """What the values of a factor mean, first to last, where its name does not say it."""
     fresh: ClassVar[bool] = False
-    """An index has many pictures, as with a background of noise; see `sampler`."""
+    """An index has many images, as with a background of noise; see `sampler`."""
 
     name: str
     grid: FactorGrid
     image_shape: tuple[int, int, int]
-    """Height, width, channels of a picture."""
+    """Height, width, channels of an image."""
     options: dict[str, Any]
     """What `load(name, **options)` needs to make this dataset again; JSON values only."""
 
@@ -89,7 +89,7 @@ class Dataset(ABC):
 
     @property
     def sample_shape(self) -> tuple[int, ...]:
-        """Shape of one training sample: channels, height, width for pictures."""
+        """Shape of one training sample: channels, height, width for images."""
         height, width, channels = self.image_shape
         return (channels, height, width)
 
@@ -97,14 +97,14 @@ class Dataset(ABC):
         return self.grid.size
 
     def __repr__(self) -> str:
-        """Name, number and size of the pictures, factors."""
+        """Name, number and size of the images, factors."""
         named = ", ".join(f"{name} {size}" for name, size in zip(self.factor_names, self.factor_sizes, strict=True))
         shape = "x".join(map(str, self.image_shape))
-        return f"<Dataset {self.name}: {len(self):,} pictures of {shape}, {named or 'no factors known'}>"
+        return f"<Dataset {self.name}: {len(self):,} images of {shape}, {named or 'no factors known'}>"
 
     @abstractmethod
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
-        """Pictures of *indices*: uint8 `(n, height, width, channels)`, 0..255."""
+        """Images of *indices*: uint8 `(n, height, width, channels)`, 0..255."""
 
     def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
         """Factor values of *indices*: int64 `(n, factors)`; zero columns where nothing is known."""
@@ -118,16 +118,16 @@ class Dataset(ABC):
         host for their values; where it does ask, training is slower.
 
         Where the dataset is `fresh`, the function takes a second argument, whole numbers in 0..2^31-1 of the indices' shape: each
-        names one of the pictures of its index, and training draws them at random. Without it, it gives the pictures of `images`.
+        names one of the images of its index, and training draws them at random. Without it, it gives the images of `images`.
         """
 
-    def pictures(self, samples: ArrayLike) -> NDArray[np.uint8]:
-        """Pictures of *samples* `(n, *sample_shape)`, the decoder's output included: clipped to [0, 1] and scaled."""
+    def as_images(self, samples: ArrayLike) -> NDArray[np.uint8]:
+        """Images of *samples* `(n, *sample_shape)`, the decoder's output included: clipped to [0, 1] and scaled."""
         values = np.clip(np.asarray(samples, dtype=np.float32), 0.0, 1.0)
         return np.rint(np.moveaxis(values, 1, -1) * 255.0).astype(np.uint8)
 
     def fingerprint(self) -> str:
-        """A digest that changes when the data does: options, sizes and a spread of 64 pictures with their factors."""
+        """A digest that changes when the data does: options, sizes and a spread of 64 images with their factors."""
         spread = np.unique(np.linspace(0, self.grid.size - 1, 64).astype(np.int64))
         digest = hashlib.sha256(json.dumps([self.name, self.options, self.grid.names, self.grid.sizes], sort_keys=True).encode())
         digest.update(self.images(spread).tobytes())
@@ -136,19 +136,19 @@ class Dataset(ABC):
 
 
 class PixelDataset(Dataset):
-    """A dataset whose pictures are stored, in memory or in a mapped file, as bytes in the order that training reads."""
+    """A dataset whose images are stored, in memory or in a mapped file, as bytes in the order that training reads."""
 
     planes: NDArray[np.uint8]
-    """All pictures, `(n, channels, height, width)`; the only copy on the host."""
+    """All images, `(n, channels, height, width)`; the only copy on the host."""
 
     @property
     def pixels(self) -> NDArray[np.uint8]:
-        """All pictures `(n, height, width, channels)`: a view, not a copy; setting them sets `planes`."""
+        """All images `(n, height, width, channels)`: a view, not a copy; setting them sets `planes`."""
         return np.moveaxis(self.planes, 1, -1)
 
     @pixels.setter
-    def pixels(self, pictures: NDArray[np.uint8]) -> None:
-        self.planes = as_planes(pictures)
+    def pixels(self, images: NDArray[np.uint8]) -> None:
+        self.planes = as_planes(images)
 
     @property
     def device_bytes(self) -> int:
@@ -156,7 +156,7 @@ class PixelDataset(Dataset):
         return self.planes.nbytes
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
-        """Pictures of *indices*, copied out of the stored array."""
+        """Images of *indices*, copied out of the stored array."""
         return np.ascontiguousarray(np.moveaxis(self.planes[self.grid.check_index(indices)], -3, -1))
 
     def sampler(self, device: torch.device | str) -> Sampler:
@@ -174,13 +174,13 @@ class PixelDataset(Dataset):
 
 
 def as_planes(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pictures `(n, height, width, channels)` as `PixelDataset.planes` holds them; grey ones are not copied."""
+    """Images `(n, height, width, channels)` as `PixelDataset.planes` holds them; grey ones are not copied."""
     return np.ascontiguousarray(np.moveaxis(pixels, -1, 1))
 
 
 def gather_on(device: torch.device) -> Callable[..., torch.Tensor] | None:
-    """The kernel that makes samples of stored pictures in one pass, where *device* can run it."""
-    from unbraid import triton_support
+    """The kernel that makes samples of stored images in one pass, where *device* can run it."""
+    from unbraid.core import triton_support
 
     if not triton_support.usable(device):
         return None

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.data.checks import read_whole
+from unbraid.core.checks import read_whole
+from unbraid.core.errors import InputError, Problem, Shown, UnbraidError
+from unbraid.core.progress import Progress
 from unbraid.data.dataset import Dataset
-from unbraid.data.image_arrays import FEWEST_IMAGES
-from unbraid.data.image_folder import LABELS
-from unbraid.errors import InputError, Shown, UnbraidError, problem
-from unbraid.progress import Progress
+from unbraid.data.own.image_arrays import FEWEST_IMAGES
+from unbraid.data.own.image_folder import LABELS
 
 _BYTES_PER_BLOCK = 32 * 2**20
 
@@ -44,8 +44,8 @@ def export(
 ) -> Path:
     """Write *dataset* to *out*: an .npz, or without an ending a folder. Returns the path.
 
-    `indices` picks pictures and their order; `count` picks so many at random (by `seed`), in ascending order; by default all.
-    What is lost in pictures of 8 bits is said on standard error, unless `quiet`.
+    `indices` picks images and their order; `count` picks so many at random (by `seed`), in ascending order; by default all.
+    What is lost in images of 8 bits is said on standard error, unless `quiet`.
     """
     path = _free_place(out)
     chosen = _chosen(dataset, indices, count, seed)
@@ -84,59 +84,59 @@ def parse_indices(text: str, size: int) -> NDArray[np.int64]:
         found = re.fullmatch(r"([0-9]{1,12})(?::([0-9]{1,12}))?", word)
         if found is None:
             remedy = "For example 7,9 or 0:100 (which ends at 99)."
-            raise InputError(problem("indices", "must be whole numbers and ranges with commas", text, remedy))
+            raise InputError(Problem("indices", "must be whole numbers and ranges with commas", text, remedy))
         first = int(found[1])
         end = first + 1 if found[2] is None else int(found[2])
         if first >= size or end > size:
-            raise InputError(problem("indices", f"must lie in 0..{size - 1}", Shown(word)))
+            raise InputError(Problem("indices", f"must lie in 0..{size - 1}", Shown(word)))
         parts.append(np.arange(first, end, dtype=np.int64))
     return np.concatenate(parts)
 
 
 def _lost(dataset: Dataset) -> str:
-    """What the written pictures do not keep of the samples; empty where they keep all."""
+    """What the written images do not keep of the samples; empty where they keep all."""
     if dataset.name != "perturbed":
         return ""
     clipped = "" if dataset.bounded else "clipped to [0, 1] and "
-    return f"Note: pictures are {clipped}rounded to 256 grey levels, which moves values by up to 1/510."
+    return f"Note: images are {clipped}rounded to 256 grey levels, which moves values by up to 1/510."
 
 
 def _free_place(out: str | os.PathLike[str]) -> Path:
     path = Path(out).expanduser().absolute()
     if path.suffix.lower() not in ("", ".npz"):
         remedy = "Write data.npz, or a name without an ending for a folder."
-        raise InputError(problem("out", "must end in .npz, or have no ending for a folder of .png", Shown(path.name), remedy))
+        raise InputError(Problem("out", "must end in .npz, or have no ending for a folder of .png", Shown(path.name), remedy))
     if os.path.lexists(path):
         raise InputError(_taken(path))
     return path
 
 
-def _taken(path: Path) -> str:
-    return problem("out", "must not exist yet", Shown(str(path)), "Choose another name, or remove it first.")
+def _taken(path: Path) -> Problem:
+    return Problem("out", "must not exist yet", Shown(str(path)), "Choose another name, or remove it first.")
 
 
 def _chosen(dataset: Dataset, indices: ArrayLike | None, count: int | None, seed: int) -> NDArray[np.int64]:
     """The indices to write."""
     seed = read_whole("seed", seed, 0, 2**62)
     if indices is not None and count is not None:
-        raise InputError(problem("export", "takes indices or a count", Shown("both"), "Leave one of them out."))
+        raise InputError(Problem("export", "takes indices or a count", Shown("both"), "Leave one of them out."))
     if indices is not None:
         chosen = dataset.grid.check_index(indices).reshape(-1)
     elif count is not None:
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not FEWEST_IMAGES <= count <= len(dataset):
             rule = f"must be a whole number in {FEWEST_IMAGES}..{len(dataset)}, the size of {dataset.name}"
-            raise InputError(problem("count", rule, count))
-        # A sample at random, since every n-th picture would leave values of the fast factors out.
+            raise InputError(Problem("count", rule, count))
+        # A sample at random, since every n-th image would leave values of the fast factors out.
         chosen = np.sort(np.random.default_rng(seed).choice(len(dataset), int(count), replace=False))
     else:
         chosen = np.arange(len(dataset))
     if len(chosen) < FEWEST_IMAGES:
-        raise InputError(problem("export", f"must write at least {FEWEST_IMAGES} images", Shown(str(len(chosen)))))
+        raise InputError(Problem("export", f"must write at least {FEWEST_IMAGES} images", Shown(str(len(chosen)))))
     return chosen
 
 
 def _blocks(dataset: Dataset, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """The chosen indices, so many at a time that their pictures take little memory."""
+    """The chosen indices, so many at a time that their images take little memory."""
     step = max(1, _BYTES_PER_BLOCK // int(np.prod(dataset.image_shape)))
     for start in range(0, len(chosen), step):
         yield chosen[start : start + step]
@@ -168,8 +168,8 @@ def _write_folder(beside: Path, dataset: Dataset, chosen: NDArray[np.int64], pro
     names = [f"{nth:0{digits}d}.png" for nth in range(len(chosen))]
     nth = 0
     for block in _blocks(dataset, chosen):
-        for picture in dataset.images(block):
-            Image.fromarray(picture[..., 0] if picture.shape[-1] == 1 else picture).save(beside / names[nth])
+        for image in dataset.images(block):
+            Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(beside / names[nth])
             nth += 1
         progress.advance(len(block))
     if dataset.labelled:

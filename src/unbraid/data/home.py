@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from unbraid.errors import InputError, problem
+from unbraid.core.errors import InputError, Problem
 
 
 def data_home() -> Path:
@@ -16,4 +16,4 @@ def data_home() -> Path:
     try:
         return place.expanduser().absolute()
     except RuntimeError as error:  # a home that cannot be found out
-        raise InputError(problem("UNBRAID_DATA", "must be a folder for datasets", str(place), str(error))) from error
+        raise InputError(Problem("UNBRAID_DATA", "must be a folder for datasets", str(place), str(error))) from error

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.checks import check_option_names
+from unbraid.core.errors import InputError, Problem, Shown, unknown
 from unbraid.data import DATA
-from unbraid.data.checks import check_option_names
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, Shown, problem, unknown
 
 _MADE_FROM_OTHERS = ("own", "perturbed", "subset")
 """Names that need to be told of other data, and so stand in no list of datasets."""
@@ -58,23 +58,23 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
         if colon and first in DATA:
             words = ", ".join(part.strip() for part in rest.split(",") if part.strip())
             remedy = f"In Python write load('{first}', {words}), or data_options={{...}}."
-            raise InputError(problem("data", "takes its options apart from its name", name, remedy))
-        raise InputError(unknown("dataset", name, DATA) + " A folder, an .npy or an .npz is given by its path.")
+            raise InputError(Problem("data", "takes its options apart from its name", name, remedy))
+        raise InputError(unknown("dataset", name, DATA, "A folder, an .npy or an .npz is given by its path."))
     constructor = DATA.load(name)
     check_option_names(name, constructor, options)
     return constructor(**options)
 
 
 def _own(source: Any, options: dict[str, Any]) -> Dataset:
-    from unbraid.data.own import OwnImages
-    from unbraid.data.perturbed_folder import is_perturbed
+    from unbraid.data.own.own_images import OwnImages
+    from unbraid.data.perturbed.folder import is_perturbed
 
     if isinstance(source, (str, os.PathLike)) and not Path(source).expanduser().exists():
-        raise InputError(problem("data", "must be an existing folder or file", Shown(f"'{source}', which does not exist")))
+        raise InputError(Problem("data", "must be an existing folder or file", Shown(f"'{source}', which does not exist")))
     if not isinstance(source, (str, os.PathLike, np.ndarray)):
         remedy = "Use numpy.asarray for other kinds of arrays."
         value = Shown(type(source).__name__)
-        raise InputError(problem("data", "must be a registered name, a path or a numpy array", value, remedy))
+        raise InputError(Problem("data", "must be a registered name, a path or a numpy array", value, remedy))
     if not isinstance(source, np.ndarray) and is_perturbed(Path(source).expanduser()):
         return _perturbed(source, options)
     check_option_names("image data", OwnImages, options, positional="source")
@@ -83,25 +83,25 @@ def _own(source: Any, options: dict[str, Any]) -> Dataset:
 
 def _again(options: dict[str, Any]) -> Dataset:
     """Own data by the options it was saved with."""
-    from unbraid.data.own import IN_MEMORY
+    from unbraid.data.own.own_images import IN_MEMORY
 
     rest = dict(options)
     source = rest.pop("source", None)
     if source is None:
-        raise InputError(problem("own data", "needs its source", Shown("none"), "Give the path or the array itself to load."))
+        raise InputError(Problem("own data", "needs its source", Shown("none"), "Give the path or the array itself to load."))
     if isinstance(source, str) and source == IN_MEMORY:
         rule = "was an array in memory and cannot be loaded again"
-        raise InputError(problem("own data", rule, IN_MEMORY, "Pass the array: load(array, ...)."))
+        raise InputError(Problem("own data", rule, IN_MEMORY, "Pass the array: load(array, ...)."))
     return _own(source, rest)
 
 
 def _perturbed(source: Any, options: dict[str, Any]) -> Dataset:
     """What `unbraid perturb` wrote to a folder."""
-    from unbraid.data.perturbed import Perturbed
+    from unbraid.data.perturbed.dataset import Perturbed
 
     if options:
         remedy = "Give them to `unbraid perturb`."
-        raise InputError(problem("perturbed data", "takes no options but its folder", Shown(", ".join(options)), remedy))
+        raise InputError(Problem("perturbed data", "takes no options but its folder", Shown(", ".join(options)), remedy))
     return Perturbed(source)
 
 

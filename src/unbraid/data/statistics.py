@@ -29,7 +29,7 @@ def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[ND
 
 
 def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
-    """Mean and standard deviation of each channel of pictures, or of all values where samples are points.
+    """Mean and standard deviation of each channel of images, or of all values where samples are points.
 
     A channel that never changes has the deviation 1, since nothing can be divided by 0.
     """

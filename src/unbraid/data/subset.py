@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Part of another dataset's pictures, chosen by their indices: for training on what a search has narrowed the data down to.
+"""Part of another dataset's images, chosen by their indices: for training on what a search has narrowed the data down to.
 
-Nothing is copied. Position p of a subset shows picture `indices[p]` of the data it is part of, in memory and on the training device
+Nothing is copied. Position p of a subset shows image `indices[p]` of the data it is part of, in memory and on the training device
 alike, where the sampler looks the index up and asks the other's sampler. The grid has one axis, `sample`, since a part of a factor
 grid is no grid; factors keep the names, sizes and values they have in the whole, also those that take fewer values in the part.
 """
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.grid import samples_grid
 from unbraid.data.dataset import Dataset
-from unbraid.data.image_arrays import FEWEST_IMAGES, read_npy
-from unbraid.data.own import IN_MEMORY
-from unbraid.errors import InputError, Shown, problem
-from unbraid.grid import samples_grid
+from unbraid.data.own.image_arrays import FEWEST_IMAGES, read_npy
+from unbraid.data.own.own_images import IN_MEMORY
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Subset(Dataset):
-    """Part of another dataset: the pictures of chosen indices, in the order given.
+    """Part of another dataset: the images of chosen indices, in the order given.
 
     `base` is the other dataset; `indices` are different whole numbers, or the path of an .npy that holds them. Of a subset of a
     subset `base` is the whole data, and `indices` are those of the whole.
@@ -39,7 +39,7 @@ class Subset(Dataset):
     def __init__(self, base: Dataset, indices: ArrayLike | str | os.PathLike[str]) -> None:
         if not isinstance(base, Dataset):
             value = Shown(type(base).__name__)
-            raise InputError(problem("base", "must be a Dataset", value, "Make one with unbraid.load."))
+            raise InputError(Problem("base", "must be a Dataset", value, "Make one with unbraid.load."))
         path, given = _opened(indices) if isinstance(indices, (str, os.PathLike)) else (None, indices)
         chosen = _checked(given, base)
         self.name = "subset"
@@ -47,7 +47,7 @@ class Subset(Dataset):
         self._repeatable = base.repeatable and path is not None
         self.base = base.base if isinstance(base, Subset) else base
         self.indices: NDArray[np.int64] = base.indices[chosen] if isinstance(base, Subset) else chosen
-        """Index in `base` of each picture."""
+        """Index in `base` of each image."""
         self.indices.setflags(write=False)
         self.grid = samples_grid(len(self.indices))
         self.image_shape = base.image_shape
@@ -74,7 +74,7 @@ class Subset(Dataset):
     @property
     def about(self) -> list[tuple[str, str]]:
         """What it is part of, and what there is to know of that."""
-        return [("Part of", f"{self.base.name}: {len(self):,} of {len(self.base):,} pictures"), *self.base.about]
+        return [("Part of", f"{self.base.name}: {len(self):,} of {len(self.base):,} images"), *self.base.about]
 
     @property
     def repeatable(self) -> bool:
@@ -92,7 +92,7 @@ class Subset(Dataset):
         return self.base.sample_shape
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
-        """Pictures at these positions of the subset."""
+        """Images at these positions of the subset."""
         return self.base.images(self.indices[self.grid.check_index(indices)])
 
     def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
@@ -110,9 +110,9 @@ class Subset(Dataset):
 
         return draw
 
-    def pictures(self, samples: ArrayLike) -> NDArray[np.uint8]:
-        """Pictures of *samples*, as the whole data shows them."""
-        return self.base.pictures(samples)
+    def as_images(self, samples: ArrayLike) -> NDArray[np.uint8]:
+        """Images of *samples*, as the whole data shows them."""
+        return self.base.as_images(samples)
 
     def fingerprint(self) -> str:
         """A digest of the whole data's fingerprint and the indices; where a file of indices lies does not matter."""
@@ -131,15 +131,15 @@ def load_subset(
 
     if of is None:
         remedy = "Name the dataset it is part of, as in load('subset', of='dsprites', indices='some.npy')."
-        raise InputError(problem("subset", "needs of=", Shown("none"), remedy))
+        raise InputError(Problem("subset", "needs of=", Shown("none"), remedy))
     if indices is None:
-        raise InputError(problem("subset", "needs indices=", Shown("none"), "Give the path of an .npy of whole numbers."))
+        raise InputError(Problem("subset", "needs indices=", Shown("none"), "Give the path of an .npy of whole numbers."))
     if of_options is not None and not isinstance(of_options, dict):
         remedy = "For example of_options={'spacing': 3}."
-        raise InputError(problem("of_options", "must be a dictionary of the other dataset's options", of_options, remedy))
+        raise InputError(Problem("of_options", "must be a dictionary of the other dataset's options", of_options, remedy))
     if isinstance(indices, str) and indices == IN_MEMORY:
         remedy = "Pass the dataset itself, data=Subset(base, indices), or save the indices with numpy.save."
-        raise InputError(problem("subset indices", "were an array in memory and cannot be loaded again", indices, remedy))
+        raise InputError(Problem("subset indices", "were an array in memory and cannot be loaded again", indices, remedy))
     return Subset(load(of, **(of_options or {})), indices)
 
 
@@ -147,29 +147,29 @@ def _opened(indices: str | os.PathLike[str]) -> tuple[Path, NDArray[Any]]:
     """The file of indices by its full path, and what it holds."""
     path = Path(indices).expanduser().resolve()
     if path.suffix.lower() != ".npy" or not path.is_file():
-        raise InputError(problem("subset indices", "must be an existing .npy file", Shown(str(path)), "Write it with numpy.save."))
+        raise InputError(Problem("subset indices", "must be an existing .npy file", Shown(str(path)), "Write it with numpy.save."))
     return path, read_npy(path)
 
 
 def _checked(indices: ArrayLike, base: Dataset) -> NDArray[np.int64]:
-    """*indices* as int64 of their own; refused where they do not choose two or more different pictures of *base*."""
+    """*indices* as int64 of their own; refused where they do not choose two or more different images of *base*."""
     given = np.asarray(indices)
     if given.ndim != 1:
         raise InputError(
-            problem("subset indices", "must be a flat array", Shown(f"shape {given.shape}"), "Use indices.reshape(-1).")
+            Problem("subset indices", "must be a flat array", Shown(f"shape {given.shape}"), "Use indices.reshape(-1).")
         )
     if given.size < FEWEST_IMAGES:
-        raise InputError(problem("subset indices", f"must choose at least {FEWEST_IMAGES} pictures", given.size))
+        raise InputError(Problem("subset indices", f"must choose at least {FEWEST_IMAGES} images", given.size))
     if not np.issubdtype(given.dtype, np.integer):
         remedy = "Use numpy.flatnonzero(mask) for a mask." if given.dtype == np.bool_ else "Use indices.astype(int)."
-        raise InputError(problem("subset indices", "must be whole numbers", Shown(f"dtype {given.dtype}"), remedy))
+        raise InputError(Problem("subset indices", "must be whole numbers", Shown(f"dtype {given.dtype}"), remedy))
     outside = (given < 0) | (given >= len(base))
     if outside.any():
-        rule = f"must lie in 0..{len(base) - 1}, the pictures of {base.name}"
-        raise InputError(problem("subset indices", rule, int(given[outside][0])))
+        rule = f"must lie in 0..{len(base) - 1}, the images of {base.name}"
+        raise InputError(Problem("subset indices", rule, int(given[outside][0])))
     ordered = np.sort(given)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if repeated.size:
         remedy = "Use numpy.unique(indices)."
-        raise InputError(problem("subset indices", "must name every picture once", Shown(f"{repeated[0]} more than once"), remedy))
+        raise InputError(Problem("subset indices", "must name every image once", Shown(f"{repeated[0]} more than once"), remedy))
     return given.astype(np.int64)

@@ -9,13 +9,13 @@ what it is called, what to pass, what it is for, where it comes from and what it
 
 from __future__ import annotations
 
+from unbraid.core.registry import Registry
 from unbraid.metrics._arrays import check_codes as check_codes
 from unbraid.metrics._arrays import check_codes_factors as check_codes_factors
 from unbraid.metrics._arrays import check_codes_grid as check_codes_grid
 from unbraid.metrics._arrays import check_split as check_split
 from unbraid.metrics._describe import Members as Members
 from unbraid.metrics._describe import describe as describe
-from unbraid.registry import Registry
 
 METRICS = Registry(
     "metric",

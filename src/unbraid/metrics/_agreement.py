@@ -19,7 +19,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
 from unbraid.metrics._arrays import LARGEST_CODE
 from unbraid.metrics._lasso import lasso, lasso_to_gap
 from unbraid.metrics._standardise import ROUNDING_SHARE, SMALLEST_MOVE
@@ -54,7 +54,7 @@ def mean_kl(mean: Tensor, logvar: Tensor) -> Tensor:
     """
     if mean.shape != logvar.shape:
         shown = Shown(f"{tuple(mean.shape)} and {tuple(logvar.shape)}")
-        raise InputError(problem("mean and logvar", "must have the same shape", shown))
+        raise InputError(Problem("mean and logvar", "must have the same shape", shown))
     mean, logvar = mean.detach().double(), logvar.detach().double()
     # expm1 keeps what is left of exp(v) - v - 1 when v is small.
     return 0.5 * (mean**2 + (torch.expm1(logvar) - logvar)).mean(dim=-2)

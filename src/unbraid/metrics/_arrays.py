@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Problems, Shown, problem
-from unbraid.grid import FactorGrid, relabel
+from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.grid import FactorGrid, relabel
 
 # Predictors work in single precision, which ends at 3e38; nothing that a network says comes near it.
 LARGEST_CODE = 1e30
@@ -46,7 +46,7 @@ def to_numpy(values: ArrayLike) -> NDArray:
     try:
         return np.asarray(values)
     except (ValueError, RuntimeError) as error:  # rows of different lengths; tensors in a list
-        raise InputError(problem("arrays", "must be regular", Shown(f"a {type(values).__name__}: {error}"))) from error
+        raise InputError(Problem("arrays", "must be regular", Shown(f"a {type(values).__name__}: {error}"))) from error
 
 
 def read_numbers(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.float64] | None:
@@ -105,9 +105,9 @@ def _labelled(codes: NDArray[np.float64], factors: NDArray[np.int64]) -> Labelle
     return Labelled(codes, factors, levels, sizes)
 
 
-def _nothing_varies(factors: int) -> str:
+def _nothing_varies(factors: int) -> Problem:
     shown = Shown(f"one value in each of {factors} column{'s' * (factors > 1)}")
-    return problem("factors", "must take at least two values in some column", shown)
+    return Problem("factors", "must take at least two values in some column", shown)
 
 
 def check_codes_factors(codes: ArrayLike, factors: ArrayLike) -> Labelled:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import Problems, Shown
+from unbraid.core.errors import Problems, Shown
 from unbraid.metrics._arrays import check_finite, read_numbers, to_numpy
 
 MOST_FACTORS = 10_000

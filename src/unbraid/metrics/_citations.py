@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from unbraid.registry import Citation
+from unbraid.core.registry import Citation
 
 LOCATELLO_2019 = Citation(
     "Locatello et al.", 2019, "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations", "ICML"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from unbraid.errors import InputError, unknown
+from unbraid.core.errors import InputError, unknown
 
 Compat = Literal["disentanglement_lib"]
 REFERENCE = "disentanglement_lib"

@@ -26,8 +26,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.errors import InputError, Shown, problem, unknown
-from unbraid.registry import Citation
+from unbraid.core.errors import InputError, Problem, Shown, unknown
+from unbraid.core.registry import Citation
 
 Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
 Family = Literal["supervised", "unsupervised", "usefulness"]
@@ -105,7 +105,7 @@ def describe(
             raise InputError(unknown(name, word, known))
     for needed in ("range", "higher_is_better"):
         if not hasattr(result, needed):
-            raise InputError(problem(f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")))
+            raise InputError(Problem(f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")))
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
 
@@ -156,10 +156,10 @@ def _count_members(apart: dict[str, Any]) -> int:
     for name, value in apart.items():
         if np.ndim(value) != AXES_OF_A_MEMBER[name] + 1:
             rule = "must have a leading member axis like the other codes"
-            raise InputError(problem(name, rule, Shown(f"shape {tuple(np.shape(value))}")))
+            raise InputError(Problem(name, rule, Shown(f"shape {tuple(np.shape(value))}")))
         lengths[name] = len(value)
     members = set(lengths.values())
     if len(members) > 1 or 0 in members:
         shown = Shown(", ".join(str(count) for count in lengths.values()))
-        raise InputError(problem(" and ".join(lengths), "must hold the same members, at least one", shown))
+        raise InputError(Problem(" and ".join(lengths), "must hold the same members, at least one", shown))
     return members.pop()

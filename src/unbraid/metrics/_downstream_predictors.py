@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.errors import InputError, Shown, problem, unknown
+from unbraid.core.errors import InputError, Problem, Shown, unknown
 from unbraid.metrics._arrays import Labelled
 from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.metrics._trees import Fit, fit_lightgbm, fit_sklearn
@@ -79,5 +79,5 @@ def check_two_vary(rows: Labelled) -> NDArray[np.int64]:
     """Columns of the factors that vary, refused where there are fewer than two to set against each other."""
     varying = np.flatnonzero(rows.varying)
     if len(varying) < 2:
-        raise InputError(problem("factors", "must vary in at least two columns", Shown(f"{len(varying)}")))
+        raise InputError(Problem("factors", "must vary in at least two columns", Shown(f"{len(varying)}")))
     return varying

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Shown, problem
+from unbraid.core.errors import InputError, Problem, Shown
 from unbraid.metrics._arrays import check_posterior
 
 # Beyond it variances, or their inverses, leave the range of double precision.
@@ -21,7 +21,7 @@ def check_gaussian(mean: ArrayLike, logvar: ArrayLike) -> tuple[NDArray[np.float
         row, latent = np.argwhere(~fine)[0]
         shown = Shown(f"{logvars[row, latent]} at row {row}, latent {latent}")
         rule = f"must be at most {LARGEST_LOGVAR:g} in size"
-        raise InputError(problem("logvar", rule, shown, "Pass log-variances, and leave out models that diverged."))
+        raise InputError(Problem("logvar", rule, shown, "Pass log-variances, and leave out models that diverged."))
     return means, logvars
 
 

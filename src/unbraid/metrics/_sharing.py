@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.errors import InputError, Shown, problem
+from unbraid.core.errors import InputError, Problem, Shown
 from unbraid.metrics._arrays import Labelled
 
 
@@ -53,7 +53,7 @@ class SharedFactor:
             if count[place].max() == 1:
                 remedy = "Pass codes of a whole grid, or drop the factor."
                 shown = Shown(f"{len(levels)} rows with {rows.sizes[factor]} values")
-                raise InputError(problem(f"factor {factor}", "must have rows that share a value", shown, remedy))
+                raise InputError(Problem(f"factor {factor}", "must have rows that share a value", shown, remedy))
             order[place] = np.argsort(narrow[:, place], kind="stable")
         return cls(factors, levels, order, np.cumsum(count, axis=1) - count, count, not as_reference)
 

@@ -31,11 +31,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import Problems, unknown
+from unbraid.core.errors import Problems, unknown
+from unbraid.core.registry import Citation
 from unbraid.metrics._describe import describe
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 from unbraid.metrics._standardise import standard_deviations
-from unbraid.registry import Citation
 
 Rule = Literal["posterior_variance", "kl", "code_std"]
 USUAL_THRESHOLD = {"posterior_variance": 0.8, "kl": 1.0, "code_std": 0.05}

@@ -25,15 +25,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import Problems
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import Problems
+from unbraid.core.grid import FactorGrid
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_codes_grid, check_counts
 from unbraid.metrics._batches import check_latents, read_batches
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.metrics._sharing import SharedFactor
-from unbraid.registry import Citation
 
 ROWS_AT_ONCE = 1 << 16
 """Pairs compared in one piece: small enough for the processor's cache, and a bound on memory."""

@@ -34,11 +34,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, unknown
+from unbraid.core.errors import InputError, unknown
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._trees import Fit, fit_sklearn, lightgbm_fitter
-from unbraid.registry import Citation
 
 Backend = Literal["lightgbm", "sklearn"]
 BACKENDS = ("lightgbm", "sklearn")

@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Shown, problem
+from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._logistic import as_far_as_it_gets
-from unbraid.registry import Citation
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestClassifier
@@ -117,7 +117,7 @@ def dci_es(
     counted = np.flatnonzero(baseline > 0)
     if len(counted) == 0:
         rule = "must somewhere take another value than the commonest of factors"
-        raise InputError(problem("test_factors", rule, Shown("that value in every row")))
+        raise InputError(Problem("test_factors", rule, Shown("that value in every row")))
     for factor in counted:
         forest = _grow(train.codes, train.levels[:, factor], max(depths), trees, seed)
         said = predictions_by_depth(forest, test.codes, depths)
@@ -167,7 +167,7 @@ def _check_depths(depths: Sequence[int]) -> tuple[int, ...]:
     given = depths if isinstance(depths, (Sequence, np.ndarray)) else ()
     whole = tuple(int(depth) for depth in given if isinstance(depth, (int, np.integer)) and depth >= 1)
     if len(whole) < 2 or whole != tuple(given) or any(np.diff(whole) <= 0):
-        raise InputError(problem("depths", "must be at least two whole numbers of at least 1, rising", depths))
+        raise InputError(Problem("depths", "must be at least two whole numbers of at least 1, rising", depths))
     return whole
 
 

@@ -33,7 +33,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, problem, unknown
+from unbraid.core.errors import InputError, Problem, unknown
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
@@ -164,7 +164,7 @@ def _check_sizes(train_sizes: Sequence[int]) -> tuple[int, ...]:
     sizes = tuple(train_sizes) if isinstance(train_sizes, (Sequence, np.ndarray)) else ()
     whole = all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1 for size in sizes)
     if not sizes or not whole:
-        raise InputError(problem("train_sizes", "must be whole numbers of at least 1, one or more", train_sizes))
+        raise InputError(Problem("train_sizes", "must be whole numbers of at least 1, one or more", train_sizes))
     return tuple(int(size) for size in sizes)
 
 

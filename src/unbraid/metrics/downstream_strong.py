@@ -27,11 +27,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.grid import FactorGrid
+from unbraid.core.grid import FactorGrid
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_grid, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, check_two_vary
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import Problems, Shown
+from unbraid.core.errors import Problems, Shown
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import LARGEST_CODE, check_counts, to_numpy
 from unbraid.metrics._describe import describe
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
-from unbraid.registry import Citation
 
 ROWS_AT_ONCE = 256
 """Draws compared with all posteriors in one piece; bounds the memory."""

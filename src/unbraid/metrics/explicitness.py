@@ -25,12 +25,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Shown, problem
+from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.metrics._standardise import varying_latents
-from unbraid.registry import Citation
 
 AUC_OF_CHANCE = 0.5
 
@@ -79,7 +79,7 @@ def explicitness(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, te
     counted = np.flatnonzero(train.varying & tested)
     if len(counted) == 0:
         rule = "must take at least two values in some column that varies in factors"
-        raise InputError(problem("test_factors", rule, Shown("one value in each of them")))
+        raise InputError(Problem("test_factors", rule, Shown("one value in each of them")))
     standard, test_standard = _standardise(train.codes, test.codes)
     area, train_area = (np.full(len(train.sizes), np.nan) for _ in range(2))
     for factor in counted:

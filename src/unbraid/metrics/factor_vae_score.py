@@ -26,15 +26,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Problems, problem
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError, Problem, Problems
+from unbraid.core.grid import FactorGrid
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_codes, check_codes_grid, check_counts
 from unbraid.metrics._batches import check_latents, read_batches
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.metrics._voting import Spread, pieces, tally
-from unbraid.registry import Citation
 
 REFERENCE_ROWS = 10_000
 """Rows from which disentanglement_lib's studies estimate the variance over all of them."""
@@ -156,7 +156,7 @@ def factor_vae_score_of_batches(
 
 def _check_threshold(active_std: float) -> None:
     if not 0.0 <= active_std < np.inf:
-        raise InputError(problem("active_std", "must be at least 0 and finite", active_std))
+        raise InputError(Problem("active_std", "must be at least 0 and finite", active_std))
 
 
 def _join(found: list[Votes]) -> Votes:

@@ -36,12 +36,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.grid import FactorGrid
+from unbraid.core.grid import FactorGrid
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_grid, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, check_two_vary
 from unbraid.metrics._interventions import Interventions
-from unbraid.registry import Citation
 
 LEARNED_OF_A_GRID, LEARNED_OF_A_SAMPLE = 1 / 2, 2 / 3
 """The most rows that are learned from; the second is the studies' 10,000 of 15,000."""

@@ -38,15 +38,15 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import Problems, unknown
-from unbraid.grid import relabel
+from unbraid.core.errors import Problems, unknown
+from unbraid.core.grid import relabel
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, mutual_information
 from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.metrics._neighbours import neighbour_information
 from unbraid.metrics._standardise import standardise
-from unbraid.registry import Citation
 
 Pruning = Literal["qlae", "tripod"]
 Explicitness = Literal["classification", "regression"]

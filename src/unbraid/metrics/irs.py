@@ -28,12 +28,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, problem
+from unbraid.core.errors import InputError, Problem
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_factors
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins
-from unbraid.registry import Citation
 
 MOST_VALUES = 20
 """Bins of a factor with more values than that."""
@@ -84,7 +84,7 @@ def irs(codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat:
     """
     reference = as_reference(compat)
     if not 0.0 < quantile <= 1.0:
-        raise InputError(problem("quantile", "must be above 0 and at most 1", quantile))
+        raise InputError(Problem("quantile", "must be above 0 and at most 1", quantile))
     sample = check_codes_factors(codes, factors)
     active = np.ptp(sample.codes, axis=0) > 0
     compared = np.ones(len(sample.sizes), dtype=bool) if reference else sample.varying

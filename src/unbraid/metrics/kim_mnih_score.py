@@ -27,8 +27,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, problem
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError, Problem
+from unbraid.core.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_grid, check_counts
 from unbraid.metrics._citations import MATHIEU_2019
 from unbraid.metrics._describe import describe
@@ -82,7 +82,7 @@ def kim_mnih_score(
     """
     check_counts(votes=(votes, 1), batch=(batch, 2), seed=(seed, 0))
     if student_t_df is not None and not 0.0 < student_t_df < np.inf:
-        raise InputError(problem("student_t_df", "must be above 0 and finite, or None", student_t_df))
+        raise InputError(Problem("student_t_df", "must be above 0 and finite, or None", student_t_df))
     rows = check_codes_grid(codes, grid)
     shared = SharedFactor.of(rows)
     values = rows.codes if student_t_df is None else _to_gaussian(rows.codes, student_t_df)

@@ -24,12 +24,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, problem
+from unbraid.core.errors import InputError, Problem
+from unbraid.core.registry import Citation
 from unbraid.metrics._aggregation import top_gap
 from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def mig_sup(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, least_varia
     """
     check_counts(bins=(bins, 2))
     if not 0.0 <= least_variance < np.inf:
-        raise InputError(problem("least_variance", "must be at least 0 and finite", least_variance))
+        raise InputError(Problem("least_variance", "must be at least 0 and finite", least_variance))
     sample = check_codes_factors(codes, factors)
     information = mutual_information(histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes)
     factor_entropy = entropy(sample.levels, sample.sizes)

@@ -24,11 +24,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins, mutual_information
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

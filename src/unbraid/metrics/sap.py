@@ -28,12 +28,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.registry import Citation
 from unbraid.metrics._aggregation import over_varying, top_gap
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._line_svm import COST, train_lines
 from unbraid.metrics._logistic import as_far_as_it_gets
-from unbraid.registry import Citation
 
 SMALLEST_VARIANCE = 1e-12
 

@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Problems, Shown, problem
+from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_codes, to_numpy
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
-from unbraid.registry import Citation
 
 if TYPE_CHECKING:
     from unbraid.metrics._agreement import Method
@@ -119,7 +119,7 @@ def _check_population(codes: ArrayLike, kl: ArrayLike) -> tuple[NDArray[np.float
     rows, nats = to_numpy(codes), to_numpy(kl)
     if rows.ndim != 3 or len(rows) < 2:
         rule = "must have the shape (models, n, latents) with at least two models"
-        raise InputError(problem("codes", rule, Shown(f"shape {rows.shape}"), "A model alone has nothing to agree with."))
+        raise InputError(Problem("codes", rule, Shown(f"shape {rows.shape}"), "A model alone has nothing to agree with."))
     problems = Problems()
     checked = [problems.collect(lambda m=m: check_codes(rows[m], name=f"codes[{m}]")) for m in range(len(rows))]
     if nats.shape != (len(rows), rows.shape[2]):

@@ -32,6 +32,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.registry import Citation
 from unbraid.metrics._aggregation import top_gap
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
@@ -39,7 +40,6 @@ from unbraid.metrics._information import entropy, histogram_bins, mutual_informa
 from unbraid.metrics.dci import Backend, check_backend, completeness, disentanglement, fit_trees, importance_matrix
 from unbraid.metrics.modularity import modularity_per_latent
 from unbraid.metrics.sap import svm_accuracies
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 import importlib
 from typing import Any
 
-from unbraid.registry import Registry
+from unbraid.core.registry import Registry
 
 NETWORKS = Registry(
     "network",

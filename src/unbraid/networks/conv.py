@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutional encoders and decoders of the field (Burgess et al. 2018; Locatello et al. 2019, table 1).
 
-A stack of stride-2 convolutions halves the picture while its side is even and above 4 (64 -> 4 in four layers, as
+A stack of stride-2 convolutions halves the image while its side is even and above 4 (64 -> 4 in four layers, as
 published; 28 -> 7 in two, 32 -> 4 in three, 96 -> 3 and 128 -> 4 in five), then a dense layer of 256 and two linear heads;
 the decoder mirrors it. ReLU throughout, no normalisation. Other sides than 64 are not in the papers.
 """
@@ -14,19 +14,19 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unbraid.networks.layers import dense, double, halve, halve_picture
-from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights
+from unbraid.core.registry import Citation
+from unbraid.networks.images import ImageNetwork, halvings
+from unbraid.networks.layers import conv_image, dense, double, halve
+from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights
 from unbraid.networks.network import Weights, layer
-from unbraid.networks.pictures import PictureNetwork, halvings
-from unbraid.registry import Citation
 
 SIDES = (28, 32, 64, 96, 128)
 CHANNELS = (32, 32, 64, 64, 64)
-"""Of the pictures after each halving."""
+"""Of the images after each halving."""
 
 
 @dataclass(frozen=True)
-class ConvStack(PictureNetwork):
+class ConvStack(ImageNetwork):
     """The shared stack; a subclass says which kernels the encoder uses, and what else differs."""
 
     sides = SIDES
@@ -36,7 +36,7 @@ class ConvStack(PictureNetwork):
     hidden_relu: ClassVar[bool] = True
     """Whether the dense layer before the heads ends in a ReLU."""
     mirrored: ClassVar[tuple[int, ...]] = CHANNELS
-    """Channels on the decoder's way, counted from the picture."""
+    """Channels on the decoder's way, counted from the image."""
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
         """Encoder, heads and decoder weights in order of use."""
@@ -47,14 +47,14 @@ class ConvStack(PictureNetwork):
         weights: list[Weight] = []
         inputs = channels
         for number in range(depth):
-            weights += halve_weights(f"encoder.conv{number + 1}", inputs, CHANNELS[number], self.kernels[number])
+            weights += conv_weights(f"encoder.conv{number + 1}", inputs, CHANNELS[number], self.kernels[number])
             inputs = CHANNELS[number]
         weights += dense_weights("encoder.dense", flat, self.hidden)
         weights += dense_weights("encoder.mean", self.hidden, latents) + dense_weights("encoder.logvar", self.hidden, latents)
         weights += dense_weights("decoder.dense1", latents, self.hidden) + dense_weights("decoder.dense2", self.hidden, flat)
         for number in range(depth):
             outputs = self.mirrored[depth - 2 - number] if number < depth - 1 else channels
-            weights += double_weights(f"decoder.conv{number + 1}", inputs, outputs)
+            weights += conv_transpose_weights(f"decoder.conv{number + 1}", inputs, outputs)
             inputs = outputs
         return Layout(tuple(weights))
 
@@ -62,7 +62,7 @@ class ConvStack(PictureNetwork):
         """Halve, flatten, dense, two heads; all but the heads in *precision*."""
         full, depth = x.dtype, halvings(x.shape[-1])
         first = layer(weights, "encoder.conv1")
-        hidden = halve_picture(x, *first, precision or full, masked_later=depth > 1)
+        hidden = conv_image(x, *first, precision or full, masked_later=depth > 1)
         for number in range(1, depth):
             at = layer(weights, f"encoder.conv{number + 1}")
             hidden = halve(hidden, *at, after_relu=True, masked_later=number < depth - 1)
@@ -70,7 +70,7 @@ class ConvStack(PictureNetwork):
         hidden = (hidden.relu() if self.hidden_relu else hidden).to(full)
         return dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
 
-    def _before_picture(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
+    def _before_image(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
         """Two dense layers, then double in *precision* up to the last layer."""
         side = sample_shape[-1]
         depth = halvings(side)

@@ -16,20 +16,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unbraid.core.registry import Citation
+from unbraid.networks.batch_norm import batch_norm, batch_norm_weights
 from unbraid.networks.conv import CHANNELS
-from unbraid.networks.layers import dense, double, halve, halve_picture
-from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights, starts_of_torch
+from unbraid.networks.images import ImageNetwork, halvings
+from unbraid.networks.layers import conv_image, dense, double, halve
+from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights, starts_of_torch
 from unbraid.networks.network import Weights, layer
-from unbraid.networks.normalise import batch_norm, batch_norm_weights
-from unbraid.networks.pictures import PictureNetwork, halvings
-from unbraid.registry import Citation
 
 _CORNER = 4
 _WIDE = 512
 
 
 @dataclass(frozen=True)
-class ConvBatchNorm(PictureNetwork):
+class ConvBatchNorm(ImageNetwork):
     """Convolutions of 32, 32, 64, 64 and 512 channels with batch norm: the network of rPU-VAE (1.3 M weights at 64x64)."""
 
     sides = (32, 64, 128)
@@ -45,7 +45,7 @@ class ConvBatchNorm(PictureNetwork):
         inputs, depth = sample_shape[0], halvings(sample_shape[-1])
         weights: list[Weight] = []
         for number, outputs in enumerate(CHANNELS[:depth], start=1):
-            weights += halve_weights(f"encoder.conv{number}", inputs, outputs, 4)
+            weights += conv_weights(f"encoder.conv{number}", inputs, outputs, 4)
             weights += batch_norm_weights(f"encoder.norm{number}", outputs)
             inputs = outputs
         area = _CORNER * _CORNER
@@ -56,16 +56,16 @@ class ConvBatchNorm(PictureNetwork):
         weights += [Weight("decoder.corner.weight", (_WIDE, area * inputs), _WIDE, area * inputs)]
         weights += [Weight("decoder.corner.bias", (inputs,)), *batch_norm_weights("decoder.corner_norm", inputs)]
         for number, outputs in enumerate(reversed(CHANNELS[: depth - 1]), start=1):
-            weights += double_weights(f"decoder.conv{number}", inputs, outputs)
+            weights += conv_transpose_weights(f"decoder.conv{number}", inputs, outputs)
             weights += batch_norm_weights(f"decoder.norm{number}", outputs)
             inputs = outputs
-        weights += double_weights(f"decoder.conv{depth}", inputs, sample_shape[0])
+        weights += conv_transpose_weights(f"decoder.conv{depth}", inputs, sample_shape[0])
         return Layout(tuple(starts_of_torch(weights, transposed="decoder.")))
 
     def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
         """Halve to the corner, widen, two heads of which the second is the logarithm of the standard deviation."""
         full = x.dtype
-        hidden = halve_picture(x, *layer(weights, "encoder.conv1"), precision or full, relu=False)
+        hidden = conv_image(x, *layer(weights, "encoder.conv1"), precision or full, relu=False)
         hidden = batch_norm(hidden, weights, "encoder.norm1").relu()
         for number in range(2, halvings(x.shape[-1]) + 1):
             hidden = halve(hidden, *layer(weights, f"encoder.conv{number}"), relu=False)
@@ -74,7 +74,7 @@ class ConvBatchNorm(PictureNetwork):
         hidden = batch_norm(hidden, weights, "encoder.wide_norm").relu().to(full)
         return dense(hidden, *layer(weights, "encoder.mean")), 2.0 * dense(hidden, *layer(weights, "encoder.log_std"))
 
-    def _before_picture(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
+    def _before_image(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
         """Widen, spread over the corner, then double in *precision* up to the last layer."""
         depth = halvings(sample_shape[-1])
         hidden = dense(z, *layer(weights, "decoder.wide"))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The DCGAN-style network of Mathieu et al. 2019 for Fashion-MNIST at 32x32, from their code.
 
-4x4 stride-2 convolutions of 32, 64, 128 channels with leaky ReLUs of slope 0.2 take the picture to 4x4, where two 4x4
+4x4 stride-2 convolutions of 32, 64, 128 channels with leaky ReLUs of slope 0.2 take the image to 4x4, where two 4x4
 convolutions are the heads; the decoder mirrors it with ReLUs. Batch norm stands after every convolution but the first, the
 heads and the last, and these convolutions and the first and last have no bias. A posterior's standard deviation is
 softplus(head) + 1e-6. Weights start normal with standard deviation 0.02 (Radford et al. 2016). At one place a convolution is a
 dense layer, and is computed as one.
 
-Departs: pictures of three channels are taken too.
+Departs: images of three channels are taken too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.networks.layers import dense, double, halve, halve_picture
-from unbraid.networks.layout import Layout, Weight, dense_weights, double_weights, halve_weights
+from unbraid.core.registry import Citation
+from unbraid.networks.batch_norm import batch_norm, batch_norm_weights
+from unbraid.networks.images import ImageNetwork
+from unbraid.networks.layers import conv_image, dense, double, halve
+from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights
 from unbraid.networks.network import Weights, layer
-from unbraid.networks.normalise import batch_norm, batch_norm_weights
-from unbraid.networks.pictures import PictureNetwork
 from unbraid.networks.posterior_scale import logvar_of_softplus
-from unbraid.registry import Citation
 
 _CORNER = 4
 _FIRST, _MIDDLE, _LAST = 32, 64, 128
@@ -43,7 +43,7 @@ def _without_bias(weights: Weights, name: str, outputs: int) -> tuple[Tensor, Te
 
 
 @dataclass(frozen=True)
-class ConvDcgan(PictureNetwork):
+class ConvDcgan(ImageNetwork):
     """Convolutions of 32, 64, 128 channels with batch norm, DCGAN style: Mathieu et al.'s network for Fashion-MNIST."""
 
     sides = (32,)
@@ -59,33 +59,33 @@ class ConvDcgan(PictureNetwork):
         channels = sample_shape[0]
         flat = _CORNER * _CORNER * _LAST
         weights = [
-            halve_weights("encoder.conv1", channels, _FIRST, 4)[0],
-            halve_weights("encoder.conv2", _FIRST, _MIDDLE, 4)[0],
+            conv_weights("encoder.conv1", channels, _FIRST, 4)[0],
+            conv_weights("encoder.conv2", _FIRST, _MIDDLE, 4)[0],
             *batch_norm_weights("encoder.norm2", _MIDDLE),
-            halve_weights("encoder.conv3", _MIDDLE, _LAST, 4)[0],
+            conv_weights("encoder.conv3", _MIDDLE, _LAST, 4)[0],
             *batch_norm_weights("encoder.norm3", _LAST),
             *dense_weights("encoder.mean", flat, latents),
             *dense_weights("encoder.std", flat, latents),
             dense_weights("decoder.corner", latents, flat)[0],
             *batch_norm_weights("decoder.corner_norm", _LAST),
-            double_weights("decoder.conv1", _LAST, _MIDDLE)[0],
+            conv_transpose_weights("decoder.conv1", _LAST, _MIDDLE)[0],
             *batch_norm_weights("decoder.norm1", _MIDDLE),
-            double_weights("decoder.conv2", _MIDDLE, _FIRST)[0],
+            conv_transpose_weights("decoder.conv2", _MIDDLE, _FIRST)[0],
             *batch_norm_weights("decoder.norm2", _FIRST),
-            double_weights("decoder.conv3", _FIRST, channels)[0],
+            conv_transpose_weights("decoder.conv3", _FIRST, channels)[0],
         ]
         return Layout(tuple(_normal_at_first(weight) for weight in weights))
 
     def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
         """Halve to the corner in *precision*, two heads over it."""
-        hidden = _leaky(halve_picture(x, *_without_bias(weights, "encoder.conv1", _FIRST), precision or x.dtype, relu=False))
+        hidden = _leaky(conv_image(x, *_without_bias(weights, "encoder.conv1", _FIRST), precision or x.dtype, relu=False))
         hidden = halve(hidden, *_without_bias(weights, "encoder.conv2", _MIDDLE), relu=False)
         hidden = _leaky(batch_norm(hidden, weights, "encoder.norm2"))
         hidden = halve(hidden, *_without_bias(weights, "encoder.conv3", _LAST), relu=False)
         hidden = _leaky(batch_norm(hidden, weights, "encoder.norm3")).flatten(2).to(x.dtype)
         return dense(hidden, *layer(weights, "encoder.mean")), logvar_of_softplus(dense(hidden, *layer(weights, "encoder.std")))
 
-    def _before_picture(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
+    def _before_image(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
         """Spread over the corner, then double in *precision* up to the last layer."""
         hidden = dense(z, *_without_bias(weights, "decoder.corner", _CORNER * _CORNER * _LAST)).to(precision or z.dtype)
         hidden = batch_norm(hidden.unflatten(2, (_CORNER, _CORNER, -1)), weights, "decoder.corner_norm").relu()

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.networks.conv import ConvStack
 from unbraid.networks.layout import Layout, starts_of_torch
 from unbraid.networks.network import Weights
 from unbraid.networks.posterior_scale import logvar_of_floored
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

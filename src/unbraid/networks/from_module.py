@@ -36,8 +36,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from unbraid import random
-from unbraid.errors import InputError, Shown, problem
+from unbraid.core import random
+from unbraid.core.errors import InputError, Problem, Shown
 from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import Network, TrainedWeights, Weights
 
@@ -76,13 +76,13 @@ class ModuleNetwork(Network):
         """Which of its layers are heavy is not known."""
         return False
 
-    def problems(self, sample_shape: tuple[int, ...]) -> list[str]:
+    def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
         """Builds both modules and tries them on a few samples; says what does not fit."""
         try:
             hash(self)
         except TypeError:
             rule = "must be numbers, words or tuples of them"
-            return [problem(f"options of network {type(self).__name__}", rule, self.options())]
+            return [Problem(f"options of network {type(self).__name__}", rule, self.options())]
         codes = (_PROBE_BATCH, _PROBE_LATENTS)
         generator = torch.Generator().manual_seed(0)
         x, z = torch.rand(_PROBE_BATCH, *sample_shape, generator=generator), torch.randn(*codes, generator=generator)
@@ -130,7 +130,7 @@ class ModuleNetwork(Network):
                 raise
             what = f"{half} of network {type(self).__name__}"
             rule = "must run for several members at once, through torch.func.vmap"
-            raise InputError(problem(what, rule, Shown(_reason(error)), "Let no value of a tensor decide what is done.")) from error
+            raise InputError(Problem(what, rule, Shown(_reason(error)), "Let no value of a tensor decide what is done.")) from error
 
 
 @dataclass(frozen=True)
@@ -190,12 +190,12 @@ def _built(network: ModuleNetwork, half: str, sample_shape: tuple[int, ...], lat
     module = _with_seed(seed, build)
     what = f"{half} of network {type(network).__name__}"
     if not isinstance(module, nn.Module):
-        raise InputError(problem(what, "must be a torch.nn.Module", module))
+        raise InputError(Problem(what, "must be a torch.nn.Module", module))
     for name, part in module.named_modules():
         if isinstance(part, nn.modules.batchnorm._BatchNorm):
             if part.momentum is None:
                 where = Shown(f"momentum None in '{name}'")
-                raise InputError(problem(what, "must average batch norm with a momentum", where, "Leave it at torch's 0.1."))
+                raise InputError(Problem(what, "must average batch norm with a momentum", where, "Leave it at torch's 0.1."))
             part.num_batches_tracked = None  # only the cumulative average needs the count
     return module
 
@@ -218,13 +218,13 @@ def _callable(
 
 def _complaints(
     network: ModuleNetwork, half: str, given: Tensor, sample_shape: tuple[int, ...], expected: list[tuple[int, ...]]
-) -> list[str]:
+) -> list[Problem]:
     """What is wrong with one module, from building it and calling it twice in training mode."""
     what = f"{half} of network {type(network).__name__}"
     try:
         module = _built(network, half, sample_shape, _PROBE_LATENTS, 0).train()
     except InputError as error:
-        return [str(error)]
+        return list(error.problems)
     except Exception as error:
         return [_failed(what, "must be built", sample_shape, error)]
 
@@ -241,12 +241,12 @@ def _complaints(
     if found != expected or isinstance(first, (tuple, list)) != (half == "encoder"):
         shapes = " and ".join(map(str, expected))
         rule = f"must return {'a pair of tensors of shapes' if half == 'encoder' else 'one tensor of shape'} {shapes}"
-        return [problem(what, rule, Shown(f"{type(first).__name__} of {found}"))]
+        return [Problem(what, rule, Shown(f"{type(first).__name__} of {found}"))]
     if not all(torch.equal(one, other) for one, other in zip(_parts(first), _parts(second), strict=True)):
         rule = "must not draw random numbers, which would depend on more than the member's seed and step"
         culprits = [name for name, part in module.named_modules() if isinstance(part, nn.modules.dropout._DropoutNd)]
         value = Shown(f"dropout in {', '.join(map(repr, culprits))}" if culprits else "outputs that differ from call to call")
-        return [problem(what, rule, value, "Leave that layer out.")]
+        return [Problem(what, rule, value, "Leave that layer out.")]
     return []
 
 
@@ -254,8 +254,8 @@ def _parts(out: Any) -> list[Any]:
     return list(out) if isinstance(out, (tuple, list)) else [out]
 
 
-def _failed(what: str, rule: str, sample_shape: tuple[int, ...], error: Exception) -> str:
-    return problem(what, f"{rule} for samples of shape {sample_shape}", Shown(_reason(error)))
+def _failed(what: str, rule: str, sample_shape: tuple[int, ...], error: Exception) -> Problem:
+    return Problem(what, f"{rule} for samples of shape {sample_shape}", Shown(_reason(error)))
 
 
 def _reason(error: Exception) -> str:

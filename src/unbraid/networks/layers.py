@@ -8,7 +8,7 @@ This is the seam under which kernels are chosen; the callers never learn how a p
   on the cores;
 - else one batched matrix product over explicit columns (`columns`), the plain form that runs anywhere.
 
-Hidden activations have their channels last, `(members, batch, height, width, channels)`; pictures have them first, as the data
+Hidden activations have their channels last, `(members, batch, height, width, channels)`; images have them first, as the data
 does. The precision of a product is that of the activations; weights and biases keep their own, and so do their gradients.
 
 Two promises about neighbours save the kernels a pass over memory: `after_relu` says that the input is the output of a ReLU, so
@@ -27,8 +27,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from unbraid import triton_support
-from unbraid.networks import columns, one_member
+from unbraid.core import triton_support
+from unbraid.networks import cpu_conv as one_member
+from unbraid.networks import im2col as columns
 
 _MOST_NUMBERS = 2**31
 """Kernels count the numbers of a member's tensor in 32 bits."""
@@ -101,19 +102,19 @@ def _bmm_float32(left: Tensor, right: Tensor) -> Tensor:
 _BMM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.bmm.overloads()  # torch 2.8 and newer
 
 
-def halve_picture(
-    picture: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype, *, masked_later: bool = False, relu: bool = True
+def conv_image(
+    image: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype, *, masked_later: bool = False, relu: bool = True
 ) -> Tensor:
-    """First layer: ReLU of a stride-2 convolution of pictures `(members, batch, channels, height, width)`, in *precision*.
+    """First layer: ReLU of a stride-2 convolution of images `(members, batch, channels, height, width)`, in *precision*.
 
     Kernels are 4x4 padded by one, or 2x2: weight `(members, out, kernel, kernel, channels)`.
     """
-    if relu and picture.shape[2] <= 4 and weight.shape[2] == 4 and not picture.requires_grad and _even(picture):
-        # By blocks a picture takes up to 16 numbers for four pixels.
-        operators = _kernels(picture, (weight.shape[1],), _pixels(picture) // 4 * max(32, weight.shape[1]))
+    if relu and image.shape[2] <= 4 and weight.shape[2] == 4 and not image.requires_grad and _even(image):
+        # By blocks an image takes up to 16 numbers for four pixels.
+        operators = _kernels(image, (weight.shape[1],), _pixels(image) // 4 * max(32, weight.shape[1]))
         if operators is not None and precision in (torch.float32, torch.bfloat16):
-            return operators.halve_picture(_blocks(picture), weight, _lowered(weight, precision), bias, masked_later)
-    return halve(picture.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later, relu=relu)
+            return operators.conv_image(_blocks(image), weight, _lowered(weight, precision), bias, masked_later)
+    return halve(image.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later, relu=relu)
 
 
 def halve(
@@ -143,24 +144,24 @@ def double(
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 
 
-def double_to_picture(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:
-    """Last layer: the same without ReLU, to pictures `(members, batch, channels, 2 height, 2 width)`."""
+def conv_transpose_to_image(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:
+    """Last layer: the same without ReLU, to images `(members, batch, channels, 2 height, 2 width)`."""
     operators = _kernels(x, (weight.shape[1],), _numbers(x)) if weight.shape[4] <= 4 else None
     if operators is not None:
-        return operators.double_to_picture(x, weight, _lowered(weight, x.dtype), bias, after_relu)
+        return operators.conv_transpose_to_image(x, weight, _lowered(weight, x.dtype), bias, after_relu)
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=False).movedim(-1, 2)
 
 
-def double_and_compare(
-    x: Tensor, weight: Tensor, bias: Tensor, picture: Tensor, distance: str, *, after_relu: bool = False
+def conv_transpose_and_compare(
+    x: Tensor, weight: Tensor, bias: Tensor, image: Tensor, distance: str, *, after_relu: bool = False
 ) -> Tensor | None:
-    """Last layer and likelihood in one: the *distance* `(members, batch)` from *picture*; None where no kernel does that."""
-    suits = weight.shape[4] <= 4 and picture.dtype == torch.float32 and not picture.requires_grad
+    """Last layer and likelihood in one: the *distance* `(members, batch)` from *image*; None where no kernel does that."""
+    suits = weight.shape[4] <= 4 and image.dtype == torch.float32 and not image.requires_grad
     operators = _kernels(x, (weight.shape[1],), _numbers(x)) if suits else None
     if operators is None or distance not in operators.LIKELIHOODS:
         return None
     kind = operators.LIKELIHOODS[distance]
-    return operators.double_and_compare(x, weight, _lowered(weight, x.dtype), bias, _blocks(picture), kind, after_relu)[0]
+    return operators.conv_transpose_and_compare(x, weight, _lowered(weight, x.dtype), bias, _blocks(image), kind, after_relu)[0]
 
 
 def _numbers(x: Tensor) -> int:
@@ -168,25 +169,25 @@ def _numbers(x: Tensor) -> int:
     return x.numel() // x.shape[0]
 
 
-def _pixels(picture: Tensor) -> int:
-    """Pixels of all pictures of a member, those included by which blocks reach over the edge."""
-    return picture.shape[1] * (picture.shape[3] + 2) * (picture.shape[4] + 2)
+def _pixels(image: Tensor) -> int:
+    """Pixels of all images of a member, those included by which blocks reach over the edge."""
+    return image.shape[1] * (image.shape[3] + 2) * (image.shape[4] + 2)
 
 
-def _even(picture: Tensor) -> bool:
-    return picture.shape[-1] % 2 == 0 and picture.shape[-2] % 2 == 0
+def _even(image: Tensor) -> bool:
+    return image.shape[-1] % 2 == 0 and image.shape[-2] % 2 == 0
 
 
-def _blocks(picture: Tensor) -> Tensor:
-    """*picture* by blocks, as the kernels of the first and last layer take it; made once, since both ask for it."""
+def _blocks(image: Tensor) -> Tensor:
+    """*image* by blocks, as the kernels of the first and last layer take it; made once, since both ask for it."""
     from unbraid.networks.kernels.launch import by_blocks
 
-    if picture.is_inference():
-        return by_blocks(picture)
-    made = getattr(picture, "unbraid_blocks", None)
-    if made is None or made[0] != picture._version:  # not made yet, or the picture has changed since
-        made = (picture._version, by_blocks(picture))
-        picture.unbraid_blocks = made  # type: ignore[attr-defined]
+    if image.is_inference():
+        return by_blocks(image)
+    made = getattr(image, "unbraid_blocks", None)
+    if made is None or made[0] != image._version:  # not made yet, or the image has changed since
+        made = (image._version, by_blocks(image))
+        image.unbraid_blocks = made  # type: ignore[attr-defined]
     return made[1]
 
 

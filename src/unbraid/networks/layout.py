@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from unbraid import random
+from unbraid.core import random
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ def dense_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
     return [Weight(f"{name}.weight", (inputs, outputs), inputs, outputs), Weight(f"{name}.bias", (outputs,))]
 
 
-def halve_weights(name: str, inputs: int, outputs: int, kernel: int) -> list[Weight]:
+def conv_weights(name: str, inputs: int, outputs: int, kernel: int) -> list[Weight]:
     """Weight and bias of a stride-2 convolution; channels last, as the activations are."""
     area = kernel * kernel
     shape = (outputs, kernel, kernel, inputs)
     return [Weight(f"{name}.weight", shape, area * inputs, area * outputs), Weight(f"{name}.bias", (outputs,))]
 
 
-def double_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
+def conv_transpose_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
     """Weight and bias of a 4x4 stride-2 transposed convolution."""
     return [Weight(f"{name}.weight", (inputs, 4, 4, outputs), 16 * inputs, 16 * outputs), Weight(f"{name}.bias", (outputs,))]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dense encoder and decoder (Higgins et al. 2017; disentanglement_lib's fc_encoder and fc_decoder).
 
-Departs: width, depth and the decoder's nonlinearity are options, since 1200 units serve 64x64 pictures and not points in the
+Departs: width, depth and the decoder's nonlinearity are options, since 1200 units serve 64x64 images and not points in the
 plane. Mathieu et al. 2019 use `hidden=100, encoder_layers=1, decoder_layers=1, activation="relu", scale="softplus"` for the
 pinwheel, where the second head gives the posterior's standard deviation as softplus + 1e-6; 8x8 digits do well with
 `hidden=128, decoder_layers=2, activation="relu"`. Without layers both halves are linear.
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.errors import Problems
+from unbraid.core.errors import Problems
+from unbraid.core.registry import Citation
 from unbraid.networks.layers import dense
 from unbraid.networks.layout import Layout, Weight, dense_weights
 from unbraid.networks.network import Network, Weights, layer
 from unbraid.networks.posterior_scale import logvar_of_softplus
-from unbraid.registry import Citation
 
 ACTIVATIONS = ("tanh", "relu")
 SCALES = ("logvar", "softplus")

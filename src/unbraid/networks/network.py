@@ -11,8 +11,9 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from unbraid.core.errors import Problem
+from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
-from unbraid.registry import Citation
 
 Weights = Mapping[str, Tensor]
 
@@ -54,7 +55,7 @@ class Network(ABC):
 
     citation: ClassVar[Citation]
 
-    def problems(self, sample_shape: tuple[int, ...]) -> list[str]:
+    def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
         """Why samples of this shape cannot be taken, each with its remedy; empty when they can."""
         return []
 

@@ -16,15 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbraid.errors import Problems, problem
+from unbraid.core.errors import Problem, Problems
+from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import Comparison, Network, Weights
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
 class Standardised(Network):
-    """A network on standardised samples: one mean and std for all values, or for pictures one a channel."""
+    """A network on standardised samples: one mean and std for all values, or for images one a channel."""
 
     network: Network
     mean: tuple[float, ...]
@@ -51,12 +51,12 @@ class Standardised(Network):
             problems.add("std", f"must have as many values as mean, {len(self.mean)}", self.std)
         problems.raise_if_any()
 
-    def problems(self, sample_shape: tuple[int, ...]) -> list[str]:
+    def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
         """What the network inside says, and whether the constants fit the channels."""
         found = self.network.problems(sample_shape)
         if len(self.mean) > 1 and (len(sample_shape) != 3 or sample_shape[0] != len(self.mean)):
             rule = f"must be one number, or one for each channel of samples of shape {sample_shape}"
-            found = [*found, problem("mean", rule, self.mean)]
+            found = [*found, Problem("mean", rule, self.mean)]
         return found
 
     @property

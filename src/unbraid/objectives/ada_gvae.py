@@ -4,7 +4,7 @@
 GVAE without labels: which latents changed is guessed for each pair from how far apart its two posteriors are
 (`pair_averaging.latents_that_differ`). How many factors change is drawn for each pair.
 
-`divergence` kl is the paper's and disentanglement_lib's, from the first picture to the second; symmetric_kl is what Michlo et al.
+`divergence` kl is the paper's and disentanglement_lib's, from the first image to the second; symmetric_kl is what Michlo et al.
 (2023) use. `threshold` is 1/2 in both. β = 1 is the evidence lower bound; the study of Locatello et al. sweeps 1 to 16.
 Departs: none.
 """
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives import pair_averaging
 from unbraid.objectives.gvae import GVAE
 from unbraid.objectives.objective import choice, count, number
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
 class AdaGVAE(GVAE):
-    """β-VAE on pairs whose pictures share the latents that hardly differ, averaged arithmetically."""
+    """β-VAE on pairs whose images share the latents that hardly differ, averaged arithmetically."""
 
     changed_factors: int = count(0, "k, how many factors of a pair change; 0 draws it", at_least=0)
     divergence: str = choice("kl", "how the two posteriors of a latent are compared", tuple(pair_averaging.DIVERGENCES))

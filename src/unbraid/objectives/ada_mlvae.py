@@ -17,10 +17,10 @@ from unbraid.objectives.pair_averaging import harmonic_average
 
 @dataclass(frozen=True)
 class AdaMLVAE(AdaGVAE):
-    """β-VAE on pairs whose pictures share the latents that hardly differ, averaged by precision."""
+    """β-VAE on pairs whose images share the latents that hardly differ, averaged by precision."""
 
     label = "Ada-ML-VAE"
 
     def average(self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> tuple[Tensor, Tensor]:
-        """The posterior that the two pictures share."""
+        """The posterior that the two images share."""
         return harmonic_average(mean, logvar, other_mean, other_logvar)

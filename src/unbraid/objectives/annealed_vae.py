@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.objective import Forward, Objective, Term, choice, number
-from unbraid.registry import Citation
 
 RAMPS = ("linear", "cyclic")
 _RISING = 0.5

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.latent_terms import minibatch_total_correlation
 from unbraid.objectives.objective import Forward, Objective, Term, number
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.objective import Forward, Objective, Term, number
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blurred pictures, as the overlap loss sees them (Michlo et al. 2023): each channel under a window of weights that sum to 1.
+"""Blurred images, as the overlap loss sees them (Michlo et al. 2023): each channel under a window of weights that sum to 1.
 
 `box` is the paper's window, (2R + 1)^2 equal weights. `gauss` is a Gaussian of standard deviation R/4 cut off at R, as in the
-authors' code. Beyond a picture's edge everything counts as zero, so what the window reaches outside is lost.
+authors' code. Beyond an image's edge everything counts as zero, so what the window reaches outside is lost.
 
 Departs: the paper blurs by FFT. Both windows are products of one over rows and one over columns, so two products with banded
-matrices give the same numbers, at 64x64 three to four times faster. Both ways are here. An FFT needs a picture padded by R, or
-by less where R is larger than the picture, since weights that reach no pixel do nothing.
+matrices give the same numbers, at 64x64 three to four times faster. Both ways are here. An FFT needs an image padded by R, or
+by less where R is larger than the image, since weights that reach no pixel do nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError, Shown, problem, unknown
+from unbraid.core.errors import InputError, Problem, Shown, unknown
 
 WINDOWS = ("box", "gauss")
 LARGEST_RADIUS = 1024
 METHODS = ("auto", "products", "fft")
 _FFT_FROM_SIDE = 256
 _FFT_UP_TO_PART = 4
-"""`auto` takes the FFT for pictures of at least this side under windows of at most this part of it.
+"""`auto` takes the FFT for images of at least this side under windows of at most this part of it.
 
 Forward and backward of 1.5 million pixels on one core in float32, products against FFT: 13 and 49 ms at side 64 with R = 31,
 20 and 32 at 128, 28 and 50 at 192, 38 and 28 at 256, 67 and 33 at 512. At R = side/4 the two meet at 256 (39 and 39), and at
@@ -60,14 +60,14 @@ def _check(x: Tensor, window: str, radius: int, method: str) -> None:
     if window not in WINDOWS:
         raise InputError(unknown("window", window, WINDOWS))
     if not isinstance(radius, int) or isinstance(radius, bool) or not 1 <= radius <= LARGEST_RADIUS:
-        raise InputError(problem("radius", f"must be a whole number in 1..{LARGEST_RADIUS}", radius, "The paper's is 31."))
+        raise InputError(Problem("radius", f"must be a whole number in 1..{LARGEST_RADIUS}", radius, "The paper's is 31."))
     if method not in METHODS:
         raise InputError(unknown("method", method, METHODS))
     if x.dim() < 2 or not x.is_floating_point():
         found = Shown(f"{x.dtype} of shape {tuple(x.shape)}")
-        raise InputError(problem("x", "must be floats of the shape (..., height, width)", found))
+        raise InputError(Problem("x", "must be floats of the shape (..., height, width)", found))
     if method == "fft" and not _has_fft(x):
-        raise InputError(problem("x", "must be float32 or float64 for an FFT", x.dtype, "Use the method products."))
+        raise InputError(Problem("x", "must be float32 or float64 for an FFT", x.dtype, "Use the method products."))
 
 
 def _has_fft(x: Tensor) -> bool:

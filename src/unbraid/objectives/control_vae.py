@@ -23,11 +23,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unbraid.errors import Shown, problem
+from unbraid.core.errors import Problem, Shown
+from unbraid.core.registry import Citation
 from unbraid.objectives.objective import Forward, Objective, Setting, Term, choice, number
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import bounds
-from unbraid.registry import Citation
 
 ANTI_WINDUP = ("recovering", "published")
 
@@ -49,12 +49,12 @@ class ControlVAE(Objective):
     memory: ClassVar[dict[str, float]] = {"integral": 0.0, "above_least": 0.0}
     citation = Citation("Shao et al.", 2020, "ControlVAE: controllable variational autoencoder", "ICML, arXiv:2004.05988")
 
-    def problems(self, setting: Setting, prior: Prior) -> list[str]:
+    def problems(self, setting: Setting, prior: Prior) -> list[Problem]:
         """Also whether the range of β is one."""
         found = super().problems(setting, prior)
         if bounds(self.beta_min)[1] > bounds(self.beta_max)[0]:
             told = Shown(f"beta_min {self.beta_min} and beta_max {self.beta_max}")
-            found.append(problem(f"{self.key}: beta_max", "must be at least beta_min", told))
+            found.append(Problem(f"{self.key}: beta_max", "must be at least beta_min", told))
         return found
 
     def terms(self, forward: Forward) -> dict[str, Term]:

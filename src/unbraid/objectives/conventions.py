@@ -10,7 +10,7 @@ e.g. 0.003 with 3x64x64 = 12,288 values and 9 latents is 4.096. Assumed: every r
 values (the overlap loss is), and the KL a mean over all latents. The two losses differ by the factor `values`, which moves the
 minimum nowhere and Adam only through its epsilon; plain gradient descent would need its learning rate divided by it.
 
-The same authors standardise pictures, by the deviation `d` of each channel, before comparing them. Squared errors are then
+The same authors standardise images, by the deviation `d` of each channel, before comparing them. Squared errors are then
 larger by 1 / d^2, which for one d is the likelihood `gaussian:scale=` d / sqrt(2), up to constants; a plan has `standardise`.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from unbraid.errors import InputError, problem
+from unbraid.core.errors import InputError, Problem
 
 
 def beta_of_sums(beta_of_means: float, values: int, latents: int) -> float:
@@ -45,10 +45,10 @@ def beta_of_means(beta_of_sums: float, values: int, latents: int) -> float:
 
 def _check_number(name: str, value: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise InputError(problem(name, "must be a finite number, at least 0", value))
+        raise InputError(Problem(name, "must be a finite number, at least 0", value))
 
 
 def _check_counts(values: int, latents: int) -> None:
     for name, count in (("values", values), ("latents", latents)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(problem(name, "must be a whole number, at least 1", count))
+            raise InputError(Problem(name, "must be a whole number, at least 1", count))

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.divergences import inclusive_kl, mmd, mmd_by_latent
 from unbraid.objectives.objective import Forward, Objective, Term, choice, number
 from unbraid.objectives.priors.prior import Prior
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.latent_terms import batch_covariance, dip_penalty
 from unbraid.objectives.objective import Forward, Objective, Term, number
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.networks.layers import dense
 from unbraid.networks.layout import Layout, dense_weights
 from unbraid.networks.network import layer
 from unbraid.objectives.objective import AuxiliaryNetwork, Forward, Objective, Term, number
-from unbraid.registry import Citation
 
 _HIDDEN = 1000
 _LAYERS = 6

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """GVAE on pairs that come with a label (Hosoya 2019; disentanglement_lib's GroupVAELabels).
 
-A pair of pictures differs in a few factors, and the label is the number of the last one that was changed. The latent of that
-number keeps its own posterior in each picture; all other latents get the average of the two (`pair_averaging.py`). The loss is
-the mean over both pictures of reconstruction + β KL, the KL taken after averaging.
+A pair of images differs in a few factors, and the label is the number of the last one that was changed. The latent of that
+number keeps its own posterior in each image; all other latents get the average of the two (`pair_averaging.py`). The loss is
+the mean over both images of reconstruction + β KL, the KL taken after averaging.
 
 Departs: Hosoya learns from larger groups and splits the latents once and for all; pairs, and a latent for each factor, are as in
 disentanglement_lib. One factor changes unless told otherwise, since the label names only one.
@@ -16,16 +16,16 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives import pair_averaging
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.objective import choice, count, number
 from unbraid.objectives.pairs import RULES, PairRule
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
 class GVAE(BetaVAE):
-    """β-VAE on labelled pairs whose pictures share all latents but the changed one, averaged arithmetically."""
+    """β-VAE on labelled pairs whose images share all latents but the changed one, averaged arithmetically."""
 
     beta: float = number(1.0, "weight of the KL divergence", at_least=0, per_latent=True)
     pair_rule: str = choice("locatello", "how many factors of a pair change: one or k by a coin (locatello), or k (michlo)", RULES)
@@ -44,7 +44,7 @@ class GVAE(BetaVAE):
 
     @property
     def pairs(self) -> PairRule:
-        """How the second picture is drawn."""
+        """How the second image is drawn."""
         return PairRule(self.pair_rule, self.changed_factors, named=self.labelled)
 
     def posterior(self, mean: Tensor, logvar: Tensor, changed: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -57,5 +57,5 @@ class GVAE(BetaVAE):
         return pair_averaging.latent_of_factor(changed, mean.shape[-1])
 
     def average(self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> tuple[Tensor, Tensor]:
-        """The posterior that the two pictures share."""
+        """The posterior that the two images share."""
         return pair_averaging.arithmetic_average(mean, logvar, other_mean, other_logvar)

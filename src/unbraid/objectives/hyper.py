@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hyper-parameters: fields of frozen dataclasses that check themselves, expand into sweeps and stack into populations.
+"""Hyperparameters: fields of frozen dataclasses that check themselves, expand into sweeps and stack into populations.
 
 A field holds a value; a list is a sweep, which a plan expands into one object a member. In training the members of one
 chunk are stacked: the same dataclass, whose numbers are tensors `(members,)`. A number may also be a schedule
@@ -24,9 +24,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
+from unbraid.core.registry import Registry, home
 from unbraid.objectives.schedule import Schedule, ScheduledNumber, number_at, stacked_number
-from unbraid.registry import Registry, home
 
 _LARGEST = 3.4e38
 """Of float32, to which numbers are stacked: what is beyond would be infinite there."""
@@ -42,7 +42,7 @@ def number(
     whole: bool = False,
     per_latent: bool = False,
 ) -> Any:
-    """A numeric hyper-parameter with its allowed range; the command line and the checks derive from it.
+    """A numeric hyperparameter with its allowed range; the command line and the checks derive from it.
 
     *per_latent* marks the weight of a sum over latents, which papers that average over latents and pixels state otherwise.
     """
@@ -72,7 +72,7 @@ def vector(help: str, *, default: Any = (), above: float | None = None, words: S
 
 @dataclass(frozen=True)
 class Configured(ABC):
-    """Something chosen by a name and hyper-parameters: an objective, a prior."""
+    """Something chosen by a name and hyperparameters: an objective, a prior."""
 
     registry: ClassVar[Registry]
 
@@ -100,7 +100,7 @@ class Configured(ABC):
         return found[0] if found else type(self).__module__.rpartition(".")[2]
 
     def hyper(self) -> dict[str, Any]:
-        """Names and values of the hyper-parameters; schedules as they are spelled, in sweeps too."""
+        """Names and values of the hyperparameters; schedules as they are spelled, in sweeps too."""
         return {item.name: _spelled(getattr(self, item.name)) for item in dataclasses.fields(self)}
 
     def sweep(self) -> list[Self]:
@@ -132,10 +132,10 @@ def stack(objects: Sequence[Kind], device: torch.device | str = "cpu", dtype: to
             object.__setattr__(stacked, item.name, stacked_number(values, device, dtype))
         elif item.metadata.get("kind") == "vector":
             if len({len(value) for value in values}) > 1:
-                raise InputError(problem(item.name, "must have one length within a chunk", values))
+                raise InputError(Problem(item.name, "must have one length within a chunk", values))
             object.__setattr__(stacked, item.name, torch.tensor(values, dtype=dtype, device=device))
         elif any(value != values[0] for value in values):
-            raise InputError(problem(item.name, "must agree within a chunk", values))
+            raise InputError(Problem(item.name, "must agree within a chunk", values))
         else:
             object.__setattr__(stacked, item.name, values[0])
     return stacked
@@ -201,7 +201,7 @@ def _checked_choice(name: str, options: tuple[str, ...], value: Any, problems: P
         problems.say(
             unknown(name, value, options)
             if isinstance(value, str)
-            else problem(name, f"must be one of {', '.join(options)}", value)
+            else Problem(name, f"must be one of {', '.join(options)}", value)
         )
     return word
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.errors import Shown, problem
+from unbraid.core.errors import Problem, Shown
+from unbraid.core.registry import Citation
 from unbraid.objectives.divergences import mmd
 from unbraid.objectives.objective import Forward, Objective, Setting, Term, number
 from unbraid.objectives.priors.prior import Prior, per_member
 from unbraid.objectives.schedule import bounds
-from unbraid.registry import Citation
 
 
 def gaussian_kernel(squared: Tensor) -> Tensor:
@@ -49,13 +49,13 @@ class InfoVAE(Objective):
         "Zhao et al.", 2019, "InfoVAE: balancing learning and inference in variational autoencoders", "AAAI, arXiv:1706.02262"
     )
 
-    def problems(self, setting: Setting, prior: Prior) -> list[str]:
+    def problems(self, setting: Setting, prior: Prior) -> list[Problem]:
         """Also whether the MMD is pushed down and not up."""
         found = super().problems(setting, prior)
         if bounds(self.alpha)[0] + bounds(self.lambda_prior)[0] < 1:
             told = Shown(f"alpha {self.alpha} and lambda_prior {self.lambda_prior}")
             remedy = "Below 1 latents would be rewarded for leaving the prior."
-            found.append(problem(f"{self.key}: alpha + lambda_prior", "must be at least 1", told, remedy))
+            found.append(Problem(f"{self.key}: alpha + lambda_prior", "must be at least 1", told, remedy))
         return found
 
     def terms(self, forward: Forward) -> dict[str, Term]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far posterior means are from labels: the supervised terms of Locatello et al. (2020) and of disentanglement_lib.
 
-Labelled factor k goes with latent k; μ are the posterior means of the labelled pictures, y their labels, n_k the number of values
-of factor k, K the number of labelled factors. Sums run over the labelled pictures of the batch and over factors:
+Labelled factor k goes with latent k; μ are the posterior means of the labelled images, y their labels, n_k the number of values
+of factor k, K the number of labelled factors. Sums run over the labelled images of the batch and over factors:
 
     l2          Σ (b μ_k − y_k)²                     b one learned number, 1 at first
     l2_sigmoid  Σ (sigmoid μ_k − y_k / n_k)²
@@ -12,7 +12,7 @@ of factor k, K the number of labelled factors. Sums run over the labelled pictur
 
 As in disentanglement_lib, and unlike every other term of Unbraid's losses, l2, l2_sigmoid and xent are sums over the labelled
 batch, so that their weight grows with the batch size; and labels are divided by n_k, so that the highest target is 1 − 1/n_k.
-Departs: there l2_sigmoid compares every picture with the labels of every picture, by a slip of broadcasting; here with its own.
+Departs: there l2_sigmoid compares every image with the labels of every image, by a slip of broadcasting; here with its own.
 
 All take means `(members, labelled, latents)` and labels `(members, labelled, factors)` and return `(members,)`.
 """

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from unbraid.errors import InputError, Problems, Shown, unknown
+from unbraid.core.errors import InputError, Problems, Shown, unknown
 from unbraid.objectives.blur import LARGEST_RADIUS, WINDOWS
 from unbraid.objectives.overlap import usual_kappa
 

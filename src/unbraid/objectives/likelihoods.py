@@ -16,7 +16,7 @@ sees. Chosen independently of the objective; `likelihood_spelling` says how one 
 The mean m is the sigmoid of the raw output where samples lie in [0, 1], and the raw output elsewhere or with `output=raw`.
 
 Departs: the authors of the Laplace and of the overlap experiments have no output activation; `output=raw` is theirs. A
-sigmoid is the default here as in disentanglement_lib, so that a reconstruction is always a picture.
+sigmoid is the default here as in disentanglement_lib, so that a reconstruction is always an image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.errors import InputError, problem
+from unbraid.core.errors import InputError, Problem
 from unbraid.networks.layout import Weight
 from unbraid.objectives.likelihood_spelling import LEARNED, LIKELIHOODS, Spelling, read_likelihood
 from unbraid.objectives.overlap import Distance, overlap_of_errors, overlap_of_probabilities, sum_of_values
@@ -62,14 +62,14 @@ class Likelihood:
         if self.given_log_scale is None:
             return self
         if LOG_SCALE not in weights:
-            raise InputError(problem("weights", f"must hold {LOG_SCALE} for this likelihood", self.name, _BIND))
+            raise InputError(Problem("weights", f"must hold {LOG_SCALE} for this likelihood", self.name, _BIND))
         return replace(self, negative_log=self.given_log_scale(weights[LOG_SCALE]))
 
-    def problems(self, sample_shape: tuple[int, ...]) -> list[str]:
+    def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
         """Why samples of this shape cannot be compared, each with its remedy; empty when they can."""
         if self.blurs and len(sample_shape) != 3:
-            rule = "can blur pictures only, and this dataset has points"
-            return [problem("likelihood", rule, self.name, "Leave the blur out.")]
+            rule = "can blur images only, and this dataset has points"
+            return [Problem("likelihood", rule, self.name, "Leave the blur out.")]
         return []
 
 
@@ -82,7 +82,7 @@ def likelihood(name: str, *, bounded: bool) -> Likelihood:
     spelling = read_likelihood(name)
     if spelling.base == "bernoulli" and not bounded:
         rule = "needs samples between 0 and 1, and these are real-valued or standardised"
-        raise InputError(problem("likelihood", rule, spelling.name, "Use the likelihood gaussian."))
+        raise InputError(Problem("likelihood", rule, spelling.name, "Use the likelihood gaussian."))
     if not bounded:
         # Raw output is what real-valued samples get anyway.
         spelling = replace(spelling, raw_output=False)
@@ -188,7 +188,7 @@ def _unbound(name: str) -> Distance:
     """Stands where weights are needed that nobody has given."""
 
     def negative_log(raw: Tensor, x: Tensor) -> Tensor:
-        raise InputError(problem("likelihood", f"needs its weight {LOG_SCALE}", name, _BIND))
+        raise InputError(Problem("likelihood", f"needs its weight {LOG_SCALE}", name, _BIND))
 
     return negative_log
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.gvae import GVAE
 from unbraid.objectives.pair_averaging import harmonic_average
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
 class MLVAE(GVAE):
-    """β-VAE on labelled pairs whose pictures share all latents but the changed one, averaged by precision."""
+    """β-VAE on labelled pairs whose images share all latents but the changed one, averaged by precision."""
 
     label = "ML-VAE"
     citation = Citation(
@@ -29,5 +29,5 @@ class MLVAE(GVAE):
     )
 
     def average(self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> tuple[Tensor, Tensor]:
-        """The posterior that the two pictures share."""
+        """The posterior that the two images share."""
         return harmonic_average(mean, logvar, other_mean, other_logvar)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective: a frozen dataclass of hyper-parameters and one pure function `terms`.
+"""The contract of an objective: a frozen dataclass of hyperparameters and one pure function `terms`.
 
 Convention, everywhere: sums over pixels and over latents, means over the batch, nats; β = 4 is the papers' 4.
 
 `terms` is written once, for any number of members, and reads `self.beta` as if it were a number (`objectives/hyper.py`). What
-a method needs beside a batch of pictures it declares, and the training step provides: pairs of pictures, labelled pictures,
-points drawn from the prior, several latents a picture, numbers that are learned with the network, numbers remembered from step
+a method needs beside a batch of images it declares, and the training step provides: pairs of images, labelled images,
+points drawn from the prior, several latents an image, numbers that are learned with the network, numbers remembered from step
 to step, a second network with an optimiser of its own. No objective has code in the training loop.
 """
 
@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError, problem
+from unbraid.core.errors import InputError, Problem
+from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout, Weight
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import Configured, choice, count, number, stack, structure, vector
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
-from unbraid.registry import Citation
 
 if TYPE_CHECKING:
-    from unbraid.data.labels import LabelRequest
+    from unbraid.data.few_labels import LabelRequest
     from unbraid.objectives.pairs import PairRule
 
 __all__ = [
@@ -59,9 +59,9 @@ class Setting:
     factor_sizes: tuple[int, ...] = ()
     """Values of each known factor; empty where none is known."""
     complete: bool = True
-    """Every combination of factor values has a picture, numbered in the order of the grid."""
+    """Every combination of factor values has an image, numbered in the order of the grid."""
     where: str = ""
-    """The rule by which training picks its pictures."""
+    """The rule by which training picks its images."""
     dataset_size: int = 0
 
 
@@ -69,7 +69,7 @@ class Setting:
 class Forward:
     """What one forward pass offers to an objective. All tensors carry the member axis first.
 
-    The batch has `rows` pictures: the batch size, or twice that for pairs, the second pictures behind the first.
+    The batch has `rows` images: the batch size, or twice that for pairs, the second images behind the first.
     """
 
     reconstruction: Tensor
@@ -78,7 +78,7 @@ class Forward:
     logvar: Tensor
     """Posterior means and log-variances: `(members, rows, latents)`."""
     z: Tensor
-    """The latents that were decoded: `(members, rows · samples, latents)`, those of a picture side by side."""
+    """The latents that were decoded: `(members, rows · samples, latents)`, those of an image side by side."""
     step: Tensor
     """Number of updates done before this one, a 0-d tensor."""
     permutation: Tensor | None = None
@@ -90,13 +90,13 @@ class Forward:
     prior_points: Tensor | None = None
     """For objectives with `needs_prior_points`: draws from the prior `(members, rows, latents)`."""
     samples: int = 1
-    """Latents decoded for each picture."""
+    """Latents decoded for each image."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     """What the objective learns beside the network, by name `(members, *shape)`; see `Objective.weights`."""
     memory: Mapping[str, Tensor] = field(default_factory=dict)
     """What the objective remembers from the step before, by name `(members,)`; see `Objective.memory`."""
     labelled_mean: Tensor | None = None
-    """For objectives with `labels`: posterior means of the labelled pictures `(members, labelled, latents)`."""
+    """For objectives with `labels`: posterior means of the labelled images `(members, labelled, latents)`."""
     labels: Tensor | None = None
     """Their labels `(members, labelled, factors)`, whole numbers as floats."""
     label_sizes: Tensor | None = None
@@ -161,17 +161,17 @@ class Objective(Configured):
 
     @property
     def samples(self) -> int:
-        """Latents drawn and decoded for each picture."""
+        """Latents drawn and decoded for each image."""
         return 1
 
     @property
     def pairs(self) -> PairRule | None:
-        """How the second picture of a pair is drawn, for methods that learn from pairs."""
+        """How the second image of a pair is drawn, for methods that learn from pairs."""
         return None
 
     @property
     def labels(self) -> LabelRequest | None:
-        """Which pictures have labels, for methods that learn from some."""
+        """Which images have labels, for methods that learn from some."""
         return None
 
     @abstractmethod
@@ -199,15 +199,15 @@ class Objective(Configured):
         return mean + torch.exp(0.5 * logvar) * noise if self.samples_latents else mean
 
     def representation(self, mean: Tensor, logvar: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """What trained members say of pictures, from what the encoder says: the same, unless codes are quantised."""
+        """What trained members say of images, from what the encoder says: the same, unless codes are quantised."""
         return mean, logvar
 
-    def problems(self, setting: Setting, prior: Prior) -> list[str]:
+    def problems(self, setting: Setting, prior: Prior) -> list[Problem]:
         """Why this cannot be trained on such data with such a prior, each with its remedy; empty when it can."""
         found = []
         refused = self.refuses(prior)
         if refused:
-            found.append(problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic."))
+            found.append(Problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic."))
         if self.pairs is not None:
             found += self.pairs.problems(self.key, setting)
         if self.labels is not None:
@@ -234,7 +234,7 @@ class Objective(Configured):
 
     def auxiliary_loss(self, forward: Forward) -> Tensor:
         """Loss of the auxiliary network, `(members, batch)`; only that network's weights follow its gradient."""
-        raise InputError(problem("objective", "has no auxiliary network", self.key))
+        raise InputError(Problem("objective", "has no auxiliary network", self.key))
 
 
 def total_loss(terms: dict[str, Term]) -> Tensor:

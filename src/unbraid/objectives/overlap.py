@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The overlap loss (Michlo et al. 2023): L(x, x^) + kappa L(blur x, blur x^), around any distance between pictures.
+"""The overlap loss (Michlo et al. 2023): L(x, x^) + kappa L(blur x, blur x^), around any distance between images.
 
-Where two pictures show a shape at places that do not overlap, a loss by pixels cannot tell near from far. Blurred copies
+Where two images show a shape at places that do not overlap, a loss by pixels cannot tell near from far. Blurred copies
 overlap, and so bring the order of the places back. The paper takes squared error, a box of radius 31 and kappa = 63^2.
 
 Errors of a mean (squared, absolute) blur the difference once, since a blur is linear. A Bernoulli's second term is the

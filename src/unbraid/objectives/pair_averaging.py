@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which latents the two pictures of a pair share, and the posterior that they share: pure functions of Gaussian posteriors.
+"""Which latents the two images of a pair share, and the posterior that they share: pure functions of Gaussian posteriors.
 
 Sharing is decided for each pair and latent. With labels, every latent is shared but the one that bears the number of the factor
 that changed. Without (Locatello et al. 2020, section 4): of the divergences δ_d between the two posteriors of latent d, those with
@@ -8,7 +8,7 @@ that changed. Without (Locatello et al. 2020, section 4): of the divergences δ_
 
 belong to latents that changed and keep their own posterior; threshold 1/2 parts the range in two equal bins, as
 disentanglement_lib's histogram does. No gradient flows through this decision. The latent that differs most always keeps its own,
-and so do all of them where all δ are equal (a pair of equal pictures, or a single latent), which that histogram leaves undefined.
+and so do all of them where all δ are equal (a pair of equal images, or a single latent), which that histogram leaves undefined.
 
 The shared posterior is one of two averages:
 
@@ -30,7 +30,7 @@ from torch import Tensor
 from unbraid.objectives.priors.prior import per_member
 
 Average = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Means and log-variances of first and second pictures to those that they share."""
+"""Means and log-variances of first and second images to those that they share."""
 
 
 def kl(mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def harmonic_average(mean: Tensor, logvar: Tensor, other_mean: Tensor, other_log
 
 
 def share(mean: Tensor, logvar: Tensor, own: Tensor, average: Average) -> tuple[Tensor, Tensor]:
-    """Posteriors `(members, 2 pairs, latents)`, second pictures behind the first, with the average wherever not *own*.
+    """Posteriors `(members, 2 pairs, latents)`, second images behind the first, with the average wherever not *own*.
 
     *own* `(members, pairs, latents)` says which latents of a pair keep their posteriors.
     """
@@ -85,6 +85,6 @@ def share(mean: Tensor, logvar: Tensor, own: Tensor, average: Average) -> tuple[
 
 
 def first_and_second(mean: Tensor, logvar: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean and log-variance of the first pictures, then of the second: `(members, 2 pairs, latents)` cut in halves."""
+    """Mean and log-variance of the first images, then of the second: `(members, 2 pairs, latents)` cut in halves."""
     (mean, other_mean), (logvar, other_logvar) = mean.chunk(2, dim=1), logvar.chunk(2, dim=1)
     return mean, logvar, other_mean, other_logvar

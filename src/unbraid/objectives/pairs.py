@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of pictures that differ in a few factors, drawn on the training device from the factor grid.
+"""Pairs of images that differ in a few factors, drawn on the training device from the factor grid.
 
 Two published rules say how many factors differ:
 
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from unbraid import random
-from unbraid.errors import Shown, problem
-from unbraid.random import Stream
+from unbraid.core import random
+from unbraid.core.errors import Problem, Shown
+from unbraid.core.random import Stream
 
 if TYPE_CHECKING:
     from unbraid.objectives.objective import Setting
@@ -33,7 +33,7 @@ RULES = ("locatello", "michlo")
 
 @dataclass(frozen=True)
 class PairRule:
-    """How the second picture of a pair is drawn."""
+    """How the second image of a pair is drawn."""
 
     rule: str = "locatello"
     changed_factors: int = 0
@@ -42,7 +42,7 @@ class PairRule:
     """The method is told which factor changed, and keeps the latent of that number for it."""
 
     def second(self, seed: Tensor, steps: Tensor, first: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Indices of the second pictures, and the last factor that was changed: both `(members, steps, pairs)`, as *first* is.
+        """Indices of the second images, and the last factor that was changed: both `(members, steps, pairs)`, as *first* is.
 
         *first* holds indices into a grid of *sizes* in C order. Each factor has a rank, by a random permutation; those whose rank
         is below the number of factors to change do so, and the highest of their ranks is that of the last one.
@@ -72,28 +72,28 @@ class PairRule:
             return many
         return torch.where(words[..., 1] < 2**31, 1, many)
 
-    def problems(self, name: str, setting: Setting) -> list[str]:
+    def problems(self, name: str, setting: Setting) -> list[Problem]:
         """Why no pairs can be drawn from such data."""
         factors = len(setting.factor_sizes)
         if factors == 0:
             remedy = "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
-            return [problem(f"{name}: data", "needs known factors to draw pairs from", Shown("none"), remedy)]
+            return [Problem(f"{name}: data", "needs known factors to draw pairs from", Shown("none"), remedy)]
         found = []
         if not setting.complete:
-            rule = "needs one picture for every combination of factor values, in the order of the grid, to draw pairs from"
-            value = f"{setting.dataset_size:,} pictures for {math.prod(setting.factor_sizes):,} combinations"
+            rule = "needs one image for every combination of factor values, in the order of the grid, to draw pairs from"
+            value = f"{setting.dataset_size:,} images for {math.prod(setting.factor_sizes):,} combinations"
             remedy = "Use data on a whole grid, the last factor moving fastest."
-            found.append(problem(f"{name}: data", rule, Shown(value), remedy))
+            found.append(Problem(f"{name}: data", rule, Shown(value), remedy))
         if factors < 2:
             remedy = "Use data with more, or an objective that needs no pairs."
-            found.append(problem(f"{name}: data", "needs at least two factors to draw pairs from", Shown(f"{factors}"), remedy))
+            found.append(Problem(f"{name}: data", "needs at least two factors to draw pairs from", Shown(f"{factors}"), remedy))
         if self.changed_factors > factors:
             rule = f"must be at most the {factors} factors of the data"
-            found.append(problem(f"{name}: changed_factors", rule, self.changed_factors, "Use 0 to draw it for every pair."))
+            found.append(Problem(f"{name}: changed_factors", rule, self.changed_factors, "Use 0 to draw it for every pair."))
         if self.named and factors > setting.latents:
             rule = f"must be at least the {factors} factors of the data, one for each"
-            found.append(problem(f"{name}: latents", rule, setting.latents, f"Use latents={factors} or more."))
+            found.append(Problem(f"{name}: latents", rule, setting.latents, f"Use latents={factors} or more."))
         if setting.where:
-            rule = "cannot be used, since the second picture of a pair may break the rule"
-            found.append(problem(f"{name}: where", rule, setting.where, "Leave it out."))
+            rule = "cannot be used, since the second image of a pair may break the rule"
+            found.append(Problem(f"{name}: where", rule, setting.where, "Leave it out."))
         return found

@@ -10,7 +10,7 @@ where sg stops the gradient: the first term moves the codebooks alone and the se
 (AdamW's, 0.1) makes the network use codes parsimoniously. A member's representation is made of quantised codes.
 
 The authors' code has 10 values, λ_q = λ_c = 0.01 and *means* over pixels and latents; next to our sums that is
-0.01 · pixels / latents, the defaults 4 for 64x64 black and white pictures and 10 latents. For the authors' own numbers on other
+0.01 · pixels / latents, the defaults 4 for 64x64 black and white images and 10 latents. For the authors' own numbers on other
 data give `quantisation = commitment = 0.01` with the convention "mean". They train with a learning rate of 1e-3, a batch of 128 and
 two latents for each factor.
 Departs: no clipping of gradients to ±1; the decay reaches biases, too; the decoder is the plan's and not one that is modulated by
@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.networks.layout import Weight
 from unbraid.objectives.objective import Forward, Objective, Setting, Term, count, number
-from unbraid.registry import Citation
 
 CODEBOOK = "objective.codebook"
 

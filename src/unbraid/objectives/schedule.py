@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A number that changes while a model trains: constant, linear, cosine, cyclic or by a step.
 
-Any numeric hyper-parameter, and the learning rate, may be one. It is spelled, stored in a plan and typed on a command line as
+Any numeric hyperparameter, and the learning rate, may be one. It is spelled, stored in a plan and typed on a command line as
 `linear(0, 4, 10000)`: from 0 to 4 in 10,000 steps. With u the share of the ramp that is done after t updates:
 
     constant(a)                      a
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError, Shown, problem, unknown
+from unbraid.core.errors import InputError, Problem, Shown, unknown
 
 KINDS = ("constant", "linear", "cosine", "cyclic", "step")
 _EXTRA_NAMES = {"linear": "wait", "cosine": "wait", "cyclic": "share"}
@@ -61,13 +61,13 @@ class Schedule:
             object.__setattr__(self, name, _finite(f"schedule {self.kind}: {told}", getattr(self, name)))
         least = 0 if self.kind == "step" else 1
         if self.steps < least:
-            raise InputError(problem(f"schedule {self.kind}: steps", f"must be at least {least}", self.steps))
+            raise InputError(Problem(f"schedule {self.kind}: steps", f"must be at least {least}", self.steps))
         if self.kind == "cyclic" and not 0 < self.extra <= 1:
-            raise InputError(problem("schedule cyclic: share", "must be above 0 and at most 1", self.extra))
+            raise InputError(Problem("schedule cyclic: share", "must be above 0 and at most 1", self.extra))
         if self.kind in ("linear", "cosine") and self.extra < 0:
-            raise InputError(problem(f"schedule {self.kind}: wait", "must be at least 0", self.extra))
+            raise InputError(Problem(f"schedule {self.kind}: wait", "must be at least 0", self.extra))
         if self.kind == "constant" and self.end != self.start:
-            raise InputError(problem("schedule constant: end", f"must be its start, {self.start:g}", self.end))
+            raise InputError(Problem("schedule constant: end", f"must be its start, {self.start:g}", self.end))
         # What a kind does not use is not stored, so that equal schedules are those that are spelled alike.
         if self.kind == "constant":
             object.__setattr__(self, "steps", 1.0)
@@ -90,10 +90,10 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str, name: str = "schedule") -> Schedule:
-        """The schedule that *text* spells; *name* is the hyper-parameter, for the message where it spells none."""
+        """The schedule that *text* spells; *name* is the hyperparameter, for the message where it spells none."""
         found = _SPELLING.fullmatch(text)
         if found is None:
-            raise InputError(problem(name, "must be a schedule", text, "For example linear(0, 4, 10000)."))
+            raise InputError(Problem(name, "must be a schedule", text, "For example linear(0, 4, 10000)."))
         kind, words = found[1].lower(), [word.strip() for word in found[2].split(",")]
         if kind not in KINDS:
             raise InputError(f"{name}: {unknown('schedule', kind, KINDS)}")
@@ -101,12 +101,12 @@ class Schedule:
         try:
             values = [float(word) for word in words]
         except ValueError:
-            raise InputError(problem(name, "must be a schedule of numbers", text, f"For example {_example(kind)}.")) from None
+            raise InputError(Problem(name, "must be a schedule of numbers", text, f"For example {_example(kind)}.")) from None
         if not least <= len(values) <= most:
             wanted = {(1, 1): "1 number", (3, 3): "3 numbers"}.get((least, most), "3 or 4 numbers")
             found_count = Shown(f"{text.strip()}, with {len(values)}")
             raise InputError(
-                problem(name, f"needs {wanted} for the schedule {kind}", found_count, f"For example {_example(kind)}.")
+                Problem(name, f"needs {wanted} for the schedule {kind}", found_count, f"For example {_example(kind)}.")
             )
         try:
             if kind == "constant":
@@ -160,7 +160,7 @@ def _finite(name: str, value: float) -> float:
     except OverflowError:  # a whole number beyond the largest float
         plain = math.inf
     if not math.isfinite(plain):
-        raise InputError(problem(name, "must be a finite number", value))
+        raise InputError(Problem(name, "must be a finite number", value))
     return plain
 
 
@@ -174,7 +174,7 @@ def _example(kind: str) -> str:
 
 
 class ScheduledNumber:
-    """One hyper-parameter of all members of a chunk, some of them on schedules: `at(step)` is a tensor `(members,)`."""
+    """One hyperparameter of all members of a chunk, some of them on schedules: `at(step)` is a tensor `(members,)`."""
 
     def __init__(self, values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype) -> None:
         schedules = [value if isinstance(value, Schedule) else constant(float(value)) for value in values]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning from a few labels: which ones (`unbraid.data.labels`), how they count (`label_losses`), and when.
+"""Learning from a few labels: which ones (`unbraid.data.few_labels`), how they count (`label_losses`), and when.
 
-Locatello et al. (2020): an unsupervised objective plus γ_sup times a supervised term on the labelled pictures, a batch of which, as
+Locatello et al. (2020): an unsupervised objective plus γ_sup times a supervised term on the labelled images, a batch of which, as
 large as the other one, goes through the encoder in every step: in order, over and over. Their weight by the update t, with
 threshold T:
 
@@ -14,7 +14,7 @@ Departs from disentanglement_lib:
 - t counts updates for FactorVAE too, where its counter runs twice as fast;
 - what l2 and embed learn is learned for FactorVAE too, which there leaves it as it started;
 - all labels train, where it can keep some back for validation;
-- labelled and unlabelled pictures are encoded in one pass, so that a network with batch norm sees the statistics of both together;
+- labelled and unlabelled images are encoded in one pass, so that a network with batch norm sees the statistics of both together;
 - a learned σ of embed starts at `embedding_sigma`, not at random;
 - with the labeller `partial`, whose factors are part of the label seed, embedded values start within ±√(3/n) for the largest n
   of the data, not for each factor's own.
@@ -28,15 +28,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.data.labels import LABELLERS, LabelRequest
-from unbraid.errors import Shown, problem
+from unbraid.core.errors import Problem, Shown
+from unbraid.core.registry import Citation
+from unbraid.data.few_labels import LABELLERS, LabelRequest
 from unbraid.networks.layout import Weight
 from unbraid.objectives import label_losses
 from unbraid.objectives.label_losses import LABEL_LOSSES
 from unbraid.objectives.objective import Forward, Objective, Setting, Term, choice, count, number
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
-from unbraid.registry import Citation
 
 ANNEALINGS = ("fixed", "anneal", "fine_tune")
 
@@ -52,13 +52,13 @@ def annealed(kind: str, strength: float | Tensor, step: Tensor, threshold: float
 
 @dataclass(frozen=True)
 class FewLabels(Objective):
-    """What objectives with labelled pictures have in common."""
+    """What objectives with labelled images have in common."""
 
     label_loss: str = choice("xent", "how far posterior means are from labels", LABEL_LOSSES)
-    label_count: int = count(100, "labelled pictures", at_most=10**6)
-    labeller: str = choice("perfect", "who labels the pictures", LABELLERS)
+    label_count: int = count(100, "labelled images", at_most=10**6)
+    labeller: str = choice("perfect", "who labels the images", LABELLERS)
     label_seed: int = number(
-        0, "seed of the labelled pictures and of what the labeller does by chance", at_least=0, at_most=2**53, whole=True
+        0, "seed of the labelled images and of what the labeller does by chance", at_least=0, at_most=2**53, whole=True
     )
     label_bins: int = count(5, "most values of a factor for the labeller binned", at_least=2, at_most=10**6)
     label_noise: float = number(0.1, "probability of a random label for the labeller noisy", at_least=0, at_most=1)
@@ -71,18 +71,18 @@ class FewLabels(Objective):
 
     @property
     def labels(self) -> LabelRequest:
-        """The labelled pictures that the hyper-parameters ask for."""
+        """The labelled images that the hyperparameters ask for."""
         return LabelRequest(
             self.label_count, self.labeller, self.label_seed, self.label_bins, self.label_noise, self.observed_factors
         )
 
-    def problems(self, setting: Setting, prior: Prior) -> list[str]:
+    def problems(self, setting: Setting, prior: Prior) -> list[Problem]:
         """What objectives find, and chance that would have to change during training."""
         found = super().problems(setting, prior)
         if isinstance(self.label_noise, Schedule):
             value = Shown(str(self.label_noise))
             found.append(
-                problem(f"{self.key}: label_noise", "cannot be on a schedule", value, "Labels are made once; give a number.")
+                Problem(f"{self.key}: label_noise", "cannot be on a schedule", value, "Labels are made once; give a number.")
             )
         return found
 
@@ -109,7 +109,7 @@ class FewLabels(Objective):
         return (*inherited, *placed)
 
     def supervised_loss(self, forward: Forward) -> Tensor:
-        """Distance of the labelled pictures' posterior means from their labels, by `label_loss`: `(members,)`."""
+        """Distance of the labelled images' posterior means from their labels, by `label_loss`: `(members,)`."""
         mean, labels, sizes = forward.labelled_mean, forward.labels, forward.label_sizes
         assert mean is not None
         assert labels is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An encoder that learns from a few labels alone, and a decoder that shows what it encodes (the baseline of Locatello et al. 2020).
 
-The decoder sees latents that send no gradient back, so the encoder never learns from unlabelled pictures; there is no KL, and the
+The decoder sees latents that send no gradient back, so the encoder never learns from unlabelled images; there is no KL, and the
 supervised term has no weight, since the two terms share no network weights and Adam does not see the scale of a loss.
 Departs: the decoder gets the posterior means. disentanglement_lib draws latents with the variances of an encoder head that nothing
 trains, which adds noise of about the size that its first weights happen to give.

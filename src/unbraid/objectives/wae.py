@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.divergences import inverse_multiquadratic, mmd
 from unbraid.objectives.objective import Forward, Objective, Term, number
 from unbraid.objectives.priors.prior import per_member
-from unbraid.registry import Citation
 
 SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Multiples s of the kernel's constant 2 D σ², as in the authors' code."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from unbraid.errors import DamagedFileError
-from unbraid.population.program import State
-from unbraid.store import read_tensors, write_tensors
+from unbraid.core.errors import DamagedFileError
+from unbraid.core.store import read_tensors, write_tensors
+from unbraid.population.training_step import State
 
 _KEPT = 2
 

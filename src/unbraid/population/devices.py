@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from unbraid.core.errors import InputError, Problem, UnbraidError
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError, UnbraidError, problem
 from unbraid.networks.layers import uses_kernels
 from unbraid.objectives.objective import Objective
 from unbraid.population.plan import Member, Plan
@@ -38,12 +38,12 @@ def choose_device(name: str = "auto") -> torch.device:
         return torch.device("cpu")
     kind, _, number = name.partition(":")
     if kind != "cuda" or (number and not number.isdecimal()) or name.endswith(":"):
-        raise InputError(problem("device", "must be auto, cpu, cuda or cuda:NUMBER", name))
+        raise InputError(Problem("device", "must be auto, cpu, cuda or cuda:NUMBER", name))
     if not torch.cuda.is_available():
-        raise InputError(problem("device", "needs a CUDA device and this machine has none", name, "Use --device cpu."))
+        raise InputError(Problem("device", "needs a CUDA device and this machine has none", name, "Use --device cpu."))
     if number and int(number) >= torch.cuda.device_count():
         have = f"this machine has {torch.cuda.device_count()}"
-        raise InputError(problem("device", f"must name one of the CUDA devices, counted from 0, and {have}", name))
+        raise InputError(Problem("device", f"must name one of the CUDA devices, counted from 0, and {have}", name))
     return torch.device(name)
 
 
@@ -56,7 +56,7 @@ def usual_precision(device: torch.device) -> str:
 
 
 @contextlib.contextmanager
-def told_when_full(device: torch.device, what: str, remedy: str) -> Iterator[None]:
+def explain_oom(device: torch.device, what: str, remedy: str) -> Iterator[None]:
     """Say that *device* has no memory left for *what*, with a *remedy*, instead of the library's page about it."""
     try:
         yield
@@ -121,9 +121,9 @@ def members_by_kind(plan: Plan) -> list[tuple[Member, int]]:
 
 
 def _rows(objective: Objective, batch: int) -> int:
-    """Pictures that a step of *objective* encodes or decodes, whichever are more."""
-    pictures = batch * (2 if objective.pairs else 1)
-    return max(pictures * objective.samples, pictures + (batch if objective.labels else 0))
+    """Images that a step of *objective* encodes or decodes, whichever are more."""
+    images = batch * (2 if objective.pairs else 1)
+    return max(images * objective.samples, images + (batch if objective.labels else 0))
 
 
 _GLIBC_TRIM_THRESHOLD = -1

@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
+from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.store import digest
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.data.sampling import cumulative_weights
 from unbraid.data.statistics import channel_constants
-from unbraid.errors import InputError, Problems, Shown, problem
+from unbraid.data.where_rule import cumulative_weights
 from unbraid.networks import NETWORKS
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import Network
@@ -32,7 +33,8 @@ from unbraid.objectives.objective import Objective
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
-from unbraid.population.composition import (
+from unbraid.population.numbers import is_finite, plain, read_rates, read_seeds, read_whole_number
+from unbraid.population.resolve import (
     CONVENTIONS,
     choose_network,
     choose_objectives,
@@ -42,12 +44,10 @@ from unbraid.population.composition import (
     refusals,
     setting_of,
 )
-from unbraid.population.requests import is_finite, plain, read_rates, read_seeds, read_whole_number
-from unbraid.store import digest
 
 FORMAT = 2
 _FEW_FIELDS = 3
-"""Of so few hyper-parameters a label shows all."""
+"""Of so few hyperparameters a label shows all."""
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -64,7 +64,7 @@ class Member:
     prior: str = "isotropic"
     prior_hyper: dict[str, Any] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
-    """Hyper-parameters as they were given, where that was in another convention than sums over pixels and latents."""
+    """Hyperparameters as they were given, where that was in another convention than sums over pixels and latents."""
 
     def build(self) -> Objective:
         """Its objective."""
@@ -88,7 +88,7 @@ class Member:
         return {"objective": self.objective, "learning_rate": self.learning_rate, **self.hyper, **prior}
 
     def label(self) -> str:
-        """A name for people: objective, hyper-parameters, seed."""
+        """A name for people: objective, hyperparameters, seed."""
         objective, prior = self.build(), self.build_prior()
         told = self.hyper if len(fields(objective)) <= _FEW_FIELDS else _unusual(objective, self.hyper, objective.strength)
         values = [f"{name}={_shown(value)}" for name, value in told.items()]
@@ -105,7 +105,7 @@ class Member:
 
 
 def _unusual(one: Configured, hyper: dict[str, Any], always: str | None = None) -> dict[str, Any]:
-    """Those of the hyper-parameters *hyper* that differ from their defaults, and the one called *always*."""
+    """Those of the hyperparameters *hyper* that differ from their defaults, and the one called *always*."""
     usual = {item.name: item.default for item in fields(one)}
     # A file gives the numbers of a vector as a list.
     held = {name: tuple(value) if isinstance(value, list) else value for name, value in hyper.items()}
@@ -113,7 +113,7 @@ def _unusual(one: Configured, hyper: dict[str, Any], always: str | None = None) 
 
 
 def _shown(value: Any) -> str:
-    """A hyper-parameter in a few digits, numbers that belong together with slashes between them."""
+    """A hyperparameter in a few digits, numbers that belong together with slashes between them."""
     if isinstance(value, tuple):
         return "/".join(f"{number:.3g}" for number in value)
     return f"{value:g}" if isinstance(value, (int, float)) else str(value)
@@ -138,7 +138,7 @@ class Plan:
     code_samples: int
     members: tuple[Member, ...]
     where: str = ""
-    """The rule on factors by which training picks its pictures; all alike when empty. Scoring sees the whole grid."""
+    """The rule on factors by which training picks its images; all alike when empty. Scoring sees the whole grid."""
     standardise: dict[str, list[float]] = field(default_factory=dict)
     """Mean and standard deviation of each channel, by which samples are standardised for the network; empty for no."""
     command: str = ""
@@ -235,12 +235,12 @@ def make_plan(
     """Check the whole request and return the plan with its dataset; every problem is reported at once.
 
     *data* is a name, a path, an array or a `Dataset`. *objective* is one or several objectives or their names; *hyper*
-    goes to those given by name. Lists among the hyper-parameters and learning rates are sweeps; *seeds* is how many, or
-    which. *likelihood* is Bernoulli for pictures and Gaussian for points unless given (`unbraid.objectives.likelihoods`). *prior*
+    goes to those given by name. Lists among the hyperparameters and learning rates are sweeps; *seeds* is how many, or
+    which. *likelihood* is Bernoulli for images and Gaussian for points unless given (`unbraid.objectives.likelihoods`). *prior*
     is one or several priors or their names, *prior_options* goes to those given by name. *standardise* gives the network samples
     of mean 0 and variance 1 in each channel. *convention* "mean" reads weights of the KL as Michlo et al. (2023) state them: means
-    over pixels and latents instead of sums. *where* is a rule on the factors by which training picks its pictures
-    (`unbraid.data.sampling`); scoring sees all of them.
+    over pixels and latents instead of sums. *where* is a rule on the factors by which training picks its images
+    (`unbraid.data.where_rule`); scoring sees all of them.
     """
     problems = Problems()
     dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
@@ -318,7 +318,7 @@ def _refuse_twins(members: tuple[Member, ...]) -> None:
         what = repr((member.settings(), member.prior, member.prior_hyper, member.seed))
         if what in seen:
             raise InputError(
-                problem("members", "must differ from each other", Shown(f"'{member.label()}' twice"), "List each value once.")
+                Problem("members", "must differ from each other", Shown(f"'{member.label()}' twice"), "List each value once.")
             )
         seen.add(what)
 

@@ -8,15 +8,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unbraid.core.errors import DamagedFileError, InputError, Problem, Shown
+from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.errors import DamagedFileError, InputError, Shown, problem
 from unbraid.networks.layout import Layout
 from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.devices import cores, members_by_kind
 from unbraid.population.plan import Member, Plan
-from unbraid.population.program import State, quantities
-from unbraid.store import only_one, read_json, read_table, write_json, write_table
+from unbraid.population.training_step import State, quantities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError):
             remedy = next((text.format(folder) for name, text in _OTHERS.items() if (folder / name).is_file()), "")
             raise InputError(
-                problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path), remedy)
+                Problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path), remedy)
             ) from None
         chunk_size = record.pop("chunk_size")
         return cls(folder, Plan.from_record(record), chunk_size, dataset)
@@ -115,7 +115,7 @@ class RunFolder:
         state = checkpoints.newest() if checkpoints.files() else None
         if state is None or (state.step < self.plan.steps and bool((state.diverged_at < 0).any())):
             value = Shown(f"{self.path}, unfinished")
-            raise InputError(problem("run", "must be trained to the end", value, f"Go on with: unbraid resume {self.path}"))
+            raise InputError(Problem("run", "must be trained to the end", value, f"Go on with: unbraid resume {self.path}"))
         return state
 
     def member_weights(self, member: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
@@ -180,7 +180,7 @@ class RunFolder:
 
 
 def _cell(value: Any) -> Any:
-    """A hyper-parameter as a table holds it: numbers that belong together as text."""
+    """A hyperparameter as a table holds it: numbers that belong together as text."""
     return "/".join(f"{one:g}" for one in value) if isinstance(value, (list, tuple)) else value
 
 
@@ -201,16 +201,16 @@ def check_free(folder: Path) -> None:
     try:
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     except OSError as error:
-        raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+        raise InputError(Problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
     if not there.is_dir():
-        raise InputError(problem("out", "must be a folder", str(folder), "Choose another name."))
+        raise InputError(Problem("out", "must be a folder", str(folder), "Choose another name."))
     if not os.access(there, os.W_OK):
-        raise InputError(problem("out", "must be a folder that can be written", str(folder), "Choose another folder."))
+        raise InputError(Problem("out", "must be a folder that can be written", str(folder), "Choose another folder."))
     if any((folder / name).exists() for name in ("plan.json", *_OTHERS)):
         rule = "must not hold another run"
-        raise InputError(problem("out", rule, str(folder), f"Go on with `unbraid resume {folder}` or choose another folder."))
+        raise InputError(Problem("out", rule, str(folder), f"Go on with `unbraid resume {folder}` or choose another folder."))
     if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
-        raise InputError(problem("out", "must be a new or empty folder", str(folder), "Choose another folder."))
+        raise InputError(Problem("out", "must be a new or empty folder", str(folder), "Choose another folder."))
 
 
 def make_folder(folder: Path) -> None:
@@ -218,7 +218,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+        raise InputError(Problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
 
 
 def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) -> None:
@@ -230,7 +230,7 @@ def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) 
     free = shutil.disk_usage(there).free
     if needed > free:
         found = Shown(f"{free / 1e9:.3f} GB free at {there}, {needed / 1e9:.3f} GB needed for {len(plan.members)} members")
-        raise InputError(problem("out", "needs a disk with room for the plan", found, "Free some room, or train fewer members."))
+        raise InputError(Problem("out", "needs a disk with room for the plan", found, "Free some room, or train fewer members."))
 
 
 def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import torch
 
-from unbraid.population.capture import Stepper
-from unbraid.population.devices import cores, keep_freed_memory, told_when_full
+from unbraid.core.store import only_one, remove_unfinished
+from unbraid.population.cuda_graph import Stepper
+from unbraid.population.devices import cores, explain_oom, keep_freed_memory
 from unbraid.population.plan import Member
-from unbraid.population.program import Program, State, rule_on
 from unbraid.population.run_folder import RunFolder
-from unbraid.store import only_one, remove_unfinished
+from unbraid.population.training_step import Program, State, rule_on
 
 _LEAST_TRAINING_PER_SAVING = 10
 """Checkpoints of large chunks take seconds to write: at most a tenth of the time goes there, however often they are wanted."""
@@ -52,7 +52,7 @@ def train_run(
     with only_one(run.path):
         remove_unfinished(run.path)
         run.forget_tables()
-        with told_when_full(device, f"the data '{run.dataset.name}'", "Free some memory, or train on a CPU with --device cpu."):
+        with explain_oom(device, f"the data '{run.dataset.name}'", "Free some memory, or train on a CPU with --device cpu."):
             # Both are the same for all chunks, which train side by side on a CPU.
             sampler, rule = run.dataset.sampler(device), rule_on(run.plan, run.dataset, device)
 
@@ -122,7 +122,7 @@ def _train_chunk(
     remedy = (
         f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
     )
-    with told_when_full(device, f"{len(chunk)} members that train together", remedy):
+    with explain_oom(device, f"{len(chunk)} members that train together", remedy):
         state = checkpoints.load(device, warn)
         if state is None:
             state = program.start()

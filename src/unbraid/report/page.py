@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unbraid.report.provenance import bytes_shown
+from unbraid.report.train.provenance import bytes_shown
 
 
 def render_page(template: str, context: dict[str, Any], *, figures: bool = True, styles: tuple[str, ...] = ()) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Codes from tables with named columns: .csv, .parquet or a pandas table, such as the one that `discover` writes.
 
-Every column of numbers is a code, but `picture` and `name`, which say in such a table what a row is about. Columns without any
+Every column of numbers is a code, but `image` and `name`, which say in such a table what a row is about. Columns without any
 number are descriptions and left out. A column with both is refused unless others are asked for.
 """
 
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.errors import InputError, Problems, Shown, problem, unknown
+from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
+from unbraid.core.spelling import split_list
 from unbraid.scoring.files import is_number, read_array
-from unbraid.words import split_list
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NOT_CODES = ("picture", "name")
+NOT_CODES = ("image", "picture", "name")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class CodeTable:
 
     codes: NDArray[Any]
     names: tuple[str, ...] | None = None
-    pictures: tuple[str, ...] | None = None
+    images: tuple[str, ...] | None = None
     """What the column `name` says of each row, where there is one."""
 
 
@@ -41,35 +41,35 @@ def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) 
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
-        return replace(_chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns), pictures=_named(source))
+        return replace(_chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns), images=_named(source))
     if isinstance(source, Path):
         _check_kind(source, argument)
         if source.suffix.lower() == ".parquet":
             table = _read_parquet(source)
-            return replace(_chosen(_numbers_of(table, str(source)), columns, table.columns), pictures=_named(table))
+            return replace(_chosen(_numbers_of(table, str(source)), columns, table.columns), images=_named(table))
         if source.suffix.lower() == ".csv" and (cells := _named_cells(source)) is not None:
             found = _chosen(_numbers_in(*cells, None if columns is None else _asked_for(columns), source), columns, cells[0])
-            return replace(found, pictures=tuple(cells[0]["name"]) if "name" in cells[0] else None)
+            return replace(found, images=tuple(cells[0]["name"]) if "name" in cells[0] else None)
     if columns is not None:
         value = Shown(str(source) if isinstance(source, Path) else "an array")
         remedy = "Leave them out, or give a .csv or .parquet with a line of names."
-        raise InputError(problem("columns", "can be chosen only where they have names", value, remedy))
+        raise InputError(Problem("columns", "can be chosen only where they have names", value, remedy))
     return CodeTable(read_array(source, argument) if isinstance(source, Path) else source)
 
 
 def _check_kind(path: Path, argument: str) -> None:
     if not path.is_file():
-        raise InputError(problem(argument, "must be a file that exists", str(path)))
+        raise InputError(Problem(argument, "must be a file that exists", str(path)))
     if path.suffix.lower() not in (".npy", ".npz", ".csv", ".parquet"):
         rule, remedy = "must be a .npy, .npz, .csv or .parquet file", "Save the array with np.save."
-        raise InputError(problem(argument, rule, str(path), remedy))
+        raise InputError(Problem(argument, rule, str(path), remedy))
 
 
 def _asked_for(columns: str | Sequence[str]) -> list[str]:
     """Names in the order asked for: a list, or one text with commas."""
     given = split_list(columns) if isinstance(columns, str) else [str(name).strip() for name in columns]
     if not given or len(set(given)) < len(given):
-        raise InputError(problem("columns", "must name one or more columns, each once", columns))
+        raise InputError(Problem("columns", "must name one or more columns, each once", columns))
     return given
 
 
@@ -88,14 +88,14 @@ def _chosen(numbers: Mapping[str, NDArray[np.float64]], columns: str | Sequence[
 
 def _check_names(names: Sequence[str], where: str) -> None:
     if len(set(names)) < len(names):
-        raise InputError(problem(where, "must have another name for each column", list(names)))
+        raise InputError(Problem(where, "must have another name for each column", list(names)))
 
 
 def _check_any(numbers: Mapping[str, Any], where: str, there: Sequence[str]) -> None:
     if not numbers:
         value = Shown(f"the columns {', '.join(there)}" if there else "no columns")
         remedy = "A column of numbers for each latent, separated by commas."
-        raise InputError(problem(where, "must have a column of codes", value, remedy))
+        raise InputError(Problem(where, "must have a column of codes", value, remedy))
 
 
 def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64]]:
@@ -114,7 +114,7 @@ def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64
 
 
 def _named(table: pd.DataFrame) -> tuple[str, ...] | None:
-    """The names of the pictures in a table that has them."""
+    """The names of the images in a table that has them."""
     return tuple(map(str, table["name"])) if "name" in table.columns else None
 
 
@@ -126,7 +126,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path)
     except (pa.ArrowException, ValueError, OSError) as error:
         value = Shown(f"one that cannot be read ({' '.join(str(error).split())})")
-        raise InputError(problem(str(path), "must be a complete Parquet file", value, "Write it again.")) from error
+        raise InputError(Problem(str(path), "must be a complete Parquet file", value, "Write it again.")) from error
 
 
 def _named_cells(path: Path) -> tuple[dict[str, list[str]], list[int]] | None:
@@ -136,22 +136,22 @@ def _named_cells(path: Path) -> tuple[dict[str, list[str]], list[int]] | None:
             reader = csv.reader(file)
             numbered = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(problem(str(path), "must be a text file of numbers and commas", Shown(f"another ({error})"))) from error
+        raise InputError(Problem(str(path), "must be a text file of numbers and commas", Shown(f"another ({error})"))) from error
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     if rows and _counts_up(rows[0]):
         rule, remedy = "must be names or codes, and may be either", "Give the columns names in the first line."
-        raise InputError(problem(f"line {lines[0]} of {path}", rule, Shown(",".join(rows[0])), remedy))
+        raise InputError(Problem(f"line {lines[0]} of {path}", rule, Shown(",".join(rows[0])), remedy))
     if len(rows) < 2 or all(map(is_number, rows[0])):
         return None
     names = [name.strip() for name in rows[0]]
     if not all(names):
         remedy = "Write it without (pandas: to_csv(..., index=False))."
-        raise InputError(problem(str(path), "must not have a column without a name, such as an index", rows[0], remedy))
+        raise InputError(Problem(str(path), "must not have a column without a name, such as an index", rows[0], remedy))
     _check_names(names, str(path))
     for number, row in numbered[1:]:
         if len(row) != len(names):
             remedy = "Separate them by commas, as many in each line."
-            raise InputError(problem(f"line {number} of {path}", f"must have {len(names)} values", Shown(",".join(row)), remedy))
+            raise InputError(Problem(f"line {number} of {path}", f"must have {len(names)} values", Shown(",".join(row)), remedy))
     return {name: [row[at] for row in rows[1:]] for at, name in enumerate(names)}, lines[1:]
 
 

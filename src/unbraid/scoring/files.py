@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.errors import InputError, Shown, problem
+from unbraid.core.errors import InputError, Problem, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def read_array(path: Path, name: str) -> NDArray[Any]:
     """The array in a .npy file, in a .npz file (the only one, or the one called *name*), or in a .csv file of numbers."""
     if not path.is_file():
-        raise InputError(problem(name, "must be a file that exists", str(path)))
+        raise InputError(Problem(name, "must be a file that exists", str(path)))
     readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv}
     if path.suffix not in readers:
-        raise InputError(problem(name, "must be a .npy, .npz or .csv file", str(path), "Save the array with np.save."))
+        raise InputError(Problem(name, "must be a .npy, .npz or .csv file", str(path), "Save the array with np.save."))
     try:
         return readers[path.suffix](path, name)
     except InputError:
@@ -42,7 +42,7 @@ def _read_npz(path: Path, name: str) -> NDArray[Any]:
         if name in file.files or len(file.files) == 1:
             return file[name if name in file.files else file.files[0]]
         shown = Shown(", ".join(file.files) or "none")
-        raise InputError(problem(str(path), f"must hold one array, or one called {name}", shown))
+        raise InputError(Problem(str(path), f"must hold one array, or one called {name}", shown))
 
 
 def _read_csv(path: Path, name: str) -> NDArray[Any]:
@@ -50,16 +50,16 @@ def _read_csv(path: Path, name: str) -> NDArray[Any]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     if not rows:
-        raise InputError(problem(str(path), "must hold numbers", Shown("an empty file")))
+        raise InputError(Problem(str(path), "must hold numbers", Shown("an empty file")))
     named = not any(is_number(cell) for cell in rows[0])
     if named and not rows[0][0].strip():
         remedy = "Write it without (pandas: to_csv(..., index=False))."
-        raise InputError(problem(str(path), "must not have a column without a name, such as an index", rows[0], remedy))
+        raise InputError(Problem(str(path), "must not have a column without a name, such as an index", rows[0], remedy))
     body = rows[1:] if named else rows
     for number, row in enumerate(body, start=1 + named):
         if len(row) != len(rows[0]) or not all(is_number(cell) for cell in row):
             remedy = "Separate numbers by commas, as many in each line."
-            raise InputError(problem(f"line {number} of {path}", f"must be {len(rows[0])} numbers", Shown(",".join(row)), remedy))
+            raise InputError(Problem(f"line {number} of {path}", f"must be {len(rows[0])} numbers", Shown(",".join(row)), remedy))
     try:
         return np.array([[int(cell) for cell in row] for row in body], dtype=np.int64)
     except (ValueError, OverflowError):
@@ -80,11 +80,11 @@ def check_table_file(path: Path | None) -> None:
     if path is None:
         return
     if path.suffix not in (".csv", ".parquet"):
-        raise InputError(problem("out", "must end in .csv or .parquet", str(path)))
+        raise InputError(Problem("out", "must end in .csv or .parquet", str(path)))
     if not path.parent.is_dir():
-        raise InputError(problem("out", "must lie in a folder that exists", str(path)))
+        raise InputError(Problem("out", "must lie in a folder that exists", str(path)))
     if path.exists():
-        raise InputError(problem("out", "must not exist yet", str(path), "Remove it, or choose another name."))
+        raise InputError(Problem("out", "must not exist yet", str(path), "Remove it, or choose another name."))
 
 
 def write_scores(table: pd.DataFrame, path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.errors import InputError, Problems, Shown, problem
+from unbraid.core.errors import InputError, Problem, Problems, Shown
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.population.devices import cores
-from unbraid.scoring.material import COLUMNS, Material, Task, score_tasks
-from unbraid.scoring.names import WITHOUT_FACTORS, left_out, metric_names, needs
+from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
+from unbraid.scoring.metric_names import WITHOUT_FACTORS, left_out, metric_names, needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +58,7 @@ def score_codes(
     words = [metrics] if isinstance(metrics, str) else list(metrics)
     kinds = given.kinds() if given else ["codes", "sample", "split", "grid", *LACKING]
     names = metric_names(words, problems, labelled=factors is not None, possible=kinds)
-    if not problems.lines:
+    if not problems.found:
         for name in names:
             if needs(name) not in kinds:
                 problems.say(f"{name} needs {_lacking(needs(name))}.")
@@ -125,15 +125,15 @@ class _Given:
             except InputError as error:
                 complaints.append(str(error) if len(self.codes) == 1 else f"member {member} is left out: {error}")
         if not members:
-            raise InputError("\n".join(complaints))
+            raise InputError(*complaints)
         for line in complaints:
             warn(line)
         return tuple(members)
 
-    def material(self, member: int, rows: NDArray[np.int64]) -> Material:
+    def material(self, member: int, rows: NDArray[np.int64]) -> MetricInputs:
         """One member's arrays, *rows* of them."""
         codes = self.codes[member][rows]
-        return Material(
+        return MetricInputs(
             codes=codes,
             train=max(1, round(len(rows) * TRAIN_SHARE)),
             factors=None if self.factors is None else self.factors[rows],
@@ -147,7 +147,7 @@ def _read(codes: ArrayLike, factors: ArrayLike | None, logvar: ArrayLike | None,
     """The arrays with a member axis; shapes that do not fit the codes, and factors that are no whole numbers, are refused."""
     z = to_numpy(codes)
     if z.ndim not in (2, 3) or 0 in z.shape:
-        raise InputError(problem("codes", "must have the shape (n, latents) or (members, n, latents)", Shown(f"shape {z.shape}")))
+        raise InputError(Problem("codes", "must have the shape (n, latents) or (members, n, latents)", Shown(f"shape {z.shape}")))
     shape, z = z.shape, z if z.ndim == 3 else z[None]
     problems = Problems()
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.errors import DamagedFileError, InputError, Problems, unknown
+from unbraid.core.errors import DamagedFileError, InputError, Problems, unknown
+from unbraid.core.store import only_one, read_table, write_table
 from unbraid.metrics import METRICS
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import RunFolder
-from unbraid.scoring.material import COLUMNS, Material, Task, score_tasks
-from unbraid.scoring.names import base, blind, metric_names, needs, revision
-from unbraid.store import only_one, read_table, write_table
+from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
+from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ def check_request(run: RunFolder, metrics: Sequence[str], representations: Seque
     for kind in representations:
         if kind not in REPRESENTATIONS:
             problems.say(unknown("representation", kind, REPRESENTATIONS))
-    without = [] if run.dataset.labelled else blind(names)
+    without = [] if run.dataset.labelled else needing_factors(names)
     if without:
         verb = "compares" if len(without) == 1 else "compare"
         problems.say(
@@ -77,7 +77,7 @@ def _score_missing(
 ) -> None:
     """Compute the scores that are not on disk, adding each to the table as it is done."""
     stored = stored_scores(run)
-    senseless = _senseless(run, names, representations, healthy, warn)
+    senseless = _inapplicable(run, names, representations, healthy, warn)
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
     tasks = [
         task
@@ -95,7 +95,7 @@ def _score_missing(
             progress(len(outcome.task.members), False)
 
 
-def _senseless(
+def _inapplicable(
     run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int], warn: Callable[[str], None]
 ) -> set[tuple[int, str, str]]:
     """Member, metric and representation of scores that would be numbers about nothing; the reasons go to *warn*.
@@ -175,7 +175,7 @@ def _tasks(run: RunFolder, names: Sequence[str], representations: Sequence[str],
     return tasks + [Task(group, name, kind) for group in groups if group for name in together for kind in representations]
 
 
-def _materials(run: RunFolder, task: Task) -> list[Material]:
+def _materials(run: RunFolder, task: Task) -> list[MetricInputs]:
     """What the task's metric needs of each of its members, read from disk."""
     kind, store = needs(task.metric), CodeStore(run)
     found = []
@@ -183,7 +183,7 @@ def _materials(run: RunFolder, task: Task) -> list[Material]:
         codes = store.load(member)
         posterior = (codes.mean, codes.logvar) if kind in ("posterior", "elbo", "population") else (None, None)
         nats = ReconstructionStore(store).load(member) if kind == "elbo" else None
-        found.append(Material(codes.representation(task.representation), codes.train_count, codes.factors, *posterior, nats))
+        found.append(MetricInputs(codes.representation(task.representation), codes.train_count, codes.factors, *posterior, nats))
     return found
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unbraid.core.errors import InputError
 from unbraid.data.dataset import Dataset
-from unbraid.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ def check_dataset(dataset: Dataset) -> None:
     spread = np.unique(np.linspace(0, len(dataset) - 1, 9).astype(np.int64))
     _check_grid(dataset, spread)
     _check_factors(dataset, spread)
-    _check_pictures(dataset, spread)
+    _check_images(dataset, spread)
     _check_sampler(dataset, spread)
     _check_repeat(dataset)
 
@@ -48,13 +48,13 @@ def _check_factors(dataset: Dataset, spread: np.ndarray) -> None:
     assert (factors < np.array(dataset.factor_sizes, dtype=np.int64)).all(), "factor values must stay below their sizes"
 
 
-def _check_pictures(dataset: Dataset, spread: np.ndarray) -> None:
+def _check_images(dataset: Dataset, spread: np.ndarray) -> None:
     images = dataset.images(spread)
     assert images.dtype == np.uint8, f"images must be uint8, are {images.dtype}"
     assert images.shape == (len(spread), *dataset.image_shape), f"images have shape {images.shape}, not {dataset.image_shape}"
-    assert dataset.image_shape[-1] in (1, 3), f"pictures have 1 or 3 channels, not {dataset.image_shape[-1]}"
-    assert images.max() > images.min(), "pictures must show something"
-    assert np.array_equal(dataset.images(spread[::-1]), images[::-1]), "a picture must depend on its index alone"
+    assert dataset.image_shape[-1] in (1, 3), f"images have 1 or 3 channels, not {dataset.image_shape[-1]}"
+    assert images.max() > images.min(), "images must show something"
+    assert np.array_equal(dataset.images(spread[::-1]), images[::-1]), "an image must depend on its index alone"
 
 
 def _check_sampler(dataset: Dataset, spread: np.ndarray) -> None:
@@ -74,7 +74,7 @@ def _check_sampler(dataset: Dataset, spread: np.ndarray) -> None:
     assert torch.equal(both[1].flip(0), samples), "a sample must not depend on its neighbours"
     if dataset.fresh:
         _check_fresh(draw, pair)
-    shown = dataset.pictures(samples.numpy()).astype(np.int64)
+    shown = dataset.as_images(samples.numpy()).astype(np.int64)
     assert np.abs(shown - dataset.images(spread)).max() <= 1, "samples and images must agree within one grey level"
 
 
@@ -82,9 +82,9 @@ def _check_fresh(draw: Any, indices: torch.Tensor) -> None:
     import torch
 
     first, other = draw(indices, torch.zeros_like(indices)), draw(indices, torch.full_like(indices, 2**31 - 1))
-    assert torch.equal(first, draw(indices)), "picture 0 of an index is the one shown when none is named"
-    assert torch.equal(other, draw(indices, torch.full_like(indices, 2**31 - 1))), "a named picture must always be the same"
-    assert not torch.equal(first, other), "a fresh dataset must have several pictures of an index"
+    assert torch.equal(first, draw(indices)), "image 0 of an index is the one shown when none is named"
+    assert torch.equal(other, draw(indices, torch.full_like(indices, 2**31 - 1))), "a named image must always be the same"
+    assert not torch.equal(first, other), "a fresh dataset must have several images of an index"
 
 
 def _check_repeat(dataset: Dataset) -> None:

@@ -12,11 +12,11 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.errors import InputError
-from unbraid.grid import FactorGrid
+from unbraid.core.errors import InputError
+from unbraid.core.grid import FactorGrid
+from unbraid.core.registry import Citation
 from unbraid.metrics import METRICS
 from unbraid.metrics._describe import AXES_OF_A_MEMBER, Family, Needs
-from unbraid.registry import Citation
 
 GRID = FactorGrid(("shape", "size", "place"), (4, 5, 6))
 SYMMETRY_TOLERANCE = 0.02

@@ -9,10 +9,10 @@ import inspect
 import torch
 from torch import Tensor
 
+from unbraid.core.random import Stream
+from unbraid.core.registry import Citation
 from unbraid.networks import NETWORKS
 from unbraid.networks.network import Network, TrainedWeights
-from unbraid.random import Stream
-from unbraid.registry import Citation
 
 BATCH, LATENTS = 2, 5
 SEEDS = (3, 11, 4)

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.registry import Citation
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.objective import Forward, Objective, Setting, stack, total_loss
-from unbraid.registry import Citation
 
 MEMBERS, BATCH, LATENTS = 3, 8, 4
 SIZES = (3, 5)

@@ -28,7 +28,7 @@ from unbraid.data.official import published
 from unbraid.data.official.source import Source
 
 SIZES: dict[str, tuple[int, ...]] = {
-    # The first places of the real grid, since the reader compares pictures with the drawing.
+    # The first places of the real grid, since the reader compares images with the drawing.
     "dsprites": (1, 1, 2, 32, 32),
     "shapes3d": (2, 3, 1, 2, 2, 2),
     "cars3d": (2, 3, 2),
@@ -71,14 +71,14 @@ def with_checksums(source: Source, folder: Path) -> Source:
     return replace(source, files=tuple(files))
 
 
-def pictures(rng: np.random.Generator, count: int, *shape: int) -> NDArray[np.uint8]:
+def random_images(rng: np.random.Generator, count: int, *shape: int) -> NDArray[np.uint8]:
     """Random bytes `(count, *shape)`."""
     return rng.integers(0, 256, (count, *shape), dtype=np.uint8)
 
 
 def write_dsprites(source: Source, folder: Path, rng: np.random.Generator) -> None:
     """The npz with `imgs`, `latents_classes` and a pickled `metadata`, which must never be opened."""
-    from unbraid.data.dsprites_drawing import draw_some, unpack
+    from unbraid.data.drawn.dsprites_drawing import draw_some, unpack
 
     indices = np.arange(source.grid.size)
     classes = np.concatenate([np.zeros((len(indices), 1), np.int64), source.grid.to_factors(indices)], axis=1)
@@ -87,20 +87,20 @@ def write_dsprites(source: Source, folder: Path, rng: np.random.Generator) -> No
 
 
 def write_shapes3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """3dshapes.h5 with `images` and `labels`, the images in chunks that cut across pictures as h5py chooses them."""
+    """3dshapes.h5 with `images` and `labels`, the images in chunks that cut across images as h5py chooses them."""
     import h5py
 
     factors = source.grid.to_factors(np.arange(source.grid.size))
     labels = factors * np.array([0.1, 0.1, 0.1, 0.5 / 7, 1.0, 60 / 14]) + np.array([0, 0, 0, 0.75, 0, -30.0])
     with h5py.File(folder / source.files[0].name, "w") as file:
-        images = pictures(rng, source.grid.size, 64, 64, 3)
+        images = random_images(rng, source.grid.size, 64, 64, 3)
         file.create_dataset("images", data=images, chunks=(7, 16, 16, 3), compression="gzip", compression_opts=1)
         file.create_dataset("labels", data=labels)
 
 
 def write_mpi3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
     """The npz with `images`."""
-    np.savez_compressed(folder / source.files[0].name, images=pictures(rng, source.grid.size, 64, 64, 3))
+    np.savez_compressed(folder / source.files[0].name, images=random_images(rng, source.grid.size, 64, 64, 3))
 
 
 def write_cars3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
@@ -111,7 +111,7 @@ def write_cars3d(source: Source, folder: Path, rng: np.random.Generator) -> None
     cars = folder / "cars"
     cars.mkdir(exist_ok=True)
     for nth in range(objects):
-        # Smooth pictures, so that scaling them has something to keep; every car has a colour of its own.
+        # Smooth images, so that scaling them has something to keep; every car has a colour of its own.
         im = np.empty((128, 128, 3, azimuths, elevations), dtype=np.uint8)
         im[...] = (np.arange(128)[:, None, None, None, None] + np.arange(azimuths)[:, None] * 20 + np.arange(elevations) * 3) % 256
         im[:, :, nth % 3] = 40 * nth + 10
@@ -137,7 +137,7 @@ def write_smallnorb(source: Source, folder: Path, rng: np.random.Generator) -> N
     rows[:, 3] *= 2
     for split, first in ((1, 0), (0, 3)):
         some = rows[rows[:, 1] % 2 == split]
-        parts = (pictures(rng, len(some), 2, 96, 96), some[:, 0].copy(), some[:, 1:].copy())
+        parts = (random_images(rng, len(some), 2, 96, 96), some[:, 0].copy(), some[:, 1:].copy())
         for file, part in zip(source.files[first : first + 3], parts, strict=True):
             (folder / file.name).write_bytes(gzip.compress(matrix(part), 1))
 
@@ -149,10 +149,10 @@ def idx(array: NDArray[np.uint8]) -> bytes:
 
 
 def write_fashion_mnist(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """Four gzipped idx files; two thirds are training pictures."""
+    """Four gzipped idx files; two thirds are training images."""
     total = source.samples or 0
     for count, first in ((total - total // 3, 0), (total // 3, 2)):
-        parts = (pictures(rng, count, 28, 28), rng.integers(0, 10, count, dtype=np.uint8))
+        parts = (random_images(rng, count, 28, 28), rng.integers(0, 10, count, dtype=np.uint8))
         for file, part in zip(source.files[first : first + 2], parts, strict=True):
             (folder / f"{file.name}.gz").write_bytes(gzip.compress(idx(part), 1))
 
@@ -165,10 +165,10 @@ def write_celeba(source: Source, folder: Path, rng: np.random.Generator) -> None
     inside.mkdir(exist_ok=True)
     lines = [str(source.samples), " ".join(source.factor_names)]
     for nth in range(source.samples or 0):
-        picture = np.full((218, 178, 3), 30 * nth + 20, dtype=np.uint8)
+        image = np.full((218, 178, 3), 30 * nth + 20, dtype=np.uint8)
         # A bright frame outside the part that is cut out.
-        picture[:35] = picture[-35:] = picture[:, :15] = picture[:, -15:] = 250
-        Image.fromarray(picture).save(inside / f"{nth + 1:06d}.jpg", quality=95)
+        image[:35] = image[-35:] = image[:, :15] = image[:, -15:] = 250
+        Image.fromarray(image).save(inside / f"{nth + 1:06d}.jpg", quality=95)
         lines.append(f"{nth + 1:06d}.jpg " + " ".join(f"{2 * value - 1:2d}" for value in rng.integers(0, 2, len(source.factors))))
     (folder / source.files[1].name).write_text("\n".join(lines) + "\n")
     with zipfile.ZipFile(folder / source.files[0].name, "w") as archive:

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
+from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import UNIFORMS, Prior
-from unbraid.registry import Citation
 
 MEMBERS, POINTS, LATENTS = 3, 8, 4
 _DRAWS = 20_000

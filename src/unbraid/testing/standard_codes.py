@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.grid import FactorGrid
+from unbraid.core.grid import FactorGrid
 from unbraid.metrics import METRICS
 
 GRID = FactorGrid(("shape", "size", "angle", "place"), (3, 5, 6, 8))

@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid import store
+from unbraid.core import store
+from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
+from unbraid.core.registry import Citation
 from unbraid.data import DATA, load
 from unbraid.data.official import OFFICIAL, adding, published
 from unbraid.data.official.added import check, read_record
 from unbraid.data.official.adding import add
 from unbraid.data.official.mpi3d import MPI3DToy
-from unbraid.errors import DamagedFileError, InputError, UnbraidError
-from unbraid.registry import Citation
 from unbraid.testing.data_contract import check_dataset
 
 HOW = (
@@ -161,14 +161,14 @@ def test_adding_again_replaces_and_a_refusal_keeps_what_was_there(toy):
     toy.add()
     before = toy.load()
     with np.load(toy.file()) as file:
-        pictures = 255 - file["images"]
-    np.savez(toy.file(), images=pictures[:-1])
+        images = 255 - file["images"]
+    np.savez(toy.file(), images=images[:-1])
     toy.refusal()  # asserts that the data home is as before
-    np.savez(toy.file(), images=pictures)
+    np.savez(toy.file(), images=images)
     record = toy.add(unverified=True)
-    assert np.array_equal(toy.load().images(np.arange(48)), pictures)
+    assert np.array_equal(toy.load().images(np.arange(48)), images)
     # Whoever has the old one open keeps it.
-    assert np.array_equal(before.images(np.arange(48)), 255 - pictures)
+    assert np.array_equal(before.images(np.arange(48)), 255 - images)
     assert [path.name for path in (toy.home / "mpi3d_toy").glob("*.npy")] == [record["arrays"]["planes"]["file"]]
 
 
@@ -413,7 +413,7 @@ def test_a_record_of_another_structure_is_noticed_at_once(added, change):
     assert added.load().name == "mpi3d_toy"
 
 
-def test_pictures_are_mapped_and_never_written_to(added):
+def test_images_are_mapped_and_never_written_to(added):
     before = added.path.read_bytes()
     dataset = added.load()
     stored = torch.from_numpy(dataset.planes)

@@ -24,7 +24,7 @@ def faces(small):
 
 @pytest.fixture
 def loose(faces):
-    """The pictures as a folder rather than the zip."""
+    """The images as a folder rather than the zip."""
     faces.file(0).unlink()
     return faces
 
@@ -38,7 +38,7 @@ def test_published_facts():
     assert [file.size for file in SOURCE.files] == [1_443_490_838, 26_721_026]
 
 
-def test_the_middle_of_each_picture_is_scaled(faces):
+def test_the_middle_of_each_image_is_scaled(faces):
     assert faces.add()["verified"] == "yes"
     dataset = faces.load()
     images = dataset.images(np.arange(6))
@@ -70,26 +70,26 @@ def test_the_published_folders_are_known(loose):
     assert loose.add()["arrays"] == before
 
 
-def test_missing_pictures_are_counted(loose):
+def test_missing_images_are_counted(loose):
     for nth in (3, 5):
         (loose.folder / "img_align_celeba" / f"{nth:06d}.jpg").unlink()
     folder = loose.folder / "img_align_celeba"
-    rule = "must hold each of the 6 pictures that list_attr_celeba.txt names"
+    rule = "must hold each of the 6 images that list_attr_celeba.txt names"
     assert loose.refusal() == f"celeba file {folder} {rule}; got 2 missing, the first 000003.jpg. {HOW}"
 
 
-def test_pictures_that_are_not_aligned_ones_are_refused(loose):
+def test_images_that_are_not_aligned_ones_are_refused(loose):
     path = loose.folder / "img_align_celeba" / "000004.jpg"
     whole = path.read_bytes()
     Image.new("RGB", (178, 178)).save(path)
-    assert loose.refusal() == f"celeba file {path} must be 178x218, the size of aligned pictures; got 178x178. {HOW}"
+    assert loose.refusal() == f"celeba file {path} must be 178x218, the size of aligned images; got 178x178. {HOW}"
     path.write_bytes(whole[: len(whole) // 2])
-    assert loose.refusal().startswith(f"celeba file {path} must be a whole JPEG picture; got one that cannot be decoded (")
-    path.write_text("no picture")
-    assert loose.refusal().startswith(f"celeba file {path} must be a whole JPEG picture; got one that cannot be decoded (")
+    assert loose.refusal().startswith(f"celeba file {path} must be a whole JPEG image; got one that cannot be decoded (")
+    path.write_text("no image")
+    assert loose.refusal().startswith(f"celeba file {path} must be a whole JPEG image; got one that cannot be decoded (")
 
 
-def test_a_zip_with_the_pictures_at_its_root_gives_the_same(faces):
+def test_a_zip_with_the_images_at_its_root_gives_the_same(faces):
     before = faces.add()["arrays"]
     with zipfile.ZipFile(faces.file(0), "w") as archive:
         for path in sorted((faces.folder / "img_align_celeba").iterdir()):
@@ -97,7 +97,7 @@ def test_a_zip_with_the_pictures_at_its_root_gives_the_same(faces):
     assert faces.add(unverified=True)["arrays"] == before
 
 
-def test_a_picture_that_cannot_be_read_is_named(loose):
+def test_a_image_that_cannot_be_read_is_named(loose):
     path = loose.folder / "img_align_celeba" / "000003.jpg"
     path.unlink()
     start = f"celeba file {path} must be readable to its end; got one that cannot be read"
@@ -108,7 +108,7 @@ def test_a_picture_that_cannot_be_read_is_named(loose):
     assert loose.refusal() == f"{start} ([Errno 2] No such file or directory: '000003.jpg'). {HOW}"
 
 
-def test_a_picture_that_would_fill_the_memory_is_not_unpacked(faces):
+def test_a_image_that_would_fill_the_memory_is_not_unpacked(faces):
     folder = faces.folder / "img_align_celeba"
     large = b"\0" * (16 * 2**20 + 1)
     with zipfile.ZipFile(faces.file(0), "w", zipfile.ZIP_DEFLATED) as archive:
@@ -129,7 +129,7 @@ def test_a_damaged_zip_is_refused(faces):
     with zipfile.ZipFile(faces.folder / "again.zip", "w") as archive:
         archive.writestr("img_align_celeba/000001.jpg", "x")
     (faces.folder / "again.zip").replace(faces.file(0))
-    rule = "must hold each of the 6 pictures that list_attr_celeba.txt names"
+    rule = "must hold each of the 6 images that list_attr_celeba.txt names"
     assert faces.refusal() == f"celeba file {faces.file(0)} {rule}; got 5 missing, the first 000002.jpg. {HOW}"
     whole[len(whole) // 3] ^= 0xFF
     faces.file(0).write_bytes(bytes(whole))
@@ -145,8 +145,8 @@ def test_wrong_attributes_are_refused_even_unverified(loose):
         path.write_text("\n".join(changed) + "\n")
         return loose.refusal()
 
-    assert told(["7", *lines[1:]]) == f"{start} begin with the number of pictures, 6; got '7'. {HOW}"
-    assert told([]) == f"{start} begin with the number of pictures, 6; got ''. {HOW}"
+    assert told(["7", *lines[1:]]) == f"{start} begin with the number of images, 6; got '7'. {HOW}"
+    assert told([]) == f"{start} begin with the number of images, 6; got ''. {HOW}"
     named = lines[1].replace("Bald Bangs", "Bangs Bald")
     assert told([lines[0], named, *lines[2:]]) == f"{start} name 40 attributes in the published order; got Bangs. {HOW}"
     assert told(lines[:1]) == f"{start} name 40 attributes in the published order; got 0 names. {HOW}"
@@ -157,7 +157,7 @@ def test_wrong_attributes_are_refused_even_unverified(loose):
     assert told([*lines[:4], lines[4].replace(" -1", "  0"), *lines[5:]]).startswith(f"{start} {rule}; got '000003.jpg")
 
 
-def test_a_picture_in_place_of_the_folder_is_refused(loose):
+def test_a_image_in_place_of_the_folder_is_refused(loose):
     path = loose.file(1)
     assert loose.refusal(path) == (
         f"celeba file {path} must be the folder with img_align_celeba.zip, list_attr_celeba.txt; got a single file."

@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.data import dsprites, load
-from unbraid.data.dsprites_drawing import draw_some
+from unbraid.core.errors import InputError
+from unbraid.data import load
+from unbraid.data.drawn import dsprites
+from unbraid.data.drawn.dsprites_drawing import draw_some
 from unbraid.data.official.dsprites import SOURCE, added_rows
-from unbraid.errors import InputError
 
 NAME = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 PAGE = "https://github.com/google-deepmind/dsprites-dataset"
 
 
 def test_published_facts():
-    from unbraid.data.dsprites import DSprites
+    from unbraid.data.drawn.dsprites import DSprites
 
     assert SOURCE.grid == DSprites().grid
     assert SOURCE.files[0].checksum == ("md5", "7da33b31b13a06f4b04a70402ce90c2e")
@@ -44,10 +45,10 @@ def test_without_the_file_the_drawing_is_offered(small):
 def test_a_wrong_file_is_refused_by_the_reader_of_the_npz(small):
     sprites = small("dsprites")
     with np.load(sprites.file(), allow_pickle=False) as file:
-        pictures, classes = file["imgs"], file["latents_classes"]
-    np.savez(sprites.file(), imgs=pictures[:, ::-1], latents_classes=classes)
-    assert "needs the published pictures (at most 4 pixels from the drawn ones)" in sprites.refusal()
-    np.savez(sprites.file(), imgs=pictures, latents_classes=classes[::-1])
+        images, classes = file["imgs"], file["latents_classes"]
+    np.savez(sprites.file(), imgs=images[:, ::-1], latents_classes=classes)
+    assert "needs the published images (at most 4 pixels from the drawn ones)" in sprites.refusal()
+    np.savez(sprites.file(), imgs=images, latents_classes=classes[::-1])
     assert "needs latents_classes in grid order, row 0 = [0, 0, 0, 0, 0, 0]" in sprites.refusal()
     sprites.file().write_bytes(b"PK")
     assert "must be an .npz (zip) file; got a file of 2 bytes that is not one" in sprites.refusal()
@@ -56,12 +57,12 @@ def test_a_wrong_file_is_refused_by_the_reader_of_the_npz(small):
 def test_the_dataset_uses_the_added_file_when_asked_to(small, monkeypatch):
     sprites = small("dsprites")
     with np.load(sprites.file(), allow_pickle=False) as file:
-        pictures, classes = file["imgs"], file["latents_classes"]
-    pictures[1500, 0, 0] = 1
-    np.savez(sprites.file(), imgs=pictures, latents_classes=classes)
+        images, classes = file["imgs"], file["latents_classes"]
+    images[1500, 0, 0] = 1
+    np.savez(sprites.file(), imgs=images, latents_classes=classes)
     sprites.add(unverified=True)
     monkeypatch.setattr(dsprites, "_GRID", sprites.source.grid)
     dataset = load("dsprites", file="added")
     assert dataset.options == {"file": "added"}
-    assert np.array_equal(dataset.images(np.arange(2048))[..., 0], pictures * np.uint8(255))
-    assert np.array_equal(dataset.sampler("cpu")(torch.arange(1490, 1510)).numpy()[:, 0], pictures[1490:1510])
+    assert np.array_equal(dataset.images(np.arange(2048))[..., 0], images * np.uint8(255))
+    assert np.array_equal(dataset.sampler("cpu")(torch.arange(1490, 1510)).numpy()[:, 0], images[1490:1510])

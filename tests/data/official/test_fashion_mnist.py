@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.data.official.adding import add
 from unbraid.data.official.fashion_mnist import SOURCE, FashionMNIST
-from unbraid.errors import InputError
 from unbraid.testing.official_files import idx
 
 HOW = (
@@ -114,17 +114,17 @@ def test_wrong_content_is_refused_even_unverified(clothes):
         f"{start} hold its header (magic number, count, height and width) completely; got a file that ends 14 bytes early. {HOW}"
     )
     rewrite(clothes, 0, idx(np.zeros((10, 32, 28), np.uint8)))
-    assert clothes.refusal() == f"{start} hold pictures of 28x28; got 32x28. {HOW}"
+    assert clothes.refusal() == f"{start} hold images of 28x28; got 32x28. {HOW}"
     rewrite(clothes, 0, idx(np.zeros((9, 28, 28), np.uint8)))
-    assert clothes.refusal() == f"{start} hold 10 pictures, as many as train-labels-idx1-ubyte.gz has labels; got 9. {HOW}"
+    assert clothes.refusal() == f"{start} hold 10 images, as many as train-labels-idx1-ubyte.gz has labels; got 9. {HOW}"
     rewrite(clothes, 0, images[:-5])
-    assert clothes.refusal() == f"{start} hold its pictures completely; got a file that ends 5 bytes early. {HOW}"
+    assert clothes.refusal() == f"{start} hold its images completely; got a file that ends 5 bytes early. {HOW}"
     rewrite(clothes, 0, images + b"12")
-    assert clothes.refusal() == f"{start} end after the last picture; got further bytes. {HOW}"
+    assert clothes.refusal() == f"{start} end after the last image; got further bytes. {HOW}"
     rewrite(clothes, 0, images)
     start = f"fashion_mnist file {clothes.file(1)} must"
     rewrite(clothes, 1, labels[:-1] + b"\x0a")
-    assert clothes.refusal() == f"{start} have labels in 0..9; got 10 for picture 9. {HOW}"
+    assert clothes.refusal() == f"{start} have labels in 0..9; got 10 for image 9. {HOW}"
     rewrite(clothes, 1, struct.pack(">2i", 2049, 2**30) + b"1")
     assert clothes.refusal() == f"{start} hold at most 14 labels; got 1,073,741,824. {HOW}"
 

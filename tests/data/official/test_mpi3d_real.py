@@ -16,7 +16,7 @@ def test_published_facts():
     assert SOURCE_REAL.licence == "CC BY 4.0"
 
 
-def test_pictures_are_those_of_the_file(small):
+def test_images_are_those_of_the_file(small):
     real = small("mpi3d_real")
     assert real.add(real.file())["verified"] == "yes"
     with np.load(real.file()) as file:

@@ -13,7 +13,7 @@ def test_published_facts():
     assert SOURCE_REALISTIC.files[0].checksum == ("md5", "59a6225b88b635365f70c91b3e52f70f")
 
 
-def test_pictures_are_those_of_the_file(small):
+def test_images_are_those_of_the_file(small):
     realistic = small("mpi3d_realistic")
     assert realistic.add(realistic.folder)["verified"] == "yes"
     with np.load(realistic.file()) as file:

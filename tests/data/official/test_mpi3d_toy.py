@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unbraid.data.describing import describe
+from unbraid.data.info import describe
 from unbraid.data.official import mpi3d
 
 HOW = (
@@ -31,29 +31,29 @@ def test_published_facts():
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_pictures_are_those_of_the_file(toy, compressed, monkeypatch):
-    monkeypatch.setattr(mpi3d, "_PICTURES_PER_BLOCK", 7)
+def test_images_are_those_of_the_file(toy, compressed, monkeypatch):
+    monkeypatch.setattr(mpi3d, "_IMAGES_PER_BLOCK", 7)
     with np.load(toy.file()) as file:
-        pictures = file["images"]
-    (np.savez_compressed if compressed else np.savez)(toy.file(), images=pictures)
+        images = file["images"]
+    (np.savez_compressed if compressed else np.savez)(toy.file(), images=images)
     toy.add(unverified=True)
     dataset = toy.load()
-    assert np.array_equal(dataset.images(np.arange(48)), pictures)
-    assert np.array_equal(dataset.planes, np.moveaxis(pictures, -1, 1))
+    assert np.array_equal(dataset.images(np.arange(48)), images)
+    assert np.array_equal(dataset.planes, np.moveaxis(images, -1, 1))
     assert dataset.factors([47]).tolist() == [[1, 0, 1, 0, 1, 2, 1]]
 
 
 def test_another_structure_is_refused_even_unverified(toy):
     with np.load(toy.file()) as file:
-        pictures = file["images"]
+        images = file["images"]
     start = f"mpi3d_toy file {toy.file()} must hold"
-    np.savez(toy.file(), pictures=pictures)
-    assert toy.refusal() == f"{start} 'images'; got the keys pictures. {HOW}"
-    np.savez(toy.file(), images=pictures[1:])
+    np.savez(toy.file(), photos=images)
+    assert toy.refusal() == f"{start} 'images'; got the keys photos. {HOW}"
+    np.savez(toy.file(), images=images[1:])
     assert toy.refusal() == f"{start} 'images' of shape (48, 64, 64, 3); got (47, 64, 64, 3). {HOW}"
-    np.savez(toy.file(), images=np.asfortranarray(pictures))
+    np.savez(toy.file(), images=np.asfortranarray(images))
     assert toy.refusal() == f"{start} 'images' of shape (48, 64, 64, 3); got (48, 64, 64, 3) in Fortran order. {HOW}"
-    np.savez(toy.file(), images=pictures.astype(np.float32))
+    np.savez(toy.file(), images=images.astype(np.float32))
     assert toy.refusal() == f"{start} 'images' as uint8; got float32. {HOW}"
     np.savez(toy.file(), images=np.array({"run": "me"}, dtype=object))
     assert toy.refusal() == f"{start} 'images' of shape (48, 64, 64, 3); got (). {HOW}"
@@ -72,7 +72,7 @@ def test_a_member_shorter_or_longer_than_its_header_says_is_refused(toy):
     start = f"mpi3d_toy file {toy.file()} must"
     for content, told in (
         (member[:-10], f"{start} hold 'images' completely; got a file that ends 10 bytes early. {HOW}"),
-        (member + b"more", f"{start} end after the last picture; got further bytes. {HOW}"),
+        (member + b"more", f"{start} end after the last image; got further bytes. {HOW}"),
         (b"nonsense", f"{start} hold 'images' as an .npy array; got none that can be read (the magic string is not correct;"),
         # A header of this version may be 4 GiB long, and would be unpacked before it is looked at.
         (b"\x93NUMPY\x02\x00", f"{start} hold 'images' as an .npy array; got none that can be read (version 2.0). {HOW}"),
@@ -84,8 +84,8 @@ def test_a_member_shorter_or_longer_than_its_header_says_is_refused(toy):
 
 def test_a_flipped_bit_is_refused_by_the_archives_own_checksum(toy):
     with np.load(toy.file()) as file:
-        pictures = file["images"]
-    np.savez(toy.file(), images=pictures)
+        images = file["images"]
+    np.savez(toy.file(), images=images)
     whole = bytearray(toy.file().read_bytes())
     whole[len(whole) // 2] ^= 1
     toy.file().write_bytes(bytes(whole))
@@ -103,10 +103,10 @@ def test_the_earlier_edition_had_four_colours_and_shapes():
 def test_the_earlier_edition_is_read_as_what_it_is(toy, monkeypatch):
     two = (replace(mpi3d.EARLIER[0], size=1), replace(mpi3d.EARLIER[1], size=1))
     monkeypatch.setattr(mpi3d, "EARLIER", two)
-    pictures = np.random.default_rng(3).integers(0, 256, (24, 64, 64, 3), dtype=np.uint8)
-    np.savez(toy.file(), images=pictures)
+    images = np.random.default_rng(3).integers(0, 256, (24, 64, 64, 3), dtype=np.uint8)
+    np.savez(toy.file(), images=images)
     toy.add(unverified=True)
     dataset = toy.load()
     assert dataset.factor_sizes == (1, 1, 2, 1, 2, 3, 2)
-    assert np.array_equal(dataset.images(np.arange(24)), pictures)
+    assert np.array_equal(dataset.images(np.arange(24)), images)
     assert "green, red, blue, brown" in describe("mpi3d_toy")

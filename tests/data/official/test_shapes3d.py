@@ -31,7 +31,7 @@ def test_published_facts():
     )
 
 
-def test_pictures_and_factors_are_those_of_the_file(shapes):
+def test_images_and_factors_are_those_of_the_file(shapes):
     assert shapes.add(shapes.file())["verified"] == "yes"
     dataset = shapes.load()
     with h5py.File(shapes.file()) as file:
@@ -40,7 +40,7 @@ def test_pictures_and_factors_are_those_of_the_file(shapes):
     assert dataset.factors([47]).tolist() == [[1, 2, 0, 1, 1, 1]]
 
 
-def test_real_pictures_keep_their_indices(shared):
+def test_real_images_keep_their_indices(shared):
     with np.load(shared / "data" / "shapes3d" / "shapes3d_real_samples.npz", allow_pickle=False) as real:
         assert np.array_equal(SOURCE.grid.to_factors(real["indices"]), real["factors"])
 
@@ -48,7 +48,7 @@ def test_real_pictures_keep_their_indices(shared):
 def test_blocks_follow_the_chunks_of_the_file(shapes, monkeypatch):
     from unbraid.data.official import shapes3d
 
-    monkeypatch.setattr(shapes3d, "_PICTURES_PER_BLOCK", 20)
+    monkeypatch.setattr(shapes3d, "_IMAGES_PER_BLOCK", 20)
     found = shapes3d.Shapes3D.locate(shapes.file())
     assert [len(block) for block in shapes3d.Shapes3D.read(found).blocks] == [14, 14, 14, 6]
 

@@ -37,7 +37,7 @@ def raw(toys, nth):
     return gzip.decompress(toys.file(nth).read_bytes())
 
 
-def test_pictures_lie_at_the_place_of_their_labels(toys):
+def test_images_lie_at_the_place_of_their_labels(toys):
     toys.add()
     dataset = toys.load()
     for first in (0, 3):
@@ -112,9 +112,9 @@ def test_wrong_matrices_are_refused_even_unverified(toys):
     rewrite(toys, 0, struct.pack("<2i", 0x1E3D4C55, 2))
     assert toys.refusal() == f"{start} hold a matrix of sizes (24, 2, 96, 96); got a matrix with 2 axes. {HOW}"
     rewrite(toys, 0, dat[:-100])
-    assert toys.refusal() == f"{start} hold its pictures completely; got a file that ends 100 bytes early. {HOW}"
+    assert toys.refusal() == f"{start} hold its images completely; got a file that ends 100 bytes early. {HOW}"
     rewrite(toys, 0, dat + b"1")
-    assert toys.refusal() == f"{start} end after the last picture; got further bytes. {HOW}"
+    assert toys.refusal() == f"{start} end after the last image; got further bytes. {HOW}"
     rewrite(toys, 0, dat[:6])
     assert toys.refusal() == f"{start} hold its header completely; got a file that ends 2 bytes early. {HOW}"
     rewrite(toys, 0, dat)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from scipy import stats
 
-from unbraid import random
+from unbraid.core import random
+from unbraid.core.random import Stream
 from unbraid.objectives.priors.prior import UNIFORMS, Prior
-from unbraid.random import Stream
 
 Draw = Callable[..., torch.Tensor]
 

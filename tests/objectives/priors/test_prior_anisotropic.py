@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from unbraid.core.errors import InputError
 from unbraid.data import load
-from unbraid.data.pinwheel import Pinwheel
-from unbraid.errors import InputError
+from unbraid.data.drawn.pinwheel import Pinwheel
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.priors.anisotropic import LEARNED, Anisotropic
 from unbraid.population.plan import Plan, make_plan
-from unbraid.population.program import Program
+from unbraid.population.training_step import Program
 
 VARIANCES = (4.0, 1.0, 0.25)
 PRIOR = Anisotropic(variances=VARIANCES)

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.latent_terms import gaussian_log_density
 from unbraid.objectives.priors.mixture import Mixture

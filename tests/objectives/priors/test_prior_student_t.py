@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from unbraid.errors import InputError
+from unbraid.core.errors import InputError
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.latent_terms import gaussian_log_density
 from unbraid.objectives.priors.isotropic import STANDARD

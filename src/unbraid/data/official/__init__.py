@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unbraid.registry import Registry
+from unbraid.core.registry import Registry
 
 if TYPE_CHECKING:
     from unbraid.data.official.source import Published

@@ -2,7 +2,7 @@
 """What `unbraid data add` left in the data home: a record and the arrays it names, mapped rather than read.
 
     <data home>/<name>/record.json              where the data came from, whether it was verified, what the arrays must be
-    <data home>/<name>/planes-<digest>.npy      all pictures, uint8 (n, channels, height, width); packed-<digest>.npy for dSprites
+    <data home>/<name>/planes-<digest>.npy      all images, uint8 (n, channels, height, width); packed-<digest>.npy for dSprites
     <data home>/<name>/factors-<digest>.npy     uint8 (n, factors), where the factors do not form a grid
 
 An array is named by its content, so a new one never takes the place of one that the record still names.
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.errors import DamagedFileError, InputError, Problem, Shown
+from unbraid.core.store import read_json
 from unbraid.data.home import data_home
 from unbraid.data.official.reading import checking, pieces
 from unbraid.data.official.source import Source
 from unbraid.data.official.verify import NO, UNKNOWN, YES
-from unbraid.errors import DamagedFileError, InputError, Shown, problem
-from unbraid.store import read_json
 
 RECORD = "record.json"
 FORMAT = 1
@@ -71,7 +71,7 @@ def _is_array(one: object) -> bool:
 def not_here(source: Source) -> InputError:
     """What is said when a dataset is asked for that was never added."""
     value = Shown(f"nothing at {folder_of(source.name)}")
-    return InputError(problem(f"dataset '{source.name}'", "must be added before it is loaded", value, source.how_to_add()))
+    return InputError(Problem(f"dataset '{source.name}'", "must be added before it is loaded", value, source.how_to_add()))
 
 
 def array_path(name: str, record: dict[str, Any], array: str) -> Path:

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid import store
+from unbraid.core import store
+from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, unknown
+from unbraid.core.progress import Progress
 from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official.added import FORMAT, RECORD, folder_of, read_record
 from unbraid.data.official.reading import readable
 from unbraid.data.official.source import Content, Source
 from unbraid.data.official.verify import overall, verify
-from unbraid.errors import InputError, Shown, UnbraidError, problem, unknown
-from unbraid.progress import Progress
 
 _HEADER_BYTES = 4096
 """More than the header of an .npy file and a record take."""
@@ -75,18 +75,18 @@ def remove(name: str) -> Path:
         raise InputError(_not_published(name))
     folder = folder_of(name)
     if not (folder / RECORD).exists():
-        raise InputError(problem(f"dataset '{name}'", "must have been added to be removed", Shown(f"nothing at {folder}")))
+        raise InputError(Problem(f"dataset '{name}'", "must have been added to be removed", Shown(f"nothing at {folder}")))
     with _only_mine(folder):
         (folder / RECORD).unlink()
     return folder
 
 
-def _not_published(name: str) -> str:
+def _not_published(name: str) -> Problem:
     from unbraid.data import DATA
 
     if name in DATA:
         value, remedy = Shown("one that needs no file"), f"Type: unbraid data info {name}."
-        return problem(f"dataset '{name}'", "must be one that is read from files", value, remedy)
+        return Problem(f"dataset '{name}'", "must be one that is read from files", value, remedy)
     return unknown("published dataset", name, OFFICIAL)
 
 
@@ -97,7 +97,7 @@ def _existing(source: Source, path: str | os.PathLike[str] | None) -> Path:
             if Path(place).is_dir():
                 return Path(place)
         looked = f"none, and nothing at {' or '.join(source.places)}" if source.places else "none"
-        raise InputError(problem(f"{source.name} file", "must be given", Shown(looked), source.how_to_add()))
+        raise InputError(Problem(f"{source.name} file", "must be given", Shown(looked), source.how_to_add()))
     given, reason = Path(path), ""
     try:
         given = given.expanduser().absolute()
@@ -108,7 +108,7 @@ def _existing(source: Source, path: str | os.PathLike[str] | None) -> Path:
     except (OSError, RuntimeError, ValueError) as error:  # a name too long, no permission; no such home; a null byte
         reason = f" ({(getattr(error, 'strerror', None) or str(error)).rstrip('.')})"
     value = Shown(f"{_shortened(str(given))}{reason}")
-    raise InputError(problem(f"{source.name} file", "must exist", value, source.how_to_add()))
+    raise InputError(Problem(f"{source.name} file", "must exist", value, source.how_to_add()))
 
 
 def _shortened(path: str) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cars3D (Reed, Zhang, Zhang, Lee 2015): renderings of 183 car models, from the published MATLAB files.
 
-Each `car_NNN_mesh.mat` holds `im` uint8 (128, 128, 3, azimuth 24, elevation 4). As in disentanglement_lib, pictures are scaled to
+Each `car_NNN_mesh.mat` holds `im` uint8 (128, 128, 3, azimuth 24, elevation 4). As in disentanglement_lib, images are scaled to
 64x64 with the Lanczos filter. Departs: objects are numbered in the order of their files' names, so that the numbers mean the same
 everywhere; disentanglement_lib takes the order in which a file system happens to list them.
 """
@@ -19,13 +19,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.errors import InputError, Shown
+from unbraid.core.registry import Citation
 from unbraid.data.dataset import as_planes
-from unbraid.data.image_arrays import resized
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import open_maybe_gzipped, readable, refused
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
-from unbraid.errors import InputError, Shown
-from unbraid.registry import Citation
+from unbraid.data.own.image_arrays import resized
 
 _STORED_SIDE = 128
 _MOST_BYTES = 64 * 2**20
@@ -54,7 +54,7 @@ SOURCE = Source(
         Factor("object", 183, "which car, in the order of the files' names"),
     ),
     image_shape=(64, 64, 3),
-    shown="all pictures, 128x128 scaled to 64x64 (Lanczos)",
+    shown="all images, 128x128 scaled to 64x64 (Lanczos)",
     licence="none stated by its authors",
     citation=Citation("S. Reed, Y. Zhang, Y. Zhang, H. Lee", 2015, "Deep visual analogy-making", "NIPS"),
 )
@@ -96,13 +96,13 @@ def _raise_count(source: Source, path: Path, count: int) -> None:
 
 
 def _blocks(source: Source, path: Path) -> Iterator[NDArray[np.uint8]]:
-    """Pictures in grid order, where the object moves fastest; scaled they take 216 MB."""
+    """Images in grid order, where the object moves fastest; scaled they take 216 MB."""
     elevations, azimuths, objects = source.grid.sizes
     cars = {}
     for name, content in _in_folder(source, path) if path.is_dir() else _in_archive(source, path):
         im = _read_car(source, path, name, content)
-        pictures = im.transpose(4, 3, 0, 1, 2).reshape(-1, _STORED_SIDE, _STORED_SIDE, 3)
-        cars[name] = as_planes(resized(np.ascontiguousarray(pictures), source.image_shape[0]))
+        images = im.transpose(4, 3, 0, 1, 2).reshape(-1, _STORED_SIDE, _STORED_SIDE, 3)
+        cars[name] = as_planes(resized(np.ascontiguousarray(images), source.image_shape[0]))
     if len(cars) != objects:
         _raise_count(source, path, len(cars))
     in_order = [cars[name] for name in sorted(cars)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes that people gave them.
 
-The aligned pictures are 178x218. As is usual with VAEs (PyTorch-VAE among others), the central 148x148 is cut out, which leaves the
-face, and scaled to 64x64 with the bilinear filter; other papers cut 128, 140 or 160 or scale the whole picture. Attributes are
-factors of two values, 1 for yes; they describe the pictures, they did not make them. Departs: no flipping.
+The aligned images are 178x218. As is usual with VAEs (PyTorch-VAE among others), the central 148x148 is cut out, which leaves the
+face, and scaled to 64x64 with the bilinear filter; other papers cut 128, 140 or 160 or scale the whole image. Attributes are
+factors of two values, 1 for yes; they describe the images, they did not make them. Departs: no flipping.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.errors import InputError, Shown
+from unbraid.core.registry import Citation
 from unbraid.data.dataset import as_planes
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import all_in_folder, readable, refused
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
-from unbraid.errors import InputError, Shown
-from unbraid.registry import Citation
 
 _WIDTH, _HEIGHT, _CROP = 178, 218, 148
-_PICTURES_PER_BLOCK = 1024
+_IMAGES_PER_BLOCK = 1024
 _FOLDER = "img_align_celeba"
 _MOST_BYTES = 16 * 2**20
-"""Of one picture; the published ones have some 10 KB."""
+"""Of one image; the published ones have some 10 KB."""
 _NOT_ABOVE = f"must have at most {_MOST_BYTES:,} bytes"
 
 ATTRIBUTES = """5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose Black_Hair Blond_Hair
@@ -61,7 +61,7 @@ SOURCE = Source(
     factors=tuple(Factor(name, 2, "0 no, 1 yes") for name in ATTRIBUTES),
     samples=202_599,
     image_shape=(64, 64, 3),
-    shown="the aligned pictures, central 148x148 scaled to 64x64 (bilinear)",
+    shown="the aligned images, central 148x148 scaled to 64x64 (bilinear)",
     licence="for non-commercial research only; see the agreement on its page",
     citation=Citation("Z. Liu, P. Luo, X. Wang, X. Tang", 2015, "Deep learning face attributes in the wild", "ICCV"),
 )
@@ -74,41 +74,41 @@ class CelebA(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The attributes, and the pictures as the published zip or as the folder in it, which has no published checksum."""
+        """The attributes, and the images as the published zip or as the folder in it, which has no published checksum."""
         archive, attributes = cls.source.files
         wanted = {
             archive.name: (archive.name, f"Img/{archive.name}", _FOLDER, f"Img/{_FOLDER}"),
             attributes.name: (attributes.name, f"Anno/{attributes.name}"),
         }
         places = all_in_folder(cls.source, path, wanted)
-        pictures = places[archive.name]
-        as_given = Found(pictures, archive) if pictures.is_file() else Found(pictures, label=f"{_FOLDER}/*.jpg")
+        images = places[archive.name]
+        as_given = Found(images, archive) if images.is_file() else Found(images, label=f"{_FOLDER}/*.jpg")
         return [as_given, Found(places[attributes.name], attributes)]
 
     @classmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Check attributes and file names now; the pictures are decoded block by block."""
-        source, pictures = cls.source, found[0].path
+        """Check attributes and file names now; the images are decoded block by block."""
+        source, images = cls.source, found[0].path
         names, values = _read_attributes(source, found[1].path)
-        with readable(source, pictures):
-            present = _names_in(pictures)
+        with readable(source, images):
+            present = _names_in(images)
         missing = [name for name in names if name not in present]
         if missing:
-            rule = f"must hold each of the {len(names):,} pictures that {found[1].path.name} names"
+            rule = f"must hold each of the {len(names):,} images that {found[1].path.name} names"
             value = Shown(f"{len(missing):,} missing, the first {missing[0]}")
-            raise refused(source, pictures, rule, value)
-        return Content(_blocks(source, pictures, names), source.plane_shape, np.dtype("|u1"), factors=values)
+            raise refused(source, images, rule, value)
+        return Content(_blocks(source, images, names), source.plane_shape, np.dtype("|u1"), factors=values)
 
 
 def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.uint8]]:
-    """File names, and 0 or 1 for each attribute: a count, a line of names, then a line for each picture."""
+    """File names, and 0 or 1 for each attribute: a count, a line of names, then a line for each image."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise refused(source, path, "must be a text file", Shown(f"one that cannot be read ({error})")) from error
     begin = lines[0].strip()[:40] if lines else ""
     if begin != str(source.samples):
-        raise refused(source, path, f"must begin with the number of pictures, {source.samples}", begin)
+        raise refused(source, path, f"must begin with the number of images, {source.samples}", begin)
     if lines[1:2] == [] or tuple(lines[1].split()) != source.factor_names:
         named = lines[1].split() if lines[1:2] else []
         wrong = next((name for name, want in zip(named, source.factor_names, strict=False) if name != want), f"{len(named)} names")
@@ -127,26 +127,26 @@ def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The pictures of a zip by their plain names, whether they lie at its root or in the published folder, which counts first."""
+    """The images of a zip by their plain names, whether they lie at its root or in the published folder, which counts first."""
     at_root = {info.filename: info for info in archive.infolist()}
     in_folder = {name.removeprefix(f"{_FOLDER}/"): info for name, info in at_root.items() if name.startswith(f"{_FOLDER}/")}
     return at_root | in_folder
 
 
-def _names_in(pictures: Path) -> set[str]:
-    if pictures.is_dir():
-        return {entry.name for entry in pictures.iterdir()}
-    with zipfile.ZipFile(pictures) as archive:
+def _names_in(images: Path) -> set[str]:
+    if images.is_dir():
+        return {entry.name for entry in images.iterdir()}
+    with zipfile.ZipFile(images) as archive:
         return set(_members(archive))
 
 
-def _blocks(source: Source, pictures: Path, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
-    if pictures.is_dir():
-        yield from _decoded(source, pictures, names, lambda name: _read_file(source, pictures / name))
+def _blocks(source: Source, images: Path, names: Sequence[str]) -> Iterator[NDArray[np.uint8]]:
+    if images.is_dir():
+        yield from _decoded(source, images, names, lambda name: _read_file(source, images / name))
         return
-    with readable(source, pictures), zipfile.ZipFile(pictures) as archive:
+    with readable(source, images), zipfile.ZipFile(images) as archive:
         members = _members(archive)
-        yield from _decoded(source, pictures, names, lambda name: _read_member(source, pictures / name, archive, members[name]))
+        yield from _decoded(source, images, names, lambda name: _read_member(source, images / name, archive, members[name]))
 
 
 def _read_file(source: Source, path: Path) -> bytes:
@@ -164,18 +164,18 @@ def _read_member(source: Source, path: Path, archive: zipfile.ZipFile, member: z
     return archive.read(member)
 
 
-def _decoded(source: Source, pictures: Path, names: Sequence[str], content: Callable[[str], bytes]) -> Iterator[NDArray[np.uint8]]:
-    for start in range(0, len(names), _PICTURES_PER_BLOCK):
+def _decoded(source: Source, images: Path, names: Sequence[str], content: Callable[[str], bytes]) -> Iterator[NDArray[np.uint8]]:
+    for start in range(0, len(names), _IMAGES_PER_BLOCK):
         faces = []
-        for name in names[start : start + _PICTURES_PER_BLOCK]:
-            with readable(source, pictures / name):
+        for name in names[start : start + _IMAGES_PER_BLOCK]:
+            with readable(source, images / name):
                 found = content(name)
-            faces.append(_face(source, pictures / name, found))
+            faces.append(_face(source, images / name, found))
         yield as_planes(np.stack(faces))
 
 
 def _face(source: Source, path: Path, content: bytes) -> NDArray[np.uint8]:
-    """One picture, cut and scaled: uint8 (64, 64, 3)."""
+    """One image, cut and scaled: uint8 (64, 64, 3)."""
     from PIL import Image
 
     try:
@@ -189,5 +189,5 @@ def _face(source: Source, path: Path, content: bytes) -> NDArray[np.uint8]:
         raise
     except Exception as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise refused(source, path, "must be a whole JPEG picture", Shown(f"one that cannot be decoded ({reason})")) from error
-    raise refused(source, path, f"must be {_WIDTH}x{_HEIGHT}, the size of aligned pictures", Shown(f"{size[0]}x{size[1]}"))
+        raise refused(source, path, "must be a whole JPEG image", Shown(f"one that cannot be decoded ({reason})")) from error
+    raise refused(source, path, f"must be {_WIDTH}x{_HEIGHT}, the size of aligned images", Shown(f"{size[0]}x{size[1]}"))

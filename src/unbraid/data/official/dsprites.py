@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published dSprites file, converted to packed rows; `load("dsprites")` draws the set and needs it only when asked to.
 
-`load("dsprites", file="added")` then uses the published pictures instead of the drawn ones.
+`load("dsprites", file="added")` then uses the published images instead of the drawn ones.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.data.dsprites import DSprites
-from unbraid.data.dsprites_drawing import SIDE
-from unbraid.data.dsprites_file import read_file
+from unbraid.data.drawn.dsprites import DSprites
+from unbraid.data.drawn.dsprites_drawing import SIDE
 from unbraid.data.official.added import not_here, open_array, read_record
+from unbraid.data.official.dsprites_file import read_file
 from unbraid.data.official.reading import one_file
 from unbraid.data.official.source import Content, Found, Published, PublishedFile, Source, factors_of
 
 SOURCE = Source(
     name="dsprites",
-    # md5: quoted alike by several projects (ganmodokix/vaetc, data/dsprites.py, and others). No published size is known to us.
+    # md5: quoted alike by several projects (ganmodokix/vaetc, data/drawn/dsprites.py, and others). No published size is known to us.
     files=(
         PublishedFile(
             "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
@@ -35,7 +35,7 @@ SOURCE = Source(
     typed="dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
     factors=factors_of(DSprites().grid, DSprites.factor_meanings),
     image_shape=(SIDE, SIDE, 1),
-    shown="all pictures of the file; its constant colour is no factor here",
+    shown="all images of the file; its constant colour is no factor here",
     licence="Apache-2.0",
     citation=DSprites.citation,
     instead="`dsprites` is drawn without it.",
@@ -43,7 +43,7 @@ SOURCE = Source(
 
 
 class DSpritesFile(Published):
-    """The published npz; the dataset itself is `unbraid.data.dsprites.DSprites`."""
+    """The published npz; the dataset itself is `unbraid.data.drawn.dsprites.DSprites`."""
 
     source: ClassVar[Source] = SOURCE
 

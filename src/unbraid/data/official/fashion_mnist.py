@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 70,000 grey pictures of clothes, 28x28, from the published idx files.
+"""Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 70,000 grey images of clothes, 28x28, from the published idx files.
 
 idx: big-endian magic (2051 for images, 2049 for labels), count, for images height and width, then bytes. The one factor is the
 category; the grid has one axis, `sample`, with the 60,000 of the training set first. Departs: none.
@@ -15,15 +15,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.errors import Shown
+from unbraid.core.registry import Citation
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import Stream, all_in_folder, must_end, open_maybe_gzipped, read_exactly, readable, refused
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
-from unbraid.errors import Shown
-from unbraid.registry import Citation
 
 _IMAGES, _LABELS = 2051, 2049
 _KIND = {_IMAGES: "images", _LABELS: "labels"}
-_PICTURES_PER_BLOCK = 8192
+_IMAGES_PER_BLOCK = 8192
 _FILES_AT = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 
 
@@ -47,7 +47,7 @@ SOURCE = Source(
     factors=(Factor("category", 10, "T-shirt/top, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot"),),
     samples=70_000,
     image_shape=(28, 28, 1),
-    shown="the 60,000 training pictures, then the 10,000 test pictures, as they are",
+    shown="the 60,000 training images, then the 10,000 test images, as they are",
     licence="MIT",
     citation=Citation(
         "H. Xiao, K. Rasul, R. Vollgraf",
@@ -61,7 +61,7 @@ SOURCE = Source(
 
 
 class FashionMNIST(OfficialDataset):
-    """Fashion-MNIST: 70,000 grey pictures of clothes with 1 factor, from the published files."""
+    """Fashion-MNIST: 70,000 grey images of clothes with 1 factor, from the published files."""
 
     source: ClassVar[Source] = SOURCE
 
@@ -74,7 +74,7 @@ class FashionMNIST(OfficialDataset):
 
     @classmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Check headers and labels now; the pictures are unpacked block by block."""
+        """Check headers and labels now; the images are unpacked block by block."""
         source = cls.source
         (train_images, train_labels), (test_images, test_labels) = (one.path for one in found[:2]), (one.path for one in found[2:])
         rows = []
@@ -83,11 +83,11 @@ class FashionMNIST(OfficialDataset):
             with readable(source, images), open_maybe_gzipped(images) as stream:
                 (count,) = _header(source, images, stream, _IMAGES)
             if count != len(rows[-1]):
-                rule = f"must hold {len(rows[-1]):,} pictures, as many as {labels.name} has labels"
+                rule = f"must hold {len(rows[-1]):,} images, as many as {labels.name} has labels"
                 raise refused(source, images, rule, Shown(f"{count:,}"))
         category = np.concatenate(rows)[:, None]
         if len(category) != source.samples:
-            rule = f"must hold {source.samples:,} pictures with {test_images.name}"
+            rule = f"must hold {source.samples:,} images with {test_images.name}"
             raise refused(source, train_images, rule, Shown(f"{len(category):,}"))
         return Content(_blocks(source, (train_images, test_images)), source.plane_shape, np.dtype("|u1"), factors=category)
 
@@ -102,7 +102,7 @@ def _header(source: Source, path: Path, stream: Stream, magic: int) -> tuple[int
         what = f"{found[0]}, that of {_KIND[found[0]]}" if found[0] in _KIND else f"{found[0]}"
         raise refused(source, path, f"must begin with {magic}, the mark of idx {_KIND[magic]}", Shown(what))
     if found[2:] != sides:
-        raise refused(source, path, f"must hold pictures of {_times(sides)}", Shown(_times(found[2:])))
+        raise refused(source, path, f"must hold images of {_times(sides)}", Shown(_times(found[2:])))
     return (found[1],)
 
 
@@ -120,7 +120,7 @@ def _read_labels(source: Source, path: Path) -> NDArray[np.uint8]:
         must_end(source, path, stream, "the last label")
     if count and labels.max() >= size:
         row = int(np.argmax(labels >= size))
-        raise refused(source, path, f"must have labels in 0..{size - 1}", Shown(f"{labels[row]} for picture {row}"))
+        raise refused(source, path, f"must have labels in 0..{size - 1}", Shown(f"{labels[row]} for image {row}"))
     return labels
 
 
@@ -129,8 +129,8 @@ def _blocks(source: Source, paths: Sequence[Path]) -> Iterator[NDArray[np.uint8]
     for path in paths:
         with readable(source, path), open_maybe_gzipped(path) as stream:
             (count,) = _header(source, path, stream, _IMAGES)
-            for start in range(0, count, _PICTURES_PER_BLOCK):
-                now = min(_PICTURES_PER_BLOCK, count - start)
-                data = read_exactly(source, path, stream, now * height * width, "its pictures")
+            for start in range(0, count, _IMAGES_PER_BLOCK):
+                now = min(_IMAGES_PER_BLOCK, count - start)
+                data = read_exactly(source, path, stream, now * height * width, "its images")
                 yield np.frombuffer(data, dtype=np.uint8).reshape(now, 1, height, width)
-            must_end(source, path, stream, "the last picture")
+            must_end(source, path, stream, "the last image")

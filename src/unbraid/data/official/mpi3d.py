@@ -2,7 +2,7 @@
 """MPI3D (Gondal et al. 2019): a robot arm with an object, as simple renderings, realistic renderings and photographs.
 
 Each file is an .npz with `images` uint8 (1036800, 64, 64, 3) in C order of the factors. The authors' page gives 6 colours and
-6 shapes for all three files; an earlier edition had 4 and 4 (460,800 pictures), and disentanglement_lib and disent still say so of
+6 shapes for all three files; an earlier edition had 4 and 4 (460,800 images), and disentanglement_lib and disent still say so of
 toy and realistic. Both are read; the earlier one has no checksum known to us. Departs: the factors have the names of the
 authors' page.
 """
@@ -18,14 +18,14 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.errors import Shown
+from unbraid.core.registry import Citation
 from unbraid.data.dataset import as_planes
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import must_end, npy_dtype, one_file, read_exactly, readable, refused
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
-from unbraid.errors import Shown
-from unbraid.registry import Citation
 
-_PICTURES_PER_BLOCK = 2048
+_IMAGES_PER_BLOCK = 2048
 _MEMBER = "images.npy"
 
 FACTORS = (
@@ -45,7 +45,7 @@ EARLIER = (
 
 
 def _source(kind: str, md5: str) -> Source:
-    """The three files differ in nothing but their pictures."""
+    """The three files differ in nothing but their images."""
     file = f"mpi3d_{kind}.npz"
     return Source(
         name=f"mpi3d_{kind}",
@@ -56,7 +56,7 @@ def _source(kind: str, md5: str) -> Source:
         typed=file,
         factors=FACTORS,
         image_shape=(64, 64, 3),
-        shown="all pictures of the file, as they are",
+        shown="all images of the file, as they are",
         licence="CC BY 4.0",
         citation=Citation(
             "M. W. Gondal, M. Wüthrich, Đ. Miladinović, F. Locatello, M. Breidt, V. Volchkov, J. Akpo, O. Bachem, B. Schölkopf,"
@@ -78,7 +78,7 @@ class _MPI3D(OfficialDataset):
 
     @classmethod
     def edition(cls, record: dict[str, Any] | None) -> Source:
-        """The one whose number of pictures was added."""
+        """The one whose number of images was added."""
         kept = None if record is None else record["arrays"].get("planes", {}).get("shape", [0])[0]
         return cls.earlier() if kept == cls.earlier().grid.size else cls.source
 
@@ -90,7 +90,7 @@ class _MPI3D(OfficialDataset):
 
     @classmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Check the archive and the header now; the pictures are unpacked block by block."""
+        """Check the archive and the header now; the images are unpacked block by block."""
         source, path = cls.source, found[0].path
         if not zipfile.is_zipfile(path):
             value = Shown(f"a file of {path.stat().st_size:,} bytes that is none or was cut off")
@@ -99,7 +99,7 @@ class _MPI3D(OfficialDataset):
             if _MEMBER not in archive.namelist():
                 keys = ", ".join(Path(name).stem for name in archive.namelist())
                 raise refused(source, path, "must hold 'images'", Shown(f"the keys {keys or 'none'}"))
-            if _pictures(archive) == cls.earlier().grid.size:
+            if _images(archive) == cls.earlier().grid.size:
                 source = cls.earlier()
             with archive.open(_MEMBER) as member:
                 _check_header(source, path, member)
@@ -129,8 +129,8 @@ class MPI3DReal(_MPI3D):
     source: ClassVar[Source] = SOURCE_REAL
 
 
-def _pictures(archive: zipfile.ZipFile) -> int:
-    """How many pictures the header speaks of; 0 where it cannot be read, which `_check_header` tells."""
+def _images(archive: zipfile.ZipFile) -> int:
+    """How many images the header speaks of; 0 where it cannot be read, which `_check_header` tells."""
     with archive.open(_MEMBER) as member:
         try:
             if np.lib.format.read_magic(member) != (1, 0):
@@ -142,7 +142,7 @@ def _pictures(archive: zipfile.ZipFile) -> int:
 
 
 def _check_header(source: Source, path: Path, member: IO[bytes]) -> None:
-    """Move *member* behind its .npy header, refused unless it describes the pictures."""
+    """Move *member* behind its .npy header, refused unless it describes the images."""
     shape = (source.grid.size, *source.image_shape)
     dtype = npy_dtype(member, "images", shape, lambda rule, value: refused(source, path, rule, value))
     if dtype != np.uint8:
@@ -153,8 +153,8 @@ def _blocks(source: Source, path: Path) -> Iterator[NDArray[np.uint8]]:
     height, width, channels = source.image_shape
     with readable(source, path), zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as member:
         _check_header(source, path, member)
-        for start in range(0, source.grid.size, _PICTURES_PER_BLOCK):
-            count = min(_PICTURES_PER_BLOCK, source.grid.size - start)
+        for start in range(0, source.grid.size, _IMAGES_PER_BLOCK):
+            count = min(_IMAGES_PER_BLOCK, source.grid.size - start)
             data = read_exactly(source, path, member, count * height * width * channels, "'images'")
             yield as_planes(np.frombuffer(data, dtype=np.uint8).reshape(count, height, width, channels))
-        must_end(source, path, member, "the last picture")
+        must_end(source, path, member, "the last image")

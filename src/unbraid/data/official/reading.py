@@ -15,9 +15,9 @@ from typing import IO, Any
 
 import numpy as np
 
+from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.progress import Progress
 from unbraid.data.official.source import PublishedFile, Source
-from unbraid.errors import InputError, Shown, problem
-from unbraid.progress import Progress
 
 UNREADABLE = (zlib.error, zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, struct.error, NotImplementedError, RuntimeError)
 """What decoders raise on damaged files."""
@@ -30,7 +30,7 @@ _WORTH_SHOWING_MIB = 512
 
 def refused(source: Source, path: Path, rule: str, value: object, remedy: str = "") -> InputError:
     """An error about a file that is not what the dataset needs."""
-    return InputError(problem(f"{source.name} file {path}", rule, value, remedy or source.how_to_add()))
+    return InputError(Problem(f"{source.name} file {path}", rule, value, remedy or source.how_to_add()))
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""3D Shapes (Burgess and Kim 2018): 480,000 pictures of a solid in a coloured room, from the published 3dshapes.h5.
+"""3D Shapes (Burgess and Kim 2018): 480,000 images of a solid in a coloured room, from the published 3dshapes.h5.
 
 The file holds `images` uint8 (480000, 64, 64, 3) and `labels` float64 (480000, 6), the last factor moving fastest. Departs: none.
 """
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.errors import Shown
 from unbraid.data.dataset import as_planes
+from unbraid.data.drawn.shapes3d_drawn import Shapes3DDrawn
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import one_file, readable, refused
 from unbraid.data.official.source import Content, Found, PublishedFile, Source, factors_of
-from unbraid.data.shapes3d_drawn import Shapes3DDrawn
-from unbraid.errors import Shown
 
 if TYPE_CHECKING:
     import h5py
 
-_PICTURES_PER_BLOCK = 4096
-_MOST_PICTURES_PER_BLOCK = 65_536
+_IMAGES_PER_BLOCK = 4096
+_MOST_IMAGES_PER_BLOCK = 65_536
 
 SOURCE = Source(
     name="shapes3d",
@@ -43,7 +43,7 @@ SOURCE = Source(
     typed="3dshapes.h5",
     factors=factors_of(Shapes3DDrawn().grid, Shapes3DDrawn.factor_meanings),
     image_shape=(64, 64, 3),
-    shown="all pictures of the file, as they are",
+    shown="all images of the file, as they are",
     licence="Apache-2.0",
     citation=Shapes3DDrawn.citation,
     instead="`shapes3d_drawn` needs no file.",
@@ -63,7 +63,7 @@ class Shapes3D(OfficialDataset):
 
     @classmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Check keys, shapes and labels now; the pictures are read block by block."""
+        """Check keys, shapes and labels now; the images are read block by block."""
         source, path = cls.source, found[0].path
         with readable(source, path), _open(path) as file:
             _member(source, path, file, "images", (source.grid.size, *source.image_shape), "u1")
@@ -114,7 +114,7 @@ def _blocks(source: Source, path: Path) -> Iterator[NDArray[np.uint8]]:
     with readable(source, path), _open(path) as file:
         images = file["images"]
         # A compressed chunk is unpacked whole; blocks that cut through chunks would unpack each many times over.
-        chunk = min(images.chunks[0] if images.chunks else 1, _MOST_PICTURES_PER_BLOCK)
-        step = chunk * max(1, _PICTURES_PER_BLOCK // chunk)
+        chunk = min(images.chunks[0] if images.chunks else 1, _MOST_IMAGES_PER_BLOCK)
+        step = chunk * max(1, _IMAGES_PER_BLOCK // chunk)
         for start in range(0, source.grid.size, step):
             yield as_planes(images[start : start + step])

@@ -2,11 +2,11 @@
 """SmallNORB (LeCun, Huang, Bottou 2004): photographs of 50 toys, from the published byte matrices.
 
 A matrix file is a little-endian magic number, the number of axes, their sizes (at least three are stored), then the values. `dat`
-holds pairs of 96x96 pictures from two cameras, `cat` the category, `info` instance, elevation, azimuth (even numbers) and lighting.
+holds pairs of 96x96 images from two cameras, `cat` the category, `info` instance, elevation, azimuth (even numbers) and lighting.
 The training files hold instances 4, 6, 7, 8, 9 of each category, the test files the others: together every combination once.
 
 As in disentanglement_lib: the left camera only, both splits together, azimuth halved, 96x96 scaled to 64x64 (Lanczos).
-Departs: the instance is a factor here; disentanglement_lib draws it at random for each picture.
+Departs: the instance is a factor here; disentanglement_lib draws it at random for each image.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.data.image_arrays import resized
+from unbraid.core.errors import Shown
+from unbraid.core.registry import Citation
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import Stream, all_in_folder, must_end, open_maybe_gzipped, read_exactly, readable, refused
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
-from unbraid.errors import Shown
-from unbraid.registry import Citation
+from unbraid.data.own.image_arrays import resized
 
 _BYTES, _INTEGERS = 0x1E3D4C55, 0x1E3D4C54
 _CAMERAS, _STORED_SIDE = 2, 96
@@ -60,7 +60,7 @@ SOURCE = Source(
         Factor("lighting", 6, "one of 6 lighting conditions"),
     ),
     image_shape=(64, 64, 1),
-    shown="the left camera's pictures of both splits, 96x96 scaled to 64x64 (Lanczos)",
+    shown="the left camera's images of both splits, 96x96 scaled to 64x64 (Lanczos)",
     licence="for research; may not be sold",
     citation=Citation(
         "Y. LeCun, F. J. Huang, L. Bottou",
@@ -85,7 +85,7 @@ class SmallNORB(OfficialDataset):
 
     @classmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Check the labels now: every combination of the factors must occur once. All pictures are sorted in memory."""
+        """Check the labels now: every combination of the factors must occur once. All images are sorted in memory."""
         source = cls.source
         paths = [one.path for one in found]
         splits = [(paths[0], _places(source, *paths[1:3])), (paths[3], _places(source, *paths[4:6]))]
@@ -129,7 +129,7 @@ def _integers(source: Source, path: Path, columns: tuple[int, ...]) -> NDArray[n
 
 
 def _places(source: Source, cat: Path, info: Path) -> NDArray[np.int64]:
-    """Where on the grid each picture of a split belongs."""
+    """Where on the grid each image of a split belongs."""
     category, rest = _integers(source, cat, ()), _integers(source, info, (4,))
     if len(category) != len(rest):
         rule = f"must have {len(category):,} rows, as many as {cat.name}"
@@ -149,7 +149,7 @@ def _places(source: Source, cat: Path, info: Path) -> NDArray[np.int64]:
 
 
 def _blocks(source: Source, splits: Sequence[tuple[Path, NDArray[np.int64]]]) -> Iterator[NDArray[np.uint8]]:
-    """All pictures on their places; they take 200 MB, so they are sorted in memory."""
+    """All images on their places; they take 200 MB, so they are sorted in memory."""
     planes = np.empty(source.plane_shape, dtype=np.uint8)
     pair = (_CAMERAS, _STORED_SIDE, _STORED_SIDE)
     for path, places in splits:
@@ -157,8 +157,8 @@ def _blocks(source: Source, splits: Sequence[tuple[Path, NDArray[np.int64]]]) ->
             _header(source, path, stream, _BYTES, (len(places), *pair))
             for start in range(0, len(places), _PAIRS_PER_BLOCK):
                 now = places[start : start + _PAIRS_PER_BLOCK]
-                data = read_exactly(source, path, stream, len(now) * math.prod(pair), "its pictures")
+                data = read_exactly(source, path, stream, len(now) * math.prod(pair), "its images")
                 left = np.frombuffer(data, dtype=np.uint8).reshape(-1, *pair)[:, 0, :, :, None]
                 planes[now] = resized(left, source.image_shape[0])[..., 0][:, None]
-            must_end(source, path, stream, "the last picture")
+            must_end(source, path, stream, "the last image")
     yield planes

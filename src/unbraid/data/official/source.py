@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.grid import FactorGrid, samples_grid
-from unbraid.registry import Citation
+from unbraid.core.grid import FactorGrid, samples_grid
+from unbraid.core.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Source:
     factors: tuple[Factor, ...]
     image_shape: tuple[int, int, int]
     shown: str
-    """What exactly the pictures are: splits, cameras, crops, scaling."""
+    """What exactly the images are: splits, cameras, crops, scaling."""
     licence: str
     citation: Citation
     samples: int | None = None
-    """How many pictures there are where the factors do not form a grid."""
+    """How many images there are where the factors do not form a grid."""
     places: tuple[str, ...] = ()
     """Folders where a system package puts the files; looked into when nothing was added."""
     instead: str = ""
@@ -87,7 +87,7 @@ class Source:
 
     @property
     def plane_shape(self) -> tuple[int, int, int, int]:
-        """Shape of all pictures as they are stored: n, channels, height, width."""
+        """Shape of all images as they are stored: n, channels, height, width."""
         height, width, channels = self.image_shape
         return (self.grid.size, channels, height, width)
 

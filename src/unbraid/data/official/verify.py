@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from unbraid.core.errors import Problems, Shown
+from unbraid.core.progress import Progress
 from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official.reading import checking, is_gzipped, open_maybe_gzipped, pieces, readable
 from unbraid.data.official.source import Found, PublishedFile, Source
-from unbraid.errors import Problems, Shown
-from unbraid.progress import Progress
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 """As published; not as published, taken because the user said so; no published checksum to compare with."""

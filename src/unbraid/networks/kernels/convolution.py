@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Triton kernels for 4x4 and 2x2 stride-2 convolutions with a member axis, as matrix products whose columns are never stored.
 
-A stride-2 convolution ties a big picture `(members, batch, height, width, big)` to a small one of half the height and width
+A stride-2 convolution ties a big image `(members, batch, height, width, big)` to a small one of half the height and width
 with `small` channels, through weights `(members, small, kernel, kernel, big)`. Three kernels follow that tie:
 
 - `reduce_kernel`, big -> small: a convolution's value and a transposed convolution's input gradient;
 - `expand_kernel`, small -> big: a transposed convolution's value and a convolution's input gradient;
 - `weight_kernel`, both -> weights and bias: the weight gradient of either.
 
-The last two see the big picture as 2x2 blocks, shifted by one pixel for the 4x4 kernel (which is padded by one). Block (r, c)
+The last two see the big image as 2x2 blocks, shifted by one pixel for the 4x4 kernel (which is padded by one). Block (r, c)
 then touches exactly the small pixels (r - 1, c - 1) to (r, c), with kernel row `pixel row + 2 * (r - small row)`, so all 16 taps
 are one dense product of 4 small pixels with 4 big ones: nothing is computed twice, and no big pixel is read twice. With the
 2x2 kernel a block touches one small pixel. Channels lie last: neighbouring pixels are one stretch of memory.

@@ -9,14 +9,7 @@ from torch import Tensor
 
 from unbraid.networks.kernels import tuned
 from unbraid.networks.kernels.convolution import expand_kernel, reduce_kernel, weight_kernel
-from unbraid.networks.kernels.picture import (
-    RAW,
-    block_kernel,
-    first_kernel,
-    first_weight_kernel,
-    last_backward_kernel,
-    last_kernel,
-)
+from unbraid.networks.kernels.image import RAW, block_kernel, first_kernel, first_weight_kernel, last_backward_kernel, last_kernel
 from unbraid.networks.kernels.tuned import Block
 
 _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6) else 16
@@ -53,13 +46,13 @@ def expand(
     small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *, relu: bool = False,
     mask: Tensor | None = None, block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """The transpose of `reduce`, to pictures of *size* (height, width), which halves to that of *small*."""
+    """The transpose of `reduce`, to images of *size* (height, width), which halves to that of *small*."""
     members, batch, _, _, channels = small.shape
     reach, big = weight.shape[2] // 2, weight.shape[4]
     height, width = size
     block = block or tuned.expand_block(members, channels, _low(small))
     small, weight = small.contiguous(), _packed(weight)
-    # A 2x2 kernel does not reach the last row and column of an odd picture.
+    # A 2x2 kernel does not reach the last row and column of an odd image.
     make = small.new_zeros if reach == 1 and (height % 2 or width % 2) else small.new_empty
     out = make(members, batch, height, width, big)
     blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
@@ -102,15 +95,15 @@ def weight_gradient(
     return _joined(weight), bias
 
 
-def by_blocks(picture: Tensor) -> Tensor:
-    """Pictures `(members, batch, channels, height, width)`, shared by members or not, as the kernels take them: by blocks."""
-    members, batch, channels, height, width = picture.shape
-    shared = members > 1 and picture.stride(0) == 0
-    packed = _packed(picture)
+def by_blocks(image: Tensor) -> Tensor:
+    """Images `(members, batch, channels, height, width)`, shared by members or not, as the kernels take them: by blocks."""
+    members, batch, channels, height, width = image.shape
+    shared = members > 1 and image.stride(0) == 0
+    packed = _packed(image)
     copies, pixels = 1 if shared else members, pixels_of(channels)
-    out = picture.new_empty(copies, batch, height // 2 + 1, width // 2 + 1, pixels)
+    out = image.new_empty(copies, batch, height // 2 + 1, width // 2 + 1, pixels)
     count = out[0, 0].numel()
-    with torch.cuda.device_of(picture):
+    with torch.cuda.device_of(image):
         block_kernel[(copies * batch, triton.cdiv(count, 1024))](
             packed, out, packed.stride(0), batch, count,
             CHANNELS=channels, HEIGHT=height, WIDTH=width, PIXELS=pixels, NUMBERS=1024, num_warps=4,
@@ -119,7 +112,7 @@ def by_blocks(picture: Tensor) -> Tensor:
 
 
 def first(blocks: Tensor, weight: Tensor, bias: Tensor, *, relu: bool, block: Block | None = None) -> Tensor:
-    """4x4 stride-2 convolution of pictures by blocks: `(members, batch, rows, columns, small)`."""
+    """4x4 stride-2 convolution of images by blocks: `(members, batch, rows, columns, small)`."""
     members, batch, rows, columns, pixels = blocks.shape
     height, width, small, channels = rows - 1, columns - 1, weight.shape[1], weight.shape[4]
     block = block or tuned.first_block(channels, _low(weight))
@@ -155,7 +148,7 @@ def first_weight_gradient(blocks: Tensor, gradient: Tensor, channels: int, *, bl
 
 
 def last(small: Tensor, weight: Tensor, bias: Tensor, *, block: Block | None = None) -> Tensor:
-    """4x4 transposed convolution to pictures `(members, batch, channels, 2 height, 2 width)`."""
+    """4x4 transposed convolution to images `(members, batch, channels, 2 height, 2 width)`."""
     return _last(small, weight, bias, None, RAW.value, block)[0]
 
 

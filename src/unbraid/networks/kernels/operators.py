@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbraid.errors import UnbraidError
+from unbraid.core.errors import UnbraidError
 from unbraid.networks.kernels import launch
-from unbraid.networks.kernels.picture import BERNOULLI, SIGMOID_SQUARED, SQUARED
+from unbraid.networks.kernels.image import BERNOULLI, SIGMOID_SQUARED, SQUARED
 
 LIKELIHOODS = {"bernoulli": BERNOULLI.value, "sigmoid_squared_error": SIGMOID_SQUARED.value, "squared_error": SQUARED.value}
 """Likelihoods that the last layer's kernel knows, by the name of their function's distance."""
@@ -66,25 +66,25 @@ def _halve_backward(ctx: Any, gradient: Tensor) -> tuple:
 halve.register_autograd(_halve_backward, setup_context=_halve_context)
 
 
-@torch.library.custom_op("unbraid::halve_picture", mutates_args=())
-def halve_picture(blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool) -> Tensor:
-    """The same on pictures by blocks, with a 4x4 kernel; no gradient goes to them."""
+@torch.library.custom_op("unbraid::conv_image", mutates_args=())
+def conv_image(blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool) -> Tensor:
+    """The same on images by blocks, with a 4x4 kernel; no gradient goes to them."""
     return launch.first(blocks, lowered, bias, relu=True)
 
 
-@halve_picture.register_fake
+@conv_image.register_fake
 def _(blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool) -> Tensor:
     members, batch, rows, columns, _ = blocks.shape
     return lowered.new_empty(members, batch, rows - 1, columns - 1, weight.shape[1])
 
 
-def _halve_picture_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+def _halve_image_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
     blocks, weight, _, _, ctx.masked_later = inputs
     ctx.channels = weight.shape[4]
     ctx.save_for_backward(blocks, output)
 
 
-def _halve_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
+def _halve_image_backward(ctx: Any, gradient: Tensor) -> tuple:
     _only_once()
     blocks, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
@@ -92,7 +92,7 @@ def _halve_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
     return None, to_weight, None, to_bias, None
 
 
-halve_picture.register_autograd(_halve_picture_backward, setup_context=_halve_picture_context)
+conv_image.register_autograd(_halve_image_backward, setup_context=_halve_image_context)
 
 
 @torch.library.custom_op("unbraid::double", mutates_args=())
@@ -118,23 +118,23 @@ def _double_backward(ctx: Any, gradient: Tensor) -> tuple:
 double.register_autograd(_double_backward, setup_context=_halve_context)
 
 
-@torch.library.custom_op("unbraid::double_to_picture", mutates_args=())
-def double_to_picture(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
-    """4x4 stride-2 transposed convolution to pictures `(members, batch, channels, 2 height, 2 width)`, without ReLU."""
+@torch.library.custom_op("unbraid::conv_transpose_to_image", mutates_args=())
+def conv_transpose_to_image(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
+    """4x4 stride-2 transposed convolution to images `(members, batch, channels, 2 height, 2 width)`, without ReLU."""
     return launch.last(x, lowered, bias)
 
 
-@double_to_picture.register_fake
+@conv_transpose_to_image.register_fake
 def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
     return x.new_empty(x.shape[0], x.shape[1], weight.shape[4], 2 * x.shape[2], 2 * x.shape[3])
 
 
-def _to_picture_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+def _to_image_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
     x, _, lowered, _, ctx.after_relu = inputs
     ctx.save_for_backward(x, lowered)
 
 
-def _to_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
+def _to_image_backward(ctx: Any, gradient: Tensor) -> tuple:
     _only_once()
     x, lowered = ctx.saved_tensors
     ones = x.new_ones(x.shape[:2], dtype=torch.float32)
@@ -143,18 +143,18 @@ def _to_picture_backward(ctx: Any, gradient: Tensor) -> tuple:
     return to_x, to_weight, None, to_bias, None
 
 
-double_to_picture.register_autograd(_to_picture_backward, setup_context=_to_picture_context)
+conv_transpose_to_image.register_autograd(_to_image_backward, setup_context=_to_image_context)
 
 
-@torch.library.custom_op("unbraid::double_and_compare", mutates_args=())
-def double_and_compare(
+@torch.library.custom_op("unbraid::conv_transpose_and_compare", mutates_args=())
+def conv_transpose_and_compare(
     x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, true: Tensor, likelihood: int, after_relu: bool
 ) -> tuple[Tensor, Tensor]:
-    """Distance `(members, batch)` of that picture from the *true* one, by blocks, and its slope for the way back."""
+    """Distance `(members, batch)` of that image from the *true* one, by blocks, and its slope for the way back."""
     return launch.last_distance(x, lowered, bias, true, likelihood)
 
 
-@double_and_compare.register_fake
+@conv_transpose_and_compare.register_fake
 def _(
     x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, true: Tensor, likelihood: int, after_relu: bool
 ) -> tuple[Tensor, Tensor]:
@@ -176,4 +176,4 @@ def _compare_backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple:
     return to_x, to_weight, None, to_bias, None, None, None
 
 
-double_and_compare.register_autograd(_compare_backward, setup_context=_compare_context)
+conv_transpose_and_compare.register_autograd(_compare_backward, setup_context=_compare_context)

@@ -21,13 +21,13 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.data.statistics import principal_variances
-from unbraid.errors import InputError, Shown, problem
 from unbraid.networks.layout import Weight
 from unbraid.objectives.hyper import choice, number, vector
 from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_member, vector_per_member
-from unbraid.registry import Citation
 
 LEARNED = "prior.logvar"
 """Name of the learned deviations from the first log-variances."""
@@ -58,18 +58,18 @@ class Anisotropic(Prior):
         if usable < latents:
             found = Shown(f"{latents} latents and {usable} principal components of '{dataset.name}'")
             remedy = f"Use at most {usable} latents, or give the variances." if usable else "Give the variances."
-            raise InputError(problem(f"{self.key}: variances", "by pca needs a principal component for each latent", found, remedy))
+            raise InputError(Problem(f"{self.key}: variances", "by pca needs a principal component for each latent", found, remedy))
         return replace(self, variances=tuple((latents * squares / squares.sum()).tolist()))
 
-    def problems(self, latents: int) -> list[str]:
+    def problems(self, latents: int) -> list[Problem]:
         """There must be one variance for each latent."""
         given = self.variances
         if given in (_PCA, ()):
             rule = "must be numbers before training; the plan takes pca from its data"
-            return [problem(f"{self.key}: variances", rule, given, f"Give {latents} numbers.")]
+            return [Problem(f"{self.key}: variances", rule, given, f"Give {latents} numbers.")]
         if len(given) == latents:
             return []
-        return [problem(f"{self.key}: variances", f"must be {latents} numbers, one for each latent", given, "Or use pca.")]
+        return [Problem(f"{self.key}: variances", f"must be {latents} numbers, one for each latent", given, "Or use pca.")]
 
     def weights(self, latents: int) -> tuple[Weight, ...]:
         """The deviations from the first log-variances, where they are learned."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.priors.prior import Prior, normal_from_uniform
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.errors import problem
+from unbraid.core.errors import Problem
+from unbraid.core.registry import Citation
 from unbraid.objectives.hyper import count, number
 from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_member
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Mixture(Prior):
     factorised = False
     citation = Citation("Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML")
 
-    def problems(self, latents: int) -> list[str]:
+    def problems(self, latents: int) -> list[Problem]:
         """The circle needs a plane."""
         if latents >= 2:
             return []
         rule = "needs at least 2 latents, the plane of its clusters"
-        return [problem(self.key, rule, latents, "Train with more latents, or use the prior isotropic.")]
+        return [Problem(self.key, rule, latents, "Train with more latents, or use the prior isotropic.")]
 
     def centres(self, like: Tensor) -> Tensor:
         """Centres in the plane of the first two latents: `(components, 2)`, or `(members, 1, components, 2)` of stacked priors."""

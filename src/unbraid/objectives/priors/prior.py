@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a prior: its density, draws from it, and the KL divergence of Gaussian posteriors from it.
 
-A prior is a frozen dataclass of hyper-parameters, stacked over members as an objective is: in training its numbers are tensors
+A prior is a frozen dataclass of hyperparameters, stacked over members as an objective is: in training its numbers are tensors
 `(members,)` and its vectors `(members, length)`. Latents come as `(members, n, latents)`. `unbraid.testing.prior_contract` checks
 all that training relies on.
 """
@@ -16,12 +16,13 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from unbraid.core.errors import Problem
+from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.networks.layout import Weight
 from unbraid.objectives.hyper import Configured
 from unbraid.objectives.latent_terms import gaussian_log_density
 from unbraid.objectives.priors import PRIORS
-from unbraid.registry import Citation
 
 UNIFORMS = 3
 """Uniform numbers that `sample` gets for each latent of a point: enough for two normal numbers' worth and a choice."""
@@ -61,7 +62,7 @@ class Prior(Configured):
         """The same prior with numbers in the place of words that only the data can turn into numbers."""
         return self
 
-    def problems(self, latents: int) -> list[str]:
+    def problems(self, latents: int) -> list[Problem]:
         """Why it cannot be the prior of so many latents; empty when it can."""
         return []
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.hyper import number
 from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_member
-from unbraid.registry import Citation
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unbraid.core.registry import Citation
 from unbraid.objectives.hyper import number
 from unbraid.objectives.priors.prior import Prior, per_member
 from unbraid.objectives.schedule import Schedule
-from unbraid.registry import Citation
 
 _LARGEST_EXPONENT = 80.0
 """Of a squared draw: float32 holds e^88."""

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where distances between two samples can be taken (Michlo et al. 2023, figs. 4 and 10): in the data and along a trained member.
+
+Inputs and reconstructions are compared by the loss, latent means by their Euclidean distance, posteriors by the Kullback-Leibler
+divergence KL(first || second) in nats, which is not symmetric. Reconstructions are decoded means, unrounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unbraid.analysis.distances.perceived_loss import PerceivedLoss
+from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.data.dataset import Dataset
+from unbraid.population.devices import explain_oom
+from unbraid.population.run_folder import RunFolder
+
+Features = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """One place to compare samples at; distances are float64."""
+
+    key: str
+    """`inputs`, `means`, `posteriors` or `reconstructions`."""
+    measure: str
+    """What is measured there: the loss, L2 or KL."""
+    pairs: Callable[[Features, Features], Tensor]
+    """Features `(n, ...)` of two lists of samples to distances `(n,)`."""
+    matrix: Callable[[Features], Tensor]
+    """Features `(groups, n, ...)` to distances `(groups, n, n)` within each group."""
+
+
+@dataclass(frozen=True)
+class Perception:
+    """What sees samples: one look gives the features of all its levels."""
+
+    levels: tuple[Level, ...]
+    look: Callable[[Tensor], dict[str, Features]]
+    """Dataset indices `(n,)` to features `(n, ...)` by level."""
+    numbers: int
+    """Numbers in one sample, by which batches are bounded."""
+    device: torch.device
+    name: str = ""
+    """The member's label; empty for the data itself."""
+
+
+def samples_on(dataset: Dataset, device: torch.device) -> Callable[[Tensor], Tensor]:
+    """What draws the samples of *dataset* on *device*."""
+    with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use --device cpu."):
+        return dataset.sampler(device)
+
+
+def data_perception(dataset: Dataset, loss: PerceivedLoss, sampler: Callable[[Tensor], Tensor], device: torch.device) -> Perception:
+    """The samples themselves."""
+    return Perception(
+        levels=(by_loss("inputs", loss),),
+        look=lambda indices: {"inputs": (sampler(indices),)},
+        numbers=math.prod(dataset.sample_shape),
+        device=device,
+    )
+
+
+def member_perception(
+    run: RunFolder, member: int, loss: PerceivedLoss, sampler: Callable[[Tensor], Tensor], device: torch.device
+) -> Perception:
+    """A trained member: its latent means, posteriors (where its objective has any) and reconstructions."""
+    check_member(run, member)
+    plan, dataset = run.plan, run.dataset
+    weights = run.member_weights(member, device)
+    network = plan.build_network()
+    objective, likelihood = plan.members[member].build(), plan.build_likelihood(dataset).bound(weights)
+
+    def look(indices: Tensor) -> dict[str, Features]:
+        mean, logvar = network.encode(weights, sampler(indices).unsqueeze(0), plan.dtype)
+        mean, logvar = objective.representation(mean, logvar, weights)
+        decoded = likelihood.expected(network.decode(weights, mean, dataset.sample_shape, plan.dtype))
+        return {"means": (mean[0],), "posteriors": (mean[0], logvar[0]), "reconstructions": (decoded[0],)}
+
+    means = Level("means", "L2", lambda a, b: euclidean(a[0], b[0]), lambda f: euclidean(f[0][:, :, None], f[0][:, None, :]))
+    posteriors = Level(
+        "posteriors", "KL", lambda a, b: kl(*a, *b), lambda f: kl(*(one[:, :, None] for one in f), *(one[:, None, :] for one in f))
+    )
+    sampled = (posteriors,) if objective.samples_latents else ()
+    return Perception(
+        levels=(means, *sampled, by_loss("reconstructions", loss)),
+        look=look,
+        numbers=math.prod(dataset.sample_shape),
+        device=device,
+        name=plan.members[member].label(),
+    )
+
+
+def check_member(run: RunFolder, member: int) -> None:
+    """Refuse a member that the run does not have or that diverged."""
+    last = len(run.plan.members) - 1
+    if not isinstance(member, int) or member not in range(last + 1):
+        raise InputError(Problem("member", f"must be one of 0..{last}", member))
+    table = run.members()
+    if table.loc[table["member"] == member, "status"].item() == "diverged":
+        raise InputError(Problem("member", "must be one that did not diverge", Shown(f"{member}, which did"), "Choose another."))
+
+
+def by_loss(key: str, loss: PerceivedLoss) -> Level:
+    """Samples, true or decoded, compared by *loss*."""
+    return Level(key, loss.name, lambda a, b: loss.pairs(a[0], b[0]), lambda features: loss.matrix(features[0]))
+
+
+def euclidean(first: Tensor, second: Tensor) -> Tensor:
+    """Euclidean distance of codes `(..., latents)` that broadcast against each other."""
+    return (first.double() - second.double()).square().sum(dim=-1).sqrt()
+
+
+def kl(mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> Tensor:
+    """KL divergence of diagonal Gaussians from the first to the other `(..., latents)`, in nats."""
+    mean, logvar, other_mean, other_logvar = (part.double() for part in (mean, logvar, other_mean, other_logvar))
+    gap = logvar - other_logvar
+    # expm1(g) - g is at least 0 and exact for equal variances.
+    terms = torch.expm1(gap) - gap + (mean - other_mean).square() * torch.exp(-other_logvar)
+    return 0.5 * terms.sum(dim=-1)

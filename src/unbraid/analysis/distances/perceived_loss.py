@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far apart a reconstruction loss sees two images (Michlo et al. 2023): `mse`, `bce`, and either with a blurred copy added.
+
+`mse` is the mean of (x - y)^2 over all pixels and channels, `bce` the mean of -x log y - (1 - x) log(1 - y) in nats with y
+clipped to [1e-6, 1 - 1e-6]. `LOSS+boxR` is the overlap loss LOSS(x, y) + kappa LOSS(blur x, blur y): each channel blurred by a
+square window of radius R beyond whose edge pixels count as black, weights that sum to 1, and kappa = (2R + 1)^2; the paper's is
+`mse+box31`. `LOSS+gaussR` has a Gaussian window of standard deviation R/4, cut off at R, as in the authors' code.
+
+Departs: the paper blurs by FFT, and here it is always done by products (see `objectives.blur`), whatever the size of the
+images: where distances tie, an FFT's rounding would part them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.data.dataset import Dataset
+from unbraid.objectives.blur import LARGEST_RADIUS, WINDOWS, blur
+from unbraid.objectives.overlap import SMALLEST_PROBABILITY, usual_kappa
+
+BASES = ("mse", "bce")
+_SPELLING = re.compile(rf"({'|'.join(BASES)})(?:\+({'|'.join(WINDOWS)})([0-9]{{1,4}}))?")
+
+
+@dataclass(frozen=True)
+class PerceivedLoss:
+    """A reconstruction loss as a distance between images; every distance is float64.
+
+    >>> parse_loss("mse+box31").weight
+    3969
+    """
+
+    base: str
+    window: str = ""
+    radius: int = 0
+
+    @property
+    def name(self) -> str:
+        """As `parse_loss` reads it."""
+        return f"{self.base}+{self.window}{self.radius}" if self.window else self.base
+
+    @property
+    def weight(self) -> int:
+        """What the distance of the blurred images is multiplied by: the pixels in the window."""
+        return usual_kappa(self.radius) if self.window else 0
+
+    def problems(self, dataset: Dataset) -> list[Problem]:
+        """Why the samples of *dataset* cannot be compared by this loss."""
+        found = []
+        if self.base == "bce" and not dataset.bounded:
+            rule = "needs samples between 0 and 1, and this dataset has real-valued ones"
+            found.append(Problem("loss", rule, self.name, "Use the loss mse."))
+        if self.window and len(dataset.sample_shape) != 3:
+            found.append(Problem("loss", "can blur images only, and this dataset has points", self.name, "Leave the blur out."))
+        return found
+
+    def pairs(self, x: Tensor, y: Tensor) -> Tensor:
+        """Distance of each of *x* to its fellow in *y*, both `(n, *sample_shape)`: `(n,)`, x the true one."""
+        x, y = x.to(torch.float64), y.to(torch.float64)
+        if self.base == "mse":
+            difference = x - y
+            total = difference.square().flatten(1).mean(dim=1)
+            return total + self.weight * self.blurred(difference).square().flatten(1).mean(dim=1) if self.window else total
+        total = _cross_entropy(x, y)
+        return total + self.weight * _cross_entropy(self.blurred(x), self.blurred(y)) if self.window else total
+
+    def matrix(self, x: Tensor) -> Tensor:
+        """Distances within each group of *x* `(groups, n, *sample_shape)`: `(groups, n, n)`, the row the true one."""
+        x = x.to(torch.float64, copy=True)
+        if self.base == "mse":
+            # Distances do not move with the origin; taken from the first, equal images are zeros and nothing cancels.
+            x -= x[:, :1].clone()
+            total = _squared_differences(x)
+            return total + self.weight * _squared_differences(self.blurred(x)) if self.window else total
+        total = _cross_entropies(x)
+        return total + self.weight * _cross_entropies(self.blurred(x)) if self.window else total
+
+    def blurred(self, x: Tensor) -> Tensor:
+        """*x* `(..., height, width)`, float64, under the window."""
+        return blur(x, self.window, self.radius, method="products")
+
+
+def parse_loss(text: str) -> PerceivedLoss:
+    """The loss spelled *text*: mse, bce, and either with +boxR or +gaussR."""
+    found = _SPELLING.fullmatch(text.strip().lower()) if isinstance(text, str) else None
+    radius = int(found[3]) if found and found[3] else 0
+    if found is None or (found[2] and not 1 <= radius <= LARGEST_RADIUS):
+        rule = f"must be mse or bce, alone or with +boxR or +gaussR for a blur of radius R in 1..{LARGEST_RADIUS}"
+        shown = text if isinstance(text, str) else Shown(repr(text))
+        raise InputError(Problem("loss", rule, shown, "The overlap loss of Michlo et al. is mse+box31."))
+    return PerceivedLoss(found[1], found[2] or "", radius)
+
+
+def _squared_differences(x: Tensor) -> Tensor:
+    """Mean squared differences `(groups, n, n)` by one product; whole-numbered pixels give exact sums."""
+    flat = x.flatten(2)
+    products = flat @ flat.transpose(1, 2)
+    norms = products.diagonal(dim1=1, dim2=2)
+    apart = (norms[:, :, None] + norms[:, None, :] - 2.0 * products).clamp(min=0.0)
+    apart.diagonal(dim1=1, dim2=2).zero_()
+    return apart / flat.shape[2]
+
+
+def _cross_entropy(x: Tensor, y: Tensor) -> Tensor:
+    y = y.clamp(SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
+    return -(x * y.log() + (1.0 - x) * (1.0 - y).log()).flatten(1).mean(dim=1)
+
+
+def _cross_entropies(x: Tensor) -> Tensor:
+    flat = x.flatten(2)
+    y = flat.clamp(SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
+    log_one, log_zero = y.log(), (1.0 - y).log()
+    return -(flat @ (log_one - log_zero).transpose(1, 2) + log_zero.sum(dim=2)[:, None, :]) / flat.shape[2]

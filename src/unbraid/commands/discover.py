@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`discover`: the factors in a folder of unlabelled images, with images, a table of codes and a plain report.
+
+A population is trained without labels and selected by the agreement of its models (`search/pbt/search.py`; with leaf-runs,
+`search/rpu/recursion.py`). What the best model finds and others confirm is written for a person who does not know what a model is.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unbraid.commands.pbt import stopped, train_search
+from unbraid.commands.train import Run, next_folder
+from unbraid.core.errors import InputError, Problem
+from unbraid.core.progress import Progress
+from unbraid.core.store import read_json, write_bytes, write_json, write_table
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.population.devices import choose_device, cores
+from unbraid.population.run_folder import check_free, make_folder
+from unbraid.search.discover.clock import Clock
+from unbraid.search.discover.find import LITTLE_EXPLAINED, Findings, find
+from unbraid.search.discover.findings import Discovery
+from unbraid.search.discover.image_source import INDICES, image_names, take_images
+from unbraid.search.discover.plan import DiscoveryPlan, check_images, make_discovery_plan, read_request
+from unbraid.search.pbt.search import SearchOutcome, SearchRun
+from unbraid.search.rpu.labelling import label
+from unbraid.search.rpu.recursion import Recursion, Stage, leaf_and_level
+from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECORD = "discovery.json"
+
+
+@dataclass(frozen=True, repr=False)
+class Discovered:
+    """A finished discovery."""
+
+    path: Path
+    found: Discovery
+    codes: pd.DataFrame
+    """A row for each image: which, and its code for every factor found."""
+    models: Run
+    """The winning models, as a run like any other."""
+
+    def __repr__(self) -> str:
+        """The folder and how much was found."""
+        return f"<Discovered {self.path}: {len(self.found.factors)} factors in {self.found.images:,} images>"
+
+    @property
+    def page(self) -> Path:
+        """The report."""
+        return self.path / "report.html"
+
+    def summary(self) -> str:
+        """What was found, for a terminal."""
+        from unbraid.report.discover.words import (
+            doubtful_sentence,
+            found_sentence,
+            learned,
+            sure_sentence,
+            titled,
+            unexplained_sentence,
+        )
+
+        lines = [found_sentence(self.found)]
+        for factor, title in titled(self.found.factors):
+            lines.append(f"  {title}: {factor.name.sentence} {sure_sentence(factor.certainty)}")
+        lines += [doubtful_sentence(self.found), unexplained_sentence(self.found.explained)]
+        lines += [f"Codes of every image: {', '.join(self.found.tables)}", f"Open in a browser: {self.page}"]
+        if not learned(self.found):
+            lines += [f"Next:  {command}" for command, _ in self.found.commands if command.startswith("unbraid discover")]
+        return "\n".join(line for line in lines if line)
+
+
+def discover(
+    images: Any,
+    *,
+    out: str | Path | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    population: int | None = None,
+    models: int | None = None,
+    leaf_runs: int | None = None,
+    latents: int = 10,
+    resize: int | None = None,
+    seed: int = 0,
+    data_options: dict[str, Any] | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+    command: str = "",
+) -> Discovered:
+    """Find what varies in *images*: a folder, .npy or .npz, an array, a dataset or its name. Labels, if any, are not used.
+
+    It takes *minutes* (15 unless told), or *steps* of each model. *population* groups of *models* models train; on a CPU 5 of 3, on
+    a GPU 12 of 5. *leaf_runs* above 0 repeat the search in parts of the images where what was found first hardly varies (1 on a
+    GPU, 0 on a CPU unless told). Images are scaled to *resize*; unless told, to 32 pixels on a CPU and 64 on a GPU where they
+    are larger or not square.
+    """
+    began, chosen = time.monotonic(), choose_device(device)
+    request = read_request(
+        chosen, minutes=minutes, steps=steps, population=population, models=models, leaf_runs=leaf_runs, latents=latents, seed=seed,
+        resize=resize,
+    )  # fmt: skip
+    taken = take_images(images, data_options or {}, request.resize, chosen)
+    check_images(taken.dataset)
+    folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
+    check_free(folder)
+    make_folder(folder)
+    with Progress("measuring speed", "images", 0, quiet) as progress:
+        if request.minutes is not None:
+            progress.say(f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast models train on them")
+        data, options = taken.stored(folder)
+        plan, dataset = make_discovery_plan(
+            taken.source,
+            data,
+            options,
+            request,
+            chosen,
+            resized_from=taken.resized_from,
+            drawn_from=taken.drawn_from,
+            command=command,
+            depth=taken.depth,
+            stretched=taken.stretched,
+        )
+    write_json(folder / RECORD, plan.record())
+    return _run(folder, plan, dataset, chosen, quiet, began)
+
+
+def resume_discovery(path: str | Path, *, data: str | None = None, device: str = "auto", quiet: bool = False) -> Discovered:
+    """Go on with a discovery that was stopped; what is done is not done again. *data* is where the images lie now, if moved."""
+    try:
+        plan = DiscoveryPlan.from_record(read_json(Path(path) / RECORD))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(Problem("run", f"must be a folder made by `unbraid discover`, with a {RECORD} in it", str(path))) from None
+    if data is not None:
+        plan = replace(plan, data=str(Path(data).expanduser().absolute()))
+    return _run(Path(path), plan, load(plan.data, **plan.options), choose_device(device), quiet, None)
+
+
+def is_discovery(path: str | Path) -> bool:
+    """Whether *path* is the folder of a discovery."""
+    return (Path(path) / RECORD).is_file()
+
+
+def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.device, quiet: bool, began: float | None) -> Discovered:
+    """Train what is left, and write everything down."""
+    start = time.monotonic() if began is None else began
+
+    # After an interruption there is no telling how much of the minutes was used.
+    clock = Clock(None if began is None else plan.minutes, plan.recursion.leaf_runs if plan.recursion else 0, start)
+    stages: list[Stage] = []
+    confirming: list[tuple[SearchRun, NDArray[np.int64]]] = []
+    if plan.recursion is None:
+        assert plan.search is not None
+        root = final = _opened(folder / "models", plan, dataset)
+        if not root.finished and not _train("searching", root, device, quiet, clock).finished:
+            raise stopped(folder)
+    else:
+        whole = folder / "recursion"
+        recursion = (
+            Recursion.open(whole, dataset) if Recursion.is_recursion(whole) else Recursion.create(whole, plan.recursion, dataset)
+        )
+        done = recursion.train(device, lambda name, run: _train(name, run, device, quiet, clock))
+        if done is None:
+            raise stopped(folder)
+        stages = done
+        root = SearchRun.open(whole / "root", dataset)
+        last = whole / f"final-{plan.recursion.leaf_runs}"
+        final = SearchRun.open(last, dataset) if SearchRun.is_search(last) else root
+        if final is not root and 2 * len(final.lineage["epoch"].unique()) < final.search.epochs:
+            final = root  # the time was up before it had learned as much
+        confirming = [(search, recursion.places(search)) for search in recursion.searches() if search.path != final.path]
+        confirming = [(search, places) for search, places in confirming if search.search.models > 1]
+    names = image_names(folder, plan.data)
+    nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
+    model = label(root, device, nats).model if final is root else 0
+    findings = find(final, model, device, names, confirming)
+    minutes = _minutes(folder, time.monotonic() - start)
+    found = _described(folder, plan, root, final, findings, stages, device, minutes)
+    return _written(folder, found, findings, names, Run(final.winner(), device))
+
+
+def _train(stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: Clock) -> SearchOutcome:
+    """Train one stage; what it is doing is told without the names of stages and metrics."""
+    doing, score = "searching", "agreement"
+    if stage.startswith("leaf"):
+        doing = f"searching in part {leaf_and_level(stage)[0] + 1}"
+    elif stage.startswith("final"):
+        doing, score = "last models", "fit to what was found"
+    return train_search(doing, run, device, quiet, clock.late(stage), score, clock.due(stage))
+
+
+def _opened(folder: Path, plan: DiscoveryPlan, dataset: Dataset) -> SearchRun:
+    assert plan.search is not None
+    return SearchRun.open(folder, dataset) if SearchRun.is_search(folder) else SearchRun.create(folder, plan.search, dataset)
+
+
+def _minutes(folder: Path, seconds: float) -> float:
+    """Minutes this took in all; those of earlier calls that were finished are kept."""
+    try:
+        return read_json(folder / "time.json")["minutes"]
+    except FileNotFoundError:
+        write_json(folder / "time.json", {"minutes": seconds / 60})
+        return seconds / 60
+
+
+def _described(
+    folder: Path, plan: DiscoveryPlan, root: SearchRun, final: SearchRun, findings: Findings, stages: list[Stage],
+    device: torch.device, minutes: float,
+) -> Discovery:  # fmt: skip
+    lineage, record = root.lineage, root.winner_record()
+    epochs, scores = lineage["epoch"].to_numpy(), lineage["score"].to_numpy()
+    settings = {name: value for name, value in final.winner_record()["values"].items()}
+    warnings = []
+    if plan.drawn_from > len(root.dataset):
+        warnings.append(f"Of the {plan.drawn_from:,} images {len(root.dataset):,} were drawn at random and looked at.")
+    if plan.depth:
+        warnings.append(plan.depth)
+    if plan.stretched:
+        warnings.append(plan.stretched)
+    if plan.resized_from is not None:
+        side = root.dataset.image_shape[0]
+        warnings.append(f"The models saw the images at {side} × {side} pixels; details smaller than that cannot be found.")
+    where = "a GPU" if device.type == "cuda" else f"a CPU with {cores()} core{'s' * (cores() != 1)}"
+    longer = max(1, round(4 * (plan.minutes or minutes)))
+    again = (again_with(plan.command, plan.source, longer), "the same with more time, into a new folder")
+    if findings.explained < LITTLE_EXPLAINED:
+        warnings.append(
+            "The models give back hardly anything of the images yet, so that nothing counts as found. Give it more time."
+        )
+    return Discovery(
+        source=plan.source or "an array",
+        images=len(root.dataset),
+        image_shape=root.dataset.image_shape,
+        resized_from=plan.resized_from,
+        factors=findings.factors,
+        doubtful=findings.doubtful,
+        explained=findings.explained,
+        udr=record["score"],
+        originals=findings.originals,
+        remembered=findings.remembered,
+        worst=findings.worst,
+        worst_remembered=findings.worst_remembered,
+        population=root.search.population,
+        models_each=root.search.models,
+        epochs=len(np.unique(epochs)),
+        best_by_epoch=tuple(float(np.nanmax(scores[epochs == epoch], initial=0.0)) for epoch in np.unique(epochs)),
+        minutes=minutes,
+        device=where,
+        objective=root.search.plan.members[0].objective,
+        settings=settings,
+        run=str(final.path),
+        tables=(str(folder / "codes.parquet"), str(folder / "codes.csv")),
+        from_final=final is not root,
+        stages=tuple(_stage_sentence(stage) for stage in stages),
+        warnings=tuple(warnings),
+        commands=(
+            *([again] if plan.source else []),
+            (f"unbraid report {final.path}", "the winning models in technical detail"),
+            (f"unbraid score {final.path} --metrics unsupervised", "their scores without labels"),
+        ),
+        command=plan.command,
+        facts={"Seed": f"{root.search.seed}", "Machine": platform.machine()},
+    )
+
+
+def again_with(command: str, source: str, minutes: int) -> str:
+    """The command that was typed, with so many minutes and without its folder; a plain one where it was a call from Python.
+
+    >>> again_with("unbraid discover my/ --minutes 1 --resize 64 --out=runs/a", "my/", 4)
+    'unbraid discover my/ --resize 64 --minutes 4'
+    """
+    words, kept = shlex.split(command), list[str]()
+    if words[:2] != ["unbraid", "discover"]:
+        return f"unbraid discover {shlex.quote(source)} --minutes {minutes}"
+    at = 0
+    while at < len(words):
+        name, equals, _ = words[at].partition("=")
+        if name in ("--minutes", "--steps", "--out"):
+            at += 1 if equals else 2
+        else:
+            kept.append(words[at])
+            at += 1
+    return f"{shlex.join(kept)} --minutes {minutes}"
+
+
+def _stage_sentence(stage: Stage) -> str:
+    if stage.name == "root":
+        found = f"{len(stage.active)} things were found that models agree on (agreement {stage.score:.2f})"
+        return f"In all {stage.images:,} images, {stage.ended or found}."
+    if stage.name.startswith("final"):
+        return f"A last population was trained on all images to hold everything that was found (score {stage.score:.2f})."
+    part = f"Part {leaf_and_level(stage.name)[0] + 1}"
+    if stage.images == 0:
+        return f"{part}: {stage.ended}"
+    what = stage.ended or f"{len(stage.active)} more were found (agreement {stage.score:.2f})"
+    return f"{part}: in {stage.images:,} images in which those hardly vary, {what}."
+
+
+def _written(folder: Path, found: Discovery, findings: Findings, names: tuple[str, ...], models: Run) -> Discovered:
+    """The table of codes as Parquet and CSV, and the report."""
+    import pandas as pd
+
+    from unbraid.report.discover.context import write_discovery
+    from unbraid.report.discover.words import table_columns
+
+    count = len(findings.mean)
+    numbers = np.load(folder / INDICES) if (folder / INDICES).is_file() else np.arange(count)
+    first = {"image": numbers, "name": list(names) if names else [str(number) for number in range(count)]}
+    columns = {one.name: first[one.name] if one.latent is None else findings.mean[:, one.latent] for one in table_columns(found)}
+    table = pd.DataFrame(columns)
+    write_table(folder / "codes.parquet", table)
+    write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
+    write_discovery(found, folder / "report.html")
+    return Discovered(folder, found, table, models)
+
+
+def _size(dataset: Dataset) -> str:
+    height, width, channels = dataset.image_shape
+    return f"{height} x {width}" + (" in colour" if channels == 3 else "")

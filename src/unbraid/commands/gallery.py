@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door to the gallery: compute every statement, write the page. The command line calls the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unbraid.core.checks import read_whole
+from unbraid.core.errors import InputError, Problem
+from unbraid.core.progress import Progress
+
+if TYPE_CHECKING:
+    from unbraid.report.gallery.context import Result
+    from unbraid.report.gallery.statements import Statement
+
+PAGE = "gallery.html"
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Where the page is and what it shows."""
+
+    page: Path
+    hung: tuple[Result, ...]
+
+    def summary(self) -> str:
+        """A line for each statement with its numbers, how many held, and where the page is."""
+        from unbraid.report.gallery.context import held_sentence
+
+        lines = [f"{'holds' if one.verdict.holds else 'FAILS'}  {one.statement.title}: {one.verdict.line}" for one in self.hung]
+        return "\n".join([*lines, "", held_sentence(self.hung), f"Open in a browser: {self.page}"])
+
+
+def make_gallery(
+    out: str | Path | None = None,
+    *,
+    seed: int = 0,
+    statements: Sequence[Statement] | None = None,
+    command: str = "",
+    quiet: bool = False,
+) -> Gallery:
+    """Compute the *statements*, all that there are unless told, and write `gallery.html` into the folder *out* (`gallery/`)."""
+    page = _page_place(Path("gallery") if out is None else Path(out))
+    seed = read_whole("seed", seed, 0, 2**31 - 1)
+
+    from unbraid.report.gallery.context import Result, write_gallery
+    from unbraid.report.gallery.statements import STATEMENTS
+
+    chosen = STATEMENTS if statements is None else statements
+    hung = []
+    with Progress("computing", "statements", len(chosen), quiet) as bar:
+        for statement in chosen:
+            began = time.perf_counter()
+            found = statement.compute(seed)
+            hung.append(Result(statement, statement.panels(found), statement.verdict(found), time.perf_counter() - began))
+            bar.advance(1)
+    return Gallery(write_gallery(hung, page, seed, command), tuple(hung))
+
+
+def _page_place(folder: Path) -> Path:
+    """Where the page goes; a file that is not such a page is not written over."""
+    from unbraid.report.gallery.context import MARK
+
+    nearest = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    if not nearest.is_dir():
+        raise InputError(Problem("out", "must be a folder", str(folder), f"The page goes into it as {PAGE}."))
+    page = folder / PAGE
+    if page.is_dir() or (page.exists() and MARK not in page.read_bytes()):
+        raise InputError(Problem("out", f"must not hold a {PAGE} of another kind", str(folder), "Choose another folder."))
+    return page

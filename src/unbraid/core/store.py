@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are either whole or known to be damaged: written beside their place, synced, renamed, and checked when read.
+
+JSON for records, safetensors for numbers, Parquet for tables; nothing that is read can execute code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+_CHECKSUM = "sha256"
+_UNFINISHED = ".part"
+_PLACE_OF_CHECKSUM = b"0" * 64
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Put *content* at *path* in one step: a reader sees the old file or the new one, never a mixture."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            size = f"{len(content) / 1e6:.1f} MB"
+            raise UnbraidError(
+                f"{path.name} needs {size} and the disk at {path.parent} is full; free some room and resume the run."
+            ) from error
+        raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Delete what interrupted writes left beside their places."""
+    for leftover in folder.rglob(f".*{_UNFINISHED}"):
+        leftover.unlink(missing_ok=True)
+
+
+def digest(record: Any) -> str:
+    """SHA-256 of a record's canonical JSON."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a record with its checksum inside."""
+    # As a reader will see it: keys that are numbers turn to text, and text sorts differently.
+    plain = json.loads(json.dumps(dict(record), allow_nan=False))
+    whole = {**plain, _CHECKSUM: digest(plain)}
+    write_bytes(path, (json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a record and check it."""
+    try:
+        record = json.loads(path.read_bytes())
+        promised = record.pop(_CHECKSUM)
+        found = digest(record)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except PermissionError as error:  # says nothing against the file
+        raise UnbraidError(f"{path} cannot be read: {error.strerror}.") from error
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise DamagedFileError(f"{path} is damaged: it is not a whole record ({type(error).__name__}).") from error
+    if found != promised:
+        raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+    return record
+
+
+def _tensor_digest(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> str:
+    import torch
+
+    total = hashlib.sha256(digest(dict(about)).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().contiguous()
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """Write named tensors and a small record about them, with one checksum over both."""
+    from safetensors.torch import save
+
+    on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # One entry: safetensors writes several in a random order, and the same content should be the same bytes.
+    header = {"record": json.dumps({"about": dict(about), _CHECKSUM: _tensor_digest(on_host, about)})}
+    write_bytes(path, save(on_host, metadata=header))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read tensors and their record, checked; the tensors own fresh, aligned memory."""
+    import torch
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            # A view into the mapped file may start at any byte, and some CPU kernels round differently by alignment.
+            tensors = {name: file.get_tensor(name).clone(memory_format=torch.contiguous_format) for name in file.keys()}
+        record = json.loads(header["record"])
+        about, promised = record["about"], record[_CHECKSUM]
+        found = _tensor_digest(tensors, about)
+    except FileNotFoundError:
+        raise
+    except OSError as error:  # too many open files, no permission: says nothing against the file
+        raise UnbraidError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (SafetensorError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+    if found != promised:
+        raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+    return tensors, about
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as Parquet that carries the checksum of its own file.
+
+    Parquet's page checksums leave the footer uncovered, where the columns' names and types are. The SHA-256 here is that
+    of the whole file with zeros in the checksum's place.
+    """
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = pa.Table.from_pandas(table, preserve_index=False)
+    buffer = io.BytesIO()
+    pq.write_table(rows.replace_schema_metadata({**(rows.schema.metadata or {}), _CHECKSUM: _PLACE_OF_CHECKSUM}), buffer)
+    content = buffer.getvalue()
+    before, _, after = content.rpartition(_PLACE_OF_CHECKSUM)
+    write_bytes(path, before + hashlib.sha256(content).hexdigest().encode() + after)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a table and check every byte of its file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = path.read_bytes()
+    try:
+        promised = pq.read_metadata(pa.BufferReader(content)).metadata[_CHECKSUM.encode()]
+        before, _, after = content.rpartition(promised)
+        if hashlib.sha256(before + _PLACE_OF_CHECKSUM + after).hexdigest().encode() != promised:
+            raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+        return pq.read_table(pa.BufferReader(content)).to_pandas()
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+
+
+@contextlib.contextmanager
+def only_one(folder: Path, name: str = ".lock") -> Iterator[None]:
+    """Hold *folder* for one writing process; a second one is told so. The lock ends with its process, however it ends."""
+    import fcntl
+
+    try:
+        opened = (folder / name).open("a")
+    except OSError as error:
+        raise UnbraidError(f"{folder} cannot be written: {error.strerror or error}.") from error
+    with opened as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{folder} is being written by another process; wait for it to end or stop it.") from None
+        yield

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Perceived distances as one HTML page that opens offline, the same heat maps as SVG, and the numbers as CSV."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from unbraid.analysis.distances.perceived_distances import RANDOM, Distances
+from unbraid.analysis.distances.tally import FactorDistances, Importance
+from unbraid.core.store import write_bytes
+from unbraid.data.dataset import Dataset
+from unbraid.report.distances.figures import DARK, grid_svg, heat_map, importance_figure, largest, level_name, matrix_rows
+from unbraid.report.images import row_uri
+from unbraid.report.page import render_page
+from unbraid.report.train.settings import mix
+
+_FILES = {
+    "distances.svg": "the heat maps as one image",
+    "importance.csv": "mean distances of pairs, by level and factor",
+    "order.csv": "rank correlations with the ground truth",
+    "matrices.csv": "every entry of every matrix",
+}
+_SAME = 1e-9
+_WIDTH = 70
+"""Of an image in a strip, in pixels of the page."""
+
+
+def write_distances(
+    found: Distances, dataset: Dataset, folder: Path, command: str = "", about: Sequence[tuple[str, str]] = ()
+) -> Path:
+    """Write distances.html and what goes with it into *folder*; returns the path of the page."""
+    tables = {
+        "importance.csv": found.importance_table(),
+        "order.csv": found.order_table(),
+        "matrices.csv": found.matrix_table(),
+    }
+    for name, table in tables.items():
+        write_bytes(folder / name, table.to_csv(index=False, na_rep="").encode())
+    title = f"{found.data}, {found.loss}" + (f": {found.member}" if found.member else "")
+    write_bytes(folder / "distances.svg", grid_svg(found.levels, title).encode())
+    page = folder / "distances.html"
+    write_bytes(
+        page, render_page("distances.html.j2", page_context(found, dataset, command, about), styles=("distances.css",)).encode()
+    )
+    return page
+
+
+def page_context(found: Distances, dataset: Dataset, command: str = "", about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """Everything the template shows."""
+    figures: dict[str, Any] = {"importance": importance_figure(found.inputs)}
+    return {
+        "title": f"{found.data} · perceived distances",
+        "summary": [importance_sentence(found), order_sentence(found)],
+        "missing": found.missing,
+        "facts": [*_facts(found, dataset), *dataset.about, *about],
+        "member": found.member,
+        "loss": found.loss,
+        "strips": [(name, row_uri(dataset.images(indices)), _WIDTH * len(indices)) for name, indices in found.examples.items()],
+        "factors": [one.factor for one in found.inputs.factors],
+        "maps": _maps(found, figures),
+        "levels": [(level_name(level.key), level.measure) for level in found.levels],
+        "importance": _importance_rows(found),
+        "order": _order_rows(found),
+        "figures": figures,
+        "command": command,
+        "seed": found.seed,
+        "files": _FILES,
+    }
+
+
+def importance_sentence(found: Distances) -> str:
+    """Which factors change an image most and least."""
+    ranked = sorted(found.inputs.factors, key=lambda one: -one.importance.mean)
+    most, least, random = ranked[0], ranked[-1], found.inputs.random.mean
+    beside = f"random pairs are {random:.3g} apart"
+    if len(ranked) == 1:
+        return f"Under {found.loss}, {most.factor} changes an image by {most.importance.mean:.3g} on average; {beside}."
+    if most.importance.mean - least.importance.mean <= _SAME * most.importance.mean:
+        return f"Under {found.loss}, every factor changes an image by the same {most.importance.mean:.3g} on average; {beside}."
+    return (
+        f"Under {found.loss}, {most.factor} changes an image most ({most.importance.mean:.3g} on average) "
+        f"and {least.factor} least ({least.importance.mean:.3g}); {beside}."
+    )
+
+
+def order_sentence(found: Distances) -> str:
+    """How far the order of the values can be seen in the images."""
+    defined = [one for one in found.inputs.factors if math.isfinite(one.spearman)]
+    lost = [one.factor for one in found.inputs.factors if not math.isfinite(one.spearman)]
+    if not defined:
+        return "No order among the values can be seen: along every traversal all distances are equal."
+    best, worst = max(defined, key=lambda one: one.spearman), min(defined, key=lambda one: one.spearman)
+    if len(defined) == 1 or best.spearman - worst.spearman < 5e-4:
+        told = " and ".join(one.factor for one in defined) if len(defined) < 3 else "the factors"
+        line = f"Distances follow the order of the values of {told} with a rank correlation of {best.spearman:.3f}"
+    else:
+        line = (
+            f"Distances follow the order of the values best for {best.factor} (rank correlation {_correlation(best)}) "
+            f"and least for {worst.factor} ({_correlation(worst)})"
+        )
+    caveat = (
+        " This says something only of factors whose values have an order: not of kinds, nor of angles and hues, which are circles."
+    )
+    return line + (f"; for {', '.join(lost)} there is no order to be seen." if lost else ".") + caveat
+
+
+def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:
+    height, width, channels = dataset.image_shape
+    samples = f"{len(dataset):,} images, {height}×{width}" + (f"×{channels}" if channels > 1 else "")
+    facts = [
+        ("Data", samples if len(dataset.sample_shape) == 3 else f"{len(dataset):,} points"),
+        ("Factors", f"{len(found.inputs.factors)}"),
+        ("Loss", found.loss),
+        ("Pairs of a factor", f"at least {min(one.importance.pairs for one in found.inputs.factors):,}"),
+        ("Seed", f"{found.seed}"),
+        ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
+    ]
+    return facts + ([("Model", found.member)] if found.member else [])
+
+
+def _maps(found: Distances, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of heat maps; their figures are added to *figures*."""
+    rows = []
+    for key, measure, matrices in matrix_rows(found.levels):
+        level = next((one for one in found.levels if one.key == key), None)
+        cells = []
+        for number, (factor, matrix) in enumerate(zip(found.inputs.factors, matrices, strict=True)):
+            figures[f"map-{key}-{number}"] = heat_map(matrix, factor.values)
+            about = f"{level_name(key)}: distances between the {len(factor.values)} values of {factor.factor}"
+            cells.append({"id": f"map-{key}-{number}", "factor": factor.factor, "top": f"{largest(matrix):.3g}", "about": about})
+            cells[-1]["order"] = "" if level is None else _correlation(level.factors[number])
+        rows.append({"name": level_name(key), "measure": measure, "cells": cells})
+    return rows
+
+
+def _correlation(one: FactorDistances) -> str:
+    return f"{one.spearman:.2f}".replace("-", "−") if math.isfinite(one.spearman) else "undefined"
+
+
+def _importance_rows(found: Distances) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Name and, at each level, the mean ± deviation with the number of pairs and the error; the most important first."""
+    order = sorted(range(len(found.inputs.factors)), key=lambda at: -found.inputs.factors[at].importance.mean)
+    rows = [(RANDOM, [_cell(level.random) for level in found.levels])]
+    for at in order:
+        rows.append((found.inputs.factors[at].factor, [_cell(level.factors[at].importance) for level in found.levels]))
+    return rows
+
+
+def _cell(one: Importance) -> tuple[str, str]:
+    pairs = f"{one.pairs:,} pair{'s' if one.pairs != 1 else ''}"
+    if one.standard_error == 0:
+        return f"{one.mean:#.3g} ± {one.std:.3g}", f"{pairs}, exact"
+    error = f"error {one.standard_error:.1g}" if math.isfinite(one.standard_error) else "one traversal"
+    return f"{one.mean:#.3g} ± {one.std:.3g}", f"{pairs}, {error}"
+
+
+def _order_rows(found: Distances) -> list[tuple[str, list[dict[str, str]]]]:
+    rows = []
+    for at, factor in enumerate(found.inputs.factors):
+        cells = []
+        for level in found.levels:
+            one = level.factors[at]
+            note = f"{one.undefined:,} of {one.traversals:,} traversals undefined" if one.undefined else ""
+            cells.append({"text": _correlation(one), "style": _heat(one.spearman), "note": note})
+        rows.append((factor.factor, cells))
+    return rows
+
+
+def _heat(value: float) -> str:
+    if not math.isfinite(value):
+        return ""
+    level = min(1.0, max(0.0, value))
+    return f"background:{mix('#ffffff', DARK, level)};color:{'#ffffff' if level > 0.5 else '#1b2430'}"

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distance matrices as heat maps: one Plotly figure each for the page, and all of them in one SVG for a paper."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.analysis.distances.perceived_distances import RANDOM, LevelDistances
+from unbraid.analysis.distances.tally import ground_truth
+from unbraid.report.train.figures import INK, MUTED, axis_title, layout
+
+LIGHT, DARK, NO_VALUE = "#ffffff", "#0b4f8a", "#d9dee5"
+_BAR, _RANDOM_BAR = "#31688e", "#a9b4c0"
+_NAMES = {
+    "ground_truth": "Ground truth",
+    "inputs": "Inputs",
+    "means": "Latent means",
+    "posteriors": "Posteriors",
+    "reconstructions": "Reconstructions",
+}
+
+
+def level_name(key: str) -> str:
+    """A level as a heading.
+
+    >>> level_name("means")
+    'Latent means'
+    """
+    return _NAMES.get(key, key)
+
+
+def matrix_rows(levels: Sequence[LevelDistances]) -> list[tuple[str, str, list[NDArray[np.float64]]]]:
+    """Level, measure and matrices by factor: a row of heat maps each, the ground truth on top."""
+    truth = [ground_truth(one.values) for one in levels[0].factors]
+    rows = [("ground_truth", "|i - j|", truth)]
+    return rows + [(level.key, level.measure, [one.matrix for one in level.factors]) for level in levels]
+
+
+def largest(matrix: NDArray[np.float64]) -> float:
+    """The top of a heat map's scale, which starts at 0."""
+    return float(np.nanmax(matrix, initial=0.0))
+
+
+def heat_map(matrix: NDArray[np.float64], values: NDArray[np.int64]) -> dict[str, Any]:
+    """A distance matrix from 0 (white) to its largest entry (blue); the first value runs down."""
+    names = [str(value) for value in values]
+    data = {
+        "type": "heatmap",
+        "z": [[float(f"{cell:.4g}") if math.isfinite(cell) else None for cell in row] for row in matrix],
+        "x": names,
+        "y": names,
+        "zmin": 0.0,
+        "zmax": largest(matrix) or 1.0,
+        "colorscale": [[0.0, LIGHT], [1.0, DARK]],
+        "showscale": False,
+        "hoverongaps": False,
+        "hovertemplate": "value %{y} to %{x}: %{z:.4g}<extra></extra>",
+    }
+    axis = {"type": "category", "showticklabels": False, "showgrid": False, "fixedrange": True, "showline": True, "mirror": True}
+    made = layout(xaxis=axis, yaxis={**axis, "autorange": "reversed"}, plot_bgcolor=NO_VALUE)
+    del made["height"]  # the page keeps it square
+    made["margin"] = {"l": 1, "r": 1, "t": 1, "b": 1, "pad": 0}
+    return {"data": [data], "layout": made}
+
+
+def importance_figure(level: LevelDistances) -> dict[str, Any]:
+    """Mean distance of pairs that differ in one factor, the deviation between pairs as a whisker; random pairs on top."""
+    ranked = sorted(level.factors, key=lambda one: -one.importance.mean)
+    rows = [(RANDOM, level.random), *((one.factor, one.importance) for one in ranked)]
+    data = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [name for name, _ in rows],
+        "x": [float(f"{found.mean:.5g}") for _, found in rows],
+        "error_x": {
+            "type": "data",
+            "array": [float(f"{found.std:.5g}") for _, found in rows],
+            "color": MUTED,
+            "thickness": 1.2,
+            "width": 4,
+        },
+        "marker": {"color": [_RANDOM_BAR, *([_BAR] * len(ranked))]},
+        "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",
+    }
+    made = layout(
+        xaxis={"title": axis_title(f"distance ({level.measure}), mean and deviation between pairs"), "rangemode": "tozero"},
+        yaxis={"type": "category", "autorange": "reversed", "showgrid": False},
+        bargap=0.4,
+        height=90 + 32 * len(rows),
+    )
+    made["xaxis"]["showgrid"] = True
+    return {"data": [data], "layout": made}
+
+
+def grid_svg(levels: Sequence[LevelDistances], title: str) -> str:
+    """All heat maps in one image: a column a factor, a row a level."""
+    side, gap, left, top, line = 120, 16, 140, 62, 18
+    factors = [one.factor for one in levels[0].factors]
+    rows = matrix_rows(levels)
+    width, height = left + len(factors) * (side + gap), top + len(rows) * (side + gap + line) - gap + 8
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="Helvetica, Arial, sans-serif" font-size="13" fill="{INK}">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<text x="12" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
+    ]
+    for column, factor in enumerate(factors):
+        middle = left + column * (side + gap) + side / 2
+        parts.append(f'<text x="{middle}" y="{top - 8}" text-anchor="middle">{escape(factor)}</text>')
+    for number, (key, measure, matrices) in enumerate(rows):
+        y = top + number * (side + gap + line)
+        parts.append(f'<text x="12" y="{y + side / 2}">{escape(level_name(key))}</text>')
+        parts.append(f'<text x="12" y="{y + side / 2 + 17}" fill="{MUTED}">{escape(measure)}</text>')
+        for column, matrix in enumerate(matrices):
+            x = left + column * (side + gap)
+            place = f'x="{x}" y="{y}" width="{side}" height="{side}"'
+            parts.append(
+                f'<image {place} preserveAspectRatio="none" style="image-rendering:pixelated" href="{_matrix_uri(matrix)}"/>'
+            )
+            parts.append(f'<rect {place} fill="none" stroke="#c3cad3"/>')
+            parts.append(
+                f'<text x="{x + side / 2}" y="{y + side + 15}" text-anchor="middle" font-size="11" fill="{MUTED}">'
+                f"0 to {largest(matrix):.3g}</text>"
+            )
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _matrix_uri(matrix: NDArray[np.float64]) -> str:
+    from PIL import Image
+
+    share = np.clip(matrix / (largest(matrix) or 1.0), 0.0, 1.0)[..., None]
+    light, dark, none = (np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)]) for text in (LIGHT, DARK, NO_VALUE))
+    colours = np.where(np.isnan(share), none, light + (dark - light) * np.nan_to_num(share))
+    buffer = io.BytesIO()
+    Image.fromarray(np.rint(colours).astype(np.uint8)).save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a run was made, as commands that make it again, and what lies in its folder."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from unbraid.data import DATA
+from unbraid.networks import NETWORKS
+from unbraid.objectives import OBJECTIVES
+from unbraid.population.plan import Member, Plan, make_plan
+
+_IN_MEMORY = "array"
+_PURPOSES = {
+    "plan.json": "everything needed to repeat the run",
+    "members.parquet": "one row a model",
+    "history.parquet": "training curves",
+    "scores.parquet": "scores and their parts",
+    "checkpoint": "weights and optimiser states",
+    "codes": "means and log-variances of the recorded sample",
+}
+
+
+def data_title(plan: Plan) -> str:
+    """The data as people call it: its registered name, or where own images came from."""
+    source = plan.data_options.get("source")
+    if source is None:
+        return plan.data
+    return "own images" if source == _IN_MEMORY else Path(str(source)).name or str(source)
+
+
+def python_call(plan: Plan) -> str:
+    """A call of `unbraid.train` that makes an equal plan; options at their defaults are left out."""
+    lines = [_data_argument(plan), _objectives_argument(plan), *_options(plan)]
+    body = "".join(f"    {line},\n" for line in lines)
+    return f"import unbraid as ub\n\nrun = ub.train(\n{body})"
+
+
+def searched_call(path: Path) -> str:
+    """What is said in place of a call where the models are the winner of a search: their settings changed while they trained."""
+    told = "# the winner of a search; its settings changed on the way"
+    return f"import unbraid as ub\n\n{told}\nub.resume_search({str(path)!r}).lineage"
+
+
+def following_commands(path: Path, metrics: Sequence[str]) -> list[str]:
+    """The commands that score and report a trained run."""
+    place = shlex.quote(str(path))
+    scored = [f"unbraid score {place} --metrics {','.join(metrics)}"] if metrics else []
+    return [*scored, f"unbraid report {place}"]
+
+
+def folder_files(path: Path) -> list[tuple[str, int, str]]:
+    """Name, bytes and purpose of what lies in a run folder; folders are counted as a whole."""
+    rows = []
+    for item in sorted(path.iterdir()):
+        if item.name.startswith(".") or item.name == "report.html":
+            continue
+        size = sum(file.stat().st_size for file in item.rglob("*") if file.is_file()) if item.is_dir() else item.stat().st_size
+        rows.append((item.name + ("/" if item.is_dir() else ""), size, _PURPOSES.get(item.name, "")))
+    return rows
+
+
+def bytes_shown(size: int) -> str:
+    """A file size for people.
+
+    >>> bytes_shown(950), bytes_shown(14_460), bytes_shown(3_200_000)
+    ('950 B', '14 kB', '3.2 MB')
+    """
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
+
+
+def _data_argument(plan: Plan) -> str:
+    source = plan.data_options.get("source")
+    if source is not None:
+        return "array" if source == _IN_MEMORY else repr(source)
+    return repr(plan.data)
+
+
+def _data_options(plan: Plan) -> dict[str, Any]:
+    options = {name: value for name, value in plan.data_options.items() if name != "source"}
+    if plan.data not in DATA:
+        return options
+    parameters = inspect.signature(DATA.load(plan.data)).parameters
+    return {name: value for name, value in options.items() if name not in parameters or parameters[name].default != value}
+
+
+def _objectives_argument(plan: Plan) -> str:
+    """Objectives with their sweeps as lists, where the members are such a product; else every one by itself."""
+    calls = []
+    for objective, members in itertools.groupby(plan.members, key=lambda member: member.objective):
+        own = [{name: _frozen(value) for name, value in (member.hyper | member.given).items()} for member in members]
+        swept = {name: list(dict.fromkeys(hyper[name] for hyper in own)) for name in own[0]}
+        combinations = [dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values())]
+        distinct = [hyper for hyper, _ in itertools.groupby(own)]
+        if combinations == distinct:
+            calls.append(_objective_call(objective, {name: _one_or_list(values) for name, values in swept.items()}))
+        else:
+            calls += [_objective_call(objective, hyper) for hyper in distinct]
+    return calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
+
+
+def _frozen(value: Any) -> Any:
+    """*value* as the objective holds it: a file gives the numbers of a vector as a list."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
+    cls = OBJECTIVES.recall(objective)
+    defaults = {item.name: item.default for item in fields(cls)}
+    told = ", ".join(f"{name}={_shown(value)}" for name, value in hyper.items() if value != defaults.get(name))
+    maker = f"ub.{cls.__name__}" if objective in OBJECTIVES.built_in else f"ub.OBJECTIVES.load({objective!r})"
+    return f"{maker}({told})"
+
+
+def _options(plan: Plan) -> list[str]:
+    """Keyword arguments of `train` that differ from its defaults."""
+    defaults = {name: item.default for name, item in inspect.signature(make_plan).parameters.items()}
+    network = {item.name: item.default for item in fields(NETWORKS.recall(plan.network))}
+    given: dict[str, Any] = {
+        "data_options": _data_options(plan) or None,
+        "seeds": _seeds(plan.members),
+        "steps": plan.steps,
+        "batch_size": plan.batch_size,
+        "learning_rate": _one_or_list(list(dict.fromkeys(member.learning_rate for member in plan.members))),
+        "latents": plan.latents,
+        "network": plan.network,
+        "network_options": {name: value for name, value in plan.network_options.items() if value != network[name]} or None,
+        "likelihood": None if plan.likelihood == _usual_likelihood(plan) else plan.likelihood,
+        "prior": _one_or_list(_priors(plan)),
+        "standardise": bool(plan.standardise),
+        "convention": "mean" if any(member.given for member in plan.members) else "sum",
+        "precision": plan.precision,
+        "where": plan.where or None,
+        "log_every": None if plan.log_every == max(1, plan.steps // 200) else plan.log_every,
+        "checkpoint_seconds": plan.checkpoint_seconds,
+        "code_samples": plan.code_samples,
+    }
+    # Without a precision `train` takes what is usual on the device, which may be another one tomorrow.
+    always = ("seeds", "steps", "precision")
+    return [f"{name}={_shown(value)}" for name, value in given.items() if value != defaults[name] or name in always]
+
+
+def _priors(plan: Plan) -> list[str]:
+    """The priors of the members as they are spelled, each once."""
+    found = []
+    for member in plan.members:
+        options = ",".join(f"{name}={_spelled(value)}" for name, value in member.prior_hyper.items())
+        found.append(f"{member.prior}:{options}" if options else member.prior)
+    return list(dict.fromkeys(found))
+
+
+def _spelled(value: Any) -> str:
+    """A value as it stands in the spelling of a prior, to its last bit."""
+    return "/".join(map(_spelled, value)) if isinstance(value, (list, tuple)) else str(value).removesuffix(".0")
+
+
+def _usual_likelihood(plan: Plan) -> str:
+    unbounded = plan.data in DATA and not DATA.load(plan.data).bounded
+    return "gaussian" if unbounded or plan.standardise else "bernoulli"
+
+
+def _seeds(members: Sequence[Member]) -> int | list[int]:
+    seeds = list(dict.fromkeys(member.seed for member in members))
+    return len(seeds) if seeds == list(range(len(seeds))) else seeds
+
+
+def _one_or_list(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _shown(value: Any) -> str:
+    """Python source of a value, whole floats without their point."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e6:
+        return str(int(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    return repr(value)

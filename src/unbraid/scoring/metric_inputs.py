@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of one member, and a metric applied to it: one result, or the rows of a table, or why there are none."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.core.errors import InputError, Problem
+from unbraid.metrics import METRICS
+from unbraid.metrics._posterior import check_gaussian, kl_per_latent
+from unbraid.scoring.metric_names import base, metric, needs, revision
+
+COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds", "revision"]
+WORTH_PROCESSES = 4
+"""Fewer tasks than this are computed here: starting processes would take longer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricInputs:
+    """Codes of one member and whatever else is known of them; the first *train* rows are for fitting."""
+
+    codes: NDArray[Any]
+    train: int
+    factors: NDArray[np.int64] | None = None
+    mean: NDArray[Any] | None = None
+    logvar: NDArray[Any] | None = None
+    reconstruction: NDArray[Any] | None = None
+
+    def kl_per_latent(self) -> NDArray[np.float64]:
+        """Mean KL divergence of each latent to the standard normal prior, in nats."""
+        return kl_per_latent(*check_gaussian(self.mean, self.logvar))  # pyright: ignore[reportArgumentType]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One call of a metric: for one member, or for all members that it compares."""
+
+    members: tuple[int, ...]
+    metric: str
+    representation: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """Rows of a task as in `COLUMNS`, or a complaint."""
+
+    task: Task
+    rows: list[tuple[Any, ...]]
+    complaint: str
+
+
+def evaluate(name: str, material: MetricInputs) -> Any:
+    """The result of metric *name*, any but one that compares models, on one member."""
+    function, kind = metric(name), needs(name)
+    if kind == "posterior":
+        return function(material.mean, material.logvar)
+    if kind == "elbo":
+        return function(material.mean, material.logvar, material.reconstruction)
+    if kind == "codes":
+        return function(material.codes)
+    codes, factors, train = material.codes, material.factors, material.train
+    assert factors is not None, f"{name} compares codes with factors"
+    varying = sum(len(np.unique(column)) > 1 for column in factors.T)
+    if METRICS.load(base(name)).compares_factors and varying < 2:
+        rule = "compares factors and needs at least two that vary"
+        raise InputError(Problem(name, rule, varying, "With a single one every model would be perfect."))
+    if kind == "split":
+        return function(codes[:train], factors[:train], codes[train:], factors[train:])
+    return function(codes, factors)
+
+
+def evaluate_together(name: str, materials: Sequence[MetricInputs]) -> NDArray[np.float64]:
+    """The score of each model by metric *name*, which compares models."""
+    if len(materials) < 2:
+        rule = "compares models that differ only by their seed and needs at least two"
+        raise InputError(Problem(name, rule, len(materials), "Train with more seeds."))
+    kl = np.stack([material.kl_per_latent() for material in materials])
+    return metric(name)(np.stack([material.codes for material in materials]), kl).per_model
+
+
+def score_task(task: Task, materials: Sequence[MetricInputs]) -> Outcome:
+    """Rows of one task, or why there are none."""
+    began = time.perf_counter()
+    who = f"member{'s' * (len(task.members) > 1)} {', '.join(map(str, task.members))}"
+    try:
+        if needs(task.metric) == "population":
+            scores = evaluate_together(task.metric, materials)
+            found = [{"score": float(score)} for score in scores]
+        else:
+            found = [_scalars(evaluate(task.metric, materials[0]))]
+    except InputError as error:
+        return Outcome(task, [], f"{who}: {task.metric} has no value: {error}")
+    except Exception as error:  # one score that fails must not cost the others theirs
+        what = f"{type(error).__name__}: {error}"
+        return Outcome(task, [], f"{who}: {task.metric} has no value: it failed unexpectedly, please report it ({what})")
+    seconds = (time.perf_counter() - began) / len(task.members)
+    rows = [
+        (member, task.metric, task.representation, quantity, value, seconds, revision(task.metric))
+        for member, quantities in zip(task.members, found, strict=True)
+        for quantity, value in quantities.items()
+    ]
+    return Outcome(task, rows, "")
+
+
+def _scalars(result: Any) -> dict[str, float]:
+    """Every single number of a result, its score among them."""
+    numbers = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)} | {"score": result.score}
+    return {
+        name: float(value) for name, value in numbers.items() if np.ndim(value) == 0 and isinstance(value, (int, float, np.number))
+    }
+
+
+def score_tasks(tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], cores: int) -> Iterator[Outcome]:
+    """What `score_task` says of each task, as they are done: in processes where that pays."""
+    from joblib import Parallel, delayed
+
+    workers = min(cores, len(tasks)) if len(tasks) >= WORTH_PROCESSES else 1
+    jobs = (delayed(score_task)(task, load(task)) for task in tasks)
+    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)  # pyright: ignore[reportReturnType]

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which metrics a request means: names, names with options as in `infomec:pruning=tripod`, and groups of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from unbraid.core.errors import Problems, unknown
+from unbraid.metrics import METRICS
+
+USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
+"""The six of Locatello et al. (2019), which most papers report; without factors, the unsupervised ones take their place."""
+FAMILIES = ("supervised", "unsupervised", "usefulness")
+GROUPS = ("usual", *FAMILIES, "all")
+WITHOUT_FACTORS = ("codes", "posterior", "elbo", "population")
+"""Kinds of metric that look at no factors."""
+
+
+def base(name: str) -> str:
+    """The metric that *name* means, its options left off."""
+    return name.partition(":")[0]
+
+
+def options(name: str) -> dict[str, Any]:
+    """The options in *name*: numbers, true, false, null, or words.
+
+    >>> options("infomec:pruning=tripod,neighbours=5"), options("mig")
+    ({'pruning': 'tripod', 'neighbours': 5}, {})
+    """
+    parts = [part for part in name.partition(":")[2].split(",") if part.strip()]
+    return {key.strip(): _value(value.strip()) for key, _, value in (part.partition("=") for part in parts)}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text.lower())
+    except ValueError:
+        return text
+
+
+def metric(name: str) -> Callable[..., Any]:
+    """The function that *name* means, its options set."""
+    return functools.partial(METRICS.load(base(name)), **options(name))
+
+
+def needs(name: str) -> str:
+    """What metric *name* has to be given."""
+    return METRICS.load(base(name)).needs
+
+
+def revision(name: str) -> int:
+    """Which of its definitions a metric computes today."""
+    return getattr(METRICS.load(base(name)), "revision", 1)
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether a higher score of *name* is the better one."""
+    return METRICS.load(base(name)).result.higher_is_better
+
+
+def metric_names(wanted: Sequence[str], problems: Problems, *, labelled: bool, possible: Sequence[str] | None = None) -> list[str]:
+    """The metrics that *wanted* means, each once, groups spelled out; what is unknown goes to *problems*.
+
+    Where there are no factors, or *possible* kinds of metric are given, groups mean those metrics that can be computed.
+    """
+    kinds = possible if possible is not None else None if labelled else WITHOUT_FACTORS
+    names = [name for word in wanted for name in (_members(word, kinds) if word in GROUPS else [word])]
+    names = list(dict.fromkeys(names))
+    if not wanted:
+        problems.add("metrics", "needs at least one name", list(wanted), f"Known: {', '.join(known_words())}.")
+    elif not names:
+        words = ", ".join(wanted)
+        problems.say(f"without factors there is nothing to compute in '{words}'. Give factors, or ask for unsupervised metrics.")
+    for name in names:
+        if base(name) not in METRICS:
+            problems.say(unknown("metric", base(name), known_words()))
+            continue
+        parameters = inspect.signature(METRICS.load(base(name))).parameters
+        known = [key for key, item in parameters.items() if item.default is not item.empty]
+        for key in options(name):
+            if key not in known:
+                problems.say(unknown(f"option of {base(name)}", key, known))
+    return names
+
+
+def left_out(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Metrics of the groups in *wanted* that cannot be computed and so are not among *names*."""
+    whole = [name for word in wanted if word in GROUPS for name in _members(word, None)]
+    return [name for name in dict.fromkeys(whole) if name not in names]
+
+
+def known_words() -> list[str]:
+    """Every word that can be asked for."""
+    return [*GROUPS, *sorted(METRICS)]
+
+
+def needing_factors(names: Iterable[str]) -> list[str]:
+    """Those of *names* that are known and cannot do without factors."""
+    return [name for name in names if base(name) in METRICS and needs(name) not in WITHOUT_FACTORS]
+
+
+def _members(group: str, kinds: Sequence[str] | None) -> list[str]:
+    if group == "usual" and kinds is not None and not any(needs(name) in kinds for name in USUAL):
+        group = "unsupervised"
+    functions: dict[str, Any] = {name: METRICS.load(name) for name in (USUAL if group == "usual" else sorted(METRICS))}
+    return [
+        name
+        for name, function in functions.items()
+        if (group not in FAMILIES or function.family == group) and (kinds is None or function.needs in kinds)
+    ]

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a discovery will do with unlabelled images: at which size they are seen, how many models train, how long."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.networks.conv import SIDES
+from unbraid.population.devices import cores, usual_precision
+from unbraid.population.numbers import is_finite, plain, read_whole_number
+from unbraid.search.discover.clock import SHARES
+from unbraid.search.pbt.generation import Generation
+from unbraid.search.pbt.plan import SearchPlan, make_search
+from unbraid.search.rpu.recursion import RecursionPlan, make_recursion
+
+FEWEST_IMAGES = 50
+FEWEST_DISTINCT = 10
+MOST_IMAGES = 50_000
+"""Of a larger dataset given by name so many are drawn at random."""
+SIDE_ON_CPU, SIDE_ON_GPU = 32, 64
+EPOCHS = 12
+BATCH = 64
+SCORE = "udr:kl_threshold=0.5"
+"""Latents that say less than half a nat are no findings, and models that have learned nothing yet must not agree on them."""
+_TRAINING_SHARE = 0.8
+"""Of the time; the rest is for measuring speed, encoding and the report."""
+_MEASURED_SECONDS = {"cpu": 4.0, "cuda": 8.0}
+_LEAST_MINUTES = 0.5
+
+_PLAIN = ("source", "data", "options", "drawn_from", "minutes", "command")
+"""Fields of a plan that are JSON values as they are."""
+
+
+@dataclass(frozen=True)
+class DiscoveryPlan:
+    """Everything needed to repeat a discovery."""
+
+    source: str
+    """Where the images came from, for people."""
+    data: str
+    """The path that is loaded, with `options`."""
+    options: dict[str, Any]
+    resized_from: tuple[int, int] | None
+    drawn_from: int
+    """How many images the source had."""
+    minutes: float | None
+    search: SearchPlan | None
+    recursion: RecursionPlan | None
+    command: str = ""
+    depth: str = ""
+    """How images of 16 bits were brought to 8, in a sentence; empty for others."""
+    stretched: str = ""
+    """That images of several sizes were scaled to one, in a sentence; empty for others."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON values."""
+        parts = {name: getattr(self, name) for name in (*_PLAIN, "depth", "stretched")}
+        parts["resized_from"] = list(self.resized_from) if self.resized_from else None
+        parts["search"] = self.search.record() if self.search else None
+        parts["recursion"] = self.recursion.record() if self.recursion else None
+        return parts
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> DiscoveryPlan:
+        """The inverse of `record`."""
+        size = record["resized_from"]
+        return cls(
+            **{name: record[name] for name in _PLAIN},
+            depth=record.get("depth", ""),  # earlier versions refused such images
+            stretched=record.get("stretched", ""),  # and said nothing of these
+            resized_from=(size[0], size[1]) if size else None,
+            search=SearchPlan.from_record(record["search"]) if record["search"] else None,
+            recursion=RecursionPlan.from_record(record["recursion"]) if record["recursion"] else None,
+        )
+
+    @property
+    def root(self) -> SearchPlan:
+        """The search on all images."""
+        found = self.search if self.recursion is None else self.recursion.root
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person may ask of a discovery, checked."""
+
+    minutes: float | None
+    steps: int | None
+    population: int
+    models: int
+    leaf_runs: int
+    latents: int
+    seed: int
+    resize: int | None
+
+
+def read_request(
+    device: torch.device,
+    *,
+    minutes: Any = None,
+    steps: Any = None,
+    population: Any = None,
+    models: Any = None,
+    leaf_runs: Any = None,
+    latents: Any = 10,
+    seed: Any = 0,
+    resize: Any = None,
+) -> Request:
+    """Check the numbers of a request; every problem at once."""
+    problems, on_gpu = Problems(), device.type == "cuda"
+    if minutes is not None and steps is not None:
+        problems.add("minutes", "and steps cannot both be given", Shown(f"minutes {minutes}, steps {steps}"), "Leave one out.")
+    minutes = 15.0 if minutes is None and steps is None else plain(minutes)
+    if minutes is not None and (not is_finite(minutes) or minutes < _LEAST_MINUTES):
+        problems.add("minutes", f"must be a number of at least {_LEAST_MINUTES:g}", minutes)
+    if steps is not None:
+        steps = read_whole_number(problems, "steps", plain(steps), EPOCHS, 10**9)
+    population = plain(population if population is not None else 12 if on_gpu else 5)
+    if isinstance(population, bool) or not isinstance(population, int) or not 5 <= population <= 1000:
+        problems.add(
+            "population", "must be a whole number from 5 to 1000", population, "Of fewer groups there is no fifth to replace."
+        )
+    models = read_whole_number(problems, "models", plain(models if models is not None else 5 if on_gpu else 3), 2, 100)
+    leaf_runs = read_whole_number(problems, "leaf_runs", plain(leaf_runs if leaf_runs is not None else 1 if on_gpu else 0), 0, 10)
+    latents = read_whole_number(problems, "latents", plain(latents), 2, 1000)
+    seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
+    if resize is not None and plain(resize) not in SIDES:
+        problems.add("resize", f"must be one of {', '.join(map(str, SIDES))}", resize)
+    problems.raise_if_any()
+    return Request(minutes, steps, population, models, leaf_runs, latents, seed, plain(resize))
+
+
+def seen_side(height: int, width: int, device: torch.device, resize: int | None) -> int | None:
+    """The side at which models see square images; None where they fit as they are."""
+    most = SIDE_ON_GPU if device.type == "cuda" else SIDE_ON_CPU
+    if resize is not None:
+        return None if (height, width) == (resize, resize) else resize
+    return None if height == width and height in SIDES and height <= most else most
+
+
+def check_images(dataset: Dataset) -> None:
+    """Refuse images in which nothing can be found: too few, or too much alike."""
+    if len(dataset) < FEWEST_IMAGES:
+        remedy = "A few hundred images are a fair start, a few thousand better."
+        raise InputError(Problem("images", f"must be at least {FEWEST_IMAGES} to find factors in", len(dataset), remedy))
+    every = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), 2_000)).astype(np.int64))
+    images = dataset.images(every)
+    distinct = len({image.tobytes() for image in images})
+    if distinct == 1:
+        value = Shown(f"{len(dataset):,} images that are all the same")
+        raise InputError(
+            Problem("images", "must differ from each other", value, "Nothing varies in them, so nothing can be found.")
+        )
+    if distinct < FEWEST_DISTINCT:
+        value = Shown(f"{distinct} different ones among {len(every):,} looked at")
+        raise InputError(Problem("images", f"must show at least {FEWEST_DISTINCT} different images", value))
+
+
+def make_discovery_plan(
+    source: str, data: str, options: dict[str, Any], request: Request, device: torch.device, *,
+    resized_from: tuple[int, int] | None, drawn_from: int, command: str = "", depth: str = "", stretched: str = "",
+) -> tuple[DiscoveryPlan, Dataset]:  # fmt: skip
+    """Load and check the images, measure how fast they train, and fit the search into the time."""
+    dataset = load(data, **options)
+    check_images(dataset)
+    common: dict[str, Any] = {
+        "objective": "beta_tcvae", "hyper": {"beta": beta_range(dataset)}, "learning_rate": "3e-4..3e-3", "batch_size": BATCH,
+        "latents": request.latents, "population": request.population, "models": request.models, "seed": request.seed,
+        "epochs": EPOCHS, "precision": usual_precision(device), "score": SCORE, "converged_within": 0.0,
+    }  # fmt: skip
+
+    def planned(images: int) -> tuple[SearchPlan | None, RecursionPlan | None]:
+        if request.leaf_runs == 0:
+            return make_search(dataset, epoch_images=images, **common)[0], None
+        leaf = max(BATCH, round(images * SHARES[1] / SHARES[0] / request.leaf_runs))
+        final = {"final_population": request.population, "final_epochs": EPOCHS, "leaf_images": leaf, "active_nats": 0.5}
+        return None, make_recursion(dataset, leaf_runs=request.leaf_runs, levels=2, epoch_images=images, **final, **common)[0]
+
+    first = planned(10**6)
+    search = first[0] or first[1].root  # type: ignore[union-attr]
+    if request.steps is not None:
+        images = -(-request.steps // EPOCHS) * BATCH
+    else:
+        assert request.minutes is not None
+        seconds = 60.0 * request.minutes * _TRAINING_SHARE * (1.0 if request.leaf_runs == 0 else SHARES[0])
+        images = round(seconds * images_per_second(search, dataset, device) / (search.trained_models * EPOCHS))
+    made = planned(max(BATCH, images))
+    plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command, depth, stretched)
+    return plan, dataset
+
+
+def beta_range(dataset: Dataset) -> str:
+    """The range in which β evolves: 2 to 32 for gray images of 32 x 32, and higher the more values an image has.
+
+    The error is a sum over those values and β is weighed against it. The lower end rises by the root only, so that larger images
+    are searched more widely.
+    """
+    height, width, channels = dataset.image_shape
+    times = height * width * channels / SIDE_ON_CPU**2
+    return f"{2 * max(1.0, times) ** 0.5:.4g}..{32 * max(1.0, times):.4g}"
+
+
+def images_per_second(search: SearchPlan, dataset: Dataset, device: torch.device) -> float:
+    """How many images all models of *search* together see in a second, measured."""
+    models = search.generation_models(search.first(), 0)
+    if device.type == "cpu":
+        models = models[: 2 * cores()]
+    generation = Generation(search.plan, models, dataset, device, dataset.sampler(device), epoch=0, epochs=1, epoch_images=10**7)
+    seen = 0
+
+    def count(images: int) -> None:
+        nonlocal seen
+        seen += images
+
+    seconds = _MEASURED_SECONDS[device.type]
+    generation.train(threading.Event(), seconds / 2)  # kernels are compiled and memory is found in the first steps
+    began = time.monotonic()
+    generation.train(threading.Event(), seconds, count)
+    return seen / (time.monotonic() - began)

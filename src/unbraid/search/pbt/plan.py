@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a population-based search trains on what, by which score and how long: all that is needed to repeat it, checked first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from unbraid.core.errors import InputError, Problems, Shown, unknown
+from unbraid.core.store import digest
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.hyper import is_number
+from unbraid.objectives.objective import Objective
+from unbraid.population.numbers import plain, read_whole_number
+from unbraid.population.plan import Member, Plan, make_plan
+from unbraid.scoring.metric_names import needing_factors
+from unbraid.search.pbt.exploit import Individual, Rule, epoch_seed, first_individuals
+from unbraid.search.pbt.generation import Model
+from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_judge
+from unbraid.search.pbt.search_space import SearchDimension, fixed_value, read_dimension
+
+FORMAT = 1
+LEAST_EPOCH_IMAGES = 10_000
+"""An epoch is a pass over the data, and no shorter than this: as in the authors' leaf-runs."""
+CONVERGED_WITHIN, CONVERGED_EPOCHS = 0.005, 6
+"""A search without labels ends when the best score changed by less in each of so many epochs (Estermann et al. 2020)."""
+USUAL_RATES = "1e-4..3e-3"
+"""Two fifths of the published range lie above 0.01, where such networks usually diverge."""
+USUAL_BATCHES = (32, 64, 128, 256)
+USUAL_WITH_LABELS = {"population": 28, "first_factor": 2, "epochs": 26}
+"""As published: 56 models in the first epoch, of which the best half goes on."""
+USUAL_WITHOUT_LABELS = {"population": 16, "first_factor": 1, "epochs": 30}
+"""Individuals of five models each; 56 of them were published."""
+_MOST_EPOCHS = 10_000
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A population, its score and its rule of selection."""
+
+    plan: Plan
+    """Data, network, latents and the rest that all models share; its one member holds what does not evolve."""
+    evolved: dict[str, SearchDimension]
+    """By name: learning_rate, batch_size, hyperparameters of the objective."""
+    population: int
+    epochs: int
+    epoch_images: int
+    rule: Rule
+    judge: Scorer
+    seed: int
+    converged_within: float = 0.0
+    """0 for never: the search then takes all its epochs."""
+    converged_epochs: int = CONVERGED_EPOCHS
+    format: int = FORMAT
+
+    def record(self) -> dict[str, Any]:
+        """As JSON values."""
+        simple = {name: getattr(self, name) for name in ("population", "epochs", "epoch_images", "seed", "format")}
+        return {
+            **simple,
+            "converged_within": self.converged_within,
+            "converged_epochs": self.converged_epochs,
+            "plan": self.plan.record(),
+            "evolved": {name: space.record() for name, space in self.evolved.items()},
+            "rule": asdict(self.rule),
+            "judge": self.judge.record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> SearchPlan:
+        """The inverse of `record`."""
+        if record.get("format") != FORMAT:
+            raise InputError(f"the search has format {record.get('format')!r}, and this version of Unbraid reads format {FORMAT}.")
+        rule = {**record["rule"], "factors": tuple(record["rule"]["factors"])}
+        made = {
+            "plan": Plan.from_record(record["plan"]),
+            "evolved": {name: SearchDimension.from_record(space) for name, space in record["evolved"].items()},
+            "rule": Rule(**rule),
+            "judge": Scorer(**record["judge"]),
+        }
+        return cls(**{**record, **made})
+
+    def digest(self) -> str:
+        """A fingerprint, kept in every checkpoint."""
+        return digest(self.record())
+
+    @property
+    def models(self) -> int:
+        """Models of an individual."""
+        return self.judge.models
+
+    @property
+    def trained_models(self) -> int:
+        """Models that train in the first epoch."""
+        return self.population * self.rule.first_factor * self.models
+
+    def first(self) -> list[Individual]:
+        """The individuals of the first epoch."""
+        return first_individuals(self.evolved, self.population * self.rule.first_factor, self.seed)
+
+    def settings(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """The evolved hyperparameters *values* and the fixed ones of the same names' kind, for showing."""
+        template = self.plan.members[0]
+        return {"learning_rate": template.learning_rate, "batch_size": self.plan.batch_size, **template.hyper, **values}
+
+    def batch_size(self, values: Mapping[str, float]) -> int:
+        """The batch size of an individual with these evolved values."""
+        return int(values.get("batch_size", self.plan.batch_size))
+
+    def members(self, place: int, values: Mapping[str, float], epoch: int) -> list[Member]:
+        """The models of the individual at *place* as they train in *epoch*."""
+        template = self.plan.members[0]
+        hyper = {name: value for name, value in values.items() if name not in ("learning_rate", "batch_size")}
+        rate = values.get("learning_rate", template.learning_rate)
+        # Seeds of different searches are far apart, so that no two share an initial model.
+        firsts = [epoch_seed(self.seed, 1) + place * self.models + number for number in range(self.models)]
+        return [
+            replace(template, id=number, hyper={**template.hyper, **hyper}, learning_rate=rate, seed=epoch_seed(first, epoch))
+            for number, first in enumerate(firsts)
+        ]
+
+    def generation_models(self, individuals: list[Individual], epoch: int) -> list[Model]:
+        """All models of an epoch, those of an individual side by side."""
+        return [
+            Model(member, self.batch_size(one.values))
+            for place, one in enumerate(individuals)
+            for member in self.members(place, one.values, epoch)
+        ]
+
+
+def make_search(
+    data: Any,
+    objective: Objective | str = "beta_tcvae",
+    *,
+    score: str = "udr",
+    labels: Any = "all",
+    population: int | None = None,
+    models: int | None = None,
+    epochs: int | None = None,
+    epoch_images: int | None = None,
+    hyper: Mapping[str, Any] | None = None,
+    learning_rate: Any = USUAL_RATES,
+    batch_size: Any = USUAL_BATCHES,
+    seed: int = 0,
+    share: float = 0.2,
+    factors: tuple[float, ...] = Rule.factors,
+    first_factor: int | None = None,
+    converged_within: float | None = None,
+    converged_epochs: int = CONVERGED_EPOCHS,
+    surrogates: str = "",
+    **options: Any,
+) -> tuple[SearchPlan, Dataset]:
+    """Check the whole request and return the search with its dataset; every problem is reported at once.
+
+    *score* is a metric; *labels* "all" or how many labelled images it may see. Each individual is *models* models (five for
+    `udr`, else one). *population*, *epochs* and *first_factor* (so many times the population trains in the first epoch) are 16, 30
+    and 1 for metrics that need no labels, and 28, 26 and 2 for those that do. *learning_rate*, *batch_size* and the values in
+    *hyper* are ranges (`"1e-4..3e-3"`), lists, or single values, which do not evolve (`unbraid.search.pbt.search_space`); without *hyper*
+    the objective's strength evolves. An epoch has *epoch_images* for each model, by default one pass over the data and at least
+    10,000. *share* 0 is random search. The search ends after *epochs*, or when the best score changed by less than
+    *converged_within* in each of the last *converged_epochs* (0 for never; for `udr` 0.005 unless told otherwise). Further
+    *options* are those of `unbraid.train`.
+    """
+    problems = Problems()
+    usual = USUAL_WITH_LABELS if needing_factors([str(score)]) else USUAL_WITHOUT_LABELS
+    population = usual["population"] if population is None else population
+    epochs = usual["epochs"] if epochs is None else epochs
+    first_factor = usual["first_factor"] if first_factor is None else first_factor
+    data_options = options.pop("data_options", None) or {}
+    dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **data_options))
+    if hyper is not None and not isinstance(hyper, Mapping):
+        problems.add("hyper", "must be a dictionary", hyper, "For example {'beta': '1..60'}.")
+        hyper = None
+    cls, given = _objective(objective, hyper or {}, problems)
+    asked = {**given, "learning_rate": learning_rate, "batch_size": batch_size}
+    evolved, fixed = _spaces(cls, asked, problems)
+    rule = Rule(plain(share), _factors(factors), plain(first_factor))
+    for line in rule.problems(plain(population)):
+        problems.say(line)
+    epochs = read_whole_number(problems, "epochs", plain(epochs), 1, _MOST_EPOCHS)
+    seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
+    if epoch_images is not None:
+        epoch_images = read_whole_number(problems, "epoch_images", plain(epoch_images), 1, 10**10)
+    converged_epochs = read_whole_number(problems, "converged_epochs", plain(converged_epochs), 1, _MOST_EPOCHS)
+    within = plain(converged_within)
+    if within is not None and (isinstance(within, bool) or not isinstance(within, (int, float)) or not 0 <= within < math.inf):
+        problems.add("converged_within", "must be a number of at least 0", within)
+    if options.get("convention", "sum") == "mean":
+        # What evolves moves on after the plan was made, where nobody would convert it.
+        remedy = "State their ranges for sums over pixels and latents."
+        problems.add("convention", "must be sum in a search, whose weights move", "mean", remedy)
+    judge = None
+    if dataset is not None:
+        judge = (
+            Scorer(SURROGATES, 0, 1, seed, surrogates) if surrogates else read_judge(score, labels, models, dataset, seed, problems)
+        )
+    start = fixed | {name: (space.listed[0] if space.listed else space.low) for name, space in evolved.items()}
+    built = problems.collect(lambda: cls(**{name: start[name] for name in given if name in start})) if cls is not None else None
+    # Where something was refused above, something that is allowed stands in for it, so that the rest is looked at too.
+    made = problems.collect(
+        lambda: make_plan(
+            data if dataset is None else dataset,
+            built or "vae",
+            data_options=data_options,
+            learning_rate=start.get("learning_rate", 1e-4),
+            batch_size=int(evolved["batch_size"].high) if "batch_size" in evolved else fixed.get("batch_size", 64),
+            seeds=1,
+            steps=1,
+            **options,
+        )
+    )
+    problems.raise_if_any()
+    assert made is not None
+    assert judge is not None
+    template, dataset = made
+    if within is None:
+        within = CONVERGED_WITHIN if judge.compares else 0.0
+    search = SearchPlan(
+        plan=template,
+        evolved=evolved,
+        population=int(population),
+        epochs=epochs,
+        epoch_images=int(epoch_images or max(LEAST_EPOCH_IMAGES, len(dataset))),
+        rule=rule,
+        judge=judge,
+        seed=seed,
+        converged_within=float(within),
+        converged_epochs=converged_epochs,
+    )
+    return search, dataset
+
+
+def _objective(
+    given: Objective | str, hyper: Mapping[str, Any], problems: Problems
+) -> tuple[type[Objective] | None, dict[str, Any]]:
+    """The class of the objective, and its hyperparameters as they were given; its strength evolves where nothing is said."""
+    if isinstance(given, Objective):
+        if hyper:
+            problems.add("hyper", "goes to an objective given by name", dict(hyper), "Set the values in the objective itself.")
+        return type(given), {item.name: getattr(given, item.name) for item in fields(given)}
+    if not isinstance(given, str):
+        problems.add("objective", "must be an objective or its name", given)
+        return None, {}
+    cls = problems.collect(lambda: OBJECTIVES.load(given))
+    if cls is None:
+        return None, {}
+    known = {item.name: item for item in fields(cls)}
+    for name in hyper:
+        if name not in known:
+            problems.say(unknown(f"option of {given}", name, known))
+    own = {name: value for name, value in hyper.items() if name in known}
+    if not own and cls.strength is not None:
+        own[cls.strength] = _usual_range(known[cls.strength])
+    return cls, own
+
+
+def _usual_range(item: Any) -> str:
+    """Where a strength evolves unless told: from its least sensible value, or a tenth of the usual one, to 60 or ten times that."""
+    usual = float(item.default)
+    rules = item.metadata
+    low = max(usual / 10, rules["at_least"] or 0.0, 1.0 if item.name == "beta" else 0.0)
+    high = min(max(10 * usual, 60.0 if item.name == "beta" else 0.0), rules["at_most"] or math.inf)
+    return f"{low:g}..{high:g}"
+
+
+def _is_whole(cls: type[Objective] | None, name: str) -> bool:
+    return cls is not None and any(item.name == name and item.metadata.get("whole") for item in fields(cls))
+
+
+def _factors(given: Any) -> tuple[Any, ...]:
+    values = plain(given)
+    return tuple(values) if isinstance(values, (list, tuple)) else (values,)
+
+
+def _spaces(cls: type[Objective] | None, asked: Mapping[str, Any], problems: Problems) -> tuple[dict[str, SearchDimension], dict[str, Any]]:
+    """What evolves, and what has a single value; what is refused is in neither."""
+    evolved: dict[str, SearchDimension] = {}
+    fixed: dict[str, Any] = {}
+    for name, value in asked.items():
+        try:
+            space = read_dimension(name, value, whole=name == "batch_size" or _is_whole(cls, name))
+        except InputError as error:
+            problems.say(error.problems[0])
+            continue
+        if space is None:
+            fixed[name] = fixed_value(value)
+        elif _may_evolve(cls, name, value, space, problems):
+            evolved[name] = space
+    return evolved, fixed
+
+
+def _may_evolve(cls: type[Objective] | None, name: str, given: Any, space: SearchDimension, problems: Problems) -> bool:
+    """Refuse what cannot evolve, and ranges whose ends are not allowed."""
+    before = len(problems.found)
+    if name == "batch_size":
+        if not 2 <= space.low <= space.high <= 10**5:
+            problems.add(name, "must lie in 2 to 100000", Shown(f"{space.low:g} to {space.high:g}"))
+    elif cls is not None and name != "learning_rate":
+        if not any(item.name == name and is_number(item) for item in fields(cls)):
+            problems.add(name, "cannot evolve, since members that differ in it cannot train together", Shown(str(given)))
+        else:
+            for end in (space.low, space.high):
+                if math.isfinite(end):
+                    problems.collect(lambda value=end: cls(**{name: value}))
+    return len(problems.found) == before

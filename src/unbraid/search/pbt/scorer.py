@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How individuals are scored while they train: any metric, with all labels, with a few, or with none.
+
+    mig, dci, ...     with all labels (PBT-S-VAE) on up to 50,000 images, or with N labelled images (1,000-PBT-S)
+    udr               without labels (PBT-U-VAE): an individual is a group of models that share hyperparameters, scored by the
+                      mean of their agreement with each other on 1,000 images
+    surrogates        the final population of rPU-VAE: MIG with labels that other models made (`search/rpu/surrogate_labels.py`)
+
+Higher is better to the search: scores of metrics where lower is better are negated for it and recorded as they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unbraid.codes.codes import recorded_sample
+from unbraid.codes.encode import encode_generation, reconstruction_nats
+from unbraid.core.errors import InputError, Problems, unknown
+from unbraid.data.dataset import Dataset
+from unbraid.population.devices import cores, explain_oom
+from unbraid.population.numbers import plain
+from unbraid.scoring.metric_inputs import MetricInputs, evaluate
+from unbraid.scoring.metric_names import base, higher_is_better, metric_names, needing_factors, needs, options
+from unbraid.search.pbt.generation import WHEN_FULL, Generation
+from unbraid.search.rpu.surrogate_labels import read_surrogates, surrogate_gaps
+
+SURROGATES = "surrogates"
+MOST_POINTS = 50_000
+"""Images on which metrics with labels are computed in training (Estermann et al. 2020)."""
+UDR_POINTS = 1_000
+UDR_MODELS = 5
+_TRAIN_SHARE = 2 / 3
+_TRIED_ROWS = 600
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A score by name, the images it is computed on, and how many models an individual has."""
+
+    metric: str
+    points: int
+    """Images at most: those with labels, where labels are few."""
+    models: int = 1
+    seed: int = 0
+    """Chooses the images."""
+    surrogates: str = ""
+    """File of surrogate labels, relative to the run folder."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a higher score is the better one."""
+        return self.metric == SURROGATES or higher_is_better(self.metric)
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares the models of an individual with each other, and so needs no labels."""
+        return self.metric != SURROGATES and needs(self.metric) == "population"
+
+    def sample(self, dataset: Dataset) -> NDArray[np.int64]:
+        """The images that are looked at."""
+        return recorded_sample(len(dataset), self.points, self.seed)
+
+    def scores(self, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
+        """The score of each individual, NaN where one of its models diverged or the metric has no value."""
+        if self.metric == SURROGATES:
+            by_model = self._surrogate_scores(generation, folder)
+        elif self.compares:
+            by_model = self._agreements(generation, self.sample(dataset))
+        else:
+            by_model = self._each(generation, dataset, self.sample(dataset))
+        by_model = np.where(generation.diverged(), np.nan, by_model)
+        return by_model.reshape(-1, self.models).mean(axis=1).tolist()
+
+    def better(self, score: float) -> float:
+        """*score* as the search ranks it: higher is better."""
+        return score if self.higher_is_better else -score
+
+    def _agreements(self, generation: Generation, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        from unbraid.metrics._agreement import agreement_scores, mean_kl
+
+        on_host = encode_generation(generation, indices)
+        with explain_oom(generation.device, f"the agreement of {len(on_host[0])} models", WHEN_FULL):
+            mean, logvar = (part.to(generation.device, torch.float64) for part in on_host)
+            groups = mean.view(-1, self.models, *mean.shape[1:])
+            kl = mean_kl(mean, logvar).view(-1, self.models, mean.shape[-1])
+            return agreement_scores(groups, kl, **options(self.metric)).flatten().cpu().numpy()
+
+    def _each(self, generation: Generation, dataset: Dataset, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        mean, logvar = encode_generation(generation, indices)
+        nats = reconstruction_nats(generation, indices, mean, logvar).numpy() if needs(self.metric) == "elbo" else None
+        factors = dataset.factors(indices) if dataset.labelled else None
+        train = max(1, round(len(indices) * _TRAIN_SHARE))
+
+        def one(place: int) -> float:
+            own = (mean[place].numpy(), logvar[place].numpy())
+            material = MetricInputs(own[0], train, factors, *own, None if nats is None else nats[place])
+            try:
+                return float(evaluate(self.metric, material).score)
+            except InputError:
+                return math.nan
+
+        with ThreadPoolExecutor(cores()) as pool:
+            return np.array(list(pool.map(one, range(len(mean)))))
+
+    def _surrogate_scores(self, generation: Generation, folder: Path) -> NDArray[np.float64]:
+        leaves = read_surrogates(folder / self.surrogates)
+        indices = np.unique(np.concatenate([labels.indices for leaf in leaves for labels in leaf]))
+        mean, _ = encode_generation(generation, indices)
+
+        def one(codes: NDArray[np.float32]) -> float:
+            try:
+                return surrogate_gaps(codes, indices, leaves)
+            except InputError:  # codes that are not finite
+                return math.nan
+
+        return np.array([one(codes.numpy()) for codes in mean])
+
+
+def read_judge(metric: str, labels: Any, models: Any, dataset: Dataset, seed: int, problems: Problems) -> Scorer:
+    """The judge that a request means; what is wrong with it goes to *problems*."""
+    own = Problems()  # what else is wrong with the request must not hide what is wrong here
+    labels, models = plain(labels), plain(models)
+    names = metric_names([metric], own, labelled=dataset.labelled) if isinstance(metric, str) else []
+    if not isinstance(metric, str):
+        own.add("score", "must be the name of a metric", metric)
+    elif len(names) > 1:
+        own.add("score", "must be a single metric", metric, f"For example {names[0]}.")
+    known = bool(names) and not own.found
+    compares = known and needs(metric) == "population"
+    if known and not dataset.labelled and needing_factors(names):
+        remedy = "Use udr, which needs none, or load the data with factors."
+        own.add("score", f"cannot be {base(metric)}, since the data has no factors to compare codes with", metric, remedy)
+    elif known and options(metric):
+        own.collect(lambda: _try_options(metric))
+    if models is None:
+        models = UDR_MODELS if compares else 1
+    least = 2 if compares else 1
+    if isinstance(models, bool) or not isinstance(models, int) or models < least:
+        own.add("models", f"must be a whole number of at least {least} for the score {metric}", models)
+    points = UDR_POINTS if compares else MOST_POINTS
+    if labels not in (None, "all"):
+        if isinstance(labels, bool) or not isinstance(labels, int) or labels < 10:
+            own.add("labels", "must be all, or a whole number of at least 10", labels)
+        elif labels > len(dataset):
+            own.add("labels", f"must be at most the {len(dataset)} images of the data", labels)
+        elif known and not needing_factors(names):
+            own.add("labels", f"are not used by {base(metric)}", labels, "Leave them out.")
+        else:
+            points = labels
+    for line in own.found:
+        problems.say(line)
+    return Scorer(str(metric), points, models if isinstance(models, int) else 1, seed)
+
+
+def _try_options(metric: str) -> None:
+    """Compute *metric* once on made-up codes: options that it refuses would otherwise come out after an epoch of training."""
+    from unbraid.metrics._agreement import agreement_scores
+
+    generator = np.random.default_rng(0)
+    factors = generator.integers(0, 4, (_TRIED_ROWS, 2))
+    mean = factors + generator.normal(0.0, 0.1, factors.shape)
+    logvar, nats = np.full(mean.shape, -2.0), np.ones(_TRIED_ROWS)
+    if needs(metric) == "population":
+        known = [name for name, item in inspect.signature(agreement_scores).parameters.items() if item.kind is item.KEYWORD_ONLY]
+        for name in options(metric).keys() - known:
+            raise InputError(unknown(f"option of {base(metric)} in a search", name, known))
+        codes = torch.from_numpy(np.stack([mean, mean])[None])
+        agreement_scores(codes, torch.ones(1, 2, 2, dtype=torch.float64), **options(metric))
+    else:
+        evaluate(metric, MetricInputs(mean, round(_TRIED_ROWS * _TRAIN_SHARE), factors, mean, logvar, nats))

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a search without labels to surrogate labels: the best model of the winning group, its active latents, what they say.
+
+Of the winner's models the one that agrees best with the others is taken. Latents with a dataset-mean KL above 1 nat are active,
+and their means over all images of the search are the labels. A search whose best score stays below 0.1 has failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unbraid.codes.codes import recorded_sample
+from unbraid.codes.encode import encode_run
+from unbraid.core.errors import DamagedFileError
+from unbraid.core.store import read_tensors, write_tensors
+from unbraid.metrics._posterior import kl_per_latent
+from unbraid.metrics.udr import udr
+from unbraid.scoring.metric_names import base, options
+from unbraid.search.pbt.scorer import UDR_POINTS
+from unbraid.search.pbt.search import SearchRun
+from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS, active_latents
+
+FAILED_BELOW = 0.1
+"""A best agreement under this is no agreement (the authors' code)."""
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """What the best model of a search says of its images."""
+
+    score: float
+    """Of the winning group in the search."""
+    model: int
+    """The model of the winning group that agrees best with the others."""
+    model_scores: tuple[float, ...]
+    kl_per_latent: NDArray[np.float64]
+    """Over all images of the search, nats."""
+    latents: tuple[int, ...]
+    """The active ones, those that say most first."""
+    values: NDArray[np.float32]
+    """Their means `(images, active latents)`."""
+    active_nats: float = ACTIVE_NATS
+    """A latent is active above this KL."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the search found no agreement."""
+        return not self.score >= FAILED_BELOW
+
+    def save(self, path: Path) -> None:
+        """Store it in one file."""
+        about = {"score": self.score, "model": self.model, "active_nats": self.active_nats}
+        about |= {"model_scores": list(self.model_scores), "latents": list(self.latents)}
+        tensors = {"values": torch.from_numpy(self.values), "kl_per_latent": torch.from_numpy(self.kl_per_latent)}
+        write_tensors(path, tensors, about)
+
+    @classmethod
+    def load(cls, path: Path) -> Labelling:
+        """The inverse of `save`."""
+        tensors, about = read_tensors(path)
+        scores, latents = tuple(about["model_scores"]), tuple(about["latents"])
+        nats, values = tensors["kl_per_latent"].numpy(), tensors["values"].numpy()
+        return cls(about["score"], about["model"], scores, nats, latents, values, about.get("active_nats", ACTIVE_NATS))
+
+
+def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_NATS) -> Labelling:
+    """Labels from the winner of a finished search; computed once and kept in its folder.
+
+    They are made again where the file is damaged or was made with another *active_nats*.
+    """
+    path = search.path / "labels.safetensors"
+    with contextlib.suppress(FileNotFoundError, DamagedFileError):
+        stored = Labelling.load(path)
+        if stored.active_nats == active_nats:
+            return stored
+    run, judge = search.winner(), search.search.judge
+    few = recorded_sample(len(search.dataset), UDR_POINTS, judge.seed)
+    mean, logvar = (part.astype(np.float64) for part in encode_run(run, device, few))
+    nats = np.stack([kl_per_latent(*model) for model in zip(mean, logvar, strict=True)])
+    scores = udr(mean, nats, **(options(judge.metric) if base(judge.metric) == "udr" else {})).per_model
+    best = int(np.argmax(scores))
+    every = np.arange(len(search.dataset), dtype=np.int64)
+    mean, logvar = (part[0] for part in encode_run(run, device, every, best))
+    nats = kl_per_latent(mean.astype(np.float64), logvar.astype(np.float64))
+    active = active_latents(nats, active_nats)
+    made = Labelling(
+        score=search.winner_record()["score"],
+        model=best,
+        model_scores=tuple(float(score) for score in scores),
+        kl_per_latent=nats,
+        latents=tuple(active),
+        values=np.ascontiguousarray(mean[:, active], dtype=np.float32),
+        active_nats=float(active_nats),
+    )
+    made.save(path)
+    return made

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Surrogate labels (Estermann et al. 2020, section 4): what trained models say of images, used as if it were their factors.
+
+A model's active latents are those with a mean KL above 1 nat; their means over the data it was trained on are the labels. Levels
+of a leaf-run carry labels for ever smaller parts of the data. The score of a code by a leaf-run is the mutual information gap,
+where each label's column of the information is counted only on the images that carry it; codes and labels are both cut into
+20 bins of equal width. A label that does not vary is left out, as MIG leaves out constant factors. The score over several
+leaf-runs is the median of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unbraid.core.store import read_tensors, write_tensors
+from unbraid.metrics._information import histogram_bins
+from unbraid.metrics.mig import mig
+
+ACTIVE_NATS = 1.0
+BINS = 20
+MOST_POINTS = 50_000
+"""Images of a level that are looked at."""
+
+
+@dataclass(frozen=True)
+class SurrogateLabels:
+    """Labels of one level: images by their place in the whole data, and a column for each active latent."""
+
+    indices: NDArray[np.int64]
+    values: NDArray[np.float32]
+    """`(n, latents)`."""
+
+    def thinned(self, most: int = MOST_POINTS) -> SurrogateLabels:
+        """At most so many images, chosen at random once and for all, in their order."""
+        if len(self.indices) <= most:
+            return self
+        kept = np.sort(np.random.default_rng(0).permutation(len(self.indices))[:most])
+        return SurrogateLabels(self.indices[kept], self.values[kept])
+
+
+Leaf = tuple[SurrogateLabels, ...]
+"""The levels of one leaf-run, the root's first."""
+
+
+def active_latents(kl_per_latent: NDArray[np.float64], threshold: float = ACTIVE_NATS) -> list[int]:
+    """Latents with a mean KL above *threshold* nats, those that say most first."""
+    return [int(latent) for latent in np.argsort(-kl_per_latent, kind="stable") if kl_per_latent[latent] > threshold]
+
+
+def surrogate_gaps(codes: NDArray[np.floating], indices: NDArray[np.int64], leaves: Sequence[Leaf]) -> float:
+    """Median over leaf-runs of the mean gap over their labels, for *codes* of the images *indices*, ascending."""
+    scores = []
+    for leaf in leaves:
+        gaps: list[float] = []
+        for level in leaf:
+            labels = histogram_bins(level.values.astype(np.float64), BINS)
+            labels = labels[:, labels.min(axis=0) < labels.max(axis=0)]
+            if labels.shape[1] == 0:  # nothing varies at this level, so there is nothing to know about it
+                continue
+            own = codes[np.searchsorted(indices, level.indices)].astype(np.float64)
+            gaps += mig(own, labels, bins=BINS).per_factor.tolist()
+        if gaps:
+            scores.append(float(np.mean(gaps)))
+    return float(np.median(scores)) if scores else float("nan")
+
+
+def write_surrogates(path: Path, leaves: Sequence[Leaf]) -> None:
+    """Store the labels of all leaf-runs in one file."""
+    import torch
+
+    tensors = {}
+    for number, leaf in enumerate(leaves):
+        for depth, labels in enumerate(leaf):
+            thin = labels.thinned()
+            # Copies, since the root's labels belong to every leaf-run and a file takes no tensor twice.
+            tensors[f"{number}.{depth}.indices"] = torch.tensor(thin.indices)
+            tensors[f"{number}.{depth}.values"] = torch.tensor(thin.values, dtype=torch.float32)
+    write_tensors(path, tensors, {"leaves": [len(leaf) for leaf in leaves]})
+
+
+def read_surrogates(path: Path) -> list[Leaf]:
+    """The inverse of `write_surrogates`."""
+    tensors, about = read_tensors(path)
+    return [
+        tuple(
+            SurrogateLabels(tensors[f"{number}.{depth}.indices"].numpy(), tensors[f"{number}.{depth}.values"].numpy())
+            for depth in range(levels)
+        )
+        for number, levels in enumerate(about["leaves"])
+    ]

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`discover`: what it refuses, what it writes, that it goes on after a stop, and that it finds factors it was not shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+from scipy.stats import spearmanr
+
+import unbraid as ub
+from unbraid.commands import discover as door
+from unbraid.core.errors import InputError, UnbraidError
+from unbraid.core.store import read_json
+from unbraid.data import load
+from unbraid.report.discover.words import table_columns
+from unbraid.scoring.code_tables import read_codes
+from unbraid.search.discover import image_source as image_source
+from unbraid.search.discover import plan as discovery_plan
+from unbraid.search.discover.clock import Clock
+from unbraid.search.discover.plan import seen_side
+from unbraid.search.pbt.search import SearchRun
+
+QUICK = {"steps": 12, "population": 5, "models": 2, "latents": 3, "quiet": True, "device": "cpu"}
+
+
+def drawn_images(count: int = 120, **options: int) -> np.ndarray:
+    data = load("sprites", image_size=28, **({"x": 12, "y": 8, "scale": 3} | options))
+    return data.images(np.sort(np.random.default_rng(0).choice(len(data), count, replace=False)))
+
+
+def folder_of(images: np.ndarray, folder: Path) -> Path:
+    folder.mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(folder / f"scan {number}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A discovery of a few steps in a folder of images, shared by tests that only look."""
+    home = tmp_path_factory.mktemp("discover")
+    source = folder_of(drawn_images(), home / "scans")
+    return door.discover(source, out=home / "found", **QUICK)
+
+
+def test_it_writes_report_tables_and_models(made):
+    assert made.page.read_text("utf-8").startswith("<!doctype html>")
+    table = pd.read_parquet(made.path / "codes.parquet")
+    pd.testing.assert_frame_equal(table, made.codes)
+    csv = pd.read_csv(made.path / "codes.csv")
+    assert list(csv.columns) == list(table.columns)
+    assert list(table.columns[:2]) == ["image", "name"]
+    assert table["name"].tolist()[:3] == ["scan 0.png", "scan 1.png", "scan 2.png"]
+    assert len(table) == 120
+    assert f"Open in a browser: {made.path / 'report.html'}" in made.summary().splitlines()
+    assert len(made.models.members) == 2
+    assert repr(made) == f"<Discovered {made.path}: {len(made.found.factors)} factors in 120 images>"
+
+
+def test_the_codes_are_those_of_the_chosen_model(made):
+    columns = [*made.found.factors, *made.found.doubtful]
+    images = made.models.dataset.images(np.arange(120))
+    every = [made.models.model(member).encode(images) for member in (0, 1)]
+    for factor, name in zip(columns, made.codes.columns[2:], strict=True):
+        errors = [np.abs(codes[:, factor.latent] - made.codes[name]).max() for codes in every]
+        assert min(errors) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["codes.csv", "codes.parquet"])
+def test_its_tables_are_codes_for_a_reduction(made, name):
+    found = read_codes(made.path / name, None, "labels")
+    assert found.names == tuple(made.codes.columns[2:])
+    np.testing.assert_array_equal(found.codes.astype(np.float32), made.codes.iloc[:, 2:].to_numpy(np.float32))
+
+
+def test_rows_of_images_rise_with_the_code(made):
+    for factor in (*made.found.factors, *made.found.doubtful):
+        assert factor.drawn.shape == factor.real.shape == (9, 28, 28, 1)
+        places = [int(name.removeprefix("scan ").removesuffix(".png")) for name in factor.real_names]
+        column = next(one.name for one in table_columns(made.found) if one.latent == factor.latent)
+        codes = made.codes[column].to_numpy()[places]
+        assert (np.diff(codes) >= 0).all()
+
+
+def test_resume_of_a_finished_one_changes_nothing(made):
+    before = (made.path / "codes.csv").read_bytes()
+    again = door.resume_discovery(made.path, device="cpu", quiet=True)
+    assert (made.path / "codes.csv").read_bytes() == before
+    assert again.found.udr == made.found.udr
+    assert again.found.minutes == made.found.minutes
+
+
+def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
+    images = drawn_images(80)
+    whole = door.discover(images, out=tmp_path / "whole", **QUICK)
+    calls, judge = [], SearchRun._note
+
+    def interrupted(self, *rest):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return judge(self, *rest)
+
+    monkeypatch.setattr(SearchRun, "_note", interrupted)
+    with pytest.raises(UnbraidError) as told:
+        door.discover(images, out=tmp_path / "cut", **QUICK)
+    cut = tmp_path / "cut"
+    assert str(told.value) == f"stopped; everything so far is in {cut}. Go on with: unbraid resume {cut}"
+    resumed = door.resume_discovery(cut, device="cpu", quiet=True)
+    pd.testing.assert_frame_equal(resumed.codes, whole.codes)
+    lineages = [SearchRun.open(tmp_path / name / "models").lineage for name in ("whole", "cut")]
+    pd.testing.assert_frame_equal(*lineages)
+
+
+def test_arrays_and_datasets_are_stored_with_the_discovery(tmp_path):
+    made = door.discover(drawn_images(60), out=tmp_path / "array", **QUICK)
+    assert np.load(tmp_path / "array" / "images.npy").shape == (60, 28, 28, 1)
+    assert made.found.source == "an array"
+    assert made.codes["name"].tolist() == [str(number) for number in range(60)]
+
+
+def test_large_images_are_seen_small_and_the_report_says_so(tmp_path):
+    images = np.kron(drawn_images(60), np.ones((1, 2, 3, 1), np.uint8))
+    made = door.discover(images, out=tmp_path / "large", **QUICK)
+    assert made.models.dataset.image_shape == (32, 32, 1)
+    assert made.found.resized_from == (56, 84)
+    assert made.found.warnings[0] == "The models saw the images at 32 × 32 pixels; details smaller than that cannot be found."
+
+
+DEPTH = "16-bit images were scaled to 8 bits: 300 to 0, 51,300 to 255."
+
+
+def test_images_of_16_bits_are_scaled_and_the_report_says_so(tmp_path):
+    deep = drawn_images(60).astype(np.uint16) * 200 + 300
+    (tmp_path / "scans").mkdir()
+    for number, image in enumerate(deep):
+        Image.fromarray(image[..., 0]).save(tmp_path / "scans" / f"{number}.tif")
+    np.save(tmp_path / "scans.npy", deep)
+    same = load(drawn_images(60)).fingerprint()
+    for source in (tmp_path / "scans", str(tmp_path / "scans.npy"), deep, load(deep)):
+        taken = image_source.take_images(source, {}, None, torch.device("cpu"))
+        assert taken.depth == DEPTH
+        data, options = taken.stored(tmp_path)
+        assert load(data, **options).fingerprint() == taken.dataset.fingerprint() == same
+    assert image_source.take_images(drawn_images(60), {}, None, torch.device("cpu")).depth == ""
+    made = door.discover(deep, out=tmp_path / "out", **QUICK)
+    assert made.found.warnings[0] == DEPTH
+    assert DEPTH in made.page.read_text("utf-8")
+    again = door.resume_discovery(tmp_path / "out", device="cpu", quiet=True)
+    assert again.found.warnings == made.found.warnings
+    pd.testing.assert_frame_equal(again.codes, made.codes)
+    record = read_json(tmp_path / "out" / "discovery.json")
+    assert record["depth"] == DEPTH
+    del record["depth"]  # as earlier versions wrote it
+    assert door.DiscoveryPlan.from_record(record).depth == ""
+
+
+def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, image in enumerate(drawn_images(60)):
+        Image.fromarray(image[..., 0]).resize((28, 40) if number % 2 else (40, 28)).save(folder / f"{number}.png")
+    made = door.discover(
+        folder, out=tmp_path / "out", resize=28, command="unbraid discover photos/ --resize 28 --steps 12", **QUICK
+    )
+    told = "Your images have 2 different sizes. All were scaled to 28 × 28 pixels, which changes the shape of what they show."
+    assert told in made.found.warnings
+    assert made.found.commands[0][0].startswith("unbraid discover photos/ --resize 28 --minutes ")
+    assert made.summary().splitlines()[-1] == f"Next:  {made.found.commands[0][0]}"
+    assert door.resume_discovery(tmp_path / "out", device="cpu", quiet=True).found.warnings == made.found.warnings
+
+
+def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
+    assert made.found.explained < 0.1
+    assert made.found.factors == ()
+    assert made.found.warnings == (
+        "The models give back hardly anything of the images yet, so that nothing counts as found. Give it more time.",
+    )
+
+
+def test_it_can_be_resumed_from_another_folder_and_with_moved_images(tmp_path, monkeypatch):
+    folder_of(drawn_images(60), tmp_path / "scans")
+    monkeypatch.chdir(tmp_path)
+    made = door.discover("scans", out="found", **QUICK)
+    assert made.found.source == "scans"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = door.resume_discovery("../found", device="cpu", quiet=True)
+    pd.testing.assert_frame_equal(again.codes, made.codes)
+    (tmp_path / "scans").rename(tmp_path / "moved")
+    moved = door.resume_discovery("../found", data="../moved", device="cpu", quiet=True)
+    pd.testing.assert_frame_equal(moved.codes, made.codes)
+
+
+def test_of_a_large_dataset_a_sample_is_drawn_and_its_numbers_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(image_source, "MOST_IMAGES", 60)
+    data = load("sprites", image_size=28, x=12, y=8, scale=3)
+    made = door.discover(data, out=tmp_path / "out", **QUICK)
+    numbers = made.codes["image"].to_numpy()
+    assert len(numbers) == 60
+    assert numbers.max() >= 60
+    assert made.codes["name"].tolist() == [str(number) for number in numbers]
+    np.testing.assert_array_equal(made.models.dataset.images(np.arange(60)), data.images(numbers))
+    assert made.found.warnings[0] == "Of the 288 images 60 were drawn at random and looked at."
+
+
+def test_a_wanted_size_is_kept_and_told(tmp_path):
+    images = np.kron(drawn_images(60), np.ones((1, 2, 2, 1), np.uint8))
+    for options in ({"resize": 28}, {"data_options": {"resize": 28}}):
+        made = door.discover(images, out=tmp_path / str(len(options.get("data_options", {}))), **(QUICK | options))
+        assert made.models.dataset.image_shape == (28, 28, 1)
+        assert made.found.resized_from == (56, 56)
+
+
+def test_a_discovery_with_a_leaf_run(tmp_path):
+    made = door.discover(drawn_images(60), out=tmp_path / "deep", leaf_runs=1, **QUICK)
+    record = read_json(tmp_path / "deep" / "discovery.json")
+    assert record["search"] is None
+    assert record["recursion"]["leaf_runs"] == 1
+    assert made.found.stages[0].startswith("In all 60 images, ")
+    again = door.resume_discovery(tmp_path / "deep", device="cpu", quiet=True)
+    pd.testing.assert_frame_equal(again.codes, made.codes)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "device", "resize", "side"),
+    [
+        (32, 32, "cpu", None, None), (28, 28, "cpu", None, None), (64, 64, "cpu", None, 32), (64, 64, "cuda", None, None),
+        (48, 48, "cuda", None, 64), (128, 128, "cuda", None, 64), (30, 32, "cpu", None, 32), (64, 64, "cpu", 64, None),
+        (64, 64, "cpu", 28, 28),
+    ],
+)  # fmt: skip
+def test_the_size_at_which_images_are_seen(height, width, device, resize, side):
+    assert seen_side(height, width, torch.device(device), resize) == side
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (
+            drawn_images(3),
+            "images must be at least 50 to find factors in; got 3. A few hundred images are a fair start, a few thousand better.",
+        ),
+        (
+            np.full((200, 32, 32), 7, np.uint8),
+            "images must differ from each other; got 200 images that are all the same. Nothing varies in them, so nothing can be "
+            "found.",
+        ),
+        (
+            drawn_images(4)[np.arange(100) % 4],
+            "images must show at least 10 different images; got 4 different ones among 100 looked at.",
+        ),
+        ([1, 2], "images must be a folder, a .npy or .npz file, an array, or the name of a dataset; got 'list'."),
+        ("pinwheel", "images must be images; got 'pinwheel'. Points have no factors that could be shown."),
+    ],
+)
+def test_images_in_which_nothing_can_be_found_are_refused(tmp_path, images, message):
+    with pytest.raises(InputError) as told:
+        door.discover(images, out=tmp_path / "out", **QUICK)
+    assert str(told.value) == message
+    assert not (tmp_path / "out").exists()
+
+
+def test_images_of_two_sizes_are_refused_by_name(tmp_path):
+    folder = folder_of(drawn_images(60), tmp_path / "mixed")
+    Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 59.png")
+    with pytest.raises(InputError) as told:
+        door.discover(folder, out=tmp_path / "out", **QUICK)
+    assert str(told.value) == (
+        "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 59.png' of 30x20 pixels. "
+        "Crop them to one size, or scale all with --resize 64."
+    )
+    made = door.discover(folder, out=tmp_path / "scaled", resize=32, **QUICK)
+    assert made.models.dataset.image_shape == (32, 32, 1)
+
+
+def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
+    folder = folder_of(drawn_images(60), tmp_path / "scans")
+    (folder / "Thumbs.db").write_text("x")
+    assert image_source.image_names(tmp_path, str(folder))[:2] == ("scan 0.png", "scan 1.png")
+    for number in (3, 20):
+        (folder / f"scan {number}.png").write_text("no image")
+    torn = folder / "scan 7.png"
+    torn.write_bytes(torn.read_bytes()[:120])  # its header is whole
+    with pytest.raises(InputError) as told:
+        door.discover(folder, out=tmp_path / "out", **QUICK)
+    lines = str(told.value).splitlines()
+    assert [line.partition(".png ")[0] for line in lines] == ["scan 3", "scan 7", "scan 20"]
+    assert lines[0] == (
+        "scan 3.png must be a whole, readable image; got a file that cannot be decoded (cannot identify image file 'scan 3.png'). "
+        "Write it again or remove it."
+    )
+    Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 50.png")
+    Image.fromarray(np.zeros((10, 30), np.uint8)).save(folder / "scan 51.png")
+    with pytest.raises(InputError) as told:
+        door.discover(folder, out=tmp_path / "out", **QUICK)
+    assert str(told.value).splitlines() == [
+        "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 50.png' of 30x20 pixels. "
+        "Crop them to one size, or scale all with --resize 64.",
+        *lines,
+    ]
+    for number in range(30):
+        (folder / f"scan {number}.png").write_text("no image")
+    with pytest.raises(InputError) as told:
+        door.discover(folder, out=tmp_path / "out", **QUICK)
+    assert len(str(told.value).splitlines()) == 11
+    assert str(told.value).splitlines()[-1] == "And 21 more such problems."
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"population": 4},
+            "population must be a whole number from 5 to 1000; got 4. Of fewer groups there is no fifth to replace.",
+        ),
+        ({"models": 1}, "models must be a whole number of at least 2; got 1."),
+        ({"minutes": 5}, "minutes and steps cannot both be given; got minutes 5, steps 12. Leave one out."),
+        ({"steps": None, "minutes": 0}, "minutes must be a number of at least 0.5; got 0."),
+        ({"resize": 33}, "resize must be one of 28, 32, 64, 96, 128; got 33."),
+        ({"leaf_runs": -1}, "leaf_runs must be a whole number of at least 0; got -1."),
+        ({"seed": "x"}, "seed must be a whole number of at least 0; got 'x'."),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(tmp_path, options, message):
+    with pytest.raises(InputError) as told:
+        door.discover(drawn_images(60), out=tmp_path / "out", **(QUICK | options))
+    assert str(told.value) == message
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_problem_is_told_at_once(tmp_path):
+    with pytest.raises(InputError) as told:
+        door.discover(drawn_images(60), out=tmp_path / "out", **(QUICK | {"population": 3, "models": 0, "latents": 0}))
+    assert [line.split()[0] for line in str(told.value).splitlines()] == ["population", "models", "latents"]
+
+
+def test_by_minutes_the_epochs_fit_the_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery_plan, "_LEAST_MINUTES", 0.01)
+    monkeypatch.setattr(discovery_plan, "_MEASURED_SECONDS", {"cpu": 1.0})
+    made = door.discover(drawn_images(100), out=tmp_path / "out", **(QUICK | {"steps": None, "minutes": 0.1}))
+    plan = door.DiscoveryPlan.from_record(read_json(tmp_path / "out" / "discovery.json"))
+    assert plan.minutes == 0.1
+    assert plan.root.epoch_images >= 64
+    # An epoch that begins in time may end late, by at most itself.
+    assert made.found.minutes < 0.1 * 4
+    given = []
+    monkeypatch.setattr(door, "Clock", lambda *words: given.append(words) or Clock(*words))
+    door.resume_discovery(tmp_path / "out", device="cpu", quiet=True)
+    assert [minutes for minutes, _, _ in given] == [None], "after an interruption nothing is late"
+
+
+def test_the_public_name_is_the_function():
+    assert ub.discover is door.discover
+
+
+@pytest.mark.slow
+def test_factors_are_found_that_were_not_shown(tmp_path):
+    data = load("sprites", image_size=28, x=16, y=10, scale=6, y_range=0.5, scale_min=0.18, scale_max=0.26)
+    made = door.discover(data.images(np.arange(len(data))), out=tmp_path / "out", minutes=6, device="cpu", quiet=True)
+    truth = data.factors(np.arange(len(data)))
+    sizes = np.array([[abs(spearmanr(made.codes[name], column)[0]) for column in truth.T] for name in made.codes.columns[2:]])
+    assert (sizes.max(axis=0) > 0.9).sum() >= 2

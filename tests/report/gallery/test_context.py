@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gallery: every statement computed and shown, nothing loaded, the command line's words, and refusals."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unbraid.analysis.theory.local_axes import local_axes
+from unbraid.analysis.theory.pinwheel_decomposition import pinwheel_decomposition
+from unbraid.commands import gallery as door
+from unbraid.commands.gallery import Gallery, make_gallery
+from unbraid.core.errors import InputError
+from unbraid.core.registry import Citation
+from unbraid.report.gallery import statements as statements
+from unbraid.report.gallery.context import held_sentence
+from unbraid.report.gallery.figures import Panel
+from unbraid.report.gallery.statements import STATEMENTS, Statement, Verdict
+
+from ..conftest import Unbraid
+from . import test_browser
+from .test_build import Page
+
+browser = test_browser.browser
+KEYS = ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "local_axes", "optimal_rotation", "pinwheel"]
+UNSEEN = "<script>alert('x')</script> & 2 < 3"
+
+
+def quick() -> list[Statement]:
+    """All statements, but with trainings too short for those that train."""
+    short = {
+        "local_axes": lambda seed: local_axes(steps=20, restarts=2, seed=seed),
+        "pinwheel": lambda seed: pinwheel_decomposition(steps=5, seed=seed),
+    }
+    return [replace(one, compute=short.get(one.key, one.compute)) for one in STATEMENTS]
+
+
+def own(holds: bool) -> Statement:
+    """An statement from outside, with text that would break a page."""
+    figure = {"data": [{"type": "scatter", "x": [0, 1], "y": [0, 1], "name": UNSEEN}], "layout": {"height": 200}}
+    return Statement(
+        "own",
+        f"Mine {UNSEEN}",
+        (Citation("Nobody", 2026, "A Title"),),
+        "A statement.",
+        lambda seed: seed + 1,
+        lambda found: [Panel("Heading", figure, f"Found {found}.")],
+        lambda found: Verdict(holds, (("number", str(found)),), f"number {found}"),
+        "mine(seed={seed})",
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
+    return make_gallery(tmp_path_factory.mktemp("gallery"), seed=3, statements=[*quick(), own(False)], command="it", quiet=True)
+
+
+def test_there_is_an_exhibit_for_every_statement() -> None:
+    assert [one.key for one in STATEMENTS[: len(KEYS)]] == KEYS
+    assert len({one.key for one in STATEMENTS}) == len(STATEMENTS)
+    for one in STATEMENTS:
+        assert re.fullmatch(r"[a-z_]+", one.key)
+        assert len(one.statement) > 100
+        assert one.papers
+        assert "{seed}" in one.call
+
+
+@pytest.mark.parametrize("key", ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "optimal_rotation"])
+def test_statements_hold(made: Gallery, key: str) -> None:
+    (one,) = [one for one in made.hung if one.statement.key == key]
+    assert one.verdict.holds
+    assert one.verdict.line
+    assert one.panels
+
+
+def test_untrained_networks_fail_and_are_said_to(made: Gallery) -> None:
+    """A few steps are far too few, and a verdict that could not fail would be none."""
+    failed = [one.statement.key for one in made.hung if not one.verdict.holds]
+    assert failed == ["local_axes", "pinwheel", "own"]
+    assert held_sentence(made.hung) == (
+        "5 of 8 statements hold in this computation."
+        f" Not met: A nonlinear VAE follows local axes; Overlap and structure are two knobs; Mine {UNSEEN}."
+    )
+
+
+def test_verdicts_turn_with_the_evidence(made: Gallery) -> None:
+    """Each decisive number, made wrong, turns its verdict."""
+    found: dict[str, Any] = {one.key: one.compute(0) for one in STATEMENTS if one.key not in ("local_axes", "pinwheel")}
+    unlike = found["impossibility"]
+    for change in (
+        {"log_density_gap": 1e-3},
+        {"mig_after": 0.4},
+        {"mig_before": 0.5},
+        {"data_gap": 0.1},
+        {"data_p": np.array([1e-9])},
+        {"smallest_slope": 0.0},
+    ):
+        assert statements._impossibility(unlike).holds
+        assert not statements._impossibility(replace(unlike, **change)).holds
+    one = found["beta_prior"]
+    assert not statements._theorem_one(replace(one, left=one.left + 1e-5)).holds
+    two = found["beta_rotation"]
+    bent = two.full + 1e-5 * np.sin(two.degrees)
+    for change in ({"full": bent}, {"diagonal": two.full}, {"aligned_gap": 1e-3}, {"permutation_gap": 1e-3}):
+        assert not statements._theorem_two(replace(two, **change)).holds
+    pca = found["linear_pca"]
+    assert not statements._pca(replace(pca, distinct=pca.equal)).holds
+    assert not statements._pca(replace(pca, equal=pca.equal[:1])).holds
+    sweep = found["optimal_rotation"]
+    assert not statements._rotation(replace(sweep, searched_loss=sweep.searched_loss - 1e-5)).holds
+    assert not statements._rotation(replace(sweep, losses=sweep.losses - 1.0)).holds
+
+
+def test_the_page_is_sound_and_loads_nothing(made: Gallery) -> None:
+    page = Page(made.page)
+    for _, attributes in page.tags:
+        for name in ("src", "href", "srcset", "data", "action", "poster"):
+            assert (attributes.get(name) or "data:,").startswith(("data:", "#"))
+    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    links = [str(attributes["href"])[1:] for attributes in page.all("a")]
+    assert links == [*KEYS, "own"]
+    assert set(links) <= set(ids)
+    drawn = [str(attributes["data-figure"]) for attributes in page.all("div", class_="figure")]
+    assert sorted(drawn) == sorted(page.figures)
+    assert len(drawn) == sum(len(one.panels) for one in made.hung)
+    assert all(attributes.get("aria-label") for attributes in page.all("div", class_="figure"))
+    assert page.headings[0] == 1
+    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    for word in ("nan", "None", "inf", "Undefined"):
+        assert not re.search(rf"\b{word}\b", page.text)
+
+
+def test_every_figure_has_finite_values_and_named_axes(made: Gallery) -> None:
+    figures = [panel.figure for one in made.hung[:-1] for panel in one.panels]
+    for figure in figures:
+        assert figure["layout"]["xaxis"]["title"]["text"]
+        categories = any(isinstance(value, str) for line in figure["data"] for value in line["y"])
+        assert categories or figure["layout"]["yaxis"]["title"]["text"]
+        for line in figure["data"]:
+            assert len(line["x"]) == len(line["y"]) > 0
+            assert all(np.isfinite(value) for axis in "xy" for value in line[axis] if not isinstance(value, str))
+
+
+def test_the_page_says_what_was_found(made: Gallery) -> None:
+    page = Page(made.page)
+    for one in made.hung:
+        assert one.statement.title in page.text
+        assert str(one.statement.papers[0]) in page.text
+        for name, value in one.verdict.numbers:
+            assert f"{name} {value}" in page.text
+        assert one.statement.call.format(seed=3).splitlines()[-1] in page.text
+    assert page.text.count("holds by the numbers") == 5
+    assert page.text.count("fails by the numbers") == 3
+    assert "number 4" in page.text
+    assert len(page.all("script")) == 3  # text with a tag in it is still text
+
+
+def test_the_mixed_grid_is_that_of_the_map(made: Gallery) -> None:
+    before, after = (panel.figure["data"][0] for panel in made.hung[0].panels[:2])
+    found = made.hung[0].statement.compute(3)
+    z = np.stack([before["x"], before["y"]], axis=1)
+    np.testing.assert_allclose(found.mapping(z), np.stack([after["x"], after["y"]], axis=1), atol=1e-4)
+    assert before["marker"]["color"] == after["marker"]["color"]
+
+
+def test_the_command_line_says_a_line_for_each(unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "STATEMENTS", [STATEMENTS[1], own(True), own(False)])
+    monkeypatch.chdir(tmp_path)
+    answer = unbraid("gallery", "--seed", "4")
+    lines = answer.out.splitlines()
+    assert answer.code == 0
+    assert re.fullmatch(rf"holds  {STATEMENTS[1].title}: both sides agree to \de-1\d nats for β from 0\.25 to 16", lines[0])
+    assert lines[1:] == [
+        f"holds  Mine {UNSEEN}: number 5",
+        f"FAILS  Mine {UNSEEN}: number 5",
+        "",
+        f"2 of 3 statements hold in this computation. Not met: Mine {UNSEEN}.",
+        f"Open in a browser: {Path('gallery') / 'gallery.html'}",
+    ]
+    assert "unbraid gallery --seed 4" in (tmp_path / "gallery" / "gallery.html").read_text()
+    assert unbraid("gallery", "--out", str(tmp_path / "gallery")).code == 0  # its own page is written anew
+
+
+def test_bad_requests_compute_and_write_nothing(unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(seed: int) -> None:
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(statements, "STATEMENTS", [replace(STATEMENTS[0], compute=never)])
+    monkeypatch.chdir(tmp_path)
+    told = "unbraid: seed must be a whole number in 0..2147483647; got 'lucky'.\n"
+    assert unbraid("gallery", "--seed", "lucky") == (2, "", told)
+    assert list(tmp_path.iterdir()) == []
+    Path("file").write_text("")
+    told = "unbraid: out must be a folder; got 'file'. The page goes into it as gallery.html.\n"
+    assert unbraid("gallery", "--out", "file") == (2, "", told)
+    told = "unbraid: out must be a folder; got 'file/deeper'. The page goes into it as gallery.html.\n"
+    assert unbraid("gallery", "--out", "file/deeper") == (2, "", told)
+    Path("mine").mkdir()
+    Path("mine/gallery.html").write_text("<p>my own images</p>")
+    told = "unbraid: out must not hold a gallery.html of another kind; got 'mine'. Choose another folder.\n"
+    assert unbraid("gallery", "--out", "mine") == (2, "", told)
+    assert Path("mine/gallery.html").read_text() == "<p>my own images</p>"
+
+
+def test_python_is_refused_alike(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^seed must be a whole number in 0\.\.2147483647; got -1\.$"):
+        make_gallery(tmp_path, seed=-1)
+    assert door.PAGE not in {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.slow
+def test_the_whole_gallery_holds_in_two_minutes_of_one_core(tmp_path: Path) -> None:
+    import time
+
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    began = time.process_time()
+    try:
+        found = make_gallery(tmp_path, seed=11, quiet=True)
+    finally:
+        torch.set_num_threads(threads)
+    assert [one.statement.key for one in found.hung if not one.verdict.holds] == []
+    assert time.process_time() - began < 120
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(browser: Any, open_page: Any, made: Gallery, width: int) -> None:
+    open_page(made.page, width)
+    undrawn = "return [...document.querySelectorAll('.figure')].filter(box => !box.querySelector('svg.main-svg')).length"
+    assert browser.execute_script(undrawn) == 0
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    outside = (
+        "return [...document.querySelectorAll('.figure .main-svg')]"
+        ".filter(box => box.getBoundingClientRect().right > innerWidth).length"
+    )
+    assert browser.execute_script(outside) == 0
+    cut = (
+        "return [...document.querySelectorAll('.figure')].filter(box => [...box.querySelectorAll('.xtitle, .ytitle, .legendtext')]"
+        ".some(text => { const one = text.getBoundingClientRect(), all = box.getBoundingClientRect();"
+        " return one.left < all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom > all.bottom + 1; }))"
+        ".map(box => box.dataset.figure)"
+    )
+    assert browser.execute_script(cut) == []
+    fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
+    assert browser.execute_script(fetched) == []
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page is whole, says what is true and loads nothing, for every kind of run."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unbraid.commands.train import Run
+from unbraid.population.run_folder import RunFolder
+from unbraid.report.train.context import build_report, heat_style
+
+from .conftest import small_train
+
+KINDS = ["sweep", "two", "one", "own", "points", "diverged", "all_diverged", "ae", "colour"]
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """The page as a list of tags and the text outside scripts and styles."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.headings: list[int] = []
+        self.figures = {}
+        self._open: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        assert self._open == []
+        self.text = re.sub(r"\s+", " ", " ".join(self.words))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID:
+            self._open.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        inside, attributes = self._open[-1] if self._open else ("", {})
+        if inside == "script" and attributes.get("id") == "figures":
+            self.figures = json.loads(data)
+        elif inside not in ("script", "style"):
+            self.words.append(data)
+
+    def all(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
+        return [found for name, found in self.tags if name == tag and all(found.get(k.rstrip("_")) == v for k, v in wanted.items())]
+
+
+@pytest.fixture(scope="session")
+def pages(runs: dict[str, Run]) -> dict[str, Page]:
+    return {name: Page(runs[name].report()) for name in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_is_sound_and_loads_nothing(pages: dict[str, Page], kind: str) -> None:
+    page = pages[kind]
+    for _, attributes in page.tags:
+        for name in ("src", "href", "srcset", "data", "action", "poster"):
+            assert (attributes.get(name) or "data:,").startswith("data:")
+        for address in re.findall(r"url\(([^)]*)\)", attributes.get("style") or ""):
+            assert address.startswith("data:image/png;base64,")
+    assert all(attributes.get("alt") for attributes in page.all("img"))
+    assert all(attributes.get("scope") for attributes in page.all("th"))
+    assert page.headings[0] == 1
+    assert page.headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    drawn = [attributes["data-figure"] for attributes in page.all("div", class_="figure")]
+    assert sorted(str(name) for name in drawn) == sorted(page.figures)
+    assert all(attributes.get("aria-label") for attributes in page.all("div", class_="figure"))
+    assert all(figure["data"] for figure in page.figures.values())
+    for word in ("nan", "None", "inf", "Undefined"):
+        assert not re.search(rf"\b{word}\b", page.text)
+
+
+def test_a_sweep_in_words_and_figures(pages: dict[str, Page], runs: dict[str, Run]) -> None:
+    page, run = pages["sweep"], runs["sweep"]
+    scores = run.score("mig", quiet=True)["mig"]
+    best = run.folder.plan.members[scores.idxmax()[0]]
+    name = f"β-VAE, β = {best.hyper['beta']:g}, seed {best.seed}"
+    assert f"9 models trained on sprites for 60 steps. The best reaches MIG {scores.max():.2f} ({name})." in page.text
+    assert list(page.figures) == sorted(["score-mig", "score-sap", "curve-loss", "curve-reconstruction", "curve-kl"])
+    assert sorted(page.figures["score-mig"]["data"][1]["y"]) == pytest.approx(sorted(scores), rel=1e-4)
+    assert page.figures["score-mig"]["layout"]["xaxis"]["ticktext"] == ["1", "4", "16"]
+    assert len(page.figures["curve-loss"]["data"]) == 9
+    assert "All 9 models" in page.text
+    assert len(page.all("tr", class_="best")) == 1
+    assert len(page.all("select")) == 3
+    assert len(page.all("option")) == 9
+    assert "ub.BetaVAE(beta=[16, 1, 4])" in page.text
+    assert f"unbraid score {run.path} --metrics mig,sap" in page.text
+    assert run.folder.plan.digest() in page.text
+    assert run.folder.plan.data_fingerprint in page.text
+    assert "Not scored yet: beta_vae_score, factor_vae_score, dci, modularity." in page.text
+
+
+def test_two_objectives_share_the_page(pages: dict[str, Page]) -> None:
+    page = pages["two"]
+    assert "sprites · β-VAE, FactorVAE" in page.text
+    assert page.figures["score-mig"]["layout"]["xaxis"]["ticktext"] == ["β = 1", "β = 4", "γ = 10"]
+    assert len(page.figures["curve-total_correlation"]["data"]) == 2
+    assert len(page.figures["curve-loss"]["data"]) == 6
+    assert "MIG was computed for this page; it is not among the stored scores." in page.text
+
+
+def test_a_population_of_one(pages: dict[str, Page]) -> None:
+    page = pages["one"]
+    assert "1 model trained on sprites for 40 steps. It reaches MIG" in page.text
+    assert "The dot is the only model of this run." in page.text
+    assert page.all("select") == []
+    assert "One seed cannot tell luck from method: train at least three." in page.text
+
+
+def test_data_without_factors_says_so(pages: dict[str, Page]) -> None:
+    page = pages["own"]
+    assert "No factors are known for this data, so scores that compare codes with factors are left out." in page.text
+    assert "own images · β-VAE" in page.text
+    assert "MIG" not in page.text
+    assert "How much each latent says" in page.text
+    assert {name for name in page.figures if name.startswith("score-")} == {"score-loss", "score-reconstruction", "score-kl"}
+    bars = [figure for name, figure in page.figures.items() if name.startswith("bars-")]
+    assert len(bars) == 2
+    assert all(len(bar["data"][0]["y"]) == 4 for bar in bars)
+    assert page.all("table", class_="heat") == []
+    assert len(page.all("img", class_="strip")) >= 4
+
+
+def test_points_are_drawn(pages: dict[str, Page]) -> None:
+    assert "400 points" in pages["points"].text
+    assert "arm" in pages["points"].text
+
+
+def test_diverged_members_are_named(pages: dict[str, Page], runs: dict[str, Run]) -> None:
+    steps = runs["diverged"].members["steps"].tolist()
+    names = "; ".join(f"model {m} (β-VAE, β = 4, learning rate = 1e+06, seed {m - 2}) at step {steps[m]}" for m in (2, 3))
+    assert f"2 of 4 models diverged and were frozen: {names}." in pages["diverged"].text
+    assert "2 of 4 models trained on sprites" in pages["diverged"].text
+    assert "Some models diverged: try a smaller learning rate." in pages["diverged"].text
+
+
+def test_nothing_left_to_look_at(pages: dict[str, Page]) -> None:
+    page = pages["all_diverged"]
+    assert "Every model diverged, so there is none to look at closely." in page.text
+    assert "0 of 1 model trained on sprites" in page.text
+    assert page.all("img") == []
+
+
+def test_an_autoencoder_has_no_kl(pages: dict[str, Page]) -> None:
+    page = pages["ae"]
+    assert "There is no KL divergence from the standard normal to sort by; latents whose codes spread most come first." in page.text
+    assert "curve-kl" not in page.figures
+    assert "KL, nats" not in page.text
+
+
+def test_what_comes_from_the_user_is_text_not_markup(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    folder = tmp_path / "<img src=x onerror=alert(2)>"
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 16, 16), dtype=np.uint8)
+    np.savez(folder / "<b>images.npz", images=pixels, factors=np.arange(40)[:, None] % 4)
+    run = small_train(
+        tmp_path / "<i>run",
+        data=folder / "<b>images.npz",
+        data_options={"factor_names": [evil]},
+        steps=5,
+        command=f"unbraid train {evil} </code></pre>",
+    )
+    page = Page(run.report())
+    assert len(page.all("script")) == 3
+    assert all("onerror" not in attributes for _, attributes in page.tags)
+    assert page.all("b") == []
+    assert f"unbraid train {evil} </code></pre>" in page.text
+    assert f"{evil} is" in page.text
+    assert "<b>images.npz · β-VAE" in page.text
+    source = run.path.joinpath("report.html").read_text(encoding="utf-8")
+    assert evil not in source
+
+
+def test_a_figure_cannot_end_its_script(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    from unbraid.objectives.ae import AE
+
+    monkeypatch.setattr(AE, "label", "</script><script>alert(1)</script>")
+    page = Page(build_report(runs["ae"].folder))
+    assert len(page.all("script")) == 3
+    assert "</script>" in page.figures["curve-loss"]["data"][0]["name"]
+
+
+def test_the_page_is_written_again_and_nothing_else_changes(runs: dict[str, Run]) -> None:
+    run = runs["colour"].folder
+    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file() and file.name != "report.html"}
+    path = build_report(RunFolder.open(run.path))
+    assert path == run.path / "report.html"
+    assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file() and file.name != "report.html"} == before
+
+
+def test_a_run_that_recorded_nothing(tmp_path: Path) -> None:
+    page = Page(small_train(tmp_path / "run", steps=3, log_every=10).report())
+    assert "Nothing was recorded during training." in page.text
+    assert list(page.figures) == ["score-mig"]
+
+
+def test_a_long_table_is_folded(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unbraid.report.train.context._LONG_TABLE", 8)
+    page = Page(build_report(runs["sweep"].folder))
+    assert all("open" not in attributes for attributes in page.all("details"))
+    monkeypatch.undo()
+    page = Page(build_report(runs["sweep"].folder))
+    assert "open" in page.all("details", class_="members")[0]
+
+
+def test_heat_is_white_to_blue_with_readable_text() -> None:
+    assert heat_style(0.0) == "background:#ffffff;color:#1b2430"
+    assert heat_style(1.0) == "background:#0b4f8a;color:#ffffff"
+    assert heat_style(float("nan")) == ""

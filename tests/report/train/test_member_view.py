@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is shown of a member agrees with its codes."""
+
+import numpy as np
+import pytest
+
+from unbraid.codes.codes import Codes, CodeStore
+from unbraid.commands.train import Run
+from unbraid.metrics.mig import mig
+from unbraid.report.train.member_view import (
+    FRAMES,
+    diagonal_order,
+    draw_portrait,
+    information_shares,
+    is_active,
+    latent_sizes,
+    traversal_codes,
+    typical_row,
+)
+
+
+def codes_of(mean: np.ndarray, factors: np.ndarray) -> Codes:
+    count = len(mean)
+    return Codes(np.arange(count), factors, mean.astype(np.float32), np.zeros(mean.shape, dtype=np.float32), seed=0)
+
+
+def test_latents_that_copy_factors_hold_all_of_their_information() -> None:
+    factors = np.stack(np.meshgrid(np.arange(4), np.arange(5), indexing="ij"), axis=-1).reshape(-1, 2)
+    factors = np.concatenate([factors, np.zeros((20, 1), dtype=np.int64)], axis=1)
+    shares = information_shares(codes_of(factors[:, [1, 0]].astype(float), factors))
+    assert shares[:, :2] == pytest.approx(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    assert np.isnan(shares[:, 2]).all()
+
+
+def test_the_order_is_diagonal_with_silent_latents_last() -> None:
+    shares = np.array([[0.0, 0.9], [0.02, 0.01], [0.5, 0.1], [0.8, 0.2], [0.6, 0.7]])
+    active = np.array([True, True, True, True, False])
+    assert diagonal_order(shares, active) == [3, 2, 0, 1, 4]
+
+
+def test_activity_by_kl_and_by_spread() -> None:
+    assert is_active("kl", np.array([0.5, 0.0099, 0.01])).tolist() == [True, False, True]
+    assert is_active("spread", np.array([2.0, 0.001, 0.0])).tolist() == [True, False, False]
+
+
+def test_sizes_are_kl_where_there_is_a_posterior_else_spread() -> None:
+    codes = codes_of(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros((2, 1), dtype=np.int64))
+    kind, sizes = latent_sizes(codes, True)
+    assert (kind, sizes.tolist()) == ("kl", [0.5, 0.0])
+    kind, sizes = latent_sizes(codes, False)
+    assert (kind, sizes.tolist()) == ("spread", [1.0, 0.0])
+
+
+def test_a_traversal_moves_one_latent_between_its_percentiles() -> None:
+    mean = np.stack([np.linspace(-1, 1, 101), np.linspace(0, 100, 101)], axis=1)
+    moved = traversal_codes(codes_of(mean, np.zeros((101, 1), dtype=np.int64)), 50, 1)
+    assert moved.shape == (FRAMES, 2)
+    assert (moved[:, 0] == 0.0).all()
+    assert moved[:, 1] == pytest.approx(np.linspace(1, 99, FRAMES))
+
+
+def test_the_typical_sample_is_the_one_in_the_middle() -> None:
+    mean = np.array([[0.0, 9.0], [4.0, 5.0], [5.0, 5.0], [9.0, 1.0], [6.0, 4.0]])
+    codes = codes_of(mean, np.zeros((5, 1), dtype=np.int64))
+    assert typical_row(codes, np.array([True, True])) == 2
+    assert typical_row(codes, np.array([False, False])) == 0
+
+
+def test_the_table_of_a_real_member_is_its_mig_evidence(runs: dict[str, Run]) -> None:
+    run = runs["sweep"].folder
+    codes = CodeStore(run).load(3)
+    evidence = mig(codes.mean, codes.factors)
+    portrait = draw_portrait(run, 3, "three", "best of the run")
+    assert [row.name for row in portrait.rows] == ["scale", "x", "y"]
+    assert sorted(portrait.columns) == [0, 1, 2, 3]
+    for at, row in enumerate(portrait.rows):
+        expected = evidence.mutual_information[list(portrait.columns), at] / evidence.factor_entropy[at]
+        assert row.shares == pytest.approx(expected)
+    assert portrait.sizes == pytest.approx(codes.kl_per_latent())
+    sizes = [row.size for row in portrait.latents]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {row.number for row in portrait.latents} == set(np.flatnonzero(codes.kl_per_latent() >= 0.01).tolist())

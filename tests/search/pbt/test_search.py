@@ -1,0 +1,764 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searches from start to winner: the same lineage from the same seed however often they are stopped, and a winner that is kept."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from unbraid.codes import encode as encoding
+from unbraid.commands.train import open_run
+from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
+from unbraid.core.store import read_tensors
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.metrics import _agreement
+from unbraid.population.run_folder import RunFolder
+from unbraid.population.training_step import Program
+from unbraid.search.pbt import generation as generation_module
+from unbraid.search.pbt import search as search_run
+from unbraid.search.pbt import state as search_state
+from unbraid.search.pbt.generation import Generation
+from unbraid.search.pbt.plan import make_search
+from unbraid.search.pbt.scorer import Scorer
+from unbraid.search.pbt.search import SearchOutcome, SearchRun
+
+from .test_search_plan import TINY, small_search, unlabelled
+
+CPU = torch.device("cpu")
+ALL_DONE = SearchOutcome(True, "all epochs are done")
+
+
+def created(folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> SearchRun:
+    return SearchRun.create(folder, *small_search(data, objective, **{"first_factor": 1, **options}))
+
+
+def finished(folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> SearchRun:
+    run = created(folder, data, objective, **options)
+    assert run.train(CPU) == ALL_DONE
+    return run
+
+
+def winner_bits(run: SearchRun) -> dict[str, torch.Tensor]:
+    """Every tensor of the winner's checkpoint, as bytes."""
+    ((_, state),) = run.winner().states()
+    return {name: tensor.contiguous().view(-1).view(torch.uint8) for name, tensor in state.tensors().items()}
+
+
+def assert_same(left: SearchRun, right: SearchRun) -> None:
+    """The same lineage and the same winner, bit for bit."""
+    pd.testing.assert_frame_equal(left.lineage, right.lineage, check_exact=True)
+    assert left.winner_record() == right.winner_record()
+    ours, theirs = winner_bits(left), winner_bits(right)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert torch.equal(ours[name], theirs[name]), name
+    assert left.winner().plan == right.winner().plan
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[list[float]]], None]:
+    """Puts scores by epoch in the place of what the judge would say."""
+
+    def put(scores: list[list[float]]) -> None:
+        monkeypatch.setattr(Scorer, "scores", lambda self, generation, dataset, folder: list(scores[generation.epoch]))
+
+    return put
+
+
+@pytest.fixture(scope="module")
+def by_mig(tmp_path_factory: pytest.TempPathFactory) -> SearchRun:
+    return finished(tmp_path_factory.mktemp("mig") / "run", score="mig", epochs=4)
+
+
+@pytest.fixture(scope="module")
+def by_udr(tmp_path_factory: pytest.TempPathFactory) -> SearchRun:
+    return finished(tmp_path_factory.mktemp("udr") / "run", score="udr")
+
+
+# The lineage.
+
+
+def test_the_lineage_says_who_came_from_whom_with_which_change(by_mig: SearchRun):
+    table = by_mig.lineage
+    names = [
+        "epoch",
+        "individual",
+        "parent",
+        "copied",
+        "change",
+        "score",
+        "diverged",
+        "images",
+        "beta",
+        "learning_rate",
+        "batch_size",
+    ]
+    assert list(table.columns) == names
+    assert table["epoch"].tolist() == [epoch for epoch in range(4) for _ in range(5)]
+    assert table["individual"].tolist() == list(range(5)) * 4
+    assert table["images"].tolist() == [64 * (epoch + 1) for epoch in table["epoch"]]
+    assert not table["diverged"].any()
+    first = table[table["epoch"] == 0]
+    assert (first["parent"] == -1).all()
+    assert not first["copied"].any()
+    spaces, copies = by_mig.search.evolved, 0
+    for epoch in range(1, 4):
+        before = table[table["epoch"] == epoch - 1].set_index("individual")
+        now = table[table["epoch"] == epoch]
+        assert now["copied"].sum() == 1, "a fifth of five"
+        for row in now.to_dict("records"):
+            parent = before.loc[row["parent"]]
+            if not row["copied"]:
+                assert row["parent"] == row["individual"]
+                assert row["change"] == ""
+                assert all(row[name] == parent[name] for name in spaces)
+                continue
+            copies += 1
+            assert row["individual"] == before["score"].idxmin()
+            assert row["parent"] == before["score"].idxmax()
+            changes = dict(part.split(" ×") for part in row["change"].split(", "))
+            assert list(changes) == list(spaces)
+            for name, factor in changes.items():
+                assert float(factor) in (2.0, 1.2, 0.8, 0.5)
+                assert row[name] == spaces[name].move(parent[name], float(factor))
+    assert copies == 3
+
+
+def test_the_same_seed_gives_the_same_search_and_another_one_another(by_mig: SearchRun, tmp_path: Path):
+    assert_same(finished(tmp_path / "again", score="mig", epochs=4), by_mig)
+    other = finished(tmp_path / "other", score="mig", epochs=4, seed=1)
+    assert not other.lineage["score"].equals(by_mig.lineage["score"])
+    assert not other.lineage["beta"].equals(by_mig.lineage["beta"])
+
+
+def test_hyper_parameters_in_effect_are_those_of_the_lineage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen: dict[int, dict[int, tuple[float, float, int]]] = {}
+    known = Scorer.scores
+
+    def watched(self: Scorer, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
+        rows = seen.setdefault(generation.epoch, {})
+        for chunk in generation.chunks:
+            betas, rates = chunk.program.objective.beta.tolist(), chunk.program.rate.tolist()  # type: ignore[union-attr]
+            for place, beta, rate in zip(chunk.places, betas, rates, strict=True):
+                rows[place] = (beta, rate, chunk.program.plan.batch_size)
+        return known(self, generation, dataset, folder)
+
+    monkeypatch.setattr(Scorer, "scores", watched)
+    run = created(tmp_path / "run", score="mig", epochs=4)
+    assert not run.train(CPU, told_epoch=interrupting_at(2)).finished
+    again = SearchRun.open(run.path)
+    assert again.train(CPU) == ALL_DONE
+    assert again.lineage["copied"].sum() == 3
+    for row in again.lineage.to_dict("records"):
+        beta, rate, batch = seen[row["epoch"]][row["individual"]]
+        assert (beta, rate) == pytest.approx((row["beta"], row["learning_rate"]), rel=1e-6)
+        assert batch == row["batch_size"]
+
+
+def test_copies_go_on_from_the_weights_they_took(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+    # Nothing moves in the second epoch but by its own gradients: with a rate of 1e-12 weights stay those of the parent.
+    script([[0.1, 0.2, 0.9, 0.3, 0.4], [0.5, 0.2, 0.3, 0.3, 0.4]])
+    run = created(tmp_path / "run", score="mig", epochs=2, hyper={"beta": 1}, learning_rate=1e-12, batch_size=16)
+    kept: list[dict[str, torch.Tensor]] = []
+    known = Scorer.scores
+
+    def watched(self: Scorer, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
+        kept.append({name: tensor.clone() for name, tensor in generation.rows(range(5)).items()})
+        return known(self, generation, dataset, folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scorer, "scores", watched)
+        assert run.train(CPU) == ALL_DONE
+    table = run.lineage[run.lineage["epoch"] == 1]
+    assert table["parent"].tolist() == [2, 1, 2, 3, 4]
+    before, after = kept
+    for place, parent in enumerate(table["parent"]):
+        torch.testing.assert_close(after["model.weights"][place], before["model.weights"][parent], rtol=0, atol=1e-9)
+        assert int(after["age"][place]) == 8, "four updates an epoch, and Adam counts on"
+    assert not torch.allclose(before["model.weights"][0], before["model.weights"][2], atol=1e-3)
+    second_moments = [name for name in before if name.startswith("model.") and name != "model.weights"]
+    assert second_moments
+    for name in second_moments:
+        assert (after[name][0] != 0).any()
+
+
+# The winner.
+
+
+def test_the_best_individual_of_all_epochs_wins(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+    script([[0.1, 0.2, 0.3, 0.9, 0.4], [0.2, 0.3, 0.3, 0.1, 0.4], [0.2, 0.3, 0.3, 0.1, 0.4]])
+    run = finished(tmp_path / "run", score="mig")
+    record = run.winner_record()
+    assert (record["epoch"], record["individual"], record["score"], record["metric"]) == (0, 3, 0.9, "mig")
+    first = run.search.first()
+    assert record["values"] == first[3].values
+    generation = Generation(
+        run.search.plan, run.search.generation_models(first, 0), run.dataset, CPU, run.dataset.sampler(CPU),
+        epoch=0, epochs=3, epoch_images=64,
+    )  # fmt: skip
+    assert generation.train(threading.Event())
+    ((_, state),) = run.winner().states()
+    assert torch.equal(state.model.weights, generation.rows([3])["model.weights"])
+
+
+def test_of_equal_scores_the_first_individual_of_the_last_epoch_wins(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+    script([[0.1, 0.5, 0.5, 0.2, 0.1]] * 3)
+    record = finished(tmp_path / "run", score="mig").winner_record()
+    assert (record["epoch"], record["individual"]) == (2, 1)
+
+
+def test_where_lower_is_better_the_lowest_wins_and_the_highest_are_replaced(
+    tmp_path: Path, script: Callable[[list[list[float]]], None]
+):
+    script([[0.5, 0.2, 0.9, 0.4, 0.3], [0.5, 0.6, 0.7, 0.05, 0.8], [0.5, 0.6, 0.7, 0.1, 0.8]])
+    told: list[dict[str, Any]] = []
+    run = created(tmp_path / "run", score="total_correlation")
+    assert run.train(CPU, told_epoch=told.append) == ALL_DONE
+    assert [epoch["best"] for epoch in told] == [0.2, 0.05, 0.1]
+    assert run.winner_record()["score"] == 0.05
+    table = run.lineage
+    assert table["score"].tolist()[:5] == [0.5, 0.2, 0.9, 0.4, 0.3], "recorded as they are"
+    second = table[table["epoch"] == 1].set_index("individual")
+    assert second.index[second["copied"]].tolist() == [2]
+    assert second.loc[2, "parent"] == 1
+
+
+@pytest.mark.parametrize("score", ["mig", "total_correlation", "elbo", "sap"])
+def test_the_stored_winner_has_the_score_of_the_lineage(score: str, tmp_path: Path):
+    run = finished(tmp_path / "run", score=score, epochs=2)
+    record, better = run.winner_record(), run.search.judge.better
+    assert better(record["score"]) == max(map(better, run.lineage["score"]))
+    row = run.lineage.query(f"epoch == {record['epoch']} and individual == {record['individual']}").iloc[0]
+    assert row["score"] == record["score"]
+    opened = open_run(run.path, device="cpu")
+    assert opened.score(score, quiet=True)[score].tolist() == pytest.approx([record["score"]], rel=1e-6, abs=1e-9)
+
+
+def test_the_winner_of_a_search_without_labels_is_a_group_with_one_setting(by_udr: SearchRun):
+    run = open_run(by_udr.path, device="cpu")
+    members = run.members
+    assert len(members) == 5 == members["seed"].nunique()
+    record = by_udr.winner_record()
+    for name in ("beta", "learning_rate"):
+        assert members[name].tolist() == [record["values"][name]] * 5
+    assert run.folder.plan.batch_size == record["values"]["batch_size"]
+    assert (members["status"] == "trained").all()
+    scores = run.score("udr", quiet=True)["udr"]
+    assert scores.mean() == pytest.approx(record["score"], abs=1e-6)
+    best = run.best("udr")
+    images = run.dataset.images(np.arange(3))
+    assert best.encode(images).shape == (3, 3)
+    np.testing.assert_allclose(best.encode(images), run.model(int(scores.idxmax()[0])).encode(images))
+
+
+def test_the_winner_has_done_the_updates_of_its_whole_line(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+    # The last wins by a copy at its end; its batch size may have moved on the way.
+    script([[0.9, 0.2, 0.3, 0.1, 0.4], [0.5, 0.2, 0.3, 0.6, 0.4], [0.1, 0.2, 0.3, 0.95, 0.4]])
+    for seed in range(20):
+        run = finished(tmp_path / f"run-{seed}", score="mig", seed=seed, epoch_images=32, learning_rate=1e-3)
+        table, place, done, sizes = run.lineage.set_index(["epoch", "individual"]), 3, 0, []
+        for epoch in (2, 1, 0):
+            sizes.append(table.loc[(epoch, place), "batch_size"])
+            done += 32 // sizes[-1]
+            place = table.loc[(epoch, place), "parent"]
+        ((_, state),) = run.winner().states()
+        assert int(state.clock) == 3 * 32 // sizes[0]
+        assert int(state.age[0] + state.clock) == done
+        if len(set(sizes)) > 1:
+            return
+    pytest.fail("no line changed its batch size, so that this test shows nothing")
+
+
+def test_the_winner_has_curves_and_a_report(by_mig: SearchRun):
+    run = open_run(by_mig.path, device="cpu")
+    record = by_mig.winner_record()
+    updates = 64 // record["values"]["batch_size"]
+    assert run.history["step"].tolist() == [updates * (epoch + 1) for epoch in range(record["epoch"] + 1)]
+    assert np.isfinite(run.history["loss"]).all()
+    assert run.folder.plan.steps == updates * (record["epoch"] + 1)
+    assert run.report().is_file()
+    assert not (by_mig.path / "population").exists()
+
+
+def test_a_finished_search_is_found_done(by_mig: SearchRun):
+    leftover = by_mig.path / "population" / "state-000009.safetensors"
+    leftover.parent.mkdir()
+    leftover.write_bytes(b"what a kill left between storing the winner and clearing up")
+    again = SearchRun.open(by_mig.path)
+    assert again.finished
+    assert again.train(CPU) == SearchOutcome(True, "found done")
+    assert not leftover.exists()
+
+
+# How it ends.
+
+
+def test_a_search_whose_best_score_stands_still_ends_early(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+    best = [0.1, 0.5, 0.52, 0.515, 0.51]
+    script([[0.0, 0.1, 0.0, 0.05, score] for score in best])
+    run = created(tmp_path / "run", score="mig", epochs=10, converged_within=0.05, converged_epochs=3)
+    why = "the best score moved by less than 0.05 in each of 3 epochs"
+    assert run.train(CPU) == SearchOutcome(True, why)
+    assert run.lineage["epoch"].max() == 4
+    assert run.winner_record()["epoch"] == 2
+
+
+def test_a_search_ends_when_the_time_is_up(tmp_path: Path):
+    asked: list[int] = []
+
+    def late() -> bool:
+        asked.append(1)
+        return len(asked) == 2
+
+    run = created(tmp_path / "run", score="mig", epochs=10)
+    assert run.train(CPU, out_of_time=late) == SearchOutcome(True, "the time is up")
+    assert run.lineage["epoch"].max() == 1
+    assert run.finished
+
+
+def test_twice_as_many_train_in_the_first_epoch_and_the_best_half_goes_on(tmp_path: Path):
+    run = finished(tmp_path / "run", score="mig", first_factor=2)
+    table = run.lineage
+    assert table.groupby("epoch").size().tolist() == [10, 5, 5]
+    first, second = (table[table["epoch"] == epoch].set_index("individual") for epoch in (0, 1))
+    kept = first["score"].nlargest(5)
+    stay = sorted(kept.index)
+    for place, row in second.iterrows():
+        if row["copied"]:
+            assert stay[int(str(place))] == kept.idxmin()
+            assert row["parent"] == kept.idxmax()
+        else:
+            assert row["parent"] == stay[int(str(place))]
+            assert row["beta"] == first.loc[row["parent"], "beta"]
+
+
+def test_random_search_copies_nobody(tmp_path: Path):
+    table = finished(tmp_path / "run", score="mig", share=0).lineage
+    assert not table["copied"].any()
+    assert (table.query("epoch > 0")["parent"] == table.query("epoch > 0")["individual"]).all()
+
+
+def test_few_labels_are_all_that_a_search_looks_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = created(tmp_path / "run", score="mig", labels=12)
+    seen: set[int] = set()
+    known = type(run.dataset).factors
+    monkeypatch.setattr(
+        type(run.dataset), "factors", lambda self, indices: seen.update(np.asarray(indices).tolist()) or known(self, indices)
+    )
+    assert run.train(CPU) == ALL_DONE
+    assert len(seen) == 12
+
+
+# Scores that are none.
+
+
+def message_of(run: SearchRun, metric: str = "mig") -> str:
+    return (
+        f"no member of the population has a score after epoch 1: {metric} is NaN for every one, so that there is nothing to select "
+        f"by. What trained so far is kept in {run.path}. Start again with lower learning rates if the models diverged (see "
+        "lineage.parquet), or with another score."
+    )
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_no_score_at_all_is_told_and_nothing_is_lost(tmp_path: Path, script: Callable[[list[list[float]]], None], epochs: int):
+    script([[math.nan] * 5] * 3)
+    run = created(tmp_path / "run", score="mig", epochs=epochs)
+    with pytest.raises(UnbraidError) as caught:
+        run.train(CPU)
+    assert str(caught.value) == message_of(run)
+    assert not run.finished
+    assert run.lineage["score"].isna().tolist() == [True] * 5
+    (state,) = (run.path / "population").iterdir()
+    told: list[tuple[int, bool]] = []
+    with pytest.raises(UnbraidError) as caught:
+        SearchRun.open(run.path).train(CPU, lambda images, found: told.append((images, found)))
+    assert str(caught.value) == message_of(run)
+    assert told == [(5 * 64, True)], "what had trained is not trained again"
+    assert state.name == "state-000000.safetensors"
+    assert len(SearchRun.open(run.path).lineage) == 5
+
+
+def test_a_population_that_diverged_has_no_score(tmp_path: Path):
+    run = created(tmp_path / "run", score="udr", models=2, learning_rate=1e18)
+    with pytest.raises(UnbraidError) as caught:
+        run.train(CPU)
+    assert str(caught.value) == message_of(run, "udr")
+    assert run.lineage["diverged"].all()
+
+
+def test_scores_that_all_end_later_leave_the_winner_so_far(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+    script([[0.1, math.nan, 0.2, 0.1, 0.1], [math.nan] * 5])
+    run = created(tmp_path / "run", score="mig", epochs=4)
+    assert run.train(CPU) == SearchOutcome(True, "no individual has a score any more")
+    assert run.winner_record()["score"] == 0.2
+
+
+def test_individuals_that_diverged_are_replaced_or_told_of(tmp_path: Path):
+    told: list[str] = []
+    run = created(tmp_path / "random", score="mig", share=0, learning_rate=(1e-3, 1e18))
+    assert run.train(CPU, warn=told.append) == ALL_DONE
+    last = run.lineage[run.lineage["epoch"] == 2]
+    count = int(last["diverged"].sum())
+    assert 0 < count < 5
+    assert told == [f"{count} of 5 individuals had diverged when the search ended."]
+    assert last["score"].isna().tolist() == last["diverged"].tolist()
+    run = created(tmp_path / "selected", score="mig", learning_rate=(1e-3, 1e18))
+    assert run.train(CPU).finished
+    first, second = (run.lineage[run.lineage["epoch"] == epoch].set_index("individual") for epoch in (0, 1))
+    assert first["diverged"].sum() == count
+    assert second["copied"][first["diverged"]].all()
+    assert not first.loc[second["parent"], "diverged"].any()
+
+
+# Stopped and gone on with.
+
+
+def interrupting_at(call: int) -> Callable[..., Any]:
+    """A function that stands for Ctrl-C in its *call*-th call."""
+    calls = [0]
+
+    def interrupt(*_: Any) -> bool:
+        calls[0] += 1
+        if calls[0] == call:
+            raise KeyboardInterrupt
+        return False
+
+    return interrupt
+
+
+def stop_in(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int = 2) -> None:
+    """Let the *call*-th call of `owner.name` be interrupted before it does anything."""
+    known, interrupt = getattr(owner, name), interrupting_at(call)
+
+    def stopped(*given: Any, **named: Any) -> Any:
+        interrupt()
+        return known(*given, **named)
+
+    monkeypatch.setattr(owner, name, stopped)
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "middle of the first epoch": {"progress": 9},
+    "middle of a later epoch": {"progress": 50},
+    "told of an epoch": {"told_epoch": 2},
+    "asked for the time": {"out_of_time": 2},
+    "scoring": {"patch": (Scorer, "scores")},
+    "writing the lineage": {"patch": (SearchRun, "_write_lineage")},
+    "selecting": {"patch": (search_run, "next_individuals")},
+    "beginning an epoch": {"patch": (search_run, "Generation")},
+    "storing the winner": {"patch": (SearchRun, "_store_winner"), "call": 1},
+    "writing the winner's tables": {"patch": (RunFolder, "write_tables"), "call": 1},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_search_that_is_stopped_goes_on_to_the_same_bits(way: str, by_mig: SearchRun, tmp_path: Path):
+    run = created(tmp_path / "run", score="mig", epochs=4)
+    how = dict(WAYS[way])
+    with pytest.MonkeyPatch.context() as patch:
+        if "patch" in how:
+            stop_in(patch, *how.pop("patch"), **how)
+            outcome = run.train(CPU)
+        else:
+            outcome = run.train(CPU, **{name: interrupting_at(call) for name, call in how.items()})
+    assert outcome == SearchOutcome(False)
+    assert not run.finished
+    assert len(list((run.path / "population").iterdir())) == 1
+    again = SearchRun.open(run.path)
+    assert again.train(CPU) == ALL_DONE
+    assert_same(again, by_mig)
+
+
+FULL = {
+    "building a population": ((Program, "__init__"), "a population of 25 models"),
+    "copying": ((generation_module, "_gathered"), "a copy of 1 model"),
+    "encoding": ((encoding, "encode_images"), "the codes of a batch"),
+    "comparing": ((_agreement, "agreement_scores"), "the agreement of 25 models"),
+}
+
+
+@pytest.mark.parametrize("what", FULL)
+def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(what: str, by_udr: SearchRun, tmp_path: Path):
+    (owner, name), had_no_room = FULL[what]
+    run = created(tmp_path / "run", score="udr")
+    known, epochs = getattr(owner, name), list[int]()
+
+    def run_out(*given: Any, **named: Any) -> Any:
+        if epochs:  # the first is over
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return known(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, run_out)
+        with pytest.raises(UnbraidError) as told:
+            run.train(CPU, told_epoch=lambda epoch: epochs.append(epoch["epoch"]))
+    assert str(told.value) == (
+        f"the memory of cpu, which others may use too, has no room for {had_no_room}. Free some memory and go on "
+        "with `unbraid resume`, or begin anew with a smaller population, fewer models or smaller batch sizes."
+    )
+    assert newest_state(run.path) == 0  # written after the epoch before, when the memory ran out
+    seen: list[tuple[int, bool]] = []
+    assert SearchRun.open(run.path).train(CPU, lambda images, found: seen.append((images, found))) == ALL_DONE
+    assert seen[0][0] > 0
+    assert_same(SearchRun.open(run.path), by_udr)
+
+
+def test_while_the_next_population_is_built_only_the_last_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    held: list[int] = []
+    built: list[weakref.ref[Generation]] = []
+
+    class Counted(Generation):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            gc.collect()
+            held.append(sum(one() is not None for one in built))
+            super().__init__(*given, **named)
+            built.append(weakref.ref(self))
+
+    monkeypatch.setattr(search_run, "Generation", Counted)
+    run = created(tmp_path / "run", score="udr")
+    assert run.train(CPU) == ALL_DONE
+    assert held == [0] + [1] * (len(held) - 1)
+    assert len(held) >= 3
+
+
+def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(tmp_path: Path, by_udr: SearchRun):
+    run, steps, step = created(tmp_path / "run", score="udr"), [0], Program.step
+    assert not run.train(CPU, interrupting_at(40)).finished
+    (path,) = (run.path / "population").iterdir()
+    stored = path.read_bytes()
+
+    def run_out(self: Program, state: Any) -> None:
+        steps[0] += 1
+        if steps[0] == 9:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        step(self, state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "step", run_out)
+        with pytest.raises(UnbraidError, match="has no room for a chunk of 1 model"):
+            run.train(CPU)
+    assert [one.read_bytes() for one in (run.path / "population").iterdir()] == [stored]
+    assert run.train(CPU) == ALL_DONE
+    assert_same(run, by_udr)
+
+
+def test_a_search_without_labels_that_is_stopped_again_and_again_ends_the_same(by_udr: SearchRun, tmp_path: Path):
+    path = created(tmp_path / "run", score="udr").path
+    stops = 0
+    while not (outcome := SearchRun.open(path).train(CPU, interrupting_at(40))).finished:
+        stops += 1
+        assert stops < 50
+    assert outcome == ALL_DONE
+    assert stops >= 3
+    assert_same(SearchRun.open(path), by_udr)
+
+
+def test_progress_adds_up_to_all_images_however_often_it_stops(tmp_path: Path):
+    run = created(tmp_path / "run", score="mig")
+    told: list[tuple[int, bool]] = []
+
+    def until(limit: int) -> Callable[[int, bool], None]:
+        def progress(images: int, found: bool) -> None:
+            told.append((images, found))
+            if len(told) == limit:
+                raise KeyboardInterrupt
+
+        return progress
+
+    assert not run.train(CPU, until(30)).finished
+    seen = sum(images for images, _ in told)
+    assert told[0] == (0, True)
+    told.clear()
+    assert run.train(CPU, until(-1)) == ALL_DONE
+    assert told[0] == (seen, True)
+    assert sum(images for images, _ in told) == 3 * 5 * 64
+
+
+def test_states_are_written_as_often_as_wanted_and_two_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_mig: SearchRun):
+    monkeypatch.setattr(search_state, "_LEAST_TRAINING_PER_SAVING", 0)
+    run = created(tmp_path / "run", score="mig", epochs=4, checkpoint_seconds=0.0)
+    counts: list[int] = []
+
+    def count(_: dict[str, Any]) -> None:
+        counts.append(len(list((run.path / "population").glob("*"))))
+
+    assert run.train(CPU, told_epoch=count) == ALL_DONE
+    assert max(counts) == 2
+    pd.testing.assert_frame_equal(run.lineage, by_mig.lineage, check_exact=True)
+
+
+def two_states(tmp_path: Path) -> tuple[SearchRun, list[Path]]:
+    """A search that was stopped twice, and its two states, the older first."""
+    run = created(tmp_path / "run", score="mig", epochs=4)
+    assert not run.train(CPU, told_epoch=interrupting_at(1)).finished
+    assert not run.train(CPU, told_epoch=interrupting_at(2)).finished
+    files = sorted((run.path / "population").iterdir())
+    assert [path.name for path in files] == ["state-000000.safetensors", "state-000001.safetensors"]
+    return run, files
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_state_is_set_aside_and_the_older_one_used(tmp_path: Path, by_mig: SearchRun):
+    run, (_, newest) = two_states(tmp_path)
+    flip(newest)
+    told: list[str] = []
+    assert not run.train(CPU, interrupting_at(2), told.append).finished
+    assert told == [f"{newest} is damaged: its content does not match its checksum. It is set aside."]
+    assert newest.with_name(f"{newest.name}.damaged").is_file()
+    again = SearchRun.open(run.path)
+    assert again.train(CPU) == ALL_DONE
+    assert_same(again, by_mig)
+
+
+def test_without_any_good_state_a_search_begins_again(tmp_path: Path, by_mig: SearchRun):
+    run, files = two_states(tmp_path)
+    flip(files[0])
+    files[1].write_bytes(files[1].read_bytes()[:100])
+    told: list[str] = []
+    assert run.train(CPU, warn=told.append) == ALL_DONE
+    assert len(told) == 2
+    assert_same(run, by_mig)
+
+
+def test_the_state_of_another_search_is_refused(tmp_path: Path):
+    run, (_, newest) = two_states(tmp_path)
+    other = created(tmp_path / "other", score="mig", epochs=5)
+    assert not other.train(CPU, told_epoch=interrupting_at(1)).finished
+    (own,) = (other.path / "population").iterdir()
+    newest.write_bytes(own.read_bytes())
+    with pytest.raises(DamagedFileError) as caught:
+        run.train(CPU)
+    assert str(caught.value) == f"{newest} belongs to another search."
+
+
+KILLED = """
+import json, sys, torch
+from unbraid.search import search_state
+from unbraid.search.search_plan import make_search
+from unbraid.search.search_run import SearchRun
+search_state._LEAST_TRAINING_PER_SAVING = 0
+path, options = sys.argv[1], json.loads(sys.argv[2])
+run = SearchRun.open(path) if SearchRun.is_search(path) else SearchRun.create(path, *make_search("sprites", "beta_vae", **options))
+run.train(torch.device("cpu"))
+"""
+
+
+def newest_state(folder: Path) -> int:
+    return max((int(path.name[6:12]) for path in (folder / "population").glob("state-*")), default=-1)
+
+
+def test_kills_change_no_bit(tmp_path: Path):
+    options = {**TINY, "score": "mig", "epoch_images": 1600, "checkpoint_seconds": 0.05}
+    whole = SearchRun.create(tmp_path / "whole", *make_search("sprites", "beta_vae", **options))
+    assert whole.train(CPU) == ALL_DONE
+    folder, epochs = tmp_path / "killed", []
+    for _ in range(2):
+        before = newest_state(folder)
+        with subprocess.Popen([sys.executable, "-c", KILLED, str(folder), json.dumps(options)]) as process:
+            deadline = time.monotonic() + 120
+            while process.poll() is None and newest_state(folder) <= before + 3 and time.monotonic() < deadline:
+                time.sleep(0.01)  # until this process itself has moved on: a kill during start-up would test nothing
+            process.kill()
+        assert process.returncode == -9, "every kill must meet a living process, or this test shows nothing"
+        newest = read_tensors(folder / "population" / f"state-{newest_state(folder):06d}.safetensors")[1]
+        epochs.append((newest["epoch"], max(newest["steps"])))
+    assert epochs == sorted(set(epochs)), "every process must have gone on from where the one before was killed"
+    killed = SearchRun.open(folder)
+    assert killed.train(CPU) == ALL_DONE
+    assert_same(killed, whole)
+    assert not list(folder.rglob("*.part"))
+
+
+# Folders.
+
+
+@pytest.fixture
+def another_process(tmp_path: Path) -> Iterator[Path]:
+    """A folder that another process writes."""
+    run = created(tmp_path / "run", score="mig")
+    program = "import sys; from pathlib import Path; from unbraid.core.store import only_one\n"
+    program += "with only_one(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", program, str(run.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield run.path
+        process.communicate()
+
+
+def test_two_processes_do_not_train_one_search(another_process: Path):
+    with pytest.raises(InputError) as caught:
+        SearchRun.open(another_process).train(CPU)
+    assert str(caught.value) == f"{another_process} is being written by another process; wait for it to end or stop it."
+
+
+def test_a_search_takes_a_new_or_empty_folder(tmp_path: Path):
+    run = created(tmp_path / "deep" / "run", score="mig")
+    with pytest.raises(InputError) as caught:
+        created(run.path, score="mig")
+    remedy = f"Go on with `unbraid resume {run.path}` or choose another folder."
+    assert str(caught.value) == f"out must not hold another run; got '{run.path}'. {remedy}"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError) as caught:
+        created(tmp_path / "full", score="mig")
+    assert str(caught.value) == f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder."
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(InputError) as caught:
+        created(tmp_path / "file", score="mig")
+    assert str(caught.value) == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
+
+
+def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
+    run = created(tmp_path / "run", score="mig")
+    assert SearchRun.is_search(run.path)
+    assert not SearchRun.is_search(tmp_path)
+    with pytest.raises(InputError) as caught:
+        _ = run.lineage
+    assert str(caught.value) == f"{run.path} has no finished epoch yet, and so no lineage. Go on with: unbraid resume {run.path}"
+    with pytest.raises(InputError) as caught:
+        run.winner()
+    assert str(caught.value) == f"the search in {run.path} is not finished. Go on with: unbraid resume {run.path}"
+    with pytest.raises(InputError) as caught:
+        SearchRun.open(tmp_path)
+    assert str(caught.value) == f"run must be a folder made by `unbraid pbt`, with a search.json in it; got '{tmp_path}'."
+
+
+def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
+    data = unlabelled()
+    run = created(tmp_path / "run", data, score="hoyer")
+    assert not run.train(CPU, told_epoch=interrupting_at(1)).finished
+    again = SearchRun.open(run.path)
+    with pytest.raises(InputError) as caught:
+        again.train(CPU)
+    assert str(caught.value) == (
+        f"{run.path} was searched on an array in memory; pass it again, loaded as it was: "
+        f"unbraid.resume_search('{run.path}', data=unbraid.load(array, ...))."
+    )
+    with pytest.raises(InputError) as caught:
+        again.use(unlabelled(41))
+    assert str(caught.value) == f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    again.use(load(data.images(np.arange(40))))
+    assert again.train(CPU) == ALL_DONE
+    assert again.winner().plan.data_fingerprint == data.fingerprint()
