@@ -9,7 +9,12 @@ import os
 import torch
 
 if not torch.cuda.is_available():
-    # Triton asks once, when it is imported: without a GPU its kernels run in its interpreter, on CPU tensors.
+    # Triton asks once, when it is imported: without a GPU its kernels run in its interpreter, on
+    # CPU tensors.
     os.environ["TRITON_INTERPRET"] = "1"
 if importlib.util.find_spec("triton") is None:
-    collect_ignore_glob = ["src/unbraid/networks/kernels/*", "src/unbraid/*_kernel.py", "src/unbraid/*/*_kernel.py"]
+    collect_ignore_glob = [
+        "src/unbraid/networks/kernels/*",
+        "src/unbraid/*_kernel.py",
+        "src/unbraid/*/*_kernel.py",
+    ]

@@ -3,11 +3,12 @@
 
     python benchmarks/data.py [--seconds 1] [--device cpu|cuda] [--painting scream.jpg] [--out results.json]
 
-On a CPU one thread draws batches of 64; on a GPU batches of 64 for each of 128 members. The yardstick in the same run is a plain
-loader of XYSquares: one image at a time drawn by NumPy assignment, stacked, turned into a float tensor, as loaders of this field
-do (disent's own was measured at 19,000 a second on a core). Memory of the host is the growth of the process's peak while a sampler
-is made and used, in a process of its own. With --out the results of this device are written into the JSON that the README's table
-is generated from, beside those of the other.
+On a CPU one thread draws batches of 64; on a GPU batches of 64 for each of 128 members. The
+yardstick in the same run is a plain loader of XYSquares: one image at a time drawn by NumPy
+assignment, stacked, turned into a float tensor, as loaders of this field do (disent's own was
+measured at 19,000 a second on a core). Memory of the host is the growth of the process's peak while
+a sampler is made and used, in a process of its own. With --out the results of this device are
+written into the JSON that the README's table is generated from, beside those of the other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def rate(draw, size: int, device: str, seconds: float) -> float:
     import torch
 
     batch = CPU_BATCH if device == "cpu" else GPU_BATCH
-    indices = torch.randint(0, size, (8, batch), generator=torch.Generator().manual_seed(0)).to(device)
+    indices = torch.randint(0, size, (8, batch), generator=torch.Generator().manual_seed(0)).to(
+        device
+    )
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
     for row in indices:
         draw(row)
@@ -59,7 +62,13 @@ def plain_loader(seconds: float) -> float:
             for channel, (x, y) in enumerate(corners.reshape(3, 2)):
                 image[y : y + 8, x : x + 8, channel] = 255
             images.append(image)
-        return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(torch.float32).div(255).contiguous()
+        return (
+            torch.from_numpy(np.stack(images))
+            .permute(0, 3, 1, 2)
+            .to(torch.float32)
+            .div(255)
+            .contiguous()
+        )
 
     return rate(draw, 8**6, "cpu", seconds)
 
@@ -92,9 +101,22 @@ def measure(name: str, options: dict[str, str], device: str, seconds: float) -> 
     return found
 
 
-def in_own_process(name: str, options: dict[str, str], device: str, seconds: float) -> dict[str, float]:
-    command = [sys.executable, __file__, "--only", name, "--options", json.dumps(options), "--device", device]
-    done = subprocess.run([*command, "--seconds", str(seconds)], capture_output=True, text=True, check=True)
+def in_own_process(
+    name: str, options: dict[str, str], device: str, seconds: float
+) -> dict[str, float]:
+    command = [
+        sys.executable,
+        __file__,
+        "--only",
+        name,
+        "--options",
+        json.dumps(options),
+        "--device",
+        device,
+    ]
+    done = subprocess.run(
+        [*command, "--seconds", str(seconds)], capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -102,7 +124,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--device", default="")
-    parser.add_argument("--painting", default="", help="an image of The Scream; without it scream_dsprites is left out")
+    parser.add_argument(
+        "--painting",
+        default="",
+        help="an image of The Scream; without it scream_dsprites is left out",
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="", help=argparse.SUPPRESS)
     parser.add_argument("--options", default="{}", help=argparse.SUPPRESS)
@@ -131,12 +157,16 @@ def main() -> None:
         rows.append(row)
         memory = row.get("device_bytes", row["host_bytes"]) / 2**20
         print(
-            f"{name:<40}{row['images_per_second']:>14,.0f} /s {row['ratio']:>8.1f}x  first batch after "
-            f"{row['seconds_to_first_batch']:>5.1f} s {memory:>8.0f} MiB",
+            f"{name:<40}{row['images_per_second']:>14,.0f} /s {row['ratio']:>8.1f}x  first batch"
+            f" after {row['seconds_to_first_batch']:>5.1f} s {memory:>8.0f} MiB",
             flush=True,
         )
     if given.out:
-        machine = torch.cuda.get_device_name() if device == "cuda" else f"one core of {platform.processor() or platform.machine()}"
+        machine = (
+            torch.cuda.get_device_name()
+            if device == "cuda"
+            else f"one core of {platform.processor() or platform.machine()}"
+        )
         record = json.loads(given.out.read_text("utf-8")) if given.out.exists() else {}
         record[device] = {"machine": machine, "cores": os.cpu_count(), "plain": plain, "rows": rows}
         given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mathieu et al. 2019 on one CPU core: α, β and q(z) on the pinwheel, and sparse codes of 8x8 digits.
+"""Mathieu et al. 2019 on one CPU core: α, β and q(z) on the pinwheel, and sparse codes of 8x8
+digits.
 
 OMP_NUM_THREADS=1 python benchmarks/decomposition.py --results benchmarks/results/decomposition.json
 """
@@ -18,7 +19,11 @@ import numpy as np
 import torch
 
 from unbraid.analysis.theory.digits_sparsity import DigitsSparsity, digits_sparsity
-from unbraid.analysis.theory.pinwheel_decomposition import PinwheelDecomposition, PinwheelMember, pinwheel_decomposition
+from unbraid.analysis.theory.pinwheel_decomposition import (
+    PinwheelDecomposition,
+    PinwheelMember,
+    pinwheel_decomposition,
+)
 
 DIGITS_SEEDS = (10, 11, 12)
 """None of them was looked at when the claim about the gap was worded."""
@@ -28,7 +33,10 @@ def timed(what: str, compute: Callable[[], Any]) -> tuple[Any, dict[str, float]]
     """What *compute* returns, with its seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     found = compute()
-    seconds = {"wall_s": round(time.perf_counter() - wall, 1), "cpu_s": round(time.process_time() - cpu, 1)}
+    seconds = {
+        "wall_s": round(time.perf_counter() - wall, 1),
+        "cpu_s": round(time.process_time() - cpu, 1),
+    }
     print(f"\n{what}: {seconds['wall_s']:.0f} s, {seconds['cpu_s']:.0f} s of CPU time", flush=True)
     return found, seconds
 
@@ -47,7 +55,8 @@ def pinwheel_row(name: str, value: float, members: list[PinwheelMember]) -> dict
     seeds = " ".join(f"{nats:.3f}" for nats in row["kl_nats"])
     std = np.mean(row["posterior_std"])
     print(
-        f"{name} {value:<5g} KL(p||q) {row['kl_nats_mean']:.3f} ({seeds})  arms kept {np.mean(row['arms_kept']):.2f}  std {std:.3f}"
+        f"{name} {value:<5g} KL(p||q) {row['kl_nats_mean']:.3f} ({seeds})  arms kept"
+        f" {np.mean(row['arms_kept']):.2f}  std {std:.3f}"
     )
     return row
 
@@ -59,8 +68,14 @@ def pinwheel_record(found: PinwheelDecomposition, seconds: dict[str, float]) -> 
     seeds = len({one.seed for one in found.members})
     verdict: dict[str, Any] = {"seeds": seeds}
     if found.alphas():
-        print(f"falls with alpha: {found.falls_with_alpha} in the mean, in {found.seeds_that_fall} of {seeds} seeds")
-        verdict |= {"falls_with_alpha": found.falls_with_alpha, "seeds_that_fall": found.seeds_that_fall}
+        print(
+            f"falls with alpha: {found.falls_with_alpha} in the mean, in {found.seeds_that_fall} of"
+            f" {seeds} seeds"
+        )
+        verdict |= {
+            "falls_with_alpha": found.falls_with_alpha,
+            "seeds_that_fall": found.seeds_that_fall,
+        }
     if found.betas():
         print(f"overlap rises with beta: {found.overlap_rises_with_beta} in the mean")
         verdict["overlap_rises_with_beta"] = found.overlap_rises_with_beta
@@ -70,12 +85,24 @@ def pinwheel_record(found: PinwheelDecomposition, seconds: dict[str, float]) -> 
 def digits_record(found: DigitsSparsity, seconds: dict[str, float]) -> dict[str, Any]:
     """Scores, gaps and whether the claim held."""
     for alpha, gap in zip(found.alphas(), found.mean_gaps(), strict=True):
-        scores = {gamma: " ".join(f"{score:.3f}" for score in found.sparsity(gamma, alpha).values()) for gamma in found.gammas()}
+        scores = {
+            gamma: " ".join(f"{score:.3f}" for score in found.sparsity(gamma, alpha).values())
+            for gamma in found.gammas()
+        }
         print(
-            f"alpha {alpha:<4g}" + "".join(f" gamma {gamma:g}: {text} " for gamma, text in scores.items()) + f" mean gap {gap:.3f}"
+            f"alpha {alpha:<4g}"
+            + "".join(f" gamma {gamma:g}: {text} " for gamma, text in scores.items())
+            + f" mean gap {gap:.3f}"
         )
-    print(f"gap grows: {found.gap_grows} in the mean, in {found.seeds_that_grow} seeds; least KL {found.least_kl:.1f} nats")
-    verdict = {"gap_grows": found.gap_grows, "seeds_that_grow": found.seeds_that_grow, "least_kl_nats": found.least_kl}
+    print(
+        f"gap grows: {found.gap_grows} in the mean, in {found.seeds_that_grow} seeds; least KL"
+        f" {found.least_kl:.1f} nats"
+    )
+    verdict = {
+        "gap_grows": found.gap_grows,
+        "seeds_that_grow": found.seeds_that_grow,
+        "least_kl_nats": found.least_kl,
+    }
     rows = [
         {
             "gamma": one.gamma,
@@ -86,24 +113,38 @@ def digits_record(found: DigitsSparsity, seconds: dict[str, float]) -> dict[str,
         }
         for one in found.members
     ]
-    return {**seconds, **verdict, "mean_gaps": [round(gap, 4) for gap in found.mean_gaps()], "rows": rows}
+    return {
+        **seconds,
+        **verdict,
+        "mean_gaps": [round(gap, 4) for gap in found.mean_gaps()],
+        "rows": rows,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--results", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
     record: dict[str, Any] = {
-        "command": "OMP_NUM_THREADS=1 python benchmarks/decomposition.py --results benchmarks/results/decomposition.json",
+        "command": (
+            "OMP_NUM_THREADS=1 python benchmarks/decomposition.py --results"
+            " benchmarks/results/decomposition.json"
+        ),
         "machine": f"one CPU core, torch {torch.__version__}, Python {platform.python_version()}",
     }
     found, seconds = timed("pinwheel, beta = 0", lambda: pinwheel_decomposition(seeds=5, betas=()))
     record["pinwheel_alpha"] = pinwheel_record(found, seconds)
-    found, seconds = timed("pinwheel, alpha = 0", lambda: pinwheel_decomposition(seeds=5, alphas=()))
+    found, seconds = timed(
+        "pinwheel, alpha = 0", lambda: pinwheel_decomposition(seeds=5, alphas=())
+    )
     record["pinwheel_beta"] = pinwheel_record(found, seconds)
     learned = "gaussian:scale=learned"
-    found, seconds = timed(f"pinwheel, {learned}", lambda: pinwheel_decomposition(seeds=5, likelihood=learned))
+    found, seconds = timed(
+        f"pinwheel, {learned}", lambda: pinwheel_decomposition(seeds=5, likelihood=learned)
+    )
     record["pinwheel_learned_scale"] = pinwheel_record(found, seconds)
     found, seconds = timed("digits", lambda: digits_sparsity(seeds=DIGITS_SEEDS))
     record["digits"] = digits_record(found, seconds)

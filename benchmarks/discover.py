@@ -3,9 +3,9 @@
 
     python benchmarks/discover.py --data sprites --minutes 15 --out FOLDER [--results benchmarks/results/discover.json]
 
-2,000 random images of a set are given without labels; afterwards the codes of every factor found are compared with the true
-factors by rank correlation (for hues, from where the code cuts their circle). Results of several sets are kept side by side in
-one file.
+2,000 random images of a set are given without labels; afterwards the codes of every factor found
+are compared with the true factors by rank correlation (for hues, from where the code cuts their
+circle). Results of several sets are kept side by side in one file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ SETS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 CIRCLES: dict[str, tuple[int, ...]] = {"shapes3d_drawn": (0, 1, 2)}
-"""Factors that come round, such as hues. A code must cut the circle somewhere; the correlation is that from the best cut on."""
+"""Factors that come round, such as hues. A code must cut the circle somewhere; the correlation is
+that from the best cut on.
+"""
 
 
 def correlation(codes: Any, values: Any, size: int, circle: bool) -> float:
@@ -34,7 +36,9 @@ def correlation(codes: Any, values: Any, size: int, circle: bool) -> float:
     from scipy.stats import spearmanr
 
     cuts = range(size) if circle else (0,)
-    return max(abs(float(spearmanr(codes, (values - cut) % size if circle else values)[0])) for cut in cuts)
+    return max(
+        abs(float(spearmanr(codes, (values - cut) % size if circle else values)[0])) for cut in cuts
+    )
 
 
 def main() -> None:
@@ -42,7 +46,9 @@ def main() -> None:
     from unbraid.data import load
     from unbraid.population.devices import choose_device
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", choices=SETS, default="sprites")
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--images", type=int, default=2_000)
@@ -54,18 +60,31 @@ def main() -> None:
     chosen = choose_device(given.device)
     name, options = SETS[given.data]
     dataset = load(name, **options)
-    picked = np.sort(np.random.default_rng(given.seed).choice(len(dataset), given.images, replace=False))
+    picked = np.sort(
+        np.random.default_rng(given.seed).choice(len(dataset), given.images, replace=False)
+    )
     truth = dataset.factors(picked)
     folder = given.out / f"{given.data}-{given.seed}"
-    made = discover(dataset.images(picked), out=folder, minutes=given.minutes, seed=given.seed, device=given.device)
+    made = discover(
+        dataset.images(picked),
+        out=folder,
+        minutes=given.minutes,
+        seed=given.seed,
+        device=given.device,
+    )
     sizes = dataset.factor_sizes
     found = []
     for column in made.codes.columns[2:]:
         every = [
-            correlation(made.codes[column], truth[:, at], sizes[at], at in CIRCLES.get(given.data, ())) for at in range(len(sizes))
+            correlation(
+                made.codes[column], truth[:, at], sizes[at], at in CIRCLES.get(given.data, ())
+            )
+            for at in range(len(sizes))
         ]
         best = int(np.nanargmax(every))
-        found.append({"title": column, "factor": dataset.factor_names[best], "correlation": every[best]})
+        found.append(
+            {"title": column, "factor": dataset.factor_names[best], "correlation": every[best]}
+        )
     device = f"an {torch.cuda.get_device_name()}" if chosen.type == "cuda" else made.found.device
     row = {
         "data": given.data, "images": given.images, "seed": given.seed, "found": found, "udr": made.found.udr,

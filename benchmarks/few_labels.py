@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hundred labels are worth: β-VAE with and without them, with labels worse than the truth, and labels alone.
+"""What a hundred labels are worth: β-VAE with and without them, with labels worse than the truth,
+and labels alone.
 
     python benchmarks/few_labels.py [--seeds 3] [--steps 1500] [--out benchmarks/results/few_labels.json]
 
-A disc in 5 sizes on 12x12 positions of a 24x24 image: 720 images, of which 100 are labelled. Both axes of its movement matter
-alike to the loss, so a VAE without labels may turn them as it likes. Labels that have lost their order are learned by embedding,
-the others by cross-entropy. Prints MIG and DCI disentanglement over the whole grid by setting and seed, and writes them to the
-JSON file.
+A disc in 5 sizes on 12x12 positions of a 24x24 image: 720 images, of which 100 are labelled. Both
+axes of its movement matter alike to the loss, so a VAE without labels may turn them as it likes.
+Labels that have lost their order are learned by embedding, the others by cross-entropy. Prints MIG
+and DCI disentanglement over the whole grid by setting and seed, and writes them to the JSON file.
 """
 
 from __future__ import annotations
@@ -38,12 +39,16 @@ SETTINGS: dict[str, Objective] = {
     "binned": S2BetaVAE(beta=1, label_count=LABELS, labeller="binned"),
     "noisy": S2BetaVAE(beta=1, label_count=LABELS, labeller="noisy"),
     "partial": S2BetaVAE(beta=1, label_count=LABELS, labeller="partial"),
-    "permuted, embed": S2BetaVAE(beta=1, label_count=LABELS, labeller="permuted", label_loss="embed", gamma_sup=16),
+    "permuted, embed": S2BetaVAE(
+        beta=1, label_count=LABELS, labeller="permuted", label_loss="embed", gamma_sup=16
+    ),
     "labels alone": Supervised(label_count=LABELS),
 }
 
 
-def scores_of_seeds(objective: Objective, seeds: int, steps: int, folder: Path) -> dict[str, list[float]]:
+def scores_of_seeds(
+    objective: Objective, seeds: int, steps: int, folder: Path
+) -> dict[str, list[float]]:
     """MIG and DCI disentanglement for each seed."""
     run = ub.train(
         ub.load("sprites", **DATA), objective, network="mlp", network_options=NETWORK, latents=6, batch_size=32,
@@ -67,12 +72,29 @@ def main() -> None:
             scores = scores_of_seeds(objective, given.seeds, given.steps, Path(folder) / "run")
         seconds, busy = time.perf_counter() - began, time.process_time() - busy
         means = {f"{metric}_mean": statistics.fmean(values) for metric, values in scores.items()}
-        rows.append({"labels": name, **scores, **means, "seconds": round(seconds, 1), "cpu_seconds": round(busy, 1)})
-        print(f"{name}: {given.seeds} models of {given.steps} steps in {seconds:.0f} s", file=sys.stderr, flush=True)
+        rows.append(
+            {
+                "labels": name,
+                **scores,
+                **means,
+                "seconds": round(seconds, 1),
+                "cpu_seconds": round(busy, 1),
+            }
+        )
+        print(
+            f"{name}: {given.seeds} models of {given.steps} steps in {seconds:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
     record = {
         "command": "python benchmarks/few_labels.py",
-        "setting": f"sprites {DATA}, γ_sup 1 (embed 16), {LABELS} labels, 6 latents, MLP 2x128, batch 32, {given.steps} steps",
-        "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.processor() or platform.machine()}",
+        "setting": (
+            f"sprites {DATA}, γ_sup 1 (embed 16), {LABELS} labels, 6 latents, MLP 2x128, batch 32,"
+            f" {given.steps} steps"
+        ),
+        "machine": (
+            f"{len(os.sched_getaffinity(0))} cores of {platform.processor() or platform.machine()}"
+        ),
         "rows": rows,
     }
     given.out.parent.mkdir(parents=True, exist_ok=True)

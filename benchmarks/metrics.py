@@ -3,9 +3,10 @@
 
     python benchmarks/metrics.py [--rounds 3] [--out benchmarks/results/metrics.json]
 
-The input is tests/golden/metrics_timing.npz: 10 codes, 5 factors of 3, 6, 40, 32 and 32 values, 10,000 rows to train and 5,000 to
-test, a noisy sparse mixture. disentanglement_lib's seconds on it were recorded once, on another machine; they are scaled to this
-one by a reference that both did: scikit-learn's boosted trees for all five factors on the first 1,000 rows, timed in this run. The
+The input is tests/golden/metrics_timing.npz: 10 codes, 5 factors of 3, 6, 40, 32 and 32 values,
+10,000 rows to train and 5,000 to test, a noisy sparse mixture. disentanglement_lib's seconds on it
+were recorded once, on another machine; they are scaled to this one by a reference that both did:
+scikit-learn's boosted trees for all five factors on the first 1,000 rows, timed in this run. The
 last row is a population: 128 members with 10,000 samples each, wall seconds.
 """
 
@@ -27,7 +28,9 @@ from unbraid import metrics
 
 INPUT = Path(__file__).resolve().parents[1] / "tests" / "golden" / "metrics_timing.npz"
 REFERENCE_SECONDS = 28.46
-"""disentanglement_lib's DCI on the first 1,000 rows: 500 trees' worth of scikit-learn's `GradientBoostingClassifier`."""
+"""disentanglement_lib's DCI on the first 1,000 rows: 500 trees' worth of scikit-learn's
+`GradientBoostingClassifier`.
+"""
 MEMBERS = 128
 POPULATION = "mig, modularity, total correlation, sap continuous and irs"
 POPULATION_SECONDS = 10.0
@@ -35,7 +38,9 @@ POPULATION_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Case:
-    """One call with disentanglement_lib's CPU seconds for the same work and how many times faster ours must be."""
+    """One call with disentanglement_lib's CPU seconds for the same work and how many times faster
+    ours must be.
+    """
 
     what: str
     theirs: float
@@ -44,7 +49,9 @@ class Case:
     note: str = ""
 
 
-def cases(train: np.ndarray, factors: np.ndarray, test: np.ndarray, test_factors: np.ndarray) -> list[Case]:
+def cases(
+    train: np.ndarray, factors: np.ndarray, test: np.ndarray, test_factors: np.ndarray
+) -> list[Case]:
     """Everything that disentanglement_lib was timed on."""
     split = (train, factors, test, test_factors)
     short = (train[:1000], factors[:1000], test, test_factors)
@@ -53,16 +60,36 @@ def cases(train: np.ndarray, factors: np.ndarray, test: np.ndarray, test_factors
     models, kl = np.stack([train @ turn for turn in turns]), np.ones((5, 10))
     return [
         Case("dci, lightgbm", 301.21, 30, lambda: metrics.dci(*split, backend="lightgbm")),
-        Case("udr, spearman, 5 models", 4.18, 20, lambda: metrics.udr(models, kl, method="spearman")),
+        Case(
+            "udr, spearman, 5 models", 4.18, 20, lambda: metrics.udr(models, kl, method="spearman")
+        ),
         Case("udr, lasso, 5 models", 0.24, None, lambda: metrics.udr(models, kl, method="lasso")),
         Case("factor_vae_score", 1.09, 10, lambda: metrics.factor_vae_score(train, factors)),
         Case("mig", 0.13, 10, lambda: metrics.mig(train, factors)),
-        Case("modularity", 0.13, 10, lambda: metrics.modularity(train, factors), "theirs: the information of MIG"),
-        Case("explicitness", 1.78, 1, lambda: metrics.explicitness(*split), "theirs: 1.91 s less modularity"),
+        Case(
+            "modularity",
+            0.13,
+            10,
+            lambda: metrics.modularity(train, factors),
+            "theirs: the information of MIG",
+        ),
+        Case(
+            "explicitness",
+            1.78,
+            1,
+            lambda: metrics.explicitness(*split),
+            "theirs: 1.91 s less modularity",
+        ),
         Case("sap", 0.82, 1, lambda: metrics.sap(*split)),
         Case("beta_vae_score", 1.78, 1, lambda: metrics.beta_vae_score(train, factors)),
         Case("irs", 0.06, None, lambda: metrics.irs(train, factors)),
-        Case("unsupervised", 0.29, None, lambda: _unsupervised(train), "total and Wasserstein correlation, pairwise information"),
+        Case(
+            "unsupervised",
+            0.29,
+            None,
+            lambda: _unsupervised(train),
+            "total and Wasserstein correlation, pairwise information",
+        ),
         Case("downstream, logistic, 1,000 rows", 3.83, None, lambda: _logistic(*short)),
     ]
 
@@ -78,7 +105,9 @@ def _logistic(*split: np.ndarray) -> None:
 
 
 def cpu_seconds(call: Callable[[], object], rounds: int) -> float:
-    """The least CPU seconds of a few calls, after one that loads what is needed; short calls are repeated more."""
+    """The least CPU seconds of a few calls, after one that loads what is needed; short calls are
+    repeated more.
+    """
     call()
     best, spent = float("inf"), 0.0
     while rounds > 0 or spent < 0.2:
@@ -104,16 +133,23 @@ def population_seconds(train: np.ndarray, factors: np.ndarray) -> float:
 
 def main() -> None:
     """Time everything, print the table, write it where told."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3, help="calls of which the fastest counts")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     given = parser.parse_args()
     with np.load(INPUT) as file:
         names = ("mus_train", "ys_train", "mus_test", "ys_test")
         train, factors, test, test_factors = (np.ascontiguousarray(file[name].T) for name in names)
-    reference = cpu_seconds_once(lambda: metrics.dci(train[:1000], factors[:1000], test, test_factors, backend="sklearn"))
+    reference = cpu_seconds_once(
+        lambda: metrics.dci(train[:1000], factors[:1000], test, test_factors, backend="sklearn")
+    )
     scale = reference / REFERENCE_SECONDS
-    print(f"reference: {reference:.1f} CPU s here, {REFERENCE_SECONDS} s there; their seconds are scaled by {scale:.2f}\n")
+    print(
+        f"reference: {reference:.1f} CPU s here, {REFERENCE_SECONDS} s there; their seconds are"
+        f" scaled by {scale:.2f}\n"
+    )
     rows = []
     print(f"{'what':<34}{'ours, s':>10}{'theirs, s':>11}{'faster':>9}{'bar':>6}")
     for case in cases(train, factors, test, test_factors):
@@ -128,7 +164,10 @@ def main() -> None:
             "note": case.note,
         }
         rows.append(row)
-        print(f"{case.what:<34}{seconds:>10.4f}{theirs:>11.3f}{row['faster']:>9.1f}{case.bar or '':>6}", flush=True)
+        print(
+            f"{case.what:<34}{seconds:>10.4f}{theirs:>11.3f}{row['faster']:>9.1f}{case.bar or '':>6}",
+            flush=True,
+        )
     record = {"reference_seconds": reference, "scale": scale, "rows": rows, "machine": _machine()}
     seconds = population_seconds(train, factors)
     record["population"] = {"members": MEMBERS, "what": POPULATION, "seconds": seconds}
@@ -148,7 +187,10 @@ def cpu_seconds_once(call: Callable[[], object]) -> float:
 def _machine() -> str:
     import sklearn
 
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, scikit-learn {sklearn.__version__}"
+    return (
+        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()},"
+        f" scikit-learn {sklearn.__version__}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a change of at most ε break what a β-VAE found? Trained on the original, the perturbed and the noisy data, seed by seed.
+"""Does a change of at most ε break what a β-VAE found? Trained on the original, the perturbed and
+the noisy data, seed by seed.
 
     python benchmarks/perturbation.py --out FOLDER [--results FILE] [--data dsprites] [--seeds 10] [--steps 30000]
 
-Zietlow et al. 2021, Tables 1 and 2, for one family: β-VAEs with as many latents as the data has factors are trained; of those with
-the first β the one with the lowest MIG gives s; then the same β and seeds are trained on the data perturbed with each ε, and on
-data with uniform noise of the first ε. Prints MIG (mean and deviation over seeds) and how many latents are active (mean posterior
-variance below 0.8), and with --results writes them. Runs and data are kept under --out; what is there already is used again.
+Zietlow et al. 2021, Tables 1 and 2, for one family: β-VAEs with as many latents as the data has
+factors are trained; of those with the first β the one with the lowest MIG gives s; then the same β
+and seeds are trained on the data perturbed with each ε, and on data with uniform noise of the first
+ε. Prints MIG (mean and deviation over seeds) and how many latents are active (mean posterior
+variance below 0.8), and with --results writes them. Runs and data are kept under --out; what is
+there already is used again.
 """
 
 from __future__ import annotations
@@ -50,7 +53,15 @@ def measured(run: Any) -> list[dict[str, Any]]:
     for row in scores.to_dict("records"):
         noise = np.exp(store.load(row["member"]).logvar.astype(np.float64)).mean(axis=0)
         active = int((noise < ACTIVE_BELOW).sum())
-        rows.append({"member": row["member"], "beta": row["beta"], "seed": row["seed"], "mig": row["mig"], "active": active})
+        rows.append(
+            {
+                "member": row["member"],
+                "beta": row["beta"],
+                "seed": row["seed"],
+                "mig": row["mig"],
+                "active": active,
+            }
+        )
     return rows
 
 
@@ -75,15 +86,25 @@ def main() -> None:
     began = time.perf_counter()
     original = trained(dataset, given.out / "original", given, options)
     results = {"original": measured(original)}
-    worst = min((row for row in results["original"] if row["beta"] == given.betas[0]), key=lambda row: row["mig"])["member"]
+    worst = min(
+        (row for row in results["original"] if row["beta"] == given.betas[0]),
+        key=lambda row: row["mig"],
+    )["member"]
     versions = [(f"pattern, ε = {epsilon:g}", epsilon, "pattern") for epsilon in given.epsilons]
-    for label, epsilon, noise in [*versions, (f"noise, ε = {given.epsilons[0]:g}", given.epsilons[0], "uniform")]:
+    for label, epsilon, noise in [
+        *versions,
+        (f"noise, ε = {given.epsilons[0]:g}", given.epsilons[0], "uniform"),
+    ]:
         folder = given.out / f"{noise}-{epsilon:g}"
         if not (folder / "perturbed.json").exists():
             source = {"run": original, "member": worst} if noise == "pattern" else {}
-            made = ub.perturb_data(dataset, out=folder, epsilon=epsilon, noise=noise, quiet=True, **source)
+            made = ub.perturb_data(
+                dataset, out=folder, epsilon=epsilon, noise=noise, quiet=True, **source
+            )
             print(f"\n{label}\n{made.summary()}\n", flush=True)
-        results[label] = measured(trained(folder, given.out / f"trained-{noise}-{epsilon:g}", given, options))
+        results[label] = measured(
+            trained(folder, given.out / f"trained-{noise}-{epsilon:g}", given, options)
+        )
         print(f"{label}: {time.perf_counter() - began:.0f} s since the start", flush=True)
     table = [
         {
@@ -99,14 +120,26 @@ def main() -> None:
     ]
     print(f"\n{'data':<22}{'β':>5}{'MIG':>16}{'active latents':>16}")
     for row in table:
-        print(f"{row['version']:<22}{row['beta']:>5g}{row['mig_mean']:>9.3f} ± {row['mig_std']:.3f}{row['active']:>14.1f}")
+        print(
+            f"{row['version']:<22}{row['beta']:>5g}{row['mig_mean']:>9.3f} ±"
+            f" {row['mig_std']:.3f}{row['active']:>14.1f}"
+        )
     if given.results:
         import torch
 
         machine = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-        about = {"data": given.data, "seeds": given.seeds, "steps": given.steps, "member": int(worst), "machine": machine}
+        about = {
+            "data": given.data,
+            "seeds": given.seeds,
+            "steps": given.steps,
+            "member": int(worst),
+            "machine": machine,
+        }
         given.results.parent.mkdir(parents=True, exist_ok=True)
-        given.results.write_text(json.dumps({**about, "rows": table}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        given.results.write_text(
+            json.dumps({**about, "rows": table}, indent=1, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does population-based training find good models, with labels and without? dSprites on a GPU (Estermann et al. 2020).
+"""Does population-based training find good models, with labels and without? dSprites on a GPU
+(Estermann et al. 2020).
 
     python benchmarks/population_search.py probe --out FOLDER        # seconds of an epoch and of what lies between epochs
     python benchmarks/population_search.py supervised --out FOLDER   # PBT by MIG against random search, equal model-steps
@@ -8,10 +9,11 @@
     python benchmarks/population_search.py table --codes FOLDER [--results benchmarks/results/population_search.json]
     python benchmarks/population_search.py lineage --setting published --seeds 1 --out FOLDER    # docs/lineage.png
 
-The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3 shapes, 184,320 images. The
-network is Burgess', the objective β-TCVAE with 10 latents; batch sizes evolve between 32 and 64,
-learning rates and β in the ranges of the setting (`--setting`, below).
-What was trained goes to one file a seed (`.npz`: the winner's codes of 15,000 images, lineage, stages). `table` adds DCI.
+The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3
+shapes, 184,320 images. The network is Burgess', the objective β-TCVAE with 10 latents; batch sizes
+evolve between 32 and 64, learning rates and β in the ranges of the setting (`--setting`, below).
+What was trained goes to one file a seed (`.npz`: the winner's codes of 15,000 images, lineage,
+stages). `table` adds DCI.
 """
 
 from __future__ import annotations
@@ -49,7 +51,12 @@ for _setting in RECURSION.values():
         "population": 10, "models": 5, "epochs": 7, "leaf_runs": 1, "levels": 2, "leaf_images": 60_000, "final_epochs": 5,
         "every_final": True, "learning_rate": "2e-4..2e-3",
     }  # fmt: skip
-TOY: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "batch_size": [32, 64], "latents": 4}
+TOY: dict[str, Any] = {
+    "network": "mlp",
+    "network_options": {"hidden": 16},
+    "batch_size": [32, 64],
+    "latents": 4,
+}
 
 
 def every_second(dataset: Any) -> Any:
@@ -96,7 +103,9 @@ def winner_codes(search: Any, device: Any, member: int | None = None) -> tuple[A
 def say_epochs(name: str, began: float) -> Any:
     """Prints a line an epoch."""
     return lambda told: print(
-        f"{name}: epoch {told['epoch'] + 1}, best {told['best']:.4f}, {time.perf_counter() - began:.0f} s", flush=True
+        f"{name}: epoch {told['epoch'] + 1}, best {told['best']:.4f},"
+        f" {time.perf_counter() - began:.0f} s",
+        flush=True,
     )
 
 
@@ -129,15 +138,26 @@ def train_supervised(seed: int, out: Path, toy: bool, images: Any, setting: str)
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU", "images": len(dataset),
             "lineage": json.loads(run.lineage.to_json(orient="records")),
         }  # fmt: skip
-        print(f"{kind} {seed}: MIG {about['mig']:.4f} (in the search {about['winner']['score']:.4f}), {took:.0f} s", flush=True)
+        print(
+            f"{kind} {seed}: MIG {about['mig']:.4f} (in the search {about['winner']['score']:.4f}),"
+            f" {took:.0f} s",
+            flush=True,
+        )
         np.savez_compressed(
-            out / f"{kind}-{setting}-{seed}.npz", about=json.dumps(about), codes=codes.astype(np.float32), factors=factors
+            out / f"{kind}-{setting}-{seed}.npz",
+            about=json.dumps(about),
+            codes=codes.astype(np.float32),
+            factors=factors,
         )
         shutil.rmtree(folder)
 
 
-def train_recursion(seed: int, out: Path, toy: bool, images: Any, setting: str, runs: Path, finals: bool) -> None:
-    """A recursion with one seed: root and a leaf-run, and where *finals* the final populations without and with it."""
+def train_recursion(
+    seed: int, out: Path, toy: bool, images: Any, setting: str, runs: Path, finals: bool
+) -> None:
+    """A recursion with one seed: root and a leaf-run, and where *finals* the final populations
+    without and with it.
+    """
     import torch
 
     from unbraid.population.devices import choose_device, usual_precision
@@ -158,42 +178,68 @@ def train_recursion(seed: int, out: Path, toy: bool, images: Any, setting: str, 
             "final_population": 5,
         }
         # A rule that cuts anything, so that the leaf-run is seen to run.
-        options |= {"final_epochs": 2, "reduction": ReductionRule(chance=None, peak_deviations=0.5, fewest_images=3)}
+        options |= {
+            "final_epochs": 2,
+            "reduction": ReductionRule(chance=None, peak_deviations=0.5, fewest_images=3),
+        }
     options["precision"] = usual_precision(device)
     plan, dataset = make_recursion(images, seed=seed, **options)
     folder, began = runs / f"{setting}-{seed}", time.perf_counter()
-    run = Recursion.open(folder, dataset) if Recursion.is_recursion(folder) else Recursion.create(folder, plan, dataset)
+    run = (
+        Recursion.open(folder, dataset)
+        if Recursion.is_recursion(folder)
+        else Recursion.create(folder, plan, dataset)
+    )
     every, stages, arrays = dataset.factors(np.arange(len(dataset))), [], {}
 
     def stage(name: str, search: Any) -> Any:
         if name.startswith("final") and not finals:
             return SearchOutcome(False)
         start = time.perf_counter()
-        outcome = search.train(device, told_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print)
+        outcome = search.train(
+            device, told_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print
+        )
         entry: dict[str, Any] = {
             "stage": name,
             "images": len(search.dataset),
             "seconds": time.perf_counter() - start,
             "ended": outcome.why,
         }
-        entry |= {"winner": search.winner_record(), "lineage": json.loads(search.lineage.to_json(orient="records"))}
+        entry |= {
+            "winner": search.winner_record(),
+            "lineage": json.loads(search.lineage.to_json(orient="records")),
+        }
         part = getattr(search.dataset, "indices", None)
         if name.startswith("leaf"):
             own = search.dataset.factors(np.arange(len(search.dataset)))
-            entry["variance_left"] = dict(zip(names, (own.var(axis=0) / every.var(axis=0)).round(5).tolist(), strict=True))
+            entry["variance_left"] = dict(
+                zip(names, (own.var(axis=0) / every.var(axis=0)).round(5).tolist(), strict=True)
+            )
         member = None
         if not name.startswith("final"):
             found = label(search, device)
-            entry |= {"active": list(found.latents), "kl": found.kl_per_latent.round(3).tolist(), "model": found.model}
+            entry |= {
+                "active": list(found.latents),
+                "kl": found.kl_per_latent.round(3).tolist(),
+                "model": found.model,
+            }
             entry["model_scores"] = list(found.model_scores)
             member = found.model
             arrays[f"labels:{name}"] = found.values.astype(np.float32)
-            arrays[f"indices:{name}"] = np.arange(len(dataset)) if part is None or name == "root" else part
+            arrays[f"indices:{name}"] = (
+                np.arange(len(dataset)) if part is None or name == "root" else part
+            )
         codes, factors = winner_codes(search, device, member)
         entry |= information(codes[0], factors, names)
         arrays[f"codes:{name}"], arrays[f"factors:{name}"] = codes[0].astype(np.float32), factors
-        knows = {latent: max(zip(entry["shares"][latent], names, strict=True)) for latent in entry.get("active", [])}
-        told = f"{len(search.dataset):,} images, MIG {entry['mig']:.4f}, active {knows}, {entry.get('variance_left')}"
+        knows = {
+            latent: max(zip(entry["shares"][latent], names, strict=True))
+            for latent in entry.get("active", [])
+        }
+        told = (
+            f"{len(search.dataset):,} images, MIG {entry['mig']:.4f}, active {knows},"
+            f" {entry.get('variance_left')}"
+        )
         print(f"{name} of seed {seed}: {told}", flush=True)
         stages.append(entry)
         keep()
@@ -238,7 +284,9 @@ def probe(out: Path, toy: bool, images: Any) -> None:
             "epochs": 4,
             **(TOY | {"epoch_images": 2_000} if toy else {}),
         }
-        search, dataset = make_search(images, precision=usual_precision(device), models=models, **options)
+        search, dataset = make_search(
+            images, precision=usual_precision(device), models=models, **options
+        )
         sampler, individuals, stop = dataset.sampler(device), search.first(), threading.Event()
         generation = None
         for epoch in range(3):
@@ -259,15 +307,22 @@ def probe(out: Path, toy: bool, images: Any) -> None:
                    "images_per_second": len(everyone) * search.epoch_images / (trained - built)}  # fmt: skip
             rows.append(row)
             print(
-                {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}, max(scores), flush=True
+                {
+                    key: round(value, 3) if isinstance(value, float) else value
+                    for key, value in row.items()
+                },
+                max(scores),
+                flush=True,
             )
     (out / "probe.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 def explained_by_turning(codes: Any, shape: Any, orientation: Any) -> float:
-    """Share of the variance of *codes* within a shape that smooth functions of its orientation explain (four harmonics, corrected).
+    """Share of the variance of *codes* within a shape that smooth functions of its orientation
+    explain (four harmonics, corrected).
 
-    Orientation looks different in each shape, and a code that goes around with it has no correlation with it.
+    Orientation looks different in each shape, and a code that goes around with it has no
+    correlation with it.
     """
     shares = []
     for one in np.unique(shape):
@@ -296,23 +351,37 @@ def table(folder: Path) -> dict[str, Any]:
         with np.load(path) as held:
             about = json.loads(str(held["about"]))
             if about["kind"] in ("pbt", "random"):
-                codes, factors = held["codes"][0].astype(np.float64), held["factors"].astype(np.int64)
+                codes, factors = (
+                    held["codes"][0].astype(np.float64),
+                    held["factors"].astype(np.int64),
+                )
                 supervised.append({"setting": "wide"} | about | {"dci": score(codes, factors)})
                 continue
             for stage in about["stages"]:
                 codes, factors = (held[f"{kind}:{stage['stage']}"] for kind in ("codes", "factors"))
-                row = {"setting": about.get("setting", "low"), "seed": about["seed"], "device": about["device"], **stage}
+                row = {
+                    "setting": about.get("setting", "low"),
+                    "seed": about["seed"],
+                    "device": about["device"],
+                    **stage,
+                }
                 del row["lineage"]  # hundreds of kilobytes
                 row["explained"] = {
                     str(latent): {
-                        name: round(explained(codes[:, latent], factors[:, at])[0], 4) for at, name in enumerate(stage["factors"])
+                        name: round(explained(codes[:, latent], factors[:, at])[0], 4)
+                        for at, name in enumerate(stage["factors"])
                     }
                     for latent in stage.get("active", [])
                 }
                 if stage["stage"].startswith("leaf") and "orientation" in stage["factors"]:
-                    shape, turned = (factors[:, stage["factors"].index(name)] for name in ("shape", "orientation"))
+                    shape, turned = (
+                        factors[:, stage["factors"].index(name)]
+                        for name in ("shape", "orientation")
+                    )
                     for latent, one in row["explained"].items():
-                        share = explained_by_turning(codes[:, int(latent)].astype(np.float64), shape, turned)
+                        share = explained_by_turning(
+                            codes[:, int(latent)].astype(np.float64), shape, turned
+                        )
                         one["orientation within each shape"] = round(share, 4)
                 if stage["stage"].startswith("final"):
                     row["dci"] = score(codes.astype(np.float64), factors.astype(np.int64))
@@ -323,24 +392,37 @@ def table(folder: Path) -> dict[str, Any]:
 def printed(found: dict[str, Any]) -> str:
     """Both tables."""
     lines = ["search   setting    seed   MIG     DCI     seconds"]
-    for row in sorted(found["supervised"], key=lambda row: (row["setting"], row["kind"], row["seed"])):
+    for row in sorted(
+        found["supervised"], key=lambda row: (row["setting"], row["kind"], row["seed"])
+    ):
         lines.append(
-            f"{row['kind']:<8} {row['setting']:<10} {row['seed']:<6} {row['mig']:.4f}  {row['dci']:.4f}  {row['seconds']:.0f}"
+            f"{row['kind']:<8} {row['setting']:<10} {row['seed']:<6} {row['mig']:.4f} "
+            f" {row['dci']:.4f}  {row['seconds']:.0f}"
         )
     for setting, kind in itertools.product(SUPERVISED, ("pbt", "random")):
-        gaps = [row["mig"] for row in found["supervised"] if (row["setting"], row["kind"]) == (setting, kind)]
+        gaps = [
+            row["mig"]
+            for row in found["supervised"]
+            if (row["setting"], row["kind"]) == (setting, kind)
+        ]
         if len(gaps) > 1:
             spread = f"standard deviation {np.std(gaps, ddof=1):.4f} over {len(gaps)} seeds"
             lines.append(f"{kind:<8} {setting:<10} mean {np.mean(gaps):.4f}, {spread}")
     lines.append(
-        "β     seed  stage           images  score   MIG     active latents: factor that explains most of their variance"
+        "β     seed  stage           images  score   MIG     active latents: factor that explains"
+        " most of their variance"
     )
     for row in found["stages"]:
-        told = ", ".join(f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values())
+        told = ", ".join(
+            f"{max(one, key=one.get)} {max(one.values()):.2f}" for one in row["explained"].values()
+        )
         left = row.get("variance_left")
         told += f"; variance left: x {left['x']:.4f}, y {left['y']:.4f}" if left else ""
         scores = f"{row['winner']['score']:.4f}  {row['mig']:.4f}"
-        lines.append(f"{row['setting']:<5} {row['seed']:<5} {row['stage']:<15} {row['images']:>8}  {scores}  {told}")
+        lines.append(
+            f"{row['setting']:<5} {row['seed']:<5} {row['stage']:<15} {row['images']:>8}  {scores} "
+            f" {told}"
+        )
     return "\n".join(lines)
 
 
@@ -358,28 +440,61 @@ def draw_lineages(results: Path, setting: str, seeds: list[int], out: Path) -> N
             lineage = pd.DataFrame(row["lineage"])
             print(
                 write_search_page(
-                    out / f"lineage-{row['seed']}.html", title=title, lineage=lineage, score_label="MIG", winner=place
+                    out / f"lineage-{row['seed']}.html",
+                    title=title,
+                    lineage=lineage,
+                    score_label="MIG",
+                    winner=place,
                 )
             )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("probe", "supervised", "leaf", "final", "table", "lineage"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--runs", type=Path, default=Path("population_search_runs"), help="where recursions are kept between two calls"
+        "what", choices=("probe", "supervised", "leaf", "final", "table", "lineage")
+    )
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=Path("population_search_runs"),
+        help="where recursions are kept between two calls",
     )
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument(
-        "--setting", default=None, help=f"ranges: {', '.join(SUPERVISED)} for supervised, {', '.join(RECURSION)} for leaf and final"
+        "--setting",
+        default=None,
+        help=(
+            f"ranges: {', '.join(SUPERVISED)} for supervised, {', '.join(RECURSION)} for leaf and"
+            " final"
+        ),
     )
     parser.add_argument(
-        "--seconds", type=float, default=540.0, help="no seed is begun that would end later, by the time of the one before"
+        "--seconds",
+        type=float,
+        default=540.0,
+        help="no seed is begun that would end later, by the time of the one before",
     )
     parser.add_argument("--out", type=Path, default=Path("population_search"))
-    parser.add_argument("--codes", type=Path, default=Path("population_search"), help="what `table` reads: the files of the others")
-    parser.add_argument("--results", type=Path, default=None, help="JSON file that `table` writes and `lineage` reads")
-    parser.add_argument("--toy", action="store_true", help="a few steps of small networks, to see that everything runs")
+    parser.add_argument(
+        "--codes",
+        type=Path,
+        default=Path("population_search"),
+        help="what `table` reads: the files of the others",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=None,
+        help="JSON file that `table` writes and `lineage` reads",
+    )
+    parser.add_argument(
+        "--toy",
+        action="store_true",
+        help="a few steps of small networks, to see that everything runs",
+    )
     given = parser.parse_args()
     if given.what == "table":
         found = table(given.codes)
@@ -393,7 +508,12 @@ def main() -> None:
     if setting not in settings:
         parser.error(f"--setting must be one of {', '.join(settings)} here, got {setting}")
     if given.what == "lineage":
-        draw_lineages(given.results or RESULTS, setting, [int(seed) for seed in given.seeds.split(",")], given.out)
+        draw_lineages(
+            given.results or RESULTS,
+            setting,
+            [int(seed) for seed in given.seeds.split(",")],
+            given.out,
+        )
         return
     recursion = functools.partial(train_recursion, runs=given.runs, finals=given.what == "final")
     work = train_supervised if given.what == "supervised" else recursion

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fit the numbers of `shapes3d_scene.Scene` to 16 published images of 3D Shapes; the others stay unseen.
+"""Fit the numbers of `shapes3d_scene.Scene` to 16 published images of 3D Shapes; the others stay
+unseen.
 
     python benchmarks/shapes3d_calibrate.py SHARED/data/shapes3d
 
-Starts from the numbers in the code. Least squares on pixels, coarse (images smoothed, long steps) to fine, then one number at a
-time, since rays that jump over an edge make derivatives noisy. Prints the error on both kinds of images and the new numbers.
+Starts from the numbers in the code. Least squares on pixels, coarse (images smoothed, long steps)
+to fine, then one number at a time, since rays that jump over an edge make derivatives noisy. Prints
+the error on both kinds of images and the new numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from unbraid.data.drawn import shapes3d_scene as scenes
 
 NAMES = [field.name for field in fields(scenes.Scene)]
 OUTLIER = 30.0
-"""Grey levels from which an error counts linearly: texture and single edge pixels must not steer the fit."""
+"""Grey levels from which an error counts linearly: texture and single edge pixels must not steer
+the fit.
+"""
 
 
 def draw(scene: scenes.Scene, factors: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -85,13 +89,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="folder with the published images")
     everything = read(parser.parse_args().folder)
-    seen = Real([], everything.images[everything.calibrated], everything.factors[everything.calibrated], np.ones(0, dtype=bool))
+    seen = Real(
+        [],
+        everything.images[everything.calibrated],
+        everything.factors[everything.calibrated],
+        np.ones(0, dtype=bool),
+    )
     unseen = everything.images[~everything.calibrated], everything.factors[~everything.calibrated]
     scene = scenes.SCENE
 
     def report(word: str) -> None:
         told = error(scene, seen.images, seen.factors), error(scene, *unseen)
-        print(f"{word:12} error on calibration images {told[0]:.3f}, on held-out images {told[1]:.3f}", flush=True)
+        print(
+            f"{word:12} error on calibration images {told[0]:.3f}, on held-out images"
+            f" {told[1]:.3f}",
+            flush=True,
+        )
 
     report("start")
     for smoothing, step in ((2.0, 1e-2), (1.0, 1e-2), (1.0, 4e-3), (0.5, 4e-3)):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the kernels' block sizes on this GPU by timing candidates on the layers of the Burgess network.
+"""Find the kernels' block sizes on this GPU by timing candidates on the layers of the Burgess
+network.
 
     python benchmarks/tune_kernels.py --out FOLDER [--precision float32] [--members 128] [--only weight]
 
-Candidates compile side by side in processes of their own and are timed one at a time. Prints, for each kernel and layer, the
-best few with their time beside the floor that memory traffic alone sets; `networks/kernels/tuned.py` holds what was chosen.
-Correctness is the tests' business (`make test-gpu`).
+Candidates compile side by side in processes of their own and are timed one at a time. Prints, for
+each kernel and layer, the best few with their time beside the floor that memory traffic alone sets;
+`networks/kernels/tuned.py` holds what was chosen. Correctness is the tests' business (`make
+test-gpu`).
 """
 
 from __future__ import annotations
@@ -46,15 +48,41 @@ def candidates(precision: str) -> Iterator[Candidate]:
     products = ("ieee",) if low else ("ieee", "tf32x3")
     for layer, way in product(HIDDEN, products):
         side, big, _ = layer
-        for rows, depth, warps, loops in product((64, 128), (128, 256) if low else (16, 32), (4, 8), (side // 2, side // 4)):
+        for rows, depth, warps, loops in product(
+            (64, 128), (128, 256) if low else (16, 32), (4, 8), (side // 2, side // 4)
+        ):
             if rows * depth <= 128 * 256 and depth <= 8 * big:
-                block = {"rows": rows, "depth": depth, "warps": warps, "loops": loops, "products": way}
+                block = {
+                    "rows": rows,
+                    "depth": depth,
+                    "warps": warps,
+                    "loops": loops,
+                    "products": way,
+                }
                 yield from (Candidate("reduce", layer, other, block) for other in (False, True))
-        for depth, columns, warps, loops in product((256,) if low else (32, 128), (64, 128), (4, 8), (1, 4)):
-            block = {"rows": 64, "depth": depth, "columns": columns, "warps": warps, "loops": loops, "products": way}
+        for depth, columns, warps, loops in product(
+            (256,) if low else (32, 128), (64, 128), (4, 8), (1, 4)
+        ):
+            block = {
+                "rows": 64,
+                "depth": depth,
+                "columns": columns,
+                "warps": warps,
+                "loops": loops,
+                "products": way,
+            }
             yield from (Candidate("expand", layer, other, block) for other in (False, True))
-        for rows, tile, warps, stages in product((32, 64) if low else (16, 32), (64, 128), (4, 8), (1, 2, 4)):
-            block = {"rows": rows, "depth": tile, "columns": tile, "warps": warps, "stages": stages, "products": way}
+        for rows, tile, warps, stages in product(
+            (32, 64) if low else (16, 32), (64, 128), (4, 8), (1, 2, 4)
+        ):
+            block = {
+                "rows": rows,
+                "depth": tile,
+                "columns": tile,
+                "warps": warps,
+                "stages": stages,
+                "products": way,
+            }
             yield Candidate("weight", layer, False, block | {"programs": 396})
     for layer, way, rows, warps, stages in product(IMAGES, products, (64, 128), (2, 4, 8), (1, 2)):
         block = {"rows": rows, "warps": warps, "stages": stages, "products": way}
@@ -80,26 +108,41 @@ def call_of(one: Candidate, precision: str, members: int) -> tuple[Callable[[], 
     def make(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, device="cuda").to(dtype)
 
-    hidden, weight = make(members, BATCH, half, half, small).relu(), make(members, small, 4, 4, big) / (16 * big) ** 0.5
+    hidden, weight = (
+        make(members, BATCH, half, half, small).relu(),
+        make(members, small, 4, 4, big) / (16 * big) ** 0.5,
+    )
     bias = torch.randn(members, max(small, big), device="cuda")
     if one.kernel in ("reduce", "expand", "weight"):
         x = make(members, BATCH, side, side, big)
         moved = item * (x.numel() + hidden.numel())
         if one.kernel == "weight":
-            return lambda: launch.weight_gradient(x, hidden, 4, bias_of_big=False, block=block), moved
+            return (
+                lambda: launch.weight_gradient(x, hidden, 4, bias_of_big=False, block=block),
+                moved,
+            )
         out, options = (hidden, {}) if one.kernel == "reduce" else (x, {"size": (side, side)})
         source = x if one.kernel == "reduce" else hidden
         run = launch.reduce if one.kernel == "reduce" else launch.expand
         if one.other:
-            return lambda: run(source, weight, **options, mask=out, block=block), moved + item * out.numel()
+            return (
+                lambda: run(source, weight, **options, mask=out, block=block),
+                moved + item * out.numel(),
+            )
         return lambda: run(source, weight, **options, bias=bias, relu=True, block=block), moved
     blocks = launch.by_blocks(torch.rand(members, BATCH, big, side, side, device="cuda"))
     slope, scale = blocks.to(dtype).contiguous(), torch.rand(members, BATCH, device="cuda")
     moved = item * hidden.numel() + 4 * blocks.numel()
     calls = {
         "first": (lambda: launch.first(blocks, weight, bias, relu=True, block=block), moved),
-        "first_weight": (lambda: launch.first_weight_gradient(blocks, hidden, big, block=block), moved),
-        "last": (lambda: launch.last_distance(hidden, weight, bias, blocks, 1, block=block), moved + item * blocks.numel()),
+        "first_weight": (
+            lambda: launch.first_weight_gradient(blocks, hidden, big, block=block),
+            moved,
+        ),
+        "last": (
+            lambda: launch.last_distance(hidden, weight, bias, blocks, 1, block=block),
+            moved + item * blocks.numel(),
+        ),
         "last_backward": (
             lambda: launch.last_backward(hidden, slope, scale, weight, mask=True, block=block),
             item * (2 * hidden.numel() + blocks.numel()),
@@ -141,16 +184,23 @@ def main() -> None:
     wanted = [one for one in candidates(options.precision) if options.only in (None, one.kernel)]
     with tempfile.NamedTemporaryFile() as lock:
         jobs = [(one, options.precision, options.members, lock.name) for one in wanted]
-        with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
+        with ProcessPoolExecutor(
+            os.cpu_count(), mp_context=multiprocessing.get_context("spawn")
+        ) as pool:
             rows = list(pool.map(trial, jobs))
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"tune_{options.precision}.json").write_text(json.dumps(rows) + "\n", encoding="utf-8")
+    (options.out / f"tune_{options.precision}.json").write_text(
+        json.dumps(rows) + "\n", encoding="utf-8"
+    )
     groups: dict[tuple, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["kernel"], tuple(row["layer"]), row["other"]), []).append(row)
     for (kernel, layer, other), group in sorted(groups.items()):
         good = sorted((row for row in group if "ms" in row), key=lambda row: row["ms"])
-        print(f"{kernel} {layer}{' masked' * other}: {len(group) - len(good)} of {len(group)} did not fit")
+        print(
+            f"{kernel} {layer}{' masked' * other}: {len(group) - len(good)} of {len(group)} did"
+            " not fit"
+        )
         for row in good[: options.show]:
             print(f"  {row['ms']:.3f} ms, floor {row['floor_ms']:.3f}: {row['block']}")
 

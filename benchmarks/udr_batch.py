@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDR of a population in training: all groups at once, group by group, and with a loop over scikit-learn or SciPy.
+"""UDR of a population in training: all groups at once, group by group, and with a loop over
+scikit-learn or SciPy.
 
     OMP_NUM_THREADS=1 python benchmarks/udr_batch.py --out benchmarks/results/udr_batch.json [--device cuda] [--rounds 3]
 
-56 groups of 5 models encode 1,000 samples in 10 latents, as in unsupervised population-based training (Estermann et al. 2020). The
-models of a group share 10 sources, each mixed by a matrix near the identity and with noise of its own; about a fifth of the latents
-are dead. The loop fits scikit-learn's `Lasso` (SciPy's `spearmanr`) to every ordered pair of models, on the CPU, and takes the
-scores from its coefficients in NumPy. Seconds are the least of the rounds: on a CPU those of one thread's own work, since a machine
-shared with others changes its pace; on a GPU those of the clock on the wall. With --out the numbers of this device are written
-into the JSON beside those of the other.
+56 groups of 5 models encode 1,000 samples in 10 latents, as in unsupervised population-based
+training (Estermann et al. 2020). The models of a group share 10 sources, each mixed by a matrix
+near the identity and with noise of its own; about a fifth of the latents are dead. The loop fits
+scikit-learn's `Lasso` (SciPy's `spearmanr`) to every ordered pair of models, on the CPU, and takes
+the scores from its coefficients in NumPy. Seconds are the least of the rounds: on a CPU those of
+one thread's own work, since a machine shared with others changes its pace; on a GPU those of the
+clock on the wall. With --out the numbers of this device are written into the JSON beside those of
+the other.
 """
 
 from __future__ import annotations
@@ -42,7 +45,11 @@ def population() -> tuple[np.ndarray, np.ndarray]:
     spread = np.linspace(0.05, 0.5, GROUPS)[:, None, None, None]
     mixing = np.eye(LATENTS) + spread * generator.normal(size=(GROUPS, MODELS, LATENTS, LATENTS))
     codes = sources @ mixing + 0.3 * generator.normal(size=(GROUPS, MODELS, SAMPLES, LATENTS))
-    kl = np.where(generator.random((GROUPS, MODELS, LATENTS)) < 0.2, 0.003, generator.uniform(0.1, 4.0, (GROUPS, MODELS, LATENTS)))
+    kl = np.where(
+        generator.random((GROUPS, MODELS, LATENTS)) < 0.2,
+        0.003,
+        generator.uniform(0.1, 4.0, (GROUPS, MODELS, LATENTS)),
+    )
     return codes.astype(np.float32), kl
 
 
@@ -55,11 +62,15 @@ def loop(codes: np.ndarray, kl: np.ndarray, method: str, tolerance: float) -> np
     for group in range(GROUPS):
         live = kl[group] > 0.01
         own = codes[group].astype(np.float64)
-        scaled = (own - own.mean(axis=1, keepdims=True)) / own.std(axis=1, keepdims=True) * live[:, None]
+        scaled = (
+            (own - own.mean(axis=1, keepdims=True)) / own.std(axis=1, keepdims=True) * live[:, None]
+        )
         pairwise = np.full((MODELS, MODELS), np.nan)
         for source, target in np.argwhere(~np.eye(MODELS, dtype=bool)):
             if method == "lasso":
-                matrix = np.abs(Lasso(alpha=0.1, tol=tolerance).fit(scaled[source], scaled[target]).coef_).T
+                matrix = np.abs(
+                    Lasso(alpha=0.1, tol=tolerance).fit(scaled[source], scaled[target]).coef_
+                ).T
             else:
                 matrix = np.abs(spearmanr(own[source], own[target]).statistic[:LATENTS, LATENTS:])
             matrix = matrix[live[source]][:, live[target]]
@@ -84,8 +95,12 @@ def timed(call: Callable[[], Any], rounds: int, clock: Callable[[], float]) -> t
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", help="cpu or cuda; the loop runs on the CPU anyway")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--device", default="cpu", help="cpu or cuda; the loop runs on the CPU anyway"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="calls of which the fastest counts")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     given = parser.parse_args()
@@ -96,18 +111,40 @@ def main() -> None:
     rows = []
     for name, options in WAYS.items():
         agreement_scores(codes, kl, **options)  # loads what is needed
-        together, scores = timed(lambda options=options: agreement_scores(codes, kl, **options).cpu().numpy(), given.rounds, clock)
+        together, scores = timed(
+            lambda options=options: agreement_scores(codes, kl, **options).cpu().numpy(),
+            given.rounds,
+            clock,
+        )
         one_by_one, _ = timed(
-            lambda options=options: [agreement_scores(codes[g : g + 1], kl[g : g + 1], **options).cpu() for g in range(GROUPS)],
+            lambda options=options: [
+                agreement_scores(codes[g : g + 1], kl[g : g + 1], **options).cpu()
+                for g in range(GROUPS)
+            ],
             given.rounds,
             clock,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # where scikit-learn's sweeps run out
             tolerance = options.get("tolerance", 1e-4) or 1e-12
-            looped, theirs = timed(lambda options=options, t=tolerance: loop(*arrays, options["method"], t), given.rounds, clock)
-        row = {"what": name, "all_groups_s": together, "group_by_group_s": one_by_one, "loop_s": looped}
-        rows.append({**row, "largest_difference": float(np.abs(scores - theirs).max()), "mean_score": float(scores.mean())})
+            looped, theirs = timed(
+                lambda options=options, t=tolerance: loop(*arrays, options["method"], t),
+                given.rounds,
+                clock,
+            )
+        row = {
+            "what": name,
+            "all_groups_s": together,
+            "group_by_group_s": one_by_one,
+            "loop_s": looped,
+        }
+        rows.append(
+            {
+                **row,
+                "largest_difference": float(np.abs(scores - theirs).max()),
+                "mean_score": float(scores.mean()),
+            }
+        )
     where = torch.cuda.get_device_name() if codes.is_cuda else f"one core, {platform.machine()}"
     record = {
         "machine": f"{where}, torch {torch.__version__}, Python {platform.python_version()}",
@@ -117,9 +154,13 @@ def main() -> None:
     if given.out:
         kept = json.loads(given.out.read_text("utf-8")) if given.out.exists() else {}
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps({**kept, codes.device.type: record}, indent=1) + "\n", encoding="utf-8")
+        given.out.write_text(
+            json.dumps({**kept, codes.device.type: record}, indent=1) + "\n", encoding="utf-8"
+        )
     print(f"{record['population']}, {record['machine']}\n")
-    print(f"{'what':<20}{'all groups, s':>15}{'one by one, s':>15}{'loop, s':>10}{'faster':>9}{'difference':>13}")
+    print(
+        f"{'what':<20}{'all groups, s':>15}{'one by one, s':>15}{'loop, s':>10}{'faster':>9}{'difference':>13}"
+    )
     for row in rows:
         faster = row["loop_s"] / row["all_groups_s"]
         print(

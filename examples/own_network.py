@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network of your own: two plain torch modules, trained as a population on `sprites`, scored and asked for codes.
+"""A network of your own: two plain torch modules, trained as a population on `sprites`, scored and
+asked for codes.
 
     python examples/own_network.py [folder for the run]
 
@@ -25,7 +26,11 @@ class Residual(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU())
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape again."""
@@ -50,8 +55,8 @@ class Encoder(nn.Module):
         return self.mean(hidden), self.logvar(hidden)
 
 
-# The network itself says how to build both modules. Its fields are options: they are stored with the run, and can be set
-# from outside, as in network_options={"width": 32}.
+# The network itself says how to build both modules. Its fields are options: they are stored with
+# the run, and can be set from outside, as in network_options={"width": 32}.
 @dataclass(frozen=True)
 class ResidualNetwork(ModuleNetwork):
     """A small residual network."""
@@ -74,7 +79,8 @@ class ResidualNetwork(ModuleNetwork):
         )  # fmt: skip
 
 
-# A run remembers the network by this name. Do the same before you open the run from another program.
+# A run remembers the network by this name. Do the same before you open the run from another
+# program.
 NETWORKS.register("residual", ResidualNetwork)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared fixtures: where the real images and golden numbers lie, and the command line called in this process."""
+"""Shared fixtures: where the real images and golden numbers lie, and the command line called in
+this process.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ if os.environ.get("CI") == "true":
 
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # The workers are the parallelism: with threads of their own they take turns on the cores and all take longer.
+    # The workers are the parallelism: with threads of their own they take turns on the cores and
+    # all take longer.
     import torch
 
     torch.set_num_threads(1)
@@ -32,7 +35,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real images and reference numbers beside the checkout; missing it fails in CI and skips elsewhere."""
+    """The folder of real images and reference numbers beside the checkout; missing it fails in CI
+    and skips elsewhere.
+    """
     beside = Path(__file__).resolve().parents[2] / "shared"
     folder = Path(os.environ.get("UNBRAID_SHARED", beside))
     if not folder.is_dir():
@@ -74,9 +79,11 @@ Pace = Callable[[Callable[[], Any]], float]
 
 @pytest.fixture
 def pace() -> Pace:
-    """CPU time of a task in units of a fixed piece of work done beside it, the least of three tries.
+    """CPU time of a task in units of a fixed piece of work done beside it, the least of three
+    tries.
 
-    Machines differ by a factor of four and busy ones by more: a bound in seconds fails by luck, a ratio does not.
+    Machines differ by a factor of four and busy ones by more: a bound in seconds fails by luck, a
+    ratio does not.
     """
     array = np.random.default_rng(0).random(400_000)
 

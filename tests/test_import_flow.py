@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports flow one way through the house: a module imports its own station or one to the left, never to the right."""
+"""Imports flow one way through the house: a module imports its own station or one to the left,
+never to the right.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,19 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "unbraid"
 
-SHARED = frozenset({"errors", "registry", "grid", "random", "random_kernel", "store", "progress", "triton_support", "words"})
+SHARED = frozenset(
+    {
+        "errors",
+        "registry",
+        "grid",
+        "random",
+        "random_kernel",
+        "store",
+        "progress",
+        "triton_support",
+        "words",
+    }
+)
 FOLDERS = (
     *("data", "networks", "objectives", "population", "codes", "metrics"),
     *("scoring", "search", "analysis", "studies", "report", "testing"),
@@ -31,7 +45,8 @@ STATIONS = (
     "report",
     "top",
 )
-"""From left to right. `top` is what people call (run, cli, demo, the package itself) and `testing`."""
+"""From left to right. `top` is what people call (run, cli, demo, the package itself) and `testing`.
+"""
 NEVER = {"metrics": frozenset({"data", "networks", "objectives", "population", "codes"})}
 """Metrics work on anybody's arrays; they know nothing of where codes come from."""
 
@@ -44,8 +59,12 @@ def station(module: str) -> str:
     return first if first in STATIONS else "top"
 
 
-def imported(tree: ast.AST, module: str, *, package: bool, known: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """Line and full name of every unbraid module that a file imports, wherever in it the import stands."""
+def imported(
+    tree: ast.AST, module: str, *, package: bool, known: frozenset[str]
+) -> Iterator[tuple[int, str]]:
+    """Line and full name of every unbraid module that a file imports, wherever in it the import
+    stands.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -66,7 +85,9 @@ def wrong_imports(sources: dict[str, str], packages: frozenset[str] = frozenset(
     found = []
     for module, text in sources.items():
         here = station(module)
-        for line, target in imported(ast.parse(text), module, package=module in packages, known=frozenset(sources)):
+        for line, target in imported(
+            ast.parse(text), module, package=module in packages, known=frozenset(sources)
+        ):
             there = station(target)
             if STATIONS.index(there) > STATIONS.index(here) or there in NEVER.get(here, ()):
                 found.append(f"{module}:{line} ({here}) imports {target} ({there})")
@@ -100,10 +121,15 @@ def test_the_walk_sees_imports():
     seen = {
         (module, target)
         for module, text in sources.items()
-        for _, target in imported(ast.parse(text), module, package=module in packages, known=frozenset(sources))
+        for _, target in imported(
+            ast.parse(text), module, package=module in packages, known=frozenset(sources)
+        )
     }
     assert ("unbraid.networks.layout", "unbraid.core.random") in seen  # from unbraid import random
-    assert ("unbraid.data.dataset", "unbraid.core.grid") in seen  # from unbraid.core.grid import FactorGrid
+    assert (
+        "unbraid.data.dataset",
+        "unbraid.core.grid",
+    ) in seen  # from unbraid.core.grid import FactorGrid
 
 
 MODULES = """errors store data data.sprites networks objectives population population.train codes metrics metrics.mig
@@ -114,28 +140,62 @@ BASE = {f"unbraid.{name}": "" for name in MODULES.split()}
 @pytest.mark.parametrize(
     ("module", "text", "told"),
     [
-        ("data.sprites", "from unbraid.population.train import train_run", "(data) imports unbraid.population.train (population)"),
+        (
+            "data.sprites",
+            "from unbraid.population.train import train_run",
+            "(data) imports unbraid.population.train (population)",
+        ),
         ("data.sprites", "import unbraid.networks", "(data) imports unbraid.networks (networks)"),
         ("store", "from unbraid import data", "(shared) imports unbraid.data (data)"),
         ("store", "from unbraid import load", "(shared) imports unbraid (top)"),
         ("metrics.mig", "from unbraid.data import load", "(metrics) imports unbraid.data (data)"),
         ("metrics.mig", "from unbraid import codes", "(metrics) imports unbraid.codes (codes)"),
-        ("metrics.mig", "def f():\n  from unbraid.networks import NETWORKS", "(metrics) imports unbraid.networks (networks)"),
-        ("metrics.mig", "from ..objectives import beta_vae", "(metrics) imports unbraid.objectives (objectives)"),
+        (
+            "metrics.mig",
+            "def f():\n  from unbraid.networks import NETWORKS",
+            "(metrics) imports unbraid.networks (networks)",
+        ),
+        (
+            "metrics.mig",
+            "from ..objectives import beta_vae",
+            "(metrics) imports unbraid.objectives (objectives)",
+        ),
         (
             "objectives",
             "if TYPE_CHECKING:\n  from unbraid.population.train import Run",
             "(objectives) imports unbraid.population.train (population)",
         ),
-        ("codes", "try:\n  import unbraid.scoring\nexcept ImportError: pass", "(codes) imports unbraid.scoring (scoring)"),
-        ("scoring", "from unbraid.report import build", "(scoring) imports unbraid.report (report)"),
-        ("report", "from unbraid.commands.train import Run", "(report) imports unbraid.commands.train (top)"),
-        ("population", "import numpy, unbraid.metrics.mig as mig", "(population) imports unbraid.metrics.mig (metrics)"),
-        ("population.train", "from . import missing\nfrom .. import metrics", "(population) imports unbraid.metrics (metrics)"),
+        (
+            "codes",
+            "try:\n  import unbraid.scoring\nexcept ImportError: pass",
+            "(codes) imports unbraid.scoring (scoring)",
+        ),
+        (
+            "scoring",
+            "from unbraid.report import build",
+            "(scoring) imports unbraid.report (report)",
+        ),
+        (
+            "report",
+            "from unbraid.commands.train import Run",
+            "(report) imports unbraid.commands.train (top)",
+        ),
+        (
+            "population",
+            "import numpy, unbraid.metrics.mig as mig",
+            "(population) imports unbraid.metrics.mig (metrics)",
+        ),
+        (
+            "population.train",
+            "from . import missing\nfrom .. import metrics",
+            "(population) imports unbraid.metrics (metrics)",
+        ),
     ],
 )
 def test_an_import_against_the_flow_is_found(module, text, told):
-    packages = frozenset({"unbraid", "unbraid.data", "unbraid.metrics", "unbraid.population", "unbraid.objectives"})
+    packages = frozenset(
+        {"unbraid", "unbraid.data", "unbraid.metrics", "unbraid.population", "unbraid.objectives"}
+    )
     (found,) = wrong_imports(BASE | {f"unbraid.{module}": text}, packages)
     line, _, rest = found.removeprefix(f"unbraid.{module}:").partition(" ")
     assert rest == told
@@ -145,14 +205,41 @@ def test_an_import_against_the_flow_is_found(module, text, told):
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("data.sprites", "from unbraid.core.errors import InputError\nfrom unbraid.data import load\nimport numpy"),
-        ("metrics.mig", "from unbraid.core.grid import FactorGrid\nfrom unbraid.metrics import METRICS\nfrom . import mig"),
+        (
+            "data.sprites",
+            (
+                "from unbraid.core.errors import InputError\nfrom unbraid.data import load\nimport"
+                " numpy"
+            ),
+        ),
+        (
+            "metrics.mig",
+            (
+                "from unbraid.core.grid import FactorGrid\nfrom unbraid.metrics import"
+                " METRICS\nfrom . import mig"
+            ),
+        ),
         (
             "scoring",
-            "from unbraid.metrics import METRICS\nfrom unbraid.codes import CodeStore\nfrom unbraid.population import train",
+            (
+                "from unbraid.metrics import METRICS\nfrom unbraid.codes import CodeStore\nfrom"
+                " unbraid.population import train"
+            ),
         ),
-        ("report", "from unbraid.analysis import x\nfrom unbraid.studies import y\nfrom unbraid.scoring import z"),
-        ("run", "import unbraid\nfrom unbraid.report import build\nfrom unbraid.commands.command_line import main"),
+        (
+            "report",
+            (
+                "from unbraid.analysis import x\nfrom unbraid.studies import y\nfrom"
+                " unbraid.scoring import z"
+            ),
+        ),
+        (
+            "run",
+            (
+                "import unbraid\nfrom unbraid.report import build\nfrom"
+                " unbraid.commands.command_line import main"
+            ),
+        ),
         ("testing", "from unbraid.metrics import METRICS\nfrom unbraid.commands.train import Run"),
         ("store", "import unbraided\nfrom unbraid.core.errors import UnbraidError"),
     ],

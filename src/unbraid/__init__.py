@@ -47,8 +47,21 @@ _HOMES = {
     "discover": "unbraid.commands.discover",
     "reduce_labels": "unbraid.commands.reduce",
 }
-_HOMES |= dict.fromkeys(("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule")
-_PACKAGES = ("metrics", "analysis", "testing", "studies", "report", "codes", "population", "networks", "objectives", "search")
+_HOMES |= dict.fromkeys(
+    ("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule"
+)
+_PACKAGES = (
+    "metrics",
+    "analysis",
+    "testing",
+    "studies",
+    "report",
+    "codes",
+    "population",
+    "networks",
+    "objectives",
+    "search",
+)
 
 
 def __dir__() -> list[str]:

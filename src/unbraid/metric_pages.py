@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page about the metrics, made from what each metric's file says of itself and from what standard codes score."""
+"""The page about the metrics, made from what each metric's file says of itself and from what
+standard codes score.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def about(metric: Any) -> About:
     definition = [line for line in rest if not line.startswith((TRAPS, DEPARTS, ABSENT))]
     if len(traps) != 1 or len(departs) != 1 or not definition:
         raise ValueError(
-            f"{metric.__module__} must open with a title, a definition, one paragraph '{TRAPS}...' and one "
-            f"'{DEPARTS}...' or '{ABSENT}...'"
+            f"{metric.__module__} must open with a title, a definition, one paragraph '{TRAPS}...'"
+            f" and one '{DEPARTS}...' or '{ABSENT}...'"
         )
     return About(title, definition, traps[0], departs[0])
 
@@ -65,16 +67,26 @@ def _unwrapped(paragraph: str) -> str:
 
 
 def fields(result: type) -> list[tuple[str, str]]:
-    """Name and description of everything a result holds, its score first, read off the source of its class."""
+    """Name and description of everything a result holds, its score first, read off the source of
+    its class.
+    """
     body = ast.parse(textwrap.dedent(inspect.getsource(result))).body[0]
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {"score": ""}
     for item, following in zip(body.body, [*body.body[1:], None], strict=True):
-        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and "ClassVar" not in ast.unparse(item.annotation):
+        if (
+            isinstance(item, ast.AnnAssign)
+            and isinstance(item.target, ast.Name)
+            and "ClassVar" not in ast.unparse(item.annotation)
+        ):
             told = following.value if isinstance(following, ast.Expr) else None
-            text = told.value if isinstance(told, ast.Constant) and isinstance(told.value, str) else ""
+            text = (
+                told.value if isinstance(told, ast.Constant) and isinstance(told.value, str) else ""
+            )
             found[item.target.id] = " ".join(text.split())
-        elif isinstance(item, ast.FunctionDef) and any(ast.unparse(name) == "property" for name in item.decorator_list):
+        elif isinstance(item, ast.FunctionDef) and any(
+            ast.unparse(name) == "property" for name in item.decorator_list
+        ):
             found[item.name] = " ".join((ast.get_docstring(item) or "").split())
     return list(found.items())
 
@@ -83,7 +95,11 @@ def behaviour_table(scores: dict[str, dict[str, float]]) -> str:
     """One row a metric, one column a kind of code."""
     lines = ["| metric | " + " | ".join(KINDS) + " |", "|---" * (len(KINDS) + 1) + "|"]
     for name in METRICS.built_in:
-        lines.append(f"| [`{name}`](#{name}) | " + " | ".join(_shown(scores[name][kind]) for kind in KINDS) + " |")
+        lines.append(
+            f"| [`{name}`](#{name}) | "
+            + " | ".join(_shown(scores[name][kind]) for kind in KINDS)
+            + " |"
+        )
     lines += ["", *(f"- **{kind}**: {what}." for kind, what in KINDS.items())]
     return "\n".join(lines)
 
@@ -93,7 +109,11 @@ def pages(scores: dict[str, dict[str, float]]) -> str:
     blocks = []
     for family in FAMILIES:
         blocks.append(f"## {family.capitalize()}")
-        blocks += [_page(name, scores[name]) for name in METRICS.built_in if METRICS.load(name).family == family]
+        blocks += [
+            _page(name, scores[name])
+            for name in METRICS.built_in
+            if METRICS.load(name).family == family
+        ]
     return "\n\n".join(blocks)
 
 
@@ -102,7 +122,11 @@ def _page(name: str, scores: dict[str, float]) -> str:
     told = about(metric)
     low, high = metric.result.range
     better = "higher is better" if metric.result.higher_is_better else "lower is better"
-    bounds = "any number" if high == -low == float("inf") else f"from {low:g}" + ("" if high == float("inf") else f" to {high:g}")
+    bounds = (
+        "any number"
+        if high == -low == float("inf")
+        else f"from {low:g}" + ("" if high == float("inf") else f" to {high:g}")
+    )
     heading, _, departures = told.departs.partition(": ")
     sample = " | ".join(_shown(scores[kind]) for kind in KINDS)
     lines = [
@@ -111,7 +135,8 @@ def _page(name: str, scores: dict[str, float]) -> str:
         f"`{name}{_signature(metric)}`",
         f"Given {NEEDS[metric.needs]}; {bounds}, {better}. {metric.citation}",
         *told.definition,
-        f"`{metric.result.__name__}` holds\n\n" + "\n".join(_item(name, text) for name, text in fields(metric.result)),
+        f"`{metric.result.__name__}` holds\n\n"
+        + "\n".join(_item(name, text) for name, text in fields(metric.result)),
         "| " + " | ".join(KINDS) + " |\n" + "|---" * len(KINDS) + f"|\n| {sample} |",
         f"*Traps.* {_capital(told.traps)}",
         f"*{heading}.* {_capital(departures)}",

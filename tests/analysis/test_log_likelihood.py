@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importance-weighted log p(x) against linear Gaussian models, where it is known, and on runs of small networks."""
+"""Importance-weighted log p(x) against linear Gaussian models, where it is known, and on runs of
+small networks.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,20 @@ from unbraid.objectives.priors.mixture import Mixture
 SCALE = 0.5
 NETWORK = Mlp(encoder_layers=0, decoder_layers=0)
 ORTHOGONAL = torch.tensor([[1.0, 0.6], [0.5, -1.2], [0.0, 0.3]], dtype=torch.float64)
-"""Columns are orthogonal, so that the true posterior is diagonal: W diag(v) Wᵀ + s² I is the law of x."""
+"""Columns are orthogonal, so that the true posterior is diagonal: W diag(v) Wᵀ + s² I is the law of
+x.
+"""
 OFFSET = torch.tensor([0.1, -0.2, 0.3], dtype=torch.float64)
 
 
 def linear_model(loadings, variances=(1.0, 1.0), widen=1.0):
-    """Weights of one member: the decoder x = W z + b, and the encoder with the true posterior's means and variances (*widen*ed)."""
-    precision = torch.diag(1.0 / torch.tensor(variances, dtype=torch.float64)) + loadings.T @ loadings / SCALE**2
+    """Weights of one member: the decoder x = W z + b, and the encoder with the true posterior's
+    means and variances (*widen*ed).
+    """
+    precision = (
+        torch.diag(1.0 / torch.tensor(variances, dtype=torch.float64))
+        + loadings.T @ loadings / SCALE**2
+    )
     covariance = torch.linalg.inv(precision)
     to_mean = loadings @ covariance / SCALE**2
     tensors = {
@@ -40,7 +49,10 @@ def linear_model(loadings, variances=(1.0, 1.0), widen=1.0):
 
 
 def known_log_p(x, loadings, variances=(1.0, 1.0)):
-    covariance = loadings @ torch.diag(torch.tensor(variances, dtype=torch.float64)) @ loadings.T + SCALE**2 * torch.eye(3).double()
+    covariance = (
+        loadings @ torch.diag(torch.tensor(variances, dtype=torch.float64)) @ loadings.T
+        + SCALE**2 * torch.eye(3).double()
+    )
     return torch.distributions.MultivariateNormal(OFFSET, covariance).log_prob(x)
 
 
@@ -50,10 +62,21 @@ def draws(*shape, seed=0):
 
 def weights_of(model, prior, x, samples, rows=10_000):
     density = likelihood(f"gaussian:scale={SCALE}", bounded=False)
-    return importance_weights(NETWORK, model, density, prior, x.unsqueeze(0), draws(1, len(x), samples, 2, seed=1), rows=rows)[0]
+    return importance_weights(
+        NETWORK,
+        model,
+        density,
+        prior,
+        x.unsqueeze(0),
+        draws(1, len(x), samples, 2, seed=1),
+        rows=rows,
+    )[0]
 
 
-@pytest.mark.parametrize(("prior", "variances"), [(STANDARD, (1.0, 1.0)), (Anisotropic(variances=(2.0, 0.5)), (2.0, 0.5))])
+@pytest.mark.parametrize(
+    ("prior", "variances"),
+    [(STANDARD, (1.0, 1.0)), (Anisotropic(variances=(2.0, 0.5)), (2.0, 0.5))],
+)
 def test_true_posteriors_give_log_p_with_a_single_sample(prior, variances):
     """p(x|z) p(z) / p(z|x) is p(x) whatever z is."""
     x = draws(20, 3)
@@ -67,7 +90,9 @@ def test_other_posteriors_need_samples_and_stay_below_on_average():
     x = draws(200, 3)
     truth = known_log_p(x, loadings)
     log_w = weights_of(linear_model(loadings, widen=2.0), STANDARD, x, 4000)
-    one, few, all_of_them = (log_w[:, :samples].logsumexp(dim=1) - np.log(samples) - truth for samples in (1, 10, 4000))
+    one, few, all_of_them = (
+        log_w[:, :samples].logsumexp(dim=1) - np.log(samples) - truth for samples in (1, 10, 4000)
+    )
     assert one.mean() < few.mean() - 0.1
     assert few.mean() < all_of_them.mean()
     assert all_of_them.abs().mean() < 0.02
@@ -88,10 +113,20 @@ def test_a_mixture_prior_has_the_mixture_of_gaussians_as_its_law():
 def test_how_many_are_decoded_at_once_changes_nothing(rows):
     x = draws(5, 3)
     model = linear_model(ORTHOGONAL, widen=2.0)
-    assert torch.allclose(weights_of(model, STANDARD, x, 7, rows=rows), weights_of(model, STANDARD, x, 7), rtol=1e-12)
+    assert torch.allclose(
+        weights_of(model, STANDARD, x, 7, rows=rows), weights_of(model, STANDARD, x, 7), rtol=1e-12
+    )
 
 
-OPTIONS = {"network": "mlp", "latents": 2, "batch_size": 32, "steps": 60, "learning_rate": 3e-3, "quiet": True, "device": "cpu"}
+OPTIONS = {
+    "network": "mlp",
+    "latents": 2,
+    "batch_size": 32,
+    "steps": 60,
+    "learning_rate": 3e-3,
+    "quiet": True,
+    "device": "cpu",
+}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +148,8 @@ def test_every_prior_is_bounded_below_by_its_elbo(run, member):
     assert found.samples == 200
     assert 1 < found.effective_samples <= 200
     assert found.standard_error == pytest.approx(found.per_image.std(ddof=1) / 10, rel=1e-12)
-    # A density of the plane cannot be far above that of the best constant Gaussian after so short a training.
+    # A density of the plane cannot be far above that of the best constant Gaussian after so short a
+    # training.
     assert -5 < found.nats_per_image < 0
 
 
@@ -124,7 +160,10 @@ def test_more_samples_bring_the_bound_up(run):
 
 
 def test_a_run_its_folder_and_its_path_give_the_same_numbers(run):
-    found = [log_likelihood(source, 2, samples=20, images=10) for source in (run, run.folder, run.path, str(run.path))]
+    found = [
+        log_likelihood(source, 2, samples=20, images=10)
+        for source in (run, run.folder, run.path, str(run.path))
+    ]
     for one in found[1:]:
         assert np.array_equal(one.per_image, found[0].per_image)
 
@@ -141,7 +180,10 @@ def test_a_image_has_its_number_whoever_else_is_asked_for(run):
     [
         ("bernoulli", ""),
         ("gaussian", "the constant −½ log π of each value, of a Gaussian with variance 1/2"),
-        ("gaussian+box3:scale=0.5", "the overlap term makes the likelihood more than a density of the data"),
+        (
+            "gaussian+box3:scale=0.5",
+            "the overlap term makes the likelihood more than a density of the data",
+        ),
         ("laplace:scale=0.1", ""),
     ],
 )
@@ -182,9 +224,17 @@ def test_nonsense_is_refused_by_name(run, tmp_path):
     with pytest.raises(InputError) as caught:
         log_likelihood(3)
     assert str(caught.value) == "run must be a run or the folder of one; got 3."
-    plain = ub.train("pinwheel", "ae", out=tmp_path / "ae", network_options={"hidden": 8}, **(OPTIONS | {"steps": 2}))
+    plain = ub.train(
+        "pinwheel",
+        "ae",
+        out=tmp_path / "ae",
+        network_options={"hidden": 8},
+        **(OPTIONS | {"steps": 2}),
+    )
     with pytest.raises(InputError) as caught:
         log_likelihood(plain)
-    assert str(caught.value) == (
-        "member must be one whose objective draws latents from a posterior; got 'ae'. Train a vae, or another with a posterior."
+    assert (
+        str(caught.value)
+        == "member must be one whose objective draws latents from a posterior; got 'ae'. Train a"
+        " vae, or another with a posterior."
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes: one recorded sample, encoded once, the same that a model gives, and made again where a file is damaged."""
+"""Codes: one recorded sample, encoded once, the same that a model gives, and made again where a
+file is damaged.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,14 @@ def small_train(out: Path, **options: Any) -> Run:
         "steps": 30,
         "learning_rate": 1e-3,
     }
-    return ub.train("sprites", ub.BetaVAE(beta=[1, 4]), out=out, quiet=True, device="cpu", **{**usual, **options})
+    return ub.train(
+        "sprites",
+        ub.BetaVAE(beta=[1, 4]),
+        out=out,
+        quiet=True,
+        device="cpu",
+        **{**usual, **options},
+    )
 
 
 @pytest.fixture
@@ -84,7 +93,9 @@ def test_fewer_samples_where_the_plan_says_so(tmp_path: Path):
 def test_what_is_encoded_is_not_encoded_again(run: Run, monkeypatch: pytest.MonkeyPatch):
     calls = []
     real = codes_module.encode_images
-    monkeypatch.setattr(codes_module, "encode_images", lambda *given: calls.append(1) or real(*given))
+    monkeypatch.setattr(
+        codes_module, "encode_images", lambda *given: calls.append(1) or real(*given)
+    )
     store = CodeStore(run.folder)
     store.encode(CPU)
     assert calls == []
@@ -149,7 +160,9 @@ def test_unknown_representations_are_refused():
 def test_the_kl_of_each_latent_is_the_closed_form():
     codes = made([[0.0, 1.0], [0.0, 3.0]], [[0.0, 0.0], [0.0, np.log(2.0)]])
     # ½(μ² + σ² − ln σ² − 1): 0 and the mean of ½ and ½(9 + 2 − ln 2 − 1)
-    np.testing.assert_allclose(codes.kl_per_latent(), [0.0, (0.5 + 0.5 * (10 - np.log(2))) / 2], rtol=1e-6)
+    np.testing.assert_allclose(
+        codes.kl_per_latent(), [0.0, (0.5 + 0.5 * (10 - np.log(2))) / 2], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("count", "train"), [(2, 1), (3, 2), (15_000, 10_000), (1, 1)])
@@ -164,6 +177,8 @@ def test_a_batch_on_a_gpu_is_as_large_as_its_memory_is_meant_to_be(monkeypatch):
             size = codes_module.images_at_once(values, members, torch.device("cuda"))
             assert size == 1 or size * values * members * bytes_a_value <= 2**32
             assert 1 <= size <= 8192
-            with_columns = codes_module.images_at_once(values, members, torch.device("cuda"), columns=True)
+            with_columns = codes_module.images_at_once(
+                values, members, torch.device("cuda"), columns=True
+            )
             assert with_columns == 1 or with_columns * values * members * 1024 <= 2**32
     assert codes_module.images_at_once(4096, 1, torch.device("cpu")) == 256

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models of a population say in the middle of training: the same as they say, stored, through the doors of ordinary runs."""
+"""What models of a population say in the middle of training: the same as they say, stored, through
+the doors of ordinary runs.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +32,29 @@ def trained(plan: Plan, dataset: Dataset, batch_sizes: list[int]) -> Generation:
     """One epoch of a population with these members, each with its batch size."""
     models = [Model(member, size) for member, size in zip(plan.members, batch_sizes, strict=True)]
     images = UPDATES * plan.batch_size
-    made = Generation(plan, models, dataset, CPU, dataset.sampler(CPU), epoch=0, epochs=1, epoch_images=images)
+    made = Generation(
+        plan, models, dataset, CPU, dataset.sampler(CPU), epoch=0, epochs=1, epoch_images=images
+    )
     assert made.train(threading.Event())
     return made
 
 
 def population(objective: str = "beta_vae", **options: Any) -> tuple[Plan, Dataset]:
-    usual: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "latents": 3, "learning_rate": 5e-3, "seeds": 3}
+    usual: dict[str, Any] = {
+        "network": "mlp",
+        "network_options": {"hidden": 16},
+        "latents": 3,
+        "learning_rate": 5e-3,
+        "seeds": 3,
+    }
     usual |= {"batch_size": 16, "steps": UPDATES, "log_every": UPDATES, "data_options": SPRITES}
     return make_plan("sprites", objective, **{**usual, **options})
 
 
 @pytest.fixture(scope="module", params=["beta_vae", "ae", "qlae"])
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Generation, RunFolder]:
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Generation, RunFolder]:
     """A population after its first epoch, and a run of the same members with as many steps."""
     plan, dataset = population(request.param)
     folder = tmp_path_factory.mktemp(request.param) / "run"
@@ -53,7 +65,9 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return trained(plan, dataset, [16] * 3), run
 
 
-def test_codes_of_a_population_are_those_of_a_run_of_the_same_members(pair: tuple[Generation, RunFolder]):
+def test_codes_of_a_population_are_those_of_a_run_of_the_same_members(
+    pair: tuple[Generation, RunFolder],
+):
     generation, run = pair
     stored = [CodeStore(run).load(member) for member in range(3)]
     mean, logvar = encode_generation(generation, stored[0].indices)
@@ -63,13 +77,17 @@ def test_codes_of_a_population_are_those_of_a_run_of_the_same_members(pair: tupl
         np.testing.assert_array_equal(logvar[member].numpy(), codes.logvar)
 
 
-def test_reconstructions_of_a_population_are_those_of_a_run_of_the_same_members(pair: tuple[Generation, RunFolder]):
+def test_reconstructions_of_a_population_are_those_of_a_run_of_the_same_members(
+    pair: tuple[Generation, RunFolder],
+):
     generation, run = pair
     indices = CodeStore(run).load(0).indices
     nats = reconstruction_nats(generation, indices, *encode_generation(generation, indices))
     assert nats.shape == (3, 24)
     for member in range(3):
-        np.testing.assert_allclose(nats[member].numpy(), ReconstructionStore(CodeStore(run)).load(member), rtol=1e-6)
+        np.testing.assert_allclose(
+            nats[member].numpy(), ReconstructionStore(CodeStore(run)).load(member), rtol=1e-6
+        )
 
 
 def test_codes_of_a_run_are_those_it_stores(pair: tuple[Generation, RunFolder]):
@@ -89,7 +107,9 @@ def test_models_come_back_in_their_places_whatever_chunks_they_trained_in():
     sizes = [16, 8, 16, 8, 4, 16, 8, 4]
     generation = trained(plan, dataset, sizes)
     order = [place for chunk in generation.chunks for place in chunk.places]
-    assert order != sorted(order), "batch sizes must have reordered the models, or this test shows nothing"
+    assert order != sorted(order), (
+        "batch sizes must have reordered the models, or this test shows nothing"
+    )
     indices = np.array([7, 3, 20])
     mean, logvar = encode_generation(generation, indices)
     nats = reconstruction_nats(generation, indices, mean, logvar)
@@ -98,8 +118,12 @@ def test_models_come_back_in_their_places_whatever_chunks_they_trained_in():
             weights = chunk.program.layout.views(chunk.state.model.weights[row : row + 1])
             images = dataset.sampler(CPU)(torch.from_numpy(indices)).unsqueeze(0)
             own_mean, own_logvar = chunk.program.network.encode(weights, images, torch.float32)
-            np.testing.assert_allclose(mean[place].numpy(), own_mean[0].detach().numpy(), rtol=1e-5, atol=1e-6)
-            np.testing.assert_allclose(logvar[place].numpy(), own_logvar[0].detach().numpy(), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                mean[place].numpy(), own_mean[0].detach().numpy(), rtol=1e-5, atol=1e-6
+            )
+            np.testing.assert_allclose(
+                logvar[place].numpy(), own_logvar[0].detach().numpy(), rtol=1e-5, atol=1e-6
+            )
     assert len({tuple(row.tolist()) for row in nats}) == 8
 
 

@@ -36,7 +36,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> Run:
     out: Path = tmp_path_factory.mktemp("points") / "run"
-    settings: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 8}, "latents": 2, "batch_size": 8, "steps": 5}
+    settings: dict[str, Any] = {
+        "network": "mlp",
+        "network_options": {"hidden": 8},
+        "latents": 2,
+        "batch_size": 8,
+        "steps": 5,
+    }
     return ub.train("pinwheel", "vae", out=out, quiet=True, device="cpu", **settings)
 
 
@@ -56,7 +62,8 @@ def test_images_to_codes_and_back(run: Run):
     assert decoded.shape == images.shape
     assert decoded.dtype == np.uint8
     np.testing.assert_array_equal(model.reconstruct(images), decoded)
-    # 600 steps suffice to be better than the mean image, which is what a model that ignores its input gives
+    # 600 steps suffice to be better than the mean image, which is what a model that ignores its
+    # input gives
     mean_image = images.mean(axis=0)
     ours = np.square(decoded.astype(float) - images).mean()
     assert ours < 0.8 * np.square(mean_image - images).mean()
@@ -67,25 +74,49 @@ def test_bytes_floats_and_grey_images_without_channels_mean_the_same(run: Run):
     codes = model.encode(images)
     np.testing.assert_allclose(model.encode(images / 255.0), codes, atol=1e-5)
     np.testing.assert_array_equal(model.encode(images[..., 0]), codes)
-    np.testing.assert_allclose(model.encode(images > 127), model.encode((images > 127).astype(float)), atol=0)
+    np.testing.assert_allclose(
+        model.encode(images > 127), model.encode((images > 127).astype(float)), atol=0
+    )
 
 
 def test_many_images_are_the_same_as_few(run: Run):
     images = np.repeat(run.dataset.images(np.arange(24)), 12, axis=0)
-    np.testing.assert_allclose(run.model(0).encode(images)[::12], run.model(0).encode(images[::12]), atol=1e-5)
+    np.testing.assert_allclose(
+        run.model(0).encode(images)[::12], run.model(0).encode(images[::12]), atol=1e-5
+    )
 
 
 def test_what_a_model_does_not_take(run: Run):
     model, images = run.model(0), run.dataset.images(np.arange(2))
-    assert refused(lambda: model.encode(images[:, :20])) == "images must have the shape (n, 28, 28, 1); got shape (2, 20, 28, 1)."
-    assert refused(lambda: model.encode(images[0])) == "images must have the shape (n, 28, 28, 1); got shape (28, 28, 1, 1)."
-    assert refused(lambda: model.encode(images.astype(np.int64))) == "images must be uint8, or floats in [0, 1]; got dtype int64."
+    assert (
+        refused(lambda: model.encode(images[:, :20]))
+        == "images must have the shape (n, 28, 28, 1); got shape (2, 20, 28, 1)."
+    )
+    assert (
+        refused(lambda: model.encode(images[0]))
+        == "images must have the shape (n, 28, 28, 1); got shape (28, 28, 1, 1)."
+    )
+    assert (
+        refused(lambda: model.encode(images.astype(np.int64)))
+        == "images must be uint8, or floats in [0, 1]; got dtype int64."
+    )
     loud = images.astype(np.float32)
-    assert refused(lambda: model.encode(loud)) == f"images as floats must lie in [0, 1]; got values from 0 to {loud.max():g}."
+    assert (
+        refused(lambda: model.encode(loud))
+        == f"images as floats must lie in [0, 1]; got values from 0 to {loud.max():g}."
+    )
     loud[0, 0, 0] = np.nan
-    assert refused(lambda: model.encode(loud)).startswith("images as floats must lie in [0, 1]; got values from nan")
-    assert refused(lambda: model.decode(np.zeros((3, 5)))) == "codes must have the shape (n, 4); got shape (3, 5)."
-    assert refused(lambda: model.decode(np.zeros(4))) == "codes must have the shape (n, 4); got shape (4,)."
+    assert refused(lambda: model.encode(loud)).startswith(
+        "images as floats must lie in [0, 1]; got values from nan"
+    )
+    assert (
+        refused(lambda: model.decode(np.zeros((3, 5))))
+        == "codes must have the shape (n, 4); got shape (3, 5)."
+    )
+    assert (
+        refused(lambda: model.decode(np.zeros(4)))
+        == "codes must have the shape (n, 4); got shape (4,)."
+    )
     assert refused(lambda: run.model(2)) == "member must be one of 0..1; got 2."
 
 

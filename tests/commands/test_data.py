@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unbraid data`: info, add and export as a person uses them, with the exit codes and messages of the whole command line."""
+"""`unbraid data`: info, add and export as a person uses them, with the exit codes and messages of
+the whole command line.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,10 @@ def test_info_lists_every_dataset_with_its_status(unbraid, small):
 def test_info_on_a_drawn_dataset_with_options(unbraid):
     answer = unbraid("info", "sprites:x=4,y=3,scale=2,image_size=16")
     assert (answer.code, answer.err) == (0, "")
-    first = "sprites      Sprites: one bright antialiased shape with the factors and sizes you choose, for CPU work and tests.\n"
+    first = (
+        "sprites      Sprites: one bright antialiased shape with the factors and sizes you choose,"
+        " for CPU work and tests.\n"
+    )
     assert answer.out.startswith(f"{first}images       24 of 16x16x1\nfactors      ")
     assert "licence      Apache-2.0\n" in answer.out
     assert "on a device  0.0 MB, uint8\n" in answer.out
@@ -107,7 +112,10 @@ to add it    Get 3dshapes.h5 from https://github.com/google-deepmind/3d-shapes a
 
 def test_forty_equal_factors_are_told_in_one_paragraph(unbraid):
     answer = unbraid("info", "celeba")
-    assert "factors      40 of 2 values (0 no, 1 yes): 5_o_Clock_Shadow, Arched_Eyebrows, " in answer.out
+    assert (
+        "factors      40 of 2 values (0 no, 1 yes): 5_o_Clock_Shadow, Arched_Eyebrows, "
+        in answer.out
+    )
     assert answer.out.count("0 no, 1 yes") == 1
 
 
@@ -115,8 +123,9 @@ def test_unknown_checksums_are_not_hidden(unbraid, monkeypatch):
     source = published("cars3d").source
     files = tuple(replace(file, md5=None) for file in source.files)
     monkeypatch.setattr(published("cars3d"), "source", replace(source, files=files))
-    assert "files        nips2015-analogy-data.tar.gz, size not known\n             no published checksum known\n" in (
-        unbraid("info", "cars3d").out
+    assert (
+        "files        nips2015-analogy-data.tar.gz, size not known\n             no published"
+        " checksum known\n" in (unbraid("info", "cars3d").out)
     )
 
 
@@ -155,15 +164,18 @@ def test_a_damaged_record_is_shown_by_info(unbraid, small, home):
 def test_unverified_is_needed_once_and_shown_ever_after(unbraid, small, home):
     folder = small("shapes3d")
     source = published("shapes3d").source
-    published("shapes3d").source = replace(source, files=(replace(source.files[0], sha256="f" * 64),))
+    published("shapes3d").source = replace(
+        source, files=(replace(source.files[0], sha256="f" * 64),)
+    )
     path = folder / "3dshapes.h5"
     answer = unbraid("add", "shapes3d", str(path))
     link = "https://storage.googleapis.com/3d-shapes/3dshapes.h5"
     assert answer == Answer(
         2,
         "",
-        f"unbraid: shapes3d file {path} must have the published sha256 {'f' * 64}; got {source.files[0].sha256}."
-        f" Get it again from {link}, or take it as it is with --unverified.\n",
+        f"unbraid: shapes3d file {path} must have the published sha256 {'f' * 64}; got"
+        f" {source.files[0].sha256}. Get it again from {link}, or take it as it is with"
+        " --unverified.\n",
     )
     assert not home.exists()
     assert unbraid("add", "shapes3d", str(path), "--unverified").code == 0
@@ -179,13 +191,18 @@ def test_a_truncated_and_a_mislabelled_file_are_one_message(unbraid, small, home
     shapes.write_bytes(whole[:-1])
     answer = unbraid("add", "shapes3d", str(shapes))
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    assert f"must have {len(whole):,} bytes, as published; got {len(whole) - 1:,}, 1 too few." in answer.err
+    assert (
+        f"must have {len(whole):,} bytes, as published; got {len(whole) - 1:,}, 1 too few."
+        in answer.err
+    )
     small("mpi3d_real")
     source = published("mpi3d_real").source
     published("mpi3d_real").source = replace(source, files=(replace(source.files[0], size=None),))
     answer = unbraid("add", "mpi3d_real", str(toy))
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err.endswith(f"; got that of mpi3d_toy.npz. Type: unbraid data add mpi3d_toy {toy}.\n")
+    assert answer.err.endswith(
+        f"; got that of mpi3d_toy.npz. Type: unbraid data add mpi3d_toy {toy}.\n"
+    )
     assert not home.exists()
 
 
@@ -204,8 +221,12 @@ def test_bad_words_exit_with_2(unbraid, tmp_path, home):
 def test_bad_numbers_of_an_export_are_told_in_the_house_form(unbraid, tmp_path):
     words = ("export", "sprites:x=4,y=3,scale=2,image_size=16", "--out", str(tmp_path / "x.npz"))
     span = "a whole number in 0..4611686018427387904"
-    assert unbraid(*words, "--count", "10", "--seed", "-1") == Answer(2, "", f"unbraid: seed must be {span}; got -1.\n")
-    assert unbraid(*words, "--count", "10", "--seed", "abc") == Answer(2, "", f"unbraid: seed must be {span}; got 'abc'.\n")
+    assert unbraid(*words, "--count", "10", "--seed", "-1") == Answer(
+        2, "", f"unbraid: seed must be {span}; got -1.\n"
+    )
+    assert unbraid(*words, "--count", "10", "--seed", "abc") == Answer(
+        2, "", f"unbraid: seed must be {span}; got 'abc'.\n"
+    )
     told = unbraid(*words, "--indices", "0:8589934592")
     assert (told.code, told.out) == (2, "")
     assert told.err.startswith("unbraid: indices must lie in 0..")
@@ -220,11 +241,16 @@ def test_a_data_home_that_cannot_be_used_is_one_line(unbraid, small, home, monke
     expected = f"unbraid: {home / 'mpi3d_real'} cannot be made: Not a directory. {remedy}\n"
     assert unbraid("add", "mpi3d_real", str(folder)) == Answer(1, "", expected)
     monkeypatch.setenv("UNBRAID_DATA", str(home / "deeper"))
-    expected = f"unbraid: {home / 'deeper' / 'mpi3d_real'} cannot be made: Not a directory. {remedy}\n"
+    expected = (
+        f"unbraid: {home / 'deeper' / 'mpi3d_real'} cannot be made: Not a directory. {remedy}\n"
+    )
     assert unbraid("add", "mpi3d_real", str(folder)) == Answer(1, "", expected)
     assert home.read_text() == "a file in the way"
     monkeypatch.setenv("UNBRAID_DATA", "/proc/self/unbraid")
-    expected = f"unbraid: /proc/self/unbraid/mpi3d_real cannot be made: No such file or directory. {remedy}\n"
+    expected = (
+        "unbraid: /proc/self/unbraid/mpi3d_real cannot be made: No such file or directory."
+        f" {remedy}\n"
+    )
     assert unbraid("add", "mpi3d_real", str(folder)) == Answer(1, "", expected)
 
 
@@ -245,10 +271,19 @@ def test_a_data_home_that_may_not_be_written_is_one_line(unbraid, small, home, m
     assert os.listdir(home) == []
 
 
-@pytest.mark.parametrize(("out", "choice", "count"), [("x.npz", "--count", 5), ("x", "--indices", 4)])
+@pytest.mark.parametrize(
+    ("out", "choice", "count"), [("x.npz", "--count", 5), ("x", "--indices", 4)]
+)
 def test_export_writes_what_info_reads(unbraid, tmp_path, out, choice, count):
     path = tmp_path / out
-    words = ("export", "sprites:x=4,y=3,image_size=16", "--out", str(path), choice, "5" if choice == "--count" else "3,0:3")
+    words = (
+        "export",
+        "sprites:x=4,y=3,image_size=16",
+        "--out",
+        str(path),
+        choice,
+        "5" if choice == "--count" else "3,0:3",
+    )
     answer = unbraid(*words)
     assert answer.code == 0
     assert answer.out == f"Written: {path}\nNext:  unbraid data info {path}\n"
@@ -257,9 +292,12 @@ def test_export_writes_what_info_reads(unbraid, tmp_path, out, choice, count):
 
 def test_the_commands_load_nothing_heavy_before_they_run():
     program = (
-        "import sys; import unbraid.commands.data;print([m for m in ('torch', 'PIL', 'pandas', 'h5py', 'scipy') if m in sys.modules])"
+        "import sys; import unbraid.commands.data;print([m for m in ('torch', 'PIL', 'pandas',"
+        " 'h5py', 'scipy') if m in sys.modules])"
     )
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert shown.stdout.strip() == "[]"
 
 
@@ -286,5 +324,8 @@ def test_what_was_not_added_cannot_be_removed(unbraid, home):
     answer = unbraid("remove", "shapes3d")
     assert (answer.code, answer.err) == (
         2,
-        f"unbraid: dataset 'shapes3d' must have been added to be removed; got nothing at {home / 'shapes3d'}.\n",
+        (
+            "unbraid: dataset 'shapes3d' must have been added to be removed; got nothing at"
+            f" {home / 'shapes3d'}.\n"
+        ),
     )

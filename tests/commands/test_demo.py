@@ -13,7 +13,9 @@ from unbraid.metrics.mig import mig
 from unbraid.scoring.metric_names import USUAL
 
 
-def test_the_demo_trains_scores_reports_and_says_what_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_demo_trains_scores_reports_and_says_what_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(demo, "STEPS", 3)
     monkeypatch.setattr(demo, "DATA", {**demo.DATA, "x": 4, "y": 3, "scale": 2})
     lines: list[str] = []

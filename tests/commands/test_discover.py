@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`discover`: what it refuses, what it writes, that it goes on after a stop, and that it finds factors it was not shown."""
+"""`discover`: what it refuses, what it writes, that it goes on after a stop, and that it finds
+factors it was not shown.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def drawn_images(count: int = 120, **options: int) -> np.ndarray:
 def folder_of(images: np.ndarray, folder: Path) -> Path:
     folder.mkdir()
     for number, image in enumerate(images):
-        Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(folder / f"scan {number}.png")
+        Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(
+            folder / f"scan {number}.png"
+        )
     return folder
 
 
@@ -59,7 +63,9 @@ def test_it_writes_report_tables_and_models(made):
     assert len(table) == 120
     assert f"Open in a browser: {made.path / 'report.html'}" in made.summary().splitlines()
     assert len(made.models.members) == 2
-    assert repr(made) == f"<Discovered {made.path}: {len(made.found.factors)} factors in 120 images>"
+    assert (
+        repr(made) == f"<Discovered {made.path}: {len(made.found.factors)} factors in 120 images>"
+    )
 
 
 def test_the_codes_are_those_of_the_chosen_model(made):
@@ -75,13 +81,17 @@ def test_the_codes_are_those_of_the_chosen_model(made):
 def test_its_tables_are_codes_for_a_reduction(made, name):
     found = read_codes(made.path / name, None, "labels")
     assert found.names == tuple(made.codes.columns[2:])
-    np.testing.assert_array_equal(found.codes.astype(np.float32), made.codes.iloc[:, 2:].to_numpy(np.float32))
+    np.testing.assert_array_equal(
+        found.codes.astype(np.float32), made.codes.iloc[:, 2:].to_numpy(np.float32)
+    )
 
 
 def test_rows_of_images_rise_with_the_code(made):
     for factor in (*made.found.factors, *made.found.doubtful):
         assert factor.drawn.shape == factor.real.shape == (9, 28, 28, 1)
-        places = [int(name.removeprefix("scan ").removesuffix(".png")) for name in factor.real_names]
+        places = [
+            int(name.removeprefix("scan ").removesuffix(".png")) for name in factor.real_names
+        ]
         column = next(one.name for one in table_columns(made.found) if one.latent == factor.latent)
         codes = made.codes[column].to_numpy()[places]
         assert (np.diff(codes) >= 0).all()
@@ -110,7 +120,10 @@ def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
     with pytest.raises(UnbraidError) as told:
         door.discover(images, out=tmp_path / "cut", **QUICK)
     cut = tmp_path / "cut"
-    assert str(told.value) == f"stopped; everything so far is in {cut}. Go on with: unbraid resume {cut}"
+    assert (
+        str(told.value)
+        == f"stopped; everything so far is in {cut}. Go on with: unbraid resume {cut}"
+    )
     resumed = door.resume_discovery(cut, device="cpu", quiet=True)
     pd.testing.assert_frame_equal(resumed.codes, whole.codes)
     lineages = [SearchRun.open(tmp_path / name / "models").lineage for name in ("whole", "cut")]
@@ -129,7 +142,10 @@ def test_large_images_are_seen_small_and_the_report_says_so(tmp_path):
     made = door.discover(images, out=tmp_path / "large", **QUICK)
     assert made.models.dataset.image_shape == (32, 32, 1)
     assert made.found.resized_from == (56, 84)
-    assert made.found.warnings[0] == "The models saw the images at 32 × 32 pixels; details smaller than that cannot be found."
+    assert (
+        made.found.warnings[0]
+        == "The models saw the images at 32 × 32 pixels; details smaller than that cannot be found."
+    )
 
 
 DEPTH = "16-bit images were scaled to 8 bits: 300 to 0, 51,300 to 255."
@@ -166,22 +182,37 @@ def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()
     for number, image in enumerate(drawn_images(60)):
-        Image.fromarray(image[..., 0]).resize((28, 40) if number % 2 else (40, 28)).save(folder / f"{number}.png")
+        Image.fromarray(image[..., 0]).resize((28, 40) if number % 2 else (40, 28)).save(
+            folder / f"{number}.png"
+        )
     made = door.discover(
-        folder, out=tmp_path / "out", resize=28, command="unbraid discover photos/ --resize 28 --steps 12", **QUICK
+        folder,
+        out=tmp_path / "out",
+        resize=28,
+        command="unbraid discover photos/ --resize 28 --steps 12",
+        **QUICK,
     )
-    told = "Your images have 2 different sizes. All were scaled to 28 × 28 pixels, which changes the shape of what they show."
+    told = (
+        "Your images have 2 different sizes. All were scaled to 28 × 28 pixels, which changes the"
+        " shape of what they show."
+    )
     assert told in made.found.warnings
     assert made.found.commands[0][0].startswith("unbraid discover photos/ --resize 28 --minutes ")
     assert made.summary().splitlines()[-1] == f"Next:  {made.found.commands[0][0]}"
-    assert door.resume_discovery(tmp_path / "out", device="cpu", quiet=True).found.warnings == made.found.warnings
+    assert (
+        door.resume_discovery(tmp_path / "out", device="cpu", quiet=True).found.warnings
+        == made.found.warnings
+    )
 
 
 def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
     assert made.found.explained < 0.1
     assert made.found.factors == ()
     assert made.found.warnings == (
-        "The models give back hardly anything of the images yet, so that nothing counts as found. Give it more time.",
+        (
+            "The models give back hardly anything of the images yet, so that nothing counts as"
+            " found. Give it more time."
+        ),
     )
 
 
@@ -214,7 +245,9 @@ def test_of_a_large_dataset_a_sample_is_drawn_and_its_numbers_are_told(tmp_path,
 def test_a_wanted_size_is_kept_and_told(tmp_path):
     images = np.kron(drawn_images(60), np.ones((1, 2, 2, 1), np.uint8))
     for options in ({"resize": 28}, {"data_options": {"resize": 28}}):
-        made = door.discover(images, out=tmp_path / str(len(options.get("data_options", {}))), **(QUICK | options))
+        made = door.discover(
+            images, out=tmp_path / str(len(options.get("data_options", {}))), **(QUICK | options)
+        )
         assert made.models.dataset.image_shape == (28, 28, 1)
         assert made.found.resized_from == (56, 56)
 
@@ -246,19 +279,36 @@ def test_the_size_at_which_images_are_seen(height, width, device, resize, side):
     [
         (
             drawn_images(3),
-            "images must be at least 50 to find factors in; got 3. A few hundred images are a fair start, a few thousand better.",
+            (
+                "images must be at least 50 to find factors in; got 3. A few hundred images are a"
+                " fair start, a few thousand better."
+            ),
         ),
         (
             np.full((200, 32, 32), 7, np.uint8),
-            "images must differ from each other; got 200 images that are all the same. Nothing varies in them, so nothing can be "
-            "found.",
+            (
+                "images must differ from each other; got 200 images that are all the same. Nothing"
+                " varies in them, so nothing can be found."
+            ),
         ),
         (
             drawn_images(4)[np.arange(100) % 4],
-            "images must show at least 10 different images; got 4 different ones among 100 looked at.",
+            (
+                "images must show at least 10 different images; got 4 different ones among 100"
+                " looked at."
+            ),
         ),
-        ([1, 2], "images must be a folder, a .npy or .npz file, an array, or the name of a dataset; got 'list'."),
-        ("pinwheel", "images must be images; got 'pinwheel'. Points have no factors that could be shown."),
+        (
+            [1, 2],
+            (
+                "images must be a folder, a .npy or .npz file, an array, or the name of a dataset;"
+                " got 'list'."
+            ),
+        ),
+        (
+            "pinwheel",
+            "images must be images; got 'pinwheel'. Points have no factors that could be shown.",
+        ),
     ],
 )
 def test_images_in_which_nothing_can_be_found_are_refused(tmp_path, images, message):
@@ -273,9 +323,10 @@ def test_images_of_two_sizes_are_refused_by_name(tmp_path):
     Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 59.png")
     with pytest.raises(InputError) as told:
         door.discover(folder, out=tmp_path / "out", **QUICK)
-    assert str(told.value) == (
-        "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 59.png' of 30x20 pixels. "
-        "Crop them to one size, or scale all with --resize 64."
+    assert (
+        str(told.value)
+        == "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 59.png' of 30x20"
+        " pixels. Crop them to one size, or scale all with --resize 64."
     )
     made = door.discover(folder, out=tmp_path / "scaled", resize=32, **QUICK)
     assert made.models.dataset.image_shape == (32, 32, 1)
@@ -293,17 +344,20 @@ def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
         door.discover(folder, out=tmp_path / "out", **QUICK)
     lines = str(told.value).splitlines()
     assert [line.partition(".png ")[0] for line in lines] == ["scan 3", "scan 7", "scan 20"]
-    assert lines[0] == (
-        "scan 3.png must be a whole, readable image; got a file that cannot be decoded (cannot identify image file 'scan 3.png'). "
-        "Write it again or remove it."
+    assert (
+        lines[0]
+        == "scan 3.png must be a whole, readable image; got a file that cannot be decoded (cannot"
+        " identify image file 'scan 3.png'). Write it again or remove it."
     )
     Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 50.png")
     Image.fromarray(np.zeros((10, 30), np.uint8)).save(folder / "scan 51.png")
     with pytest.raises(InputError) as told:
         door.discover(folder, out=tmp_path / "out", **QUICK)
     assert str(told.value).splitlines() == [
-        "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 50.png' of 30x20 pixels. "
-        "Crop them to one size, or scale all with --resize 64.",
+        (
+            "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 50.png' of 30x20"
+            " pixels. Crop them to one size, or scale all with --resize 64."
+        ),
         *lines,
     ]
     for number in range(30):
@@ -320,10 +374,16 @@ def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
     [
         (
             {"population": 4},
-            "population must be a whole number from 5 to 1000; got 4. Of fewer groups there is no fifth to replace.",
+            (
+                "population must be a whole number from 5 to 1000; got 4. Of fewer groups there is"
+                " no fifth to replace."
+            ),
         ),
         ({"models": 1}, "models must be a whole number of at least 2; got 1."),
-        ({"minutes": 5}, "minutes and steps cannot both be given; got minutes 5, steps 12. Leave one out."),
+        (
+            {"minutes": 5},
+            "minutes and steps cannot both be given; got minutes 5, steps 12. Leave one out.",
+        ),
         ({"steps": None, "minutes": 0}, "minutes must be a number of at least 0.5; got 0."),
         ({"resize": 33}, "resize must be one of 28, 32, 64, 96, 128; got 33."),
         ({"leaf_runs": -1}, "leaf_runs must be a whole number of at least 0; got -1."),
@@ -339,14 +399,24 @@ def test_bad_numbers_are_refused_by_name(tmp_path, options, message):
 
 def test_every_problem_is_told_at_once(tmp_path):
     with pytest.raises(InputError) as told:
-        door.discover(drawn_images(60), out=tmp_path / "out", **(QUICK | {"population": 3, "models": 0, "latents": 0}))
-    assert [line.split()[0] for line in str(told.value).splitlines()] == ["population", "models", "latents"]
+        door.discover(
+            drawn_images(60),
+            out=tmp_path / "out",
+            **(QUICK | {"population": 3, "models": 0, "latents": 0}),
+        )
+    assert [line.split()[0] for line in str(told.value).splitlines()] == [
+        "population",
+        "models",
+        "latents",
+    ]
 
 
 def test_by_minutes_the_epochs_fit_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr(discovery_plan, "_LEAST_MINUTES", 0.01)
     monkeypatch.setattr(discovery_plan, "_MEASURED_SECONDS", {"cpu": 1.0})
-    made = door.discover(drawn_images(100), out=tmp_path / "out", **(QUICK | {"steps": None, "minutes": 0.1}))
+    made = door.discover(
+        drawn_images(100), out=tmp_path / "out", **(QUICK | {"steps": None, "minutes": 0.1})
+    )
     plan = door.DiscoveryPlan.from_record(read_json(tmp_path / "out" / "discovery.json"))
     assert plan.minutes == 0.1
     assert plan.root.epoch_images >= 64
@@ -364,8 +434,17 @@ def test_the_public_name_is_the_function():
 
 @pytest.mark.slow
 def test_factors_are_found_that_were_not_shown(tmp_path):
-    data = load("sprites", image_size=28, x=16, y=10, scale=6, y_range=0.5, scale_min=0.18, scale_max=0.26)
-    made = door.discover(data.images(np.arange(len(data))), out=tmp_path / "out", minutes=6, device="cpu", quiet=True)
+    data = load(
+        "sprites", image_size=28, x=16, y=10, scale=6, y_range=0.5, scale_min=0.18, scale_max=0.26
+    )
+    made = door.discover(
+        data.images(np.arange(len(data))), out=tmp_path / "out", minutes=6, device="cpu", quiet=True
+    )
     truth = data.factors(np.arange(len(data)))
-    sizes = np.array([[abs(spearmanr(made.codes[name], column)[0]) for column in truth.T] for name in made.codes.columns[2:]])
+    sizes = np.array(
+        [
+            [abs(spearmanr(made.codes[name], column)[0]) for column in truth.T]
+            for name in made.codes.columns[2:]
+        ]
+    )
     assert (sizes.max(axis=0) > 0.9).sum() >= 2

@@ -32,8 +32,8 @@ def test_options_are_shown_with_their_defaults():
     assert lines[at + 1].startswith(f"  {'':<18}Higgins et al. (2017). β-VAE: ")
     assert lines[at + 2] == f"  {'':<18}options: beta=4"
     assert (
-        f"  {'':<18}options: hidden=1200, encoder_layers=2, decoder_layers=3, activation=tanh, scale=logvar"
-        in listing("networks").splitlines()
+        f"  {'':<18}options: hidden=1200, encoder_layers=2, decoder_layers=3, activation=tanh,"
+        " scale=logvar" in listing("networks").splitlines()
     )
     assert "  options: bins=20\n" in listing("metrics")
     assert "scale_max=0.2" in listing("data")
@@ -53,6 +53,8 @@ def test_an_empty_list_says_so(monkeypatch: pytest.MonkeyPatch):
 def test_unknown_lists_are_refused():
     with pytest.raises(InputError) as caught:
         listing("objective")
-    assert str(caught.value) == (
-        "list 'objective' is unknown; did you mean 'objectives'? Known: data, metrics, networks, objectives, priors, studies."
+    assert (
+        str(caught.value)
+        == "list 'objective' is unknown; did you mean 'objectives'? Known: data, metrics, networks,"
+        " objectives, priors, studies."
     )

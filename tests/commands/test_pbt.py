@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doors to searches: `evolve`, `recurse`, `resume_search`, and the commands `pbt`, `rpu`, `reduce`, `discover`, `resume`."""
+"""The doors to searches: `evolve`, `recurse`, `resume_search`, and the commands `pbt`, `rpu`,
+`reduce`, `discover`, `resume`.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,15 @@ WORDS = (
 
 def test_evolve_gives_lineage_winner_and_page(tmp_path):
     search = ub.evolve("sprites", "beta_tcvae", score="mig", out=tmp_path / "run", **SMALL)
-    assert search.lineage.groupby("epoch").size().tolist() == [10, 5]  # twice as many in the first epoch
+    assert search.lineage.groupby("epoch").size().tolist() == [
+        10,
+        5,
+    ]  # twice as many in the first epoch
     assert search.score == search.lineage["score"].max()
     assert MARK in (tmp_path / "run" / "search.html").read_bytes()
-    assert search.winner.score("mig", quiet=True)["mig"].iloc[0] == pytest.approx(search.score, abs=1e-12)
+    assert search.winner.score("mig", quiet=True)["mig"].iloc[0] == pytest.approx(
+        search.score, abs=1e-12
+    )
     assert search.winner.best("mig").encode(search.winner.dataset.images([0, 1])).shape == (2, 2)
     again = ub.resume_search(tmp_path / "run", device="cpu", quiet=True)
     pd.testing.assert_frame_equal(again.lineage, search.lineage)
@@ -47,7 +54,9 @@ def test_recurse_gives_stages_and_final_populations(tmp_path):
     table = made.table()
     assert table["stage"].tolist() == names
     if names[-1] == "final-1":
-        assert table.set_index("stage").loc["final-0", "mig"] == pytest.approx(made.final(0).winner.score("mig")["mig"].iloc[0])
+        assert table.set_index("stage").loc["final-0", "mig"] == pytest.approx(
+            made.final(0).winner.score("mig")["mig"].iloc[0]
+        )
     (tmp_path / "run" / "recursion.html").unlink()
     again = ub.resume_search(tmp_path / "run", device="cpu", quiet=True)
     assert [stage.name for stage in again.stages] == names
@@ -55,7 +64,16 @@ def test_recurse_gives_stages_and_final_populations(tmp_path):
 
 
 def test_a_recursion_ends_with_a_page_and_a_summary(tmp_path):
-    made = ub.recurse("sprites", "beta_tcvae", out=tmp_path / "run", leaf_runs=0, levels=1, models=2, active_nats=0.0, **SMALL)
+    made = ub.recurse(
+        "sprites",
+        "beta_tcvae",
+        out=tmp_path / "run",
+        leaf_runs=0,
+        levels=1,
+        models=2,
+        active_nats=0.0,
+        **SMALL,
+    )
     assert RECURSION_MARK in (tmp_path / "run" / "recursion.html").read_bytes()
     root, final = made.stages
     (scores,) = made.final_scores.values()
@@ -79,10 +97,16 @@ def test_a_summary_fits_120_columns(tmp_path, ended):
     class Scored(Recursed):
         final_scores = {31: {"mig": 0.25, "dci": float("nan")}}  # noqa: RUF012  (read alone)
 
-    plan, dataset = make_recursion("sprites", data_options=DATA, leaf_runs=31, levels=10, network="mlp")
+    plan, dataset = make_recursion(
+        "sprites", data_options=DATA, leaf_runs=31, levels=10, network="mlp"
+    )
     stages = [Stage("root", 10**9, 0.9, (0, 1)), Stage("leaf-31/level-10", 10**9, 0.05, (), ended),
               Stage("leaf-30/level-10", 0, float("nan"), (), ended), Stage("final-31", 10**9, 0.75)]  # fmt: skip
-    lines = Scored(Recursion(tmp_path, plan, dataset), stages, torch.device("cpu")).summary().splitlines()
+    lines = (
+        Scored(Recursion(tmp_path, plan, dataset), stages, torch.device("cpu"))
+        .summary()
+        .splitlines()
+    )
     table = lines[: len(stages) + 1]
     assert max(map(len, table)) <= 120
     assert table[1].split() == ["root", "1,000,000,000", "0.9000", "2"]
@@ -93,7 +117,9 @@ def test_a_summary_fits_120_columns(tmp_path, ended):
 
 
 def test_an_unknown_option_is_refused_by_name(tmp_path):
-    with pytest.raises(InputError, match="option 'populatoin' is unknown; did you mean 'population'"):
+    with pytest.raises(
+        InputError, match="option 'populatoin' is unknown; did you mean 'population'"
+    ):
         ub.evolve("sprites", populatoin=5, out=tmp_path / "run")
     with pytest.raises(InputError, match="option 'steps' is unknown"):
         ub.evolve("sprites", steps=5, out=tmp_path / "run")
@@ -101,7 +127,17 @@ def test_an_unknown_option_is_refused_by_name(tmp_path):
 
 
 def test_the_command_supervised(unbraid, tmp_path):
-    told = unbraid("pbt", "supervised", *WORDS, "--first-factor", "2", "--labels", "20", "--out", str(tmp_path / "run"))
+    told = unbraid(
+        "pbt",
+        "supervised",
+        *WORDS,
+        "--first-factor",
+        "2",
+        "--labels",
+        "20",
+        "--out",
+        str(tmp_path / "run"),
+    )
     assert told.code == 0
     lines = told.out.splitlines()
     assert lines[0].startswith("Best mig ")
@@ -132,8 +168,20 @@ def test_ctrl_c_while_final_winners_are_scored_says_how_to_go_on(tmp_path, monke
     with monkeypatch.context() as patch:
         patch.setattr(Run, "score", interrupted)
         with pytest.raises(StoppedError) as told:
-            ub.recurse("sprites", "beta_tcvae", out=path, leaf_runs=0, levels=1, models=2, active_nats=0.0, **SMALL)
-    assert str(told.value) == f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}"
+            ub.recurse(
+                "sprites",
+                "beta_tcvae",
+                out=path,
+                leaf_runs=0,
+                levels=1,
+                models=2,
+                active_nats=0.0,
+                **SMALL,
+            )
+    assert (
+        str(told.value)
+        == f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}"
+    )
     again = ub.resume_search(path, device="cpu", quiet=True)
     assert (path / "recursion.html").is_file()
     home = (path / "root" / "search.html").read_text()
@@ -141,11 +189,26 @@ def test_ctrl_c_while_final_winners_are_scored_says_how_to_go_on(tmp_path, monke
     assert "root of a recursion" in home
     assert "gap with surrogate labels" in (path / "final-0" / "search.html").read_text()
     table = again.table()
-    assert table["active"].isna().tolist() == [False, True], "a final population has no labels of its own"
+    assert table["active"].isna().tolist() == [
+        False,
+        True,
+    ], "a final population has no labels of its own"
 
 
 def test_the_command_rpu(unbraid, tmp_path):
-    told = unbraid("rpu", "run", *WORDS, "--models", "2", "--leaf-runs", "0", "--levels", "1", "--out", str(tmp_path / "run"))
+    told = unbraid(
+        "rpu",
+        "run",
+        *WORDS,
+        "--models",
+        "2",
+        "--leaf-runs",
+        "0",
+        "--levels",
+        "1",
+        "--out",
+        str(tmp_path / "run"),
+    )
     assert told.code == 0
     assert told.out.split()[:4] == ["stage", "images", "score", "active"]
     assert told.out.splitlines()[-2] == f"Open in a browser: {tmp_path / 'run' / 'recursion.html'}"
@@ -169,7 +232,18 @@ def test_the_command_reduce(unbraid, tmp_path):
 def test_the_command_discover(unbraid, tmp_path):
     images = ub.load("sprites", image_size=28, x=12, y=6, scale=1).images(np.arange(72))
     np.savez(tmp_path / "mine.npz", images=images)
-    words = ("--steps", "12", "--models", "2", "--latents", "2", "--device", "cpu", "--out", str(tmp_path / "found"))
+    words = (
+        "--steps",
+        "12",
+        "--models",
+        "2",
+        "--latents",
+        "2",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "found"),
+    )
     told = unbraid("discover", str(tmp_path / "mine.npz"), *words)
     assert told.code == 0
     lines = told.out.splitlines()
@@ -184,20 +258,35 @@ def test_the_command_discover(unbraid, tmp_path):
     [
         (
             ("pbt", "supervised", "sprites", "--population", "3"),
-            "population must be a whole number of at least 5; got 3. Below 5 there is no fifth to replace.",
+            (
+                "population must be a whole number of at least 5; got 3. Below 5 there is no fifth"
+                " to replace."
+            ),
         ),
-        (("pbt", "supervised", "sprites", "--eval", "migg"), "metric 'migg' is unknown; did you mean 'mig'?"),
+        (
+            ("pbt", "supervised", "sprites", "--eval", "migg"),
+            "metric 'migg' is unknown; did you mean 'mig'?",
+        ),
         (
             ("pbt", "unsupervised", "sprites", "--models", "1"),
             "models must be a whole number of at least 2 for the score udr; got 1.",
         ),
-        (("pbt", "supervised", "sprites", "--beta", "9..3"), "beta must be two numbers above 0, the smaller first"),
+        (
+            ("pbt", "supervised", "sprites", "--beta", "9..3"),
+            "beta must be two numbers above 0, the smaller first",
+        ),
         (
             ("pbt", "unsupervised", "sprites", "--eval", "mig"),
-            "eval must be a metric without labels, such as udr; got 'mig'. Select by labels with: unbraid pbt supervised",
+            (
+                "eval must be a metric without labels, such as udr; got 'mig'. Select by labels"
+                " with: unbraid pbt supervised"
+            ),
         ),
         (("rpu", "run", "sprites", "--levels", "1"), "levels must be at least 2 for leaf-runs"),
-        (("discover", "nowhere/"), "data must be an existing folder or file; got 'nowhere/', which does not exist."),
+        (
+            ("discover", "nowhere/"),
+            "data must be an existing folder or file; got 'nowhere/', which does not exist.",
+        ),
         (("reduce", "nowhere.npy"), "labels must be a file that exists; got 'nowhere.npy'."),
     ],
 )

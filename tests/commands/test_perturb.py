@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to perturbed data: the right member and latent, every problem at once, and data that trains like any other."""
+"""The door to perturbed data: the right member and latent, every problem at once, and data that
+trains like any other.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from unbraid.data.perturbed.dataset import Perturbed
 from unbraid.scoring.run_scores import stored_scores
 
 SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
-SMALL: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "latents": 3, "batch_size": 8, "steps": 20}
+SMALL: dict[str, Any] = {
+    "network": "mlp",
+    "network_options": {"hidden": 16},
+    "latents": 3,
+    "batch_size": 8,
+    "steps": 20,
+}
 SMALL |= {"learning_rate": 1e-3, "quiet": True, "device": "cpu"}
 
 
@@ -39,7 +47,9 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 def perturb(run: Any, out: Path, **options: Any) -> Any:
     data, data_options = options.pop("data", "sprites"), options.pop("data_options", SPRITES)
-    return perturb_data(data, run, out=out, data_options=data_options, device="cpu", quiet=True, **options)
+    return perturb_data(
+        data, run, out=out, data_options=data_options, device="cpu", quiet=True, **options
+    )
 
 
 def refused(make: Any) -> str:
@@ -58,7 +68,9 @@ def test_s_is_the_least_noisy_latent_of_the_member_with_the_lowest_mig(run: Path
         made = perturb(run, tmp_path / f"p{lowest}", epsilon=0.2)
         told = made.data.record["provenance"]
         assert (told["member"], told["mig"], told["run"]) == (lowest, 0.01, str(run))
-        mean, logvar = opened.model(lowest).posterior(opened.dataset.images(np.arange(len(opened.dataset))))
+        mean, logvar = opened.model(lowest).posterior(
+            opened.dataset.images(np.arange(len(opened.dataset)))
+        )
         noise = np.exp(logvar.astype(np.float64)).mean(axis=0)
         assert told["noise_per_latent"] == pytest.approx(noise, rel=1e-4)
         assert told["latent"] == noise.argmin()
@@ -81,8 +93,17 @@ def test_s_is_the_least_noisy_latent_of_the_member_with_the_lowest_mig(run: Path
 
 
 def test_a_chosen_member_and_the_scale_of_s(run: Path, tmp_path: Path):
-    one = perturb(open_run(run, device="cpu"), tmp_path / "a", member=2, rows_per_step=2.0, seed=7, clip=False)
-    other = perturb(run, tmp_path / "b", member=2, shift_scale=one.data.record["provenance"]["shift_scale"], seed=7, clip=False)
+    one = perturb(
+        open_run(run, device="cpu"), tmp_path / "a", member=2, rows_per_step=2.0, seed=7, clip=False
+    )
+    other = perturb(
+        run,
+        tmp_path / "b",
+        member=2,
+        shift_scale=one.data.record["provenance"]["shift_scale"],
+        seed=7,
+        clip=False,
+    )
     assert one.data.record["provenance"]["mig"] is None
     assert one.data.record["provenance"]["rows_per_step"] == pytest.approx(2.0)
     assert other.data.fingerprint() == one.data.fingerprint()
@@ -105,17 +126,29 @@ def test_it_trains_reopens_and_goes_on(run: Path, tmp_path: Path, noise: str):
     weights = [state.model.weights.clone() for _, state in reopened.folder.states()]
     shutil.rmtree(out / "checkpoint")
     reopened.resume(quiet=True)
-    assert all(torch.equal(state.model.weights, old) for (_, state), old in zip(reopened.folder.states(), weights, strict=True))
+    assert all(
+        torch.equal(state.model.weights, old)
+        for (_, state), old in zip(reopened.folder.states(), weights, strict=True)
+    )
     shutil.move(tmp_path / "data", tmp_path / "moved")
     told = "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
     assert told in refused(lambda: open_run(out).dataset)
-    assert open_run(out, data=tmp_path / "moved").dataset.options == {"source": str(tmp_path / "moved")}
+    assert open_run(out, data=tmp_path / "moved").dataset.options == {
+        "source": str(tmp_path / "moved")
+    }
 
 
 def test_everything_wrong_is_told_at_once(run: Path, tmp_path: Path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    options = {"epsilon": 0, "seed": -1, "noise": "patern", "rows_per_step": 0.0, "shift_scale": 1e9, "member": 9}
+    options = {
+        "epsilon": 0,
+        "seed": -1,
+        "noise": "patern",
+        "rows_per_step": 0.0,
+        "shift_scale": 1e9,
+        "member": 9,
+    }
     assert refused(lambda: perturb(run, tmp_path / "full", **options)).splitlines() == [
         f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder.",
         "seed must be a whole number in 0..4611686018427387904; got -1.",
@@ -135,20 +168,29 @@ def test_everything_wrong_is_told_at_once(run: Path, tmp_path: Path):
 
 def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
     out = tmp_path / "p"
-    assert refused(lambda: perturb(run, out, data_options=SPRITES | {"x": 5})) == (
-        f"data must be what {run} was trained on, sprites:x=6; got sprites:x=5. Give the run's own data."
+    assert (
+        refused(lambda: perturb(run, out, data_options=SPRITES | {"x": 5}))
+        == f"data must be what {run} was trained on, sprites:x=6; got sprites:x=5. Give the run's"
+        " own data."
     )
-    assert refused(lambda: perturb(run, out, data="xysquares", data_options={})) == (
-        f"data must be what {run} was trained on, sprites; got xysquares. Give the run's own data."
+    assert (
+        refused(lambda: perturb(run, out, data="xysquares", data_options={}))
+        == f"data must be what {run} was trained on, sprites; got xysquares. Give the run's own"
+        " data."
     )
-    assert refused(lambda: perturb(None, out)) == (
-        "from must name a run on the same data, to read s from; got nothing. Give --from RUN, or --noise uniform for the control."
+    assert (
+        refused(lambda: perturb(None, out))
+        == "from must name a run on the same data, to read s from; got nothing. Give --from RUN, or"
+        " --noise uniform for the control."
     )
     missing = refused(lambda: perturb(tmp_path / "none", out, data="dsprite", data_options={}))
     assert "dataset 'dsprite' is unknown; did you mean 'dsprites'?" in missing
     assert "run must be a folder made by `unbraid train`" in missing
     assert refused(lambda: perturb(run, out, noise="uniform", member=1)).splitlines() == [
-        f"from belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it out.",
+        (
+            f"from belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
+            " out."
+        ),
         "member belongs to the pattern, and uniform noise has no use for it; got 1. Leave it out.",
     ]
     assert not out.exists()
@@ -157,8 +199,10 @@ def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
 def test_an_unfinished_run_gives_no_s(run: Path, tmp_path: Path):
     shutil.rmtree(run / "checkpoint")
     for options in ({}, {"member": 0}):
-        assert refused(lambda options=options: perturb(run, tmp_path / "p", **options)) == (
-            f"run must be trained to the end; got {run}, unfinished. Go on with: unbraid resume {run}"
+        assert (
+            refused(lambda options=options: perturb(run, tmp_path / "p", **options))
+            == f"run must be trained to the end; got {run}, unfinished. Go on with: unbraid resume"
+            f" {run}"
         )
     assert not (tmp_path / "p").exists()
 
@@ -167,9 +211,10 @@ def test_without_factors_a_member_must_be_named(tmp_path: Path):
     np.save(tmp_path / "own.npy", ub.load("sprites", **SPRITES).images(np.arange(48)))
     ub.train(tmp_path / "own.npy", "vae", out=tmp_path / "run", **SMALL)
     own: dict[str, Any] = {"data": tmp_path / "own.npy", "data_options": {}}
-    assert refused(lambda: perturb(tmp_path / "run", tmp_path / "p", **own)) == (
-        "member must be given where the data has no factors, since MIG cannot choose then; got none. "
-        "Choose one with --member, in 0..0."
+    assert (
+        refused(lambda: perturb(tmp_path / "run", tmp_path / "p", **own))
+        == "member must be given where the data has no factors, since MIG cannot choose then; got"
+        " none. Choose one with --member, in 0..0."
     )
     made = perturb(tmp_path / "run", tmp_path / "p", member=0, **own)
     assert made.data.record["provenance"]["steps"] == 14  # half the side
@@ -192,22 +237,45 @@ def test_a_diverged_member_gives_no_s(run: Path, tmp_path: Path, monkeypatch: py
     table = opened.members
     table.loc[table["member"] == 2, "status"] = "diverged"
     monkeypatch.setattr(Run, "members", table)
-    assert refused(lambda: perturb(run, tmp_path / "p", member=2)) == "member must not have diverged; got 2. Choose another."
+    assert (
+        refused(lambda: perturb(run, tmp_path / "p", member=2))
+        == "member must not have diverged; got 2. Choose another."
+    )
 
 
-def test_a_latent_that_says_nothing_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def constant(network: Any, weights: Any, samples: Any, indices: torch.Tensor, precision: Any) -> Any:
+def test_a_latent_that_says_nothing_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def constant(
+        network: Any, weights: Any, samples: Any, indices: torch.Tensor, precision: Any
+    ) -> Any:
         return torch.ones(1, len(indices), 3), torch.zeros(1, len(indices), 3)
 
     monkeypatch.setattr("unbraid.analysis.perturbation.least_noisy.encode_images", constant)
     told = refused(lambda: perturb(run, tmp_path / "p", member=0))
-    assert told == "s must vary over the data; got mean 1, deviation 0. Choose another member with --member."
-    monkeypatch.setattr("unbraid.analysis.perturbation.least_noisy.encode_images", lambda *given: (constant(*given)[0] * torch.nan, constant(*given)[1]))
-    assert refused(lambda: perturb(run, tmp_path / "p", member=0)) == "member must have finite codes; got 0. Choose another."
+    assert (
+        told == "s must vary over the data; got mean 1, deviation 0. Choose another member with"
+        " --member."
+    )
+    monkeypatch.setattr(
+        "unbraid.analysis.perturbation.least_noisy.encode_images",
+        lambda *given: (constant(*given)[0] * torch.nan, constant(*given)[1]),
+    )
+    assert (
+        refused(lambda: perturb(run, tmp_path / "p", member=0))
+        == "member must have finite codes; got 0. Choose another."
+    )
     assert not (tmp_path / "p").exists()
 
 
-def test_without_a_folder_the_next_free_one_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_folder_the_next_free_one_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
-    made = [perturb_data("sprites", data_options={"x": 4, "y": 3, "scale": 1}, noise="uniform") for _ in range(2)]
-    assert [one.data.folder for one in made] == [tmp_path / "perturbed" / f"sprites-uniform-{n}" for n in (1, 2)]
+    made = [
+        perturb_data("sprites", data_options={"x": 4, "y": 3, "scale": 1}, noise="uniform")
+        for _ in range(2)
+    ]
+    assert [one.data.folder for one in made] == [
+        tmp_path / "perturbed" / f"sprites-uniform-{n}" for n in (1, 2)
+    ]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to reduction: labels from arrays and files, what is written, what is said, what is refused."""
+"""The door to reduction: labels from arrays and files, what is written, what is said, what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def codes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> NDArray[np.float64
     """Codes of the positions of drawn sprites, 16 scales of each, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     data = ub.load("sprites", **DATA)
-    positions = data.factors(np.arange(len(data)))[:, [data.factor_names.index("x"), data.factor_names.index("y")]]
+    positions = data.factors(np.arange(len(data)))[
+        :, [data.factor_names.index("x"), data.factor_names.index("y")]
+    ]
     return positions + 0.01 * np.random.default_rng(0).standard_normal(positions.shape)
 
 
@@ -90,7 +94,9 @@ def discovered(codes: NDArray[np.float64]) -> pd.DataFrame:
     numbers = np.arange(len(codes))
     noise = np.random.default_rng(5).standard_normal(len(codes))
     first = {"image": numbers, "name": [str(number) for number in numbers]}
-    return pd.DataFrame({**first, "factor_1_x": codes[:, 0], "factor_2_y": codes[:, 1], "doubtful_1": noise})
+    return pd.DataFrame(
+        {**first, "factor_1_x": codes[:, 0], "factor_2_y": codes[:, 1], "doubtful_1": noise}
+    )
 
 
 @pytest.mark.parametrize("name", ["codes.csv", "codes.parquet", "a table"])
@@ -112,7 +118,10 @@ def test_the_codes_of_discover_are_read_by_name(codes: NDArray[np.float64], name
     assert '<h2 id="h-latent-0">factor_1_x</h2>' in page
     assert "latent 0" not in page
     if name == "a table":
-        assert "reduce_labels(labels, columns=[&#39;factor_1_x&#39;, &#39;factor_2_y&#39;], index=1)" in page
+        assert (
+            "reduce_labels(labels, columns=[&#39;factor_1_x&#39;, &#39;factor_2_y&#39;], index=1)"
+            in page
+        )
     else:
         assert f"unbraid reduce {name} --columns factor_1_x,factor_2_y --index 1" in page
     kept = pd.read_csv("out/kept.csv", dtype={"name": str})
@@ -123,13 +132,17 @@ def test_the_codes_of_discover_are_read_by_name(codes: NDArray[np.float64], name
     assert every.summary().splitlines()[4] == f"{NO_PEAKS} Without steps: doubtful_1."
     own = reduce_labels(source, columns=["factor_2_y"], names=["height"], out="own")
     assert own.names == ("height",)
-    assert refusal(source, columns="x", out="taken") == ["column 'x' is unknown. Known: doubtful_1, factor_1_x, factor_2_y."]
+    assert refusal(source, columns="x", out="taken") == [
+        "column 'x' is unknown. Known: doubtful_1, factor_1_x, factor_2_y."
+    ]
     assert not Path("taken").exists()
 
 
 def test_the_command_takes_columns(codes: NDArray[np.float64]) -> None:
     discovered(codes).to_csv("codes.csv", index=False)
-    told = CliRunner().invoke(app, ["reduce", "codes.csv", "--columns", "factor_2_y,factor_1_x", "--out", "out"])
+    told = CliRunner().invoke(
+        app, ["reduce", "codes.csv", "--columns", "factor_2_y,factor_1_x", "--out", "out"]
+    )
     assert told.exit_code == 0, told.output
     lines = told.output.splitlines()
     assert lines[0].startswith("factor_2_y: 7 steps")
@@ -140,8 +153,10 @@ def test_the_command_takes_columns(codes: NDArray[np.float64]) -> None:
 def test_the_summary(codes: NDArray[np.float64]) -> None:
     lines = reduce_labels(codes, out="out", index=1).summary().splitlines()
     said = (
-        r"7 steps cut its codes into 6 intervals, what lies before the first step and after the last left out\. Chosen: the codes"
-        r" \S+ to \S+ of 128 images, number \d of 6 by quality\. Among the images that lie in the chosen intervals of all"
+        r"7 steps cut its codes into 6 intervals, what lies before the first step and after the"
+        r" last left out\. Chosen: the codes"
+        r" \S+ to \S+ of 128 images, number \d of 6 by quality\. Among the images that lie in the"
+        r" chosen intervals of all"
         r" latents it has 0\.\d+% of its variance\."
     )
     assert re.fullmatch(f"latent 0: {said}", lines[0])
@@ -156,7 +171,9 @@ def test_the_summary(codes: NDArray[np.float64]) -> None:
 
 def test_where_it_stops_only_the_page_is_written(codes: NDArray[np.float64]) -> None:
     noise = np.random.default_rng(0).random(len(codes))
-    made = reduce_labels(np.column_stack([codes, noise]), out="out", images="sprites", data_options=DATA)
+    made = reduce_labels(
+        np.column_stack([codes, noise]), out="out", images="sprites", data_options=DATA
+    )
     assert files(Path("out")) == ["reduction.html"]
     assert made.reduction.stopped == NO_PEAKS
     assert made.summary().splitlines()[-3:] == [
@@ -173,11 +190,16 @@ def test_where_it_stops_only_the_page_is_written(codes: NDArray[np.float64]) -> 
 
 def test_the_page_shows_examples_and_how_to_go_on(codes: NDArray[np.float64]) -> None:
     np.save("my codes.npy", codes)
-    made = reduce_labels("my codes.npy", out="out", images="sprites", data_options=DATA, command="as typed")
+    made = reduce_labels(
+        "my codes.npy", out="out", images="sprites", data_options=DATA, command="as typed"
+    )
     page = made.page.read_text()
     assert f"{EXAMPLES} images that are kept" in page
     assert f"{EXAMPLES} images that are left out" in page
-    assert "unbraid reduce &#39;my codes.npy&#39; --images sprites:image_size=16,x=8,y=8,scale=16 --index 1" in page
+    assert (
+        "unbraid reduce &#39;my codes.npy&#39; --images sprites:image_size=16,x=8,y=8,scale=16"
+        " --index 1" in page
+    )
     assert "as typed" in page
     (line,) = re.findall(r"^kept_images = (.*)$", page, re.MULTILINE)
     line = line.replace("&#39;", "'")
@@ -190,11 +212,19 @@ def test_the_page_shows_examples_and_how_to_go_on(codes: NDArray[np.float64]) ->
     assert "reduce_labels(labels, index=1)" in own
 
 
-def test_the_published_rule_is_offered_where_chance_refused_something(codes: NDArray[np.float64]) -> None:
+def test_the_published_rule_is_offered_where_chance_refused_something(
+    codes: NDArray[np.float64],
+) -> None:
     noise = np.random.default_rng(1).random(20_000)
     assert "ReductionRule(chance=None))" in reduce_labels(noise, out="noise").page.read_text()
-    assert reduce_labels(noise, out="published", rule=ReductionRule(chance=None)).reduction.stopped is None
-    assert "ReductionRule(chance=None))" not in reduce_labels(np.zeros(50), out="equal").page.read_text()
+    assert (
+        reduce_labels(noise, out="published", rule=ReductionRule(chance=None)).reduction.stopped
+        is None
+    )
+    assert (
+        "ReductionRule(chance=None))"
+        not in reduce_labels(np.zeros(50), out="equal").page.read_text()
+    )
 
 
 def refusal(*arguments: Any, **options: Any) -> list[str]:
@@ -208,25 +238,42 @@ def test_bad_requests_write_nothing(codes: NDArray[np.float64]) -> None:
     Path("taken/mine.txt").write_text("mine")
     Path("file").write_text("")
     before = files(Path())
-    assert refusal(codes, out="taken") == ["out must be a new or empty folder; got 'taken'. Choose another folder."]
+    assert refusal(codes, out="taken") == [
+        "out must be a new or empty folder; got 'taken'. Choose another folder."
+    ]
     assert refusal(codes, out="file") == ["out must be a folder; got 'file'. Choose another name."]
     assert refusal("none.npy") == ["labels must be a file that exists; got 'none.npy'."]
-    assert refusal("file") == ["labels must be a .npy, .npz, .csv or .parquet file; got 'file'. Save the array with np.save."]
-    assert refusal(codes, index=25) == ["index must be in 0..24, the candidates there are; got 25. Choose a smaller index."]
+    assert refusal("file") == [
+        "labels must be a .npy, .npz, .csv or .parquet file; got 'file'. Save the array with"
+        " np.save."
+    ]
+    assert refusal(codes, index=25) == [
+        "index must be in 0..24, the candidates there are; got 25. Choose a smaller index."
+    ]
     assert refusal(codes, names=["x"]) == ["names must be 2, one for each latent; got ['x']."]
     assert refusal(codes, names="x") == ["names must be 2, one for each latent; got ['x']."]
-    assert refusal(codes, names=["x", "x"]) == ["names must differ from each other and not be empty; got ['x', 'x']."]
-    assert refusal(codes, names=["x", " "]) == ["names must differ from each other and not be empty; got ['x', ' ']."]
+    assert refusal(codes, names=["x", "x"]) == [
+        "names must differ from each other and not be empty; got ['x', 'x']."
+    ]
+    assert refusal(codes, names=["x", " "]) == [
+        "names must differ from each other and not be empty; got ['x', ' ']."
+    ]
     assert refusal(codes, images="sprites", data_options={**DATA, "x": 9}) == [
-        "images must be 1,024, one for each row of the labels; got 1,152. Give the very images that were encoded, in their order."
+        "images must be 1,024, one for each row of the labels; got 1,152. Give the very images that"
+        " were encoded, in their order."
     ]
     assert refusal([[np.nan]] * 3, images="sprite", index="first", out="taken") == [
-        "labels must be finite, less than 1e+100 in size; got nan for image 0, latent 0, and 2 more. Leave such images out.",
+        (
+            "labels must be finite, less than 1e+100 in size; got nan for image 0, latent 0, and 2"
+            " more. Leave such images out."
+        ),
         *refusal(codes, images="sprite"),
         "index must be a whole number of at least 0; got 'first'.",
         "out must be a new or empty folder; got 'taken'. Choose another folder.",
     ]
-    assert refusal(codes, images="sprite")[0].startswith("dataset 'sprite' is unknown; did you mean 'sprites'?")
+    assert refusal(codes, images="sprite")[0].startswith(
+        "dataset 'sprite' is unknown; did you mean 'sprites'?"
+    )
     assert files(Path()) == before
     assert files(Path("taken")) == ["mine.txt"]
 
@@ -234,11 +281,17 @@ def test_bad_requests_write_nothing(codes: NDArray[np.float64]) -> None:
 def test_an_empty_folder_is_free(codes: NDArray[np.float64]) -> None:
     Path("empty").mkdir()
     assert reduce_labels(codes, out="empty").folder == Path("empty")
-    assert refusal(codes, out="empty") == ["out must be a new or empty folder; got 'empty'. Choose another folder."]
+    assert refusal(codes, out="empty") == [
+        "out must be a new or empty folder; got 'empty'. Choose another folder."
+    ]
 
 
-def test_the_command_for_another_candidate_keeps_rule_and_columns(codes: NDArray[np.float64]) -> None:
-    pd.DataFrame({"name": range(len(codes)), "a": codes[:, 0], "b": codes[:, 1]}).to_csv("t.csv", index=False)
+def test_the_command_for_another_candidate_keeps_rule_and_columns(
+    codes: NDArray[np.float64],
+) -> None:
+    pd.DataFrame({"name": range(len(codes)), "a": codes[:, 0], "b": codes[:, 1]}).to_csv(
+        "t.csv", index=False
+    )
     made = reduce_labels("t.csv", columns="b", rule=ReductionRule(chance=None), out="out")
     assert "unbraid reduce t.csv --columns b --published --index 1" in made.page.read_text()
     kept = pd.read_csv("out/kept.csv")

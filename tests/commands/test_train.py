@@ -56,7 +56,18 @@ def refused(make) -> str:
 
 
 def test_every_public_name_resolves():
-    public = {"train", "open_run", "Run", "Model", "load", "DATA", "OBJECTIVES", "FactorGrid", "InputError", "UnbraidError"}
+    public = {
+        "train",
+        "open_run",
+        "Run",
+        "Model",
+        "load",
+        "DATA",
+        "OBJECTIVES",
+        "FactorGrid",
+        "InputError",
+        "UnbraidError",
+    }
     packages = {"metrics", "testing", "studies", "report", "codes", "population", "networks"}
     assert public | packages <= set(dir(ub))
     for name in dir(ub):
@@ -86,7 +97,11 @@ def test_scores_are_one_row_a_member_beside_its_hyper_parameters(run: Run):
     assert list(table.columns) == ["seed", "learning_rate", "beta", "sap", "mig"]
     assert table["beta"].tolist() == [1, 1, 4, 4]
     assert table["seed"].tolist() == [0, 1, 0, 1]
-    stored = stored_scores(run.folder).query("quantity == 'score' and metric == 'mig'").sort_values("member")
+    stored = (
+        stored_scores(run.folder)
+        .query("quantity == 'score' and metric == 'mig'")
+        .sort_values("member")
+    )
     assert table["mig"].tolist() == stored["value"].tolist()
     means = table.groupby("beta").mean()
     assert means.index.tolist() == [1.0, 4.0]
@@ -99,7 +114,10 @@ def test_several_representations_are_in_the_index(run: Run):
     assert table.index.names == ["member", "objective", "representation"]
     assert len(table) == 8
     assert list(table.columns) == ["seed", "learning_rate", "beta", "mig"]
-    assert (table.xs("mean", level="representation")["mig"] != table.xs("sampled", level="representation")["mig"]).any()
+    assert (
+        table.xs("mean", level="representation")["mig"]
+        != table.xs("sampled", level="representation")["mig"]
+    ).any()
 
 
 def test_best_is_the_highest(run: Run):
@@ -111,7 +129,9 @@ def test_best_is_the_highest(run: Run):
         write_table(run.path / "scores.parquet", stored)
         assert run.best("mig").member.id == winner
     assert refused(lambda: run.best("all")) == "metric must be a single one; got 'all'."
-    assert refused(lambda: run.best("mgi")).startswith("metric 'mgi' is unknown; did you mean 'mig'?")
+    assert refused(lambda: run.best("mgi")).startswith(
+        "metric 'mgi' is unknown; did you mean 'mig'?"
+    )
 
 
 def test_a_new_run_takes_the_next_free_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -134,9 +154,16 @@ def test_resuming_a_finished_run_changes_no_file(run: Run):
 
 
 def test_an_unfinished_run_is_neither_scored_nor_reported(run: Run):
-    for path in [*(run.path / "checkpoint").glob("*step-000000020*"), run.path / "members.parquet", run.path / "history.parquet"]:
+    for path in [
+        *(run.path / "checkpoint").glob("*step-000000020*"),
+        run.path / "members.parquet",
+        run.path / "history.parquet",
+    ]:
         path.unlink()
-    message = f"run must be trained to the end; got {run.path}, unfinished. Go on with: unbraid resume {run.path}"
+    message = (
+        f"run must be trained to the end; got {run.path}, unfinished. Go on with: unbraid resume"
+        f" {run.path}"
+    )
     again = open_run(run.path, device="cpu")
     assert refused(lambda: again.score("mig", quiet=True)) == message
     assert refused(again.report) == message
@@ -148,7 +175,10 @@ def test_a_stopped_run_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("unbraid.commands.train.train_run", lambda *given: Outcome(False, ()))
     with pytest.raises(UnbraidError) as caught:
         run.resume(quiet=True)
-    assert str(caught.value) == f"stopped; everything so far is in {run.path}. Go on with: unbraid resume {run.path}"
+    assert (
+        str(caught.value)
+        == f"stopped; everything so far is in {run.path}. Go on with: unbraid resume {run.path}"
+    )
 
 
 def test_diverged_members_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -165,12 +195,17 @@ def test_history_has_the_recorded_curves(run: Run):
 
 
 def test_networks_of_convolutions_train_and_encode(tmp_path: Path):
-    run = small_train(tmp_path / "run", "vae", network="conv_burgess", network_options={}, steps=2, batch_size=4)
+    run = small_train(
+        tmp_path / "run", "vae", network="conv_burgess", network_options={}, steps=2, batch_size=4
+    )
     assert run.model(0).encode(run.dataset.images([0, 1])).shape == (2, 3)
 
 
 def test_nothing_is_written_for_a_refused_plan(tmp_path: Path):
-    assert refused(lambda: small_train(tmp_path / "run", steps=0)) == "steps must be a whole number of at least 1; got 0."
+    assert (
+        refused(lambda: small_train(tmp_path / "run", steps=0))
+        == "steps must be a whole number of at least 1; got 0."
+    )
     assert list(tmp_path.iterdir()) == []
 
 

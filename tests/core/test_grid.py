@@ -30,9 +30,23 @@ def grids(draw):
 
 def test_c_order_by_hand():
     assert GRID.size == 24
-    assert GRID.to_index([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 2, 3]]).tolist() == [0, 1, 4, 12, 23]
-    assert GRID.to_factors([0, 1, 4, 12, 23]).tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 2, 3]]
-    assert GRID.to_factors(np.arange(24)).tolist() == [list(row) for row in itertools.product(range(2), range(3), range(4))]
+    assert GRID.to_index([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 2, 3]]).tolist() == [
+        0,
+        1,
+        4,
+        12,
+        23,
+    ]
+    assert GRID.to_factors([0, 1, 4, 12, 23]).tolist() == [
+        [0, 0, 0],
+        [0, 0, 1],
+        [0, 1, 0],
+        [1, 0, 0],
+        [1, 2, 3],
+    ]
+    assert GRID.to_factors(np.arange(24)).tolist() == [
+        list(row) for row in itertools.product(range(2), range(3), range(4))
+    ]
 
 
 @given(grids(), st.data())
@@ -78,14 +92,26 @@ def test_indices_outside_are_refused(grid, beyond):
 
 def test_refused_factors():
     assert message(GRID.to_index, [[0, 3, 0]]) == "factor 'x' must lie in 0..2; got 3."
-    assert message(GRID.to_index, [[0, 0, 0], [-1, 0, 0]]) == "factor 'shape' must lie in 0..1; got -1."
-    assert message(GRID.to_index, [[0, 0]]) == "factors need 3 columns ('shape', 'x', 'y'); got shape (1, 2)."
+    assert (
+        message(GRID.to_index, [[0, 0, 0], [-1, 0, 0]])
+        == "factor 'shape' must lie in 0..1; got -1."
+    )
+    assert (
+        message(GRID.to_index, [[0, 0]])
+        == "factors need 3 columns ('shape', 'x', 'y'); got shape (1, 2)."
+    )
     assert message(GRID.to_index, 5) == "factors need 3 columns ('shape', 'x', 'y'); got shape ()."
-    assert message(GRID.to_index, [[0.0, 0.0, 0.0]]) == "factors must be whole numbers; got dtype float64."
+    assert (
+        message(GRID.to_index, [[0.0, 0.0, 0.0]])
+        == "factors must be whole numbers; got dtype float64."
+    )
     assert message(GRID.to_factors, [1.5]) == "indices must be whole numbers; got dtype float64."
     assert message(GRID.to_factors, [True]) == "indices must be whole numbers; got dtype bool."
     assert message(GRID.axis, "z") == "factor 'z' is unknown. Known: shape, x, y."
-    assert message(GRID.traversal, 0, "shap") == "factor 'shap' is unknown; did you mean 'shape'? Known: shape, x, y."
+    assert (
+        message(GRID.traversal, 0, "shap")
+        == "factor 'shap' is unknown; did you mean 'shape'? Known: shape, x, y."
+    )
 
 
 def test_nothing_asked_nothing_given():
@@ -95,13 +121,24 @@ def test_nothing_asked_nothing_given():
 
 
 def test_refused_grids():
-    assert message(FactorGrid, ("a", "b"), (2,)) == "grid needs one size for each name; got ('a', 'b') and (2,)."
+    assert (
+        message(FactorGrid, ("a", "b"), (2,))
+        == "grid needs one size for each name; got ('a', 'b') and (2,)."
+    )
     assert message(FactorGrid, (), ()) == "grid needs at least one factor; got ()."
-    assert message(FactorGrid, ("a", "a"), (2, 3)) == "grid names must differ from each other; got ('a', 'a')."
+    assert (
+        message(FactorGrid, ("a", "a"), (2, 3))
+        == "grid names must differ from each other; got ('a', 'a')."
+    )
     assert message(FactorGrid, ("a", "b"), (2, 0)) == "grid sizes must be at least 1; got (2, 0)."
-    assert message(FactorGrid, ("a", "b"), (2, 2.5)) == "grid sizes must be whole numbers; got (2, 2.5)."
-    assert message(FactorGrid, ("a", "a"), ("2", 3)) == (
-        "grid names must differ from each other; got ('a', 'a').\ngrid sizes must be whole numbers; got ('2', 3)."
+    assert (
+        message(FactorGrid, ("a", "b"), (2, 2.5))
+        == "grid sizes must be whole numbers; got (2, 2.5)."
+    )
+    assert (
+        message(FactorGrid, ("a", "a"), ("2", 3))
+        == "grid names must differ from each other; got ('a', 'a').\ngrid sizes must be whole"
+        " numbers; got ('2', 3)."
     )
 
 
@@ -130,13 +167,20 @@ def test_relabel_keeps_order_and_counts(values):
     for column in range(2):
         assert counts[column] == len(set(table[:, column]))
         assert set(rows[:, column]) == set(range(counts[column]))
-        assert np.array_equal(np.sort(np.unique(table[:, column]))[rows[:, column]], table[:, column])
+        assert np.array_equal(
+            np.sort(np.unique(table[:, column]))[rows[:, column]], table[:, column]
+        )
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
 def test_relabel_counts_as_sorting_does_at_the_ends_of_every_type(kind):
     info = np.iinfo(kind)
-    for values in ([info.min, info.min + 2], [info.max, info.max - 3, info.max], [info.min, info.max], [info.max] * 3):
+    for values in (
+        [info.min, info.min + 2],
+        [info.max, info.max - 3, info.max],
+        [info.min, info.max],
+        [info.max] * 3,
+    ):
         column = np.array(values, dtype=kind)[:, None]
         rows, counts = relabel(column)
         known, inverse = np.unique(column[:, 0], return_inverse=True)

@@ -35,7 +35,10 @@ def test_lines_where_there_is_no_terminal(clock: Clock, capsys: pytest.CaptureFi
         assert capsys.readouterr().err == ""
         clock.now += 20
         progress.advance(3000)
-        assert capsys.readouterr().err == "training: 4,000 of 10,000 model-steps, 200 model-steps/s, 30 s left\n"
+        assert (
+            capsys.readouterr().err
+            == "training: 4,000 of 10,000 model-steps, 200 model-steps/s, 30 s left\n"
+        )
         clock.now += 10
         progress.advance(5990)
         assert capsys.readouterr().err == ""
@@ -51,11 +54,16 @@ def test_lines_where_there_is_no_terminal(clock: Clock, capsys: pytest.CaptureFi
     ]
 
 
-def test_what_has_to_be_over_is_not_said_to_last_longer(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_what_has_to_be_over_is_not_said_to_last_longer(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     with Progress("searching", "images", 10_000, ends=1045.0) as progress:
         clock.now += 20
         progress.advance(1000)
-        assert capsys.readouterr().err == "searching: 1,000 of 10,000 images, 50.0 images/s, 25 s left\n"
+        assert (
+            capsys.readouterr().err
+            == "searching: 1,000 of 10,000 images, 50.0 images/s, 25 s left\n"
+        )
         clock.now += 30
         progress.advance(10)
         assert capsys.readouterr().err.endswith(", 0 s left\n")
@@ -66,7 +74,10 @@ def test_what_was_found_done_is_no_speed(clock: Clock, capsys: pytest.CaptureFix
         progress.advance(9000, True)
         clock.now += 50
         progress.advance(500)
-        assert capsys.readouterr().err == "training: 9,500 of 10,000 model-steps, 10.0 model-steps/s, 50 s left\n"
+        assert (
+            capsys.readouterr().err
+            == "training: 9,500 of 10,000 model-steps, 10.0 model-steps/s, 50 s left\n"
+        )
         progress.advance(500)
     assert capsys.readouterr().err == "training: 10,000 model-steps in 50 s (20.0 model-steps/s)\n"
 
@@ -87,7 +98,9 @@ def test_quiet_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr() == ("", "")
 
 
-def test_no_last_line_after_an_error_or_without_work(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_no_last_line_after_an_error_or_without_work(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     with Progress("training", "steps", 10):
         pass
     with pytest.raises(RuntimeError), Progress("training", "steps", 10) as progress:  # noqa: PT012
@@ -117,7 +130,9 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
     assert "member 3: mig has no value" in shown
 
 
-def test_where_all_was_found_done_no_speed_is_told(clock: Clock, capsys: pytest.CaptureFixture[str]):
+def test_where_all_was_found_done_no_speed_is_told(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+):
     with Progress("scoring", "scores", 12) as progress:
         progress.advance(12, True)
     assert capsys.readouterr().err == "scoring: 12 scores found done\n"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator against its published vectors, its distributions, and its independence of shape and neighbours."""
+"""The generator against its published vectors, its distributions, and its independence of shape and
+neighbours.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from unbraid.core import random as ub_random
 from unbraid.core.errors import InputError
 from unbraid.core.random import Stream
 
-# Known-answer vectors of Philox4x32-10, Random123 1.14 (D. E. Shaw Research), file tests/kat_vectors.
+# Known-answer vectors of Philox4x32-10, Random123 1.14 (D. E. Shaw Research), file
+# tests/kat_vectors.
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
@@ -40,21 +43,36 @@ def test_words_are_philox_of_block_step_and_stream():
     drawn = ub_random.words(seeds(7, (5 << 32) + 9), (3 << 32) + 11, 6, (5,))
     for member, key in enumerate([(7, 0), (9, 5)]):
         for block in range(2):
-            expected = ub_random.philox(tuple(torch.tensor([w]) for w in (block, 11, 3, 6)), tuple(torch.tensor([w]) for w in key))
+            expected = ub_random.philox(
+                tuple(torch.tensor([w]) for w in (block, 11, 3, 6)),
+                tuple(torch.tensor([w]) for w in key),
+            )
             take = min(4, 5 - 4 * block)
-            assert drawn[member, 4 * block : 4 * block + take].tolist() == [int(w) for w in expected][:take]
+            assert (
+                drawn[member, 4 * block : 4 * block + take].tolist()
+                == [int(w) for w in expected][:take]
+            )
 
 
 def test_negative_seeds_are_seeds_of_their_own():
-    assert not torch.equal(ub_random.words(seeds(-1), 0, 0, (8,)), ub_random.words(seeds(1), 0, 0, (8,)))
+    assert not torch.equal(
+        ub_random.words(seeds(-1), 0, 0, (8,)), ub_random.words(seeds(1), 0, 0, (8,))
+    )
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(-(2**62), 2**62), min_size=2, max_size=5, unique=True), st.integers(0, 2**40), st.integers(1, 40))
+@given(
+    st.lists(st.integers(-(2**62), 2**62), min_size=2, max_size=5, unique=True),
+    st.integers(0, 2**40),
+    st.integers(1, 40),
+)
 def test_a_member_does_not_see_its_neighbours(values, step, count):
     together = ub_random.normal(seeds(*values), step, Stream.LATENT_NOISE, (count,))
     for row, value in enumerate(values):
-        assert torch.equal(together[row : row + 1], ub_random.normal(seeds(value), step, Stream.LATENT_NOISE, (count,)))
+        assert torch.equal(
+            together[row : row + 1],
+            ub_random.normal(seeds(value), step, Stream.LATENT_NOISE, (count,)),
+        )
 
 
 @pytest.mark.parametrize(
@@ -83,9 +101,13 @@ def test_uniform_range_and_distribution():
 
 def test_normal_quantile_matches_scipy_over_the_whole_range():
     edges = torch.tensor([0, 1, 2, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1])
-    spread = torch.cat([edges, torch.linspace(0, 2**32 - 1, 100_001, dtype=torch.float64).to(torch.int64)])
+    spread = torch.cat(
+        [edges, torch.linspace(0, 2**32 - 1, 100_001, dtype=torch.float64).to(torch.int64)]
+    )
     expected = stats.norm.ppf((spread.double().numpy() + 0.5) / 2**32)
-    np.testing.assert_allclose(ub_random.normal_quantile(spread).numpy(), expected, rtol=2e-14, atol=2e-15)
+    np.testing.assert_allclose(
+        ub_random.normal_quantile(spread).numpy(), expected, rtol=2e-14, atol=2e-15
+    )
 
 
 def test_normal_moments_and_distribution():
@@ -97,7 +119,8 @@ def test_normal_moments_and_distribution():
 
 
 def test_integers_are_uniform_where_a_modulo_would_be_biased():
-    # 3 * 2^29 does not divide 2^32: a plain remainder of 32-bit words would give the lower third twice the weight.
+    # 3 * 2^29 does not divide 2^32: a plain remainder of 32-bit words would give the lower third
+    # twice the weight.
     high = 3 * 2**29
     values = ub_random.integers(seeds(2), 0, 0, (90_000,), high)[0].numpy()
     counts = np.histogram(values, bins=3, range=(0, high))[0]
@@ -120,10 +143,21 @@ def test_integers_small_range_distribution():
 
 def test_multiply_shift_agrees_with_exact_arithmetic_and_refuses_the_incomplete_stretch():
     high = 3_000_000
-    picks = [0, 1, 2**64 - 1, 2**63, *(int(w) for w in np.random.default_rng(0).integers(0, 2**63, 200))]
+    picks = [
+        0,
+        1,
+        2**64 - 1,
+        2**63,
+        *(int(w) for w in np.random.default_rng(0).integers(0, 2**63, 200)),
+    ]
     threshold = 2**64 % high
-    picks += [-(-(2**64 * k) // high) for k in (1, 5, high - 1)]  # first word of a stretch: the only ones ever refused
-    upper, lower = torch.tensor([p >> 32 for p in picks]), torch.tensor([p & 0xFFFFFFFF for p in picks])
+    picks += [
+        -(-(2**64 * k) // high) for k in (1, 5, high - 1)
+    ]  # first word of a stretch: the only ones ever refused
+    upper, lower = (
+        torch.tensor([p >> 32 for p in picks]),
+        torch.tensor([p & 0xFFFFFFFF for p in picks]),
+    )
     result, refused = ub_random._multiply_shift(upper, lower, high)
     assert result.tolist() == [p * high >> 64 for p in picks]
     assert refused.tolist() == [(p * high) % 2**64 < threshold for p in picks]
@@ -131,7 +165,10 @@ def test_multiply_shift_agrees_with_exact_arithmetic_and_refuses_the_incomplete_
 
 
 def test_integers_take_the_second_try_where_the_first_is_refused(monkeypatch):
-    zero, high_word = torch.zeros(1, 1, dtype=torch.int64), torch.full((1, 1), 2**31, dtype=torch.int64)
+    zero, high_word = (
+        torch.zeros(1, 1, dtype=torch.int64),
+        torch.full((1, 1), 2**31, dtype=torch.int64),
+    )
     monkeypatch.setattr(ub_random, "_blocks", lambda *args: (zero, zero, high_word, zero))
     assert ub_random.integers(seeds(0), 0, 0, (1,), 10).tolist() == [[5]]
 
@@ -168,7 +205,11 @@ def test_streams_steps_and_members_are_independent():
 
 def test_seed_must_be_a_member_axis():
     with pytest.raises(
-        InputError, match=r"^seed must be an int64 tensor with one entry per member; got \(torch.float32, \(1,\)\)\.$"
+        InputError,
+        match=(
+            r"^seed must be an int64 tensor with one entry per member; got \(torch.float32,"
+            r" \(1,\)\)\.$"
+        ),
     ):
         ub_random.words(torch.zeros(1), 0, 0, (1,))
 

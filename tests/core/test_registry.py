@@ -56,7 +56,10 @@ def test_entry_points_stand_behind_the_table(offer):
     assert "cosine" not in registry.built_in
     with pytest.raises(InputError) as told:
         registry.load("cosin")
-    assert str(told.value) == "tool 'cosin' is unknown; did you mean 'cosine'? Known: cosine, gone, root."
+    assert (
+        str(told.value)
+        == "tool 'cosin' is unknown; did you mean 'cosine'? Known: cosine, gone, root."
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,11 @@ def test_broken_entry_point_is_named(offer, target, why):
     offer("unbraid.tools", broken=target)
     with pytest.raises(InputError) as told:
         Registry("tool", "unbraid.tools", TABLE).load("broken")
-    assert str(told.value) == f"tool 'broken' is offered by another package as '{target}', which cannot be loaded ({why})."
+    assert (
+        str(told.value)
+        == f"tool 'broken' is offered by another package as '{target}', which cannot be loaded"
+        f" ({why})."
+    )
 
 
 def test_entry_point_becomes_an_objective(offer, monkeypatch):
@@ -78,7 +85,11 @@ def test_entry_point_becomes_an_objective(offer, monkeypatch):
     from unbraid.objectives.beta_vae import BetaVAE
 
     # What was looked up before in this process is set aside for this test.
-    monkeypatch.setattr(OBJECTIVES, "__dict__", {key: OBJECTIVES.__dict__[key] for key in ("kind", "group", "built_in")})
+    monkeypatch.setattr(
+        OBJECTIVES,
+        "__dict__",
+        {key: OBJECTIVES.__dict__[key] for key in ("kind", "group", "built_in")},
+    )
     offer("unbraid.objectives", other_vae="unbraid.objectives.beta_vae:BetaVAE")
     assert "other_vae" in OBJECTIVES
     assert OBJECTIVES.load("other_vae") is BetaVAE
@@ -86,7 +97,9 @@ def test_entry_point_becomes_an_objective(offer, monkeypatch):
 
 def test_other_packages_are_asked_once(monkeypatch):
     asked = []
-    monkeypatch.setattr("unbraid.core.registry.entry_points", lambda **wanted: asked.append(wanted) or [])
+    monkeypatch.setattr(
+        "unbraid.core.registry.entry_points", lambda **wanted: asked.append(wanted) or []
+    )
     registry = Registry("tool", "unbraid.tools", TABLE)
     for _ in range(3):
         assert list(registry.items()) == list(TABLE.items())
@@ -102,7 +115,10 @@ def test_attribute_home():
 
 
 def test_citation_reads_as_one_line():
-    assert str(Citation("Doe et al.", 2020, "On things", "ICML")) == "Doe et al. (2020). On things. ICML."
+    assert (
+        str(Citation("Doe et al.", 2020, "On things", "ICML"))
+        == "Doe et al. (2020). On things. ICML."
+    )
     assert str(Citation("Doe", 2021, "More things")) == "Doe (2021). More things."
 
 
@@ -110,7 +126,9 @@ def test_tables_import_nothing_heavy():
     heavy = "{'torch', 'pandas', 'pyarrow', 'scipy'}"
     tables = "unbraid.objectives, unbraid.networks, unbraid.core.store, unbraid.core.grid"
     program = f"import sys, {tables}; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -130,8 +148,15 @@ def test_what_a_script_registers_stands_beside_the_table(offer):
     assert "hammer" not in registry.built_in
     with pytest.raises(InputError) as told:
         registry.load("hamer")
-    assert str(told.value) == "tool 'hamer' is unknown; did you mean 'hammer'? Known: cosine, gone, hammer, root."
-    assert sorted(Registry("tool", "unbraid.tools", TABLE)) == ["cosine", "gone", "root"], "other tables are left alone"
+    assert (
+        str(told.value)
+        == "tool 'hamer' is unknown; did you mean 'hammer'? Known: cosine, gone, hammer, root."
+    )
+    assert sorted(Registry("tool", "unbraid.tools", TABLE)) == [
+        "cosine",
+        "gone",
+        "root",
+    ], "other tables are left alone"
 
 
 def test_registering_again_replaces_as_a_notebook_does():
@@ -149,12 +174,31 @@ def test_registering_again_replaces_as_a_notebook_does():
 @pytest.mark.parametrize(
     ("name", "thing", "told"),
     [
-        ("root", Hammer, "tool name must not be that of a built-in tool; got 'root'. Choose another."),
-        ("cosine", Hammer, "tool name must not be that of another package's tool ('math:cos'); got 'cosine'. Choose another."),
-        ("my tool", Hammer, "tool name must be a word of letters, digits and underscores; got 'my tool'."),
+        (
+            "root",
+            Hammer,
+            "tool name must not be that of a built-in tool; got 'root'. Choose another.",
+        ),
+        (
+            "cosine",
+            Hammer,
+            (
+                "tool name must not be that of another package's tool ('math:cos'); got 'cosine'."
+                " Choose another."
+            ),
+        ),
+        (
+            "my tool",
+            Hammer,
+            "tool name must be a word of letters, digits and underscores; got 'my tool'.",
+        ),
         ("", Hammer, "tool name must be a word of letters, digits and underscores; got ''."),
         (3, Hammer, "tool name must be a word of letters, digits and underscores; got 3."),
-        ("hammer", "math:sqrt", "tool 'hammer' must be a class or a function; got 'math:sqrt'. Give the class itself."),
+        (
+            "hammer",
+            "math:sqrt",
+            "tool 'hammer' must be a class or a function; got 'math:sqrt'. Give the class itself.",
+        ),
     ],
 )
 def test_what_cannot_be_registered(offer, name, thing, told):
@@ -171,8 +215,8 @@ def test_a_name_that_a_run_remembers_tells_how_to_get_it_back():
     assert registry.recall("root") is math.sqrt
     with pytest.raises(InputError) as told:
         registry.recall("hammer")
-    assert str(told.value) == (
-        "tool 'hammer' of the run is unknown in this process; "
+    assert (
+        str(told.value) == "tool 'hammer' of the run is unknown in this process; "
         "register it first, as the program that trained it did: TOOLS.register('hammer', ...); "
         "or install the package that offers it."
     )
@@ -181,19 +225,18 @@ def test_a_name_that_a_run_remembers_tells_how_to_get_it_back():
 
 
 def test_a_class_of_a_script_is_found_by_its_home():
-    """As `_network_name` and `Objective.key` look it up; such a class has no module that could be imported again."""
+    """As `_network_name` and `Objective.key` look it up; such a class has no module that could be
+    imported again.
+    """
     program = (
-        "from dataclasses import dataclass\n"
-        "from unbraid.networks import NETWORKS\n"
-        "from unbraid.networks.mlp import Mlp\n"
-        "@dataclass(frozen=True)\n"
-        "class Own(Mlp):\n"
-        "    hidden: int = 3\n"
-        "NETWORKS.register('own', Own)\n"
-        "assert [name for name, target in NETWORKS.items() if target == '__main__:Own'] == ['own']\n"
-        "print(NETWORKS.load('own')())\n"
+        "from dataclasses import dataclass\nfrom unbraid.networks import NETWORKS\nfrom"
+        " unbraid.networks.mlp import Mlp\n@dataclass(frozen=True)\nclass Own(Mlp):\n    hidden:"
+        " int = 3\nNETWORKS.register('own', Own)\nassert [name for name, target in NETWORKS.items()"
+        " if target == '__main__:Own'] == ['own']\nprint(NETWORKS.load('own')())\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("Own(hidden=3")
 
 
@@ -203,6 +246,7 @@ def test_only_what_belongs_into_a_table_is_registered_there():
     with pytest.raises(InputError) as caught:
         ub.OBJECTIVES.register("my_prior", ub.Sparse)
     assert str(caught.value).startswith(
-        "objective 'my_prior' must be a class derived from unbraid.objectives.objective.Objective; got <class"
+        "objective 'my_prior' must be a class derived from unbraid.objectives.objective.Objective;"
+        " got <class"
     )
     assert "my_prior" not in ub.OBJECTIVES

@@ -15,12 +15,18 @@ from unbraid.core.errors import InputError
 from unbraid.core.spelling import as_number, as_numbers, as_source, parse_extra_options, split_list
 
 
-@pytest.mark.parametrize(("text", "parts"), [("a,b", ["a", "b"]), (" a , ,b,", ["a", "b"]), ("", []), (",", []), ("one", ["one"])])
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [("a,b", ["a", "b"]), (" a , ,b,", ["a", "b"]), ("", []), (",", []), ("one", ["one"])],
+)
 def test_lists(text: str, parts: list[str]):
     assert split_list(text) == parts
 
 
-@pytest.mark.parametrize(("text", "value"), [("3", 3), ("-3", -3), ("3.0", 3.0), ("1e-4", 1e-4), ("three", "three"), ("", "")])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("3", 3), ("-3", -3), ("3.0", 3.0), ("1e-4", 1e-4), ("three", "three"), ("", "")],
+)
 def test_numbers(text: str, value: Any):
     found = as_number(text)
     assert found == value
@@ -65,7 +71,10 @@ def test_sources(tmp_path: Path):
 def test_options_without_key_or_value_are_refused(part: str):
     with pytest.raises(InputError) as caught:
         as_source(f"sprites:{part}")
-    assert str(caught.value) == f"option of sprites must be written key=value; got '{part}'. For example sprites:key=3."
+    assert (
+        str(caught.value)
+        == f"option of sprites must be written key=value; got '{part}'. For example sprites:key=3."
+    )
 
 
 def test_options_of_an_objective():
@@ -78,13 +87,19 @@ def test_options_of_an_objective():
 def test_an_option_without_a_value_is_refused():
     with pytest.raises(InputError) as caught:
         parse_extra_options(["--beta"], ["vae", "beta_vae"])
-    assert str(caught.value) == "option --beta needs a value; got nothing. Options of vae, beta_vae: unbraid list objectives."
+    assert (
+        str(caught.value)
+        == "option --beta needs a value; got nothing. Options of vae, beta_vae: unbraid list"
+        " objectives."
+    )
 
 
 @pytest.mark.parametrize("word", ["4", "-b", "--"])
 def test_a_word_too_many_is_refused(word: str):
     with pytest.raises(InputError) as caught:
         parse_extra_options(["--beta", "1", word], ["beta_vae"])
-    assert str(caught.value) == (
-        f"command line has a word too many; got '{word}'. Lists are written with commas and no blanks: --beta 1,4."
+    assert (
+        str(caught.value)
+        == f"command line has a word too many; got '{word}'. Lists are written with commas and no"
+        " blanks: --beta 1,4."
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files are whole or known to be damaged: every damage tried here is found, and nothing in a file is ever run."""
+"""Files are whole or known to be damaged: every damage tried here is found, and nothing in a file
+is ever run.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ import torch
 from unbraid.core import store
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 
-RECORD = {"name": "β-VAE", "steps": 300, "rate": 1e-4, "large": 1e300, "nested": {"list": [1, 2.5, None, True], "empty": {}}}
+RECORD = {
+    "name": "β-VAE",
+    "steps": 300,
+    "rate": 1e-4,
+    "large": 1e300,
+    "nested": {"list": [1, 2.5, None, True], "empty": {}},
+}
 TABLE = pd.DataFrame(
     {
         "member": np.arange(40),
@@ -50,13 +58,21 @@ def same_tensors(left, right) -> bool:
 
 
 KINDS = {
-    "record.json": (lambda path: store.write_json(path, RECORD), store.read_json, lambda found: found == RECORD),
+    "record.json": (
+        lambda path: store.write_json(path, RECORD),
+        store.read_json,
+        lambda found: found == RECORD,
+    ),
     "state.safetensors": (
         lambda path: store.write_tensors(path, tensors(), RECORD),
         store.read_tensors,
         lambda found: same_tensors(found[0], tensors()) and found[1] == RECORD,
     ),
-    "table.parquet": (lambda path: store.write_table(path, TABLE), store.read_table, lambda found: found.equals(TABLE)),
+    "table.parquet": (
+        lambda path: store.write_table(path, TABLE),
+        store.read_table,
+        lambda found: found.equals(TABLE),
+    ),
 }
 
 
@@ -85,14 +101,18 @@ def test_a_missing_file_is_missing_not_damaged(kind):
 def test_truncated_files_are_found(kind):
     path, read, _ = kind
     whole = path.read_bytes()
-    for length in sorted({0, 1, 7, 8, 9, *range(0, len(whole), max(1, len(whole) // 40)), len(whole) - 2}):
+    for length in sorted(
+        {0, 1, 7, 8, 9, *range(0, len(whole), max(1, len(whole) // 40)), len(whole) - 2}
+    ):
         path.write_bytes(whole[:length])
         with pytest.raises(DamagedFileError, match=f"^{path} is damaged: "):
             read(path)
 
 
 def test_flipped_bits_are_found_or_harmless(kind):
-    """One bit, or all bits, of a byte at a time: what is read is what was written, or the file is called damaged."""
+    """One bit, or all bits, of a byte at a time: what is read is what was written, or the file is
+    called damaged.
+    """
     path, read, same = kind
     whole = path.read_bytes()
     found = 0
@@ -115,7 +135,9 @@ def test_every_bit_of_a_small_record_counts(tmp_path):
     whole = path.read_bytes()
     for place in range(len(whole)):
         for bit in range(8):
-            path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
+            path.write_bytes(
+                whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :]
+            )
             if place == whole.index(b"e+300") and bit == 5:
                 assert store.read_json(path) == {"rate": 1e300, "n": 7}  # 1E+300 is the same number
                 continue
@@ -136,7 +158,17 @@ def test_zeroed_and_swapped_blocks_are_found(kind):
 
 
 @pytest.mark.parametrize(
-    "content", [b"[]", b"3", b'"sha256"', b"null", b"{}", b'{"a": NaN, "sha256": "x"}', b"[" * 100_000, b"\xff\xfe"]
+    "content",
+    [
+        b"[]",
+        b"3",
+        b'"sha256"',
+        b"null",
+        b"{}",
+        b'{"a": NaN, "sha256": "x"}',
+        b"[" * 100_000,
+        b"\xff\xfe",
+    ],
 )
 def test_other_json_is_refused(tmp_path, content):
     path = tmp_path / "record.json"
@@ -174,7 +206,9 @@ def test_about_of_the_wrong_kind_is_damage(tmp_path):
 
     path = tmp_path / "state.safetensors"
     for about in ("[1]", "3", "null", '{"a": NaN}'):
-        save_file({"a": torch.zeros(2)}, path, metadata={"record": f'{{"about": {about}, "sha256": "0"}}'})
+        save_file(
+            {"a": torch.zeros(2)}, path, metadata={"record": f'{{"about": {about}, "sha256": "0"}}'}
+        )
         with pytest.raises(DamagedFileError):
             store.read_tensors(path)
 
@@ -205,16 +239,35 @@ def test_values_survive_exactly(tmp_path):
 def test_digest_is_that_of_canonical_json():
     import hashlib
 
-    assert store.digest({"b": 1, "a": [1.5, None]}) == hashlib.sha256(b'{"a":[1.5,null],"b":1}').hexdigest()
-    assert store.digest({"a": 1, "b": 2}) == store.digest({"b": 2, "a": 1}) != store.digest({"a": 2, "b": 1})
+    assert (
+        store.digest({"b": 1, "a": [1.5, None]})
+        == hashlib.sha256(b'{"a":[1.5,null],"b":1}').hexdigest()
+    )
+    assert (
+        store.digest({"a": 1, "b": 2})
+        == store.digest({"b": 2, "a": 1})
+        != store.digest({"a": 2, "b": 1})
+    )
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (errno.ENOSPC, "record.json needs 2.5 MB and the disk at {folder} is full; free some room and resume the run."),
-        (errno.EDQUOT, "record.json needs 2.5 MB and the disk at {folder} is full; free some room and resume the run."),
+        (
+            errno.ENOSPC,
+            (
+                "record.json needs 2.5 MB and the disk at {folder} is full; free some room and"
+                " resume the run."
+            ),
+        ),
+        (
+            errno.EDQUOT,
+            (
+                "record.json needs 2.5 MB and the disk at {folder} is full; free some room and"
+                " resume the run."
+            ),
+        ),
         (errno.EIO, "{folder}/record.json cannot be written: Input/output error."),
     ],
 )
@@ -240,7 +293,11 @@ def test_full_disk_is_told_for_every_kind(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fail)
     for name, (write, _, _) in KINDS.items():
         with pytest.raises(
-            UnbraidError, match=rf"^{name} needs \d+\.\d MB and the disk at .* is full; free some room and resume the run\.$"
+            UnbraidError,
+            match=(
+                rf"^{name} needs \d+\.\d MB and the disk at .* is full; free some room and resume"
+                r" the run\.$"
+            ),
         ):
             write(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
@@ -250,9 +307,17 @@ def test_content_is_synced_before_it_takes_the_place(tmp_path, monkeypatch):
     calls = []
     real_fsync, real_replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda handle: (calls.append("fsync"), real_fsync(handle))[1])
-    monkeypatch.setattr(os, "replace", lambda source, target: (calls.append("replace"), real_replace(source, target))[1])
+    monkeypatch.setattr(
+        os,
+        "replace",
+        lambda source, target: (calls.append("replace"), real_replace(source, target))[1],
+    )
     store.write_bytes(tmp_path / "new" / "folder" / "file", b"content")
-    assert calls == ["fsync", "replace", "fsync"]  # the content, the rename, the folder that holds the name
+    assert calls == [
+        "fsync",
+        "replace",
+        "fsync",
+    ]  # the content, the rename, the folder that holds the name
     assert (tmp_path / "new" / "folder" / "file").read_bytes() == b"content"
 
 
@@ -272,7 +337,9 @@ def test_killed_writer_leaves_the_old_file_and_removable_leftovers(tmp_path):
         store.write_json(Path(sys.argv[1]) / "deep" / "record.json", {"version": 2})
     """
     store.write_json(tmp_path / "deep" / "record.json", {"version": 1})
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(tmp_path)], check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)], check=False
+    )
     assert done.returncode == -9
     assert store.read_json(tmp_path / "deep" / "record.json") == {"version": 1}
     assert len(list((tmp_path / "deep").iterdir())) == 2
@@ -286,7 +353,9 @@ def test_remove_unfinished_takes_only_leftovers(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     store.remove_unfinished(tmp_path)
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
+    assert sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+    ) == sorted(kept)
 
 
 HOLDER = """
@@ -302,12 +371,17 @@ HOLDER = """
 @pytest.mark.parametrize("end", ["leave", "kill"])
 def test_only_one_process_holds_a_folder(tmp_path, end):
     command = [sys.executable, "-c", textwrap.dedent(HOLDER), str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(InputError) as told, store.only_one(tmp_path):
             pytest.fail("two processes hold the folder")
-        assert str(told.value) == f"{tmp_path} is being written by another process; wait for it to end or stop it."
+        assert (
+            str(told.value)
+            == f"{tmp_path} is being written by another process; wait for it to end or stop it."
+        )
         if end == "kill":
             holder.kill()
         holder.communicate()
@@ -349,7 +423,10 @@ def test_nothing_in_a_file_is_executed(kind, tmp_path):
 
 
 def test_text_that_looks_like_code_stays_text(tmp_path):
-    record = {"command": "__import__('os').system('true')", "yaml": "!!python/object/apply:os.system ['true']"}
+    record = {
+        "command": "__import__('os').system('true')",
+        "yaml": "!!python/object/apply:os.system ['true']",
+    }
     store.write_json(tmp_path / "record.json", record)
     assert store.read_json(tmp_path / "record.json") == record
     assert json.loads((tmp_path / "record.json").read_text())["command"] == record["command"]
@@ -357,7 +434,11 @@ def test_text_that_looks_like_code_stays_text(tmp_path):
 
 def test_tensors_own_their_memory(tmp_path):
     path = tmp_path / "state.safetensors"
-    store.write_tensors(path, {"transposed": torch.arange(6.0).view(2, 3).T, "grad": torch.ones(2, requires_grad=True)}, {})
+    store.write_tensors(
+        path,
+        {"transposed": torch.arange(6.0).view(2, 3).T, "grad": torch.ones(2, requires_grad=True)},
+        {},
+    )
     found, about = store.read_tensors(path)
     path.write_bytes(b"overwritten")
     assert found["transposed"].tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
@@ -368,7 +449,11 @@ def test_tensors_own_their_memory(tmp_path):
 
 def test_the_same_tensors_are_the_same_bytes(tmp_path: Path):
     for number in range(8):
-        store.write_tensors(tmp_path / f"{number}", {"b": torch.ones(3), "a": torch.zeros(2)}, {"step": 3, "plan": "x"})
+        store.write_tensors(
+            tmp_path / f"{number}",
+            {"b": torch.ones(3), "a": torch.zeros(2)},
+            {"step": 3, "plan": "x"},
+        )
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
 
 

@@ -34,10 +34,15 @@ def test_a_triton_that_does_not_work_is_told_once_and_not_used(monkeypatch: pyte
 
     class Broken:
         def get_current_target(self) -> None:
-            raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nmore")
+            raise RuntimeError(
+                "Failed to find C compiler. Please specify via CC environment variable.\nmore"
+            )
 
     monkeypatch.setattr(driver, "_active", Broken())
-    message = "Triton is installed but does not work here, so training is much slower: Failed to find C compiler."
+    message = (
+        "Triton is installed but does not work here, so training is much slower: Failed to find C"
+        " compiler."
+    )
     with pytest.warns(UserWarning, match=f"^{message}"):
         assert not triton_support.usable(CUDA)
     assert not triton_support.usable(CUDA)  # a second warning would be an error

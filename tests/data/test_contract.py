@@ -56,8 +56,13 @@ def test_the_contract_notices_factors_out_of_range():
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    program = "import sys; from unbraid.data import load; print([m for m in ('torch', 'PIL', 'pandas') if m in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import sys; from unbraid.data import load; print([m for m in ('torch', 'PIL', 'pandas') if"
+        " m in sys.modules])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert shown.stdout.strip() == "[]"
 
 
@@ -86,4 +91,7 @@ def test_samples_on_the_gpu_are_those_on_the_cpu(name):
 def test_a_dataset_shows_what_it_is():
     factors = "shape 3, scale 6, orientation 40, x 32, y 32"
     assert repr(load("dsprites")) == f"<Dataset dsprites: 737,280 images of 64x64x1, {factors}>"
-    assert repr(load(np.zeros((2, 8, 8), np.uint8))) == "<Dataset own: 2 images of 8x8x1, no factors known>"
+    assert (
+        repr(load(np.zeros((2, 8, 8), np.uint8)))
+        == "<Dataset own: 2 images of 8x8x1, no factors known>"
+    )

@@ -43,7 +43,9 @@ def test_an_npz_holds_images_factors_and_names(sprites, tmp_path):
 def test_a_folder_holds_images_and_a_table(sprites, tmp_path):
     path = export(sprites, tmp_path / "all", quiet=True)
     assert sorted(os.listdir(path))[:2] == ["000000.png", "000001.png"]
-    assert np.array_equal(np.asarray(Image.open(path / "000023.png")), sprites.images([23])[0, ..., 0])
+    assert np.array_equal(
+        np.asarray(Image.open(path / "000023.png")), sprites.images([23])[0, ..., 0]
+    )
     with (path / "factors.csv").open(newline="") as stream:
         rows = list(csv.reader(stream))
     assert rows[0] == ["file", "scale", "x", "y"]
@@ -79,7 +81,12 @@ def test_chosen_indices_keep_their_order(sprites, tmp_path):
 
 
 def test_another_seed_picks_other_images(sprites, tmp_path):
-    one, two = (np.load(export(sprites, tmp_path / f"{seed}.npz", count=5, seed=seed, quiet=True))["factors"] for seed in (0, 1))
+    one, two = (
+        np.load(export(sprites, tmp_path / f"{seed}.npz", count=5, seed=seed, quiet=True))[
+            "factors"
+        ]
+        for seed in (0, 1)
+    )
     assert not np.array_equal(one, two)
 
 
@@ -99,7 +106,10 @@ def test_wrong_requests_are_refused_and_write_nothing(sprites, tmp_path):
     rule = "out must end in .npz, or have no ending for a folder of .png"
     remedy = "Write data.npz, or a name without an ending for a folder."
     assert refusal(sprites, tmp_path / "x.zip") == f"{rule}; got x.zip. {remedy}"
-    assert refusal(sprites, out, count=3, indices=[1, 2]) == "export takes indices or a count; got both. Leave one of them out."
+    assert (
+        refusal(sprites, out, count=3, indices=[1, 2])
+        == "export takes indices or a count; got both. Leave one of them out."
+    )
     for count in (1, 25, "many", True):
         expected = f"count must be a whole number in 2..24, the size of sprites; got {count!r}."
         assert refusal(sprites, out, count=count) == expected
@@ -121,7 +131,9 @@ def test_what_exists_is_never_touched(sprites, tmp_path, out):
 
 
 @pytest.mark.parametrize("out", ["x.npz", "x"])
-@pytest.mark.parametrize("trouble", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")])
+@pytest.mark.parametrize(
+    "trouble", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")]
+)
 def test_an_interrupted_export_leaves_nothing(sprites, tmp_path, monkeypatch, out, trouble):
     monkeypatch.setattr(export_module, "_BYTES_PER_BLOCK", 16 * 16 * 7)
     images = sprites.images
@@ -137,7 +149,9 @@ def test_an_interrupted_export_leaves_nothing(sprites, tmp_path, monkeypatch, ou
         export(sprites, tmp_path / out, quiet=True)
     if kind is UnbraidError:
         remedy = "Free some room, or write to another disk with --out."
-        assert str(caught.value) == f"{tmp_path / out} cannot be written: the disk is full. {remedy}"
+        assert (
+            str(caught.value) == f"{tmp_path / out} cannot be written: the disk is full. {remedy}"
+        )
     assert os.listdir(tmp_path) == []
 
 
@@ -146,8 +160,10 @@ def test_indices_from_words():
     for text in ("", "a", "-1", "1:2:3", "1.5", "3,"):
         with pytest.raises(InputError) as caught:
             parse_indices(text, 24)
-        assert str(caught.value) == (
-            f"indices must be whole numbers and ranges with commas; got {text!r}. For example 7,9 or 0:100 (which ends at 99)."
+        assert (
+            str(caught.value)
+            == f"indices must be whole numbers and ranges with commas; got {text!r}. For example"
+            " 7,9 or 0:100 (which ends at 99)."
         )
 
 
@@ -160,11 +176,16 @@ def test_indices_are_compared_with_the_size_before_they_are_made(monkeypatch, wo
 
 
 @pytest.mark.parametrize(("clip", "clipped"), [(True, ""), (False, "clipped to [0, 1] and ")])
-def test_what_images_do_not_keep_of_perturbed_data_is_said(sprites, tmp_path, capsys, clip, clipped):
+def test_what_images_do_not_keep_of_perturbed_data_is_said(
+    sprites, tmp_path, capsys, clip, clipped
+):
     write_perturbed(tmp_path / "p", sprites, epsilon=0.1, clip=clip, seed=0)
     perturbed = load(tmp_path / "p")
     export(perturbed, tmp_path / "said.npz")
-    note = f"Note: images are {clipped}rounded to 256 grey levels, which moves values by up to 1/510.\n"
+    note = (
+        f"Note: images are {clipped}rounded to 256 grey levels, which moves values by up to"
+        " 1/510.\n"
+    )
     assert capsys.readouterr().err.startswith(note)
     export(perturbed, tmp_path / "quiet.npz", quiet=True)
     export(sprites, tmp_path / "exact.npz")

@@ -73,7 +73,12 @@ def test_all_labellers_label_the_same_images(sprites):
 def binned_table(size: int, bins: int = 5) -> list[int]:
     """What the labeller calls each of the *size* values of a factor."""
     sizes = (2, size)
-    return LabelRequest(size, "binned", bins=bins).label(np.arange(size), every_value(size, 1, 2), sizes).labels[:, 1].tolist()
+    return (
+        LabelRequest(size, "binned", bins=bins)
+        .label(np.arange(size), every_value(size, 1, 2), sizes)
+        .labels[:, 1]
+        .tolist()
+    )
 
 
 def test_bins_by_hand():
@@ -88,12 +93,16 @@ def test_bins_by_hand():
 
 @pytest.mark.parametrize("size", SIZES)
 def test_bins_are_those_of_the_published_formula(size):
-    published = [value if size <= 5 else min(math.floor(value / (size / 5)), 4) for value in range(size)]
+    published = [
+        value if size <= 5 else min(math.floor(value / (size / 5)), 4) for value in range(size)
+    ]
     assert binned_table(size) == published
 
 
 def test_binned_sizes():
-    assert LabelRequest(1, "binned").label(np.zeros(1, int), np.zeros((1, 5), int), SIZES).sizes == (3, 5, 5, 5, 5)
+    assert LabelRequest(1, "binned").label(
+        np.zeros(1, int), np.zeros((1, 5), int), SIZES
+    ).sizes == (3, 5, 5, 5, 5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,7 +119,9 @@ def test_bins_keep_the_order_fill_their_range_and_are_nearly_even(size, bins):
 
 @pytest.mark.parametrize("noise", [0.1, 0.5])
 def test_noise_replaces_labels_at_its_rate(noise):
-    """A replaced label keeps its value once in n times, so a share of noise (1 − 1/n) is seen to change."""
+    """A replaced label keeps its value once in n times, so a share of noise (1 − 1/n) is seen to
+    change.
+    """
     rows = 20_000
     rng = np.random.default_rng(0)
     truth = np.stack([rng.integers(0, size, rows) for size in SIZES], axis=1)
@@ -118,8 +129,12 @@ def test_noise_replaces_labels_at_its_rate(noise):
     assert found.sizes == SIZES
     changed = found.labels != truth
     for factor, size in enumerate(SIZES):
-        assert stats.binomtest(int(changed[:, factor].sum()), rows, noise * (1 - 1 / size)).pvalue > 1e-3
-        # Where they replace, labels are drawn from all values alike; those that kept their value by chance are not seen.
+        assert (
+            stats.binomtest(int(changed[:, factor].sum()), rows, noise * (1 - 1 / size)).pvalue
+            > 1e-3
+        )
+        # Where they replace, labels are drawn from all values alike; those that kept their value by
+        # chance are not seen.
         moved = found.labels[changed[:, factor], factor]
         assert stats.chisquare(np.bincount(moved, minlength=size)).pvalue > 1e-3
     assert (found.labels >= 0).all()
@@ -131,7 +146,10 @@ def test_noise_replaces_labels_at_its_rate(noise):
 
 def test_noise_of_zero_and_one():
     truth = np.tile(np.arange(3)[:, None], (2000, 1))
-    calm, wild = (LabelRequest(6000, "noisy", noise=noise).label(np.arange(6000), truth, (3,)).labels for noise in (0.0, 1.0))
+    calm, wild = (
+        LabelRequest(6000, "noisy", noise=noise).label(np.arange(6000), truth, (3,)).labels
+        for noise in (0.0, 1.0)
+    )
     assert np.array_equal(calm, truth)
     counts = np.zeros((3, 3))
     np.add.at(counts, (truth[:, 0], wild[:, 0]), 1)
@@ -148,12 +166,17 @@ def test_permuted_names_are_a_bijection_of_each_factors_values(seed, sizes):
         assert sorted(found.labels[:, factor].tolist()) == list(range(size))
         assert found.sizes == tuple(sizes)
         # The other factors stand still, so their label does too.
-        assert all(len(set(found.labels[:, other])) == 1 for other in range(len(sizes)) if other != factor)
+        assert all(
+            len(set(found.labels[:, other])) == 1 for other in range(len(sizes)) if other != factor
+        )
 
 
 def test_permutations_lose_the_order_and_differ_by_factor_and_seed():
     truth = np.tile(np.arange(32)[:, None], (1, 2))
-    tables = [LabelRequest(32, "permuted", seed=seed).label(np.arange(32), truth, (32, 32)).labels for seed in range(50)]
+    tables = [
+        LabelRequest(32, "permuted", seed=seed).label(np.arange(32), truth, (32, 32)).labels
+        for seed in range(50)
+    ]
     assert not np.array_equal(tables[0][:, 0], tables[0][:, 1])
     assert not np.array_equal(tables[0], tables[1])
     ranks = [abs(stats.spearmanr(np.arange(32), table[:, 0]).statistic) for table in tables]
@@ -164,7 +187,9 @@ def test_the_same_value_has_the_same_name_in_every_image(sprites):
     found = LabelRequest(500, "permuted", seed=6).draw(sprites)
     truth = sprites.factors(found.indices)
     for factor in range(3):
-        names = {(old, new) for old, new in zip(truth[:, factor], found.labels[:, factor], strict=True)}
+        names = {
+            (old, new) for old, new in zip(truth[:, factor], found.labels[:, factor], strict=True)
+        }
         assert len(names) == sprites.factor_sizes[factor]
 
 
@@ -173,7 +198,9 @@ def test_the_same_value_has_the_same_name_in_every_image(sprites):
 def test_partial_labels_are_whole_columns_of_the_truth(seed, observed):
     rows = 30
     truth = np.stack([np.random.default_rng(1).integers(0, size, rows) for size in SIZES], axis=1)
-    found = LabelRequest(rows, "partial", seed=seed, observed=observed).label(np.arange(rows), truth, SIZES)
+    found = LabelRequest(rows, "partial", seed=seed, observed=observed).label(
+        np.arange(rows), truth, SIZES
+    )
     assert len(set(found.observed)) == observed
     assert list(found.observed) == sorted(found.observed)
     assert np.array_equal(found.labels, truth[:, list(found.observed)])
@@ -182,7 +209,10 @@ def test_partial_labels_are_whole_columns_of_the_truth(seed, observed):
 
 def test_every_pair_of_factors_is_observed_alike():
     seen = [
-        LabelRequest(1, "partial", seed=seed).label(np.zeros(1, int), np.zeros((1, 5), int), SIZES).observed for seed in range(600)
+        LabelRequest(1, "partial", seed=seed)
+        .label(np.zeros(1, int), np.zeros((1, 5), int), SIZES)
+        .observed
+        for seed in range(600)
     ]
     pairs, counts = np.unique(seen, axis=0, return_counts=True)
     assert len(pairs) == 10
@@ -199,8 +229,16 @@ def test_members_have_their_own_sets_in_one_chunk(sprites):
     requests = [LabelRequest(20, "partial", seed=seed) for seed in (0, 3, 0, 7)]
     stacked = LabelledSets.of(requests, sprites, CPU)
     assert stacked is not None
-    assert (stacked.indices.shape, stacked.labels.shape, stacked.sizes.shape) == ((4, 20), (4, 20, 2), (4, 2))
-    assert (stacked.indices.dtype, stacked.labels.dtype, stacked.sizes.dtype) == (torch.int64, torch.float32, torch.float32)
+    assert (stacked.indices.shape, stacked.labels.shape, stacked.sizes.shape) == (
+        (4, 20),
+        (4, 20, 2),
+        (4, 2),
+    )
+    assert (stacked.indices.dtype, stacked.labels.dtype, stacked.sizes.dtype) == (
+        torch.int64,
+        torch.float32,
+        torch.float32,
+    )
     assert stacked.count == 20
     assert len({tuple(row) for row in stacked.sizes.tolist()}) > 1
     assert stacked.values == stacked.sizes.max()
@@ -214,8 +252,8 @@ def test_members_have_their_own_sets_in_one_chunk(sprites):
 
 def test_data_without_factors_is_refused():
     assert LabelRequest(100).problems("s2_beta_vae", setting(sizes=())) == [
-        "s2_beta_vae: data needs known factors to take labels from; got none. "
-        "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
+        "s2_beta_vae: data needs known factors to take labels from; got none. Load it with factors"
+        " (a factors.csv, a key factors, factors=...), or use an objective without."
     ]
 
 
@@ -234,7 +272,10 @@ def test_more_labelled_factors_than_latents_are_refused():
 
 def test_more_observed_factors_than_there_are_are_refused():
     request = LabelRequest(100, "partial", observed=6)
-    told = "s2_dip_vae_i: observed_factors must be at most the 5 factors of the data; got 6. Use observed_factors=5 or less."
+    told = (
+        "s2_dip_vae_i: observed_factors must be at most the 5 factors of the data; got 6. Use"
+        " observed_factors=5 or less."
+    )
     assert request.problems("s2_dip_vae_i", setting()) == [told]
     assert len(request.problems("s2_dip_vae_i", setting(latents=3))) == 2
     assert LabelRequest(100, "perfect", observed=6).problems("s2_dip_vae_i", setting()) == []
@@ -242,5 +283,6 @@ def test_more_observed_factors_than_there_are_are_refused():
 
 def test_a_rule_of_sampling_is_refused():
     assert LabelRequest(100).problems("s2_beta_vae", setting(where="x < 3")) == [
-        "s2_beta_vae: where cannot be used, since labelled images are drawn from all images; got 'x < 3'. Leave it out."
+        "s2_beta_vae: where cannot be used, since labelled images are drawn from all images; got 'x"
+        " < 3'. Leave it out."
     ]

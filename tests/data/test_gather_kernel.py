@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples by the kernel have the bits of the plain samplers: by Triton's interpreter on a CPU, and on CUDA."""
+"""Samples by the kernel have the bits of the plain samplers: by Triton's interpreter on a CPU, and
+on CUDA.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ pytest.importorskip("triton")
 from unbraid.data.gather_kernel import gather
 
 DEVICES = [
-    pytest.param("cpu", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="kernels run on the device here")),
+    pytest.param(
+        "cpu",
+        marks=pytest.mark.skipif(
+            torch.cuda.is_available(), reason="kernels run on the device here"
+        ),
+    ),
     pytest.param("cuda", marks=pytest.mark.gpu),
 ]
 

@@ -23,5 +23,8 @@ def test_the_environment_decides(tmp_path, monkeypatch):
 
 def test_a_home_of_nobody_is_refused(monkeypatch):
     monkeypatch.setenv("UNBRAID_DATA", "~nobody-of-this-name/data")
-    with pytest.raises(InputError, match="UNBRAID_DATA must be a folder for datasets; got '~nobody-of-this-name/data'"):
+    with pytest.raises(
+        InputError,
+        match="UNBRAID_DATA must be a folder for datasets; got '~nobody-of-this-name/data'",
+    ):
         data_home()

@@ -27,11 +27,17 @@ def test_an_unknown_name_gets_the_nearest_one():
 
 def test_a_missing_path_says_so():
     for missing in ("no/such/folder", "none.npz", "none.npy", Path("nowhere")):
-        assert message(missing) == f"data must be an existing folder or file; got '{missing}', which does not exist."
+        assert (
+            message(missing)
+            == f"data must be an existing folder or file; got '{missing}', which does not exist."
+        )
 
 
 def test_other_kinds_of_source_are_refused():
-    expected = "data must be a registered name, a path or a numpy array; got list. Use numpy.asarray for other kinds of arrays."
+    expected = (
+        "data must be a registered name, a path or a numpy array; got list. Use numpy.asarray for"
+        " other kinds of arrays."
+    )
     assert message([[1, 2]]) == expected
 
 
@@ -41,7 +47,10 @@ def test_unknown_options_are_all_named_with_what_there_is():
         "xysquares option 'size' is unknown. Known: spacing.",
     ]
     assert message("dsprites", seed=0) == "dsprites option 'seed' is unknown. Known: file."
-    expected = "image data option 'factor' is unknown; did you mean 'factors'? Known: factor_names, factors, images, resize."
+    expected = (
+        "image data option 'factor' is unknown; did you mean 'factors'? Known: factor_names,"
+        " factors, images, resize."
+    )
     assert message(np.zeros((2, 8, 8), np.uint8), factor=[0, 1]) == expected
 
 
@@ -51,7 +60,10 @@ def test_numbers_may_be_written_as_text_but_only_whole_ones():
     assert load("sprites", x="4", y=2, scale="1", x_range="0.5").options["x_range"] == 0.5
     remedy = "Use 8 for squares that never overlap, 1 for the most overlap."
     for wrong in ("3.5", "three", "", "1e0", 3.0, True, None, 0, 9, "-1", float("nan")):
-        assert message("xysquares", spacing=wrong) == f"spacing must be a whole number in 1..8; got {wrong!r}. {remedy}"
+        assert (
+            message("xysquares", spacing=wrong)
+            == f"spacing must be a whole number in 1..8; got {wrong!r}. {remedy}"
+        )
 
 
 def test_a_registered_name_wins_over_a_file_of_that_name(tmp_path, monkeypatch):
@@ -66,19 +78,33 @@ def test_a_registered_name_wins_over_a_file_of_that_name(tmp_path, monkeypatch):
 def test_own_data_is_loaded_again_by_its_options(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(3 * 64, dtype=np.uint8).reshape(3, 8, 8))
     first = load(tmp_path / "a.npy", factors=[5, 7, 5], factor_names="size")
-    assert first.options == {"source": str(tmp_path / "a.npy"), "factors": "array", "factor_names": ["size"]}
+    assert first.options == {
+        "source": str(tmp_path / "a.npy"),
+        "factors": "array",
+        "factor_names": ["size"],
+    }
     assert not first.repeatable
-    expected = "factors were an array in memory and cannot be loaded again; got 'array'. Pass the array: load(..., factors=labels)."
+    expected = (
+        "factors were an array in memory and cannot be loaded again; got 'array'. Pass the array:"
+        " load(..., factors=labels)."
+    )
     assert message("own", **first.options) == expected
-    expected = "own data was an array in memory and cannot be loaded again; got 'array'. Pass the array: load(array, ...)."
+    expected = (
+        "own data was an array in memory and cannot be loaded again; got 'array'. Pass the array:"
+        " load(array, ...)."
+    )
     assert message("own", source="array") == expected
-    assert message("own") == "own data needs its source; got none. Give the path or the array itself to load."
+    assert (
+        message("own")
+        == "own data needs its source; got none. Give the path or the array itself to load."
+    )
 
 
 def test_options_in_the_shells_spelling_are_told_how_python_writes_them():
     with pytest.raises(InputError) as caught:
         load("xysquares:spacing=3")
-    assert str(caught.value) == (
-        "data takes its options apart from its name; got 'xysquares:spacing=3'. "
+    assert (
+        str(caught.value)
+        == "data takes its options apart from its name; got 'xysquares:spacing=3'. "
         "In Python write load('xysquares', spacing=3), or data_options={...}."
     )

@@ -34,7 +34,9 @@ def test_points_have_one_mean_and_deviation_for_all_their_values():
     assert found["std"] == pytest.approx([points.std()], abs=1e-9)
 
 
-def test_principal_variances_are_the_largest_squared_singular_values(monkeypatch: pytest.MonkeyPatch):
+def test_principal_variances_are_the_largest_squared_singular_values(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(statistics, "_AT_ONCE", 7)
     array = images()
     flat = np.moveaxis(array, -1, 1).reshape(len(array), -1) / 255.0
@@ -54,6 +56,9 @@ def test_at_most_so_many_samples_evenly_spread_and_the_same_at_every_call():
     array = np.zeros((100, 8, 8, 1), dtype=np.uint8)
     array[:, 0, 0, 0] = np.arange(100)
     dataset = load(array)
-    taken = [np.concatenate(list(statistics.spread_of_samples(dataset, most=12)))[:, 0, 0, 0] * 255 for _ in range(2)]
+    taken = [
+        np.concatenate(list(statistics.spread_of_samples(dataset, most=12)))[:, 0, 0, 0] * 255
+        for _ in range(2)
+    ]
     assert taken[0].round().tolist() == np.linspace(0, 99, 12).round().tolist()
     assert np.array_equal(*taken)

@@ -40,9 +40,14 @@ def weights(rule: str) -> np.ndarray:
         ("correlated(x, y, 0.2)", np.exp(-((X / 3 - Y / 2) ** 2) / 0.08)),
         (
             "confounded(x, 0.4)",
-            np.exp(-((X / 3 - Y / 2) ** 2 + (X / 3 - SHAPE / 2) ** 2 + (X / 3 - SCALE) ** 2) / 0.32),
+            np.exp(
+                -((X / 3 - Y / 2) ** 2 + (X / 3 - SHAPE / 2) ** 2 + (X / 3 - SCALE) ** 2) / 0.32
+            ),
         ),
-        ("anticorrelated(x, y, 0.5) * (shape == 0)", np.exp(-((X / 3 - 1 + Y / 2) ** 2) / 0.5) * (SHAPE == 0)),
+        (
+            "anticorrelated(x, y, 0.5) * (shape == 0)",
+            np.exp(-((X / 3 - 1 + Y / 2) ** 2) / 0.5) * (SHAPE == 0),
+        ),
     ],
 )
 def test_rules_weigh_what_they_say(rule, expected):
@@ -99,7 +104,10 @@ def test_nothing_else_is_executed(rule):
         weights(rule)
 
 
-@pytest.mark.parametrize("rule", ["x in (1, y)", "x in (y, scale)", "x in [[1, 2], [3]]", "(1, 2) in x", "x in (1, 2) in (3,)"])
+@pytest.mark.parametrize(
+    "rule",
+    ["x in (1, y)", "x in (y, scale)", "x in [[1, 2], [3]]", "(1, 2) in x", "x in (1, 2) in (3,)"],
+)
 def test_lists_hold_numbers_alone(rule):
     with pytest.raises(InputError):
         weights(rule)
@@ -113,7 +121,11 @@ def test_long_and_deep_rules_end_in_a_message():
 
 def test_rules_speak_of_labels_as_they_were_given():
     images = np.arange(6 * 64, dtype=np.uint8).reshape(6, 8, 8)
-    dataset = load(images, factors=[[10, 1], [20, 1], [40, 1], [10, 2], [20, 2], [40, 2]], factor_names=["x", "y"])
+    dataset = load(
+        images,
+        factors=[[10, 1], [20, 1], [40, 1], [10, 2], [20, 2], [40, 2]],
+        factor_names=["x", "y"],
+    )
     rows = dataset.factors(np.arange(6))
     assert SamplingRule("x == 20", dataset).weights(rows).tolist() == [0, 1, 0, 0, 1, 0]
     assert SamplingRule("x > 10 and y == 2", dataset).weights(rows).tolist() == [0, 0, 0, 0, 1, 1]
@@ -129,7 +141,9 @@ def test_data_without_factors_has_no_rules():
     with pytest.raises(InputError) as caught:
         SamplingRule("x < 1", plain)
     assert (
-        str(caught.value) == "where needs data with factors; got 'x < 1' for data without any. Leave the rule out, or give factors."
+        str(caught.value)
+        == "where needs data with factors; got 'x < 1' for data without any. Leave the rule out, or"
+        " give factors."
     )
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden numbers of disentanglement_lib and the inputs they belong to (tests/golden/metrics.json says whence)."""
+"""Golden numbers of disentanglement_lib and the inputs they belong to (tests/golden/metrics.json
+says whence).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ class GoldenCase:
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
         with np.load(GOLDEN / "metrics_cases.npz") as file:
-            return {key.removeprefix(f"{self.name}/"): file[key] for key in file if key.startswith(f"{self.name}/")}
+            return {
+                key.removeprefix(f"{self.name}/"): file[key]
+                for key in file
+                if key.startswith(f"{self.name}/")
+            }
 
     @property
     def sample(self) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +65,11 @@ class GoldenCase:
         """The map from factors to codes that made the case, with fresh noise where it has any."""
         generator = np.random.default_rng(seed)
         sizes = np.array(self.expected["sizes"])
-        given = {key.removeprefix("parameter_"): value for key, value in self.arrays.items() if key.startswith("parameter_")}
+        given = {
+            key.removeprefix("parameter_"): value
+            for key, value in self.arrays.items()
+            if key.startswith("parameter_")
+        }
         unit = (factors - (sizes - 1) / 2) / np.sqrt((sizes**2 - 1) / 12)
         rows = len(factors)
         match self.name.split("/")[1]:
@@ -68,8 +78,12 @@ class GoldenCase:
             case "const_latent":
                 return np.column_stack([unit * given["scale"], np.zeros(rows)])
             case "perm_flip_dead":
-                dead = given["dead_sigma"] * generator.normal(size=(rows, len(given["order"]) - len(sizes)))
-                return np.column_stack([unit[:, given["perm"]] * given["scale"], dead])[:, given["order"]]
+                dead = given["dead_sigma"] * generator.normal(
+                    size=(rows, len(given["order"]) - len(sizes))
+                )
+                return np.column_stack([unit[:, given["perm"]] * given["scale"], dead])[
+                    :, given["order"]
+                ]
             case "rotation":
                 return unit @ given["Q"].T
             case "noise":
@@ -77,11 +91,18 @@ class GoldenCase:
             case "duplicated":
                 return np.column_stack([unit * given["a"], unit * given["b"]])
             case "noisy_mixture":
-                return unit @ given["W"].T + given["noise"] * generator.normal(size=(rows, len(given["W"])))
+                return unit @ given["W"].T + given["noise"] * generator.normal(
+                    size=(rows, len(given["W"]))
+                )
             case "one_missing":
                 return np.delete(unit, int(given["missing"]), axis=1) * given["scale"]
             case "warped":
-                return np.column_stack([WARPS[str(warp)](column) for warp, column in zip(given["warps"], unit.T, strict=False)])
+                return np.column_stack(
+                    [
+                        WARPS[str(warp)](column)
+                        for warp, column in zip(given["warps"], unit.T, strict=False)
+                    ]
+                )
             case "perfect_jitter":
                 return (unit + given["noise"] * generator.normal(size=unit.shape)) * given["scale"]
             case kind:

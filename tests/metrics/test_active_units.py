@@ -23,13 +23,19 @@ def test_each_rule_judges_by_its_own_number() -> None:
     result = active_units(*posterior([1.0, 0.0, 0.5, 0.0], [0.01, 1.0, 0.75, 0.5]))
     assert result.posterior_variance == pytest.approx([0.01, 1.0, 0.75, 0.5], abs=1e-12)
     assert result.code_std == pytest.approx([1.0, 0.0, 0.5, 0.0], abs=1e-12)
-    expected = [0.5 * (s**2 + v - np.log(v) - 1) for s, v in ((1, 0.01), (0, 1), (0.5, 0.75), (0, 0.5))]
+    expected = [
+        0.5 * (s**2 + v - np.log(v) - 1) for s, v in ((1, 0.01), (0, 1), (0.5, 0.75), (0, 0.5))
+    ]
     assert result.kl == pytest.approx(expected, abs=1e-12)
     assert result.kl[2] == pytest.approx(0.14, abs=0.005)
     assert result.active_by_posterior_variance.tolist() == [True, False, True, True]
     assert result.active_by_kl.tolist() == [True, False, False, False]
     assert result.active_by_code_std.tolist() == [True, False, True, False]
-    assert (result.count_by_posterior_variance, result.count_by_kl, result.count_by_code_std) == (3, 1, 2)
+    assert (result.count_by_posterior_variance, result.count_by_kl, result.count_by_code_std) == (
+        3,
+        1,
+        2,
+    )
 
 
 @pytest.mark.parametrize("rule", ["posterior_variance", "kl", "code_std"])
@@ -46,12 +52,16 @@ def test_the_default_is_the_mean_posterior_variance() -> None:
 
 def test_thresholds_are_compared_as_published() -> None:
     # Exactly at the threshold: not below 0.8, not above 1 nat, but at least 0.05.
-    at_variance = active_units(np.zeros((2, 1)), np.full((2, 1), np.log(0.5)), threshold=float(np.exp(np.log(0.5))))
+    at_variance = active_units(
+        np.zeros((2, 1)), np.full((2, 1), np.log(0.5)), threshold=float(np.exp(np.log(0.5)))
+    )
     assert at_variance.score == 0.0
     at_kl = active_units(np.array([[2.0], [-2.0]]), np.zeros((2, 1)), rule="kl", threshold=2.0)
     assert at_kl.kl.tolist() == [2.0]
     assert at_kl.score == 0.0
-    at_std = active_units(np.array([[0.5], [-0.5]]), np.zeros((2, 1)), rule="code_std", threshold=0.5)
+    at_std = active_units(
+        np.array([[0.5], [-0.5]]), np.zeros((2, 1)), rule="code_std", threshold=0.5
+    )
     assert at_std.score == 1.0
 
 
@@ -61,35 +71,55 @@ def test_other_published_thresholds() -> None:
     assert active_units(mean, logvar, rule="kl", threshold=0.01).active.tolist() == [True, False]
     assert active_units(mean, logvar, rule="code_std").score == 2.0
     # Burda et al.: variance of the mean above 0.01.
-    assert active_units(mean, logvar, rule="code_std", threshold=0.1).active.tolist() == [True, False]
+    assert active_units(mean, logvar, rule="code_std", threshold=0.1).active.tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_variances_are_averaged_not_their_logarithms() -> None:
     logvar = np.log(np.array([[0.1], [1.9]]))
-    assert active_units(np.zeros((2, 1)), logvar).posterior_variance == pytest.approx([1.0], abs=1e-12)
+    assert active_units(np.zeros((2, 1)), logvar).posterior_variance == pytest.approx(
+        [1.0], abs=1e-12
+    )
 
 
 def test_kl_is_torchs() -> None:
     generator = np.random.default_rng(0)
     mean, logvar = generator.normal(size=(50, 3)), generator.normal(size=(50, 3))
     normal = torch.distributions.Normal(torch.tensor(mean), torch.tensor(logvar).mul(0.5).exp())
-    expected = torch.distributions.kl_divergence(normal, torch.distributions.Normal(0.0, 1.0)).mean(dim=0)
+    expected = torch.distributions.kl_divergence(normal, torch.distributions.Normal(0.0, 1.0)).mean(
+        dim=0
+    )
     assert active_units(mean, logvar).kl == pytest.approx(expected.numpy(), abs=1e-12)
 
 
 def test_invariants() -> None:
     generator = np.random.default_rng(1)
-    mean, logvar = generator.normal(size=(40, 5)) * [2, 1, 0.5, 0.1, 0.01], generator.normal(size=(40, 5)) - [4, 3, 2, 1, 0]
+    mean, logvar = (
+        generator.normal(size=(40, 5)) * [2, 1, 0.5, 0.1, 0.01],
+        generator.normal(size=(40, 5)) - [4, 3, 2, 1, 0],
+    )
     order = generator.permutation(5)
     for rule in ("posterior_variance", "kl", "code_std"):
         active = active_units(mean, logvar, rule=rule).active
-        assert active_units(-mean[:, order], logvar[:, order], rule=rule).active.tolist() == active[order].tolist()
-        assert active_units(np.tile(mean, (3, 1)), np.tile(logvar, (3, 1)), rule=rule).active.tolist() == active.tolist()
+        assert (
+            active_units(-mean[:, order], logvar[:, order], rule=rule).active.tolist()
+            == active[order].tolist()
+        )
+        assert (
+            active_units(np.tile(mean, (3, 1)), np.tile(logvar, (3, 1)), rule=rule).active.tolist()
+            == active.tolist()
+        )
 
 
 def test_one_sample_has_no_spread() -> None:
     result = active_units(np.array([[3.0]]), np.array([[0.0]]))
-    assert (result.count_by_posterior_variance, result.count_by_kl, result.count_by_code_std) == (0, 1, 0)
+    assert (result.count_by_posterior_variance, result.count_by_kl, result.count_by_code_std) == (
+        0,
+        1,
+        0,
+    )
 
 
 def test_a_constant_mean_has_no_spread() -> None:
@@ -99,23 +129,29 @@ def test_a_constant_mean_has_no_spread() -> None:
 def test_bad_options_are_refused_together() -> None:
     with pytest.raises(InputError) as told:
         active_units(np.zeros((2, 1)), np.zeros((2, 1)), rule="std", threshold=-1.0)
-    assert str(told.value) == (
-        "rule 'std' is unknown; did you mean 'code_std'? Known: code_std, kl, posterior_variance.\n"
+    assert (
+        str(told.value) == "rule 'std' is unknown; did you mean 'code_std'? Known: code_std, kl,"
+        " posterior_variance.\n"
         "threshold must be a finite number of at least 0; got -1.0."
     )
     with pytest.raises(InputError) as told:
         active_units(np.zeros((2, 1)), np.zeros((2, 1)), rule=["kl"], threshold="0.1")
-    assert str(told.value) == (
-        "rule '['kl']' is unknown; did you mean 'kl'? Known: code_std, kl, posterior_variance.\n"
+    assert (
+        str(told.value)
+        == "rule '['kl']' is unknown; did you mean 'kl'? Known: code_std, kl, posterior_variance.\n"
         "threshold must be a finite number of at least 0; got '0.1'."
     )
 
 
 def test_bad_arrays_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^mean and logvar must have the same shape; got \(2, 1\) and \(2, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^mean and logvar must have the same shape; got \(2, 1\) and \(2, 2\)\.$"
+    ):
         active_units(np.zeros((2, 1)), np.zeros((2, 2)))
     with pytest.raises(InputError) as told:
         active_units(np.zeros((2, 1)), np.array([[0.0], [501.0]]))
-    assert str(told.value) == (
-        "logvar must be at most 500 in size; got 501.0 at row 1, latent 0. Pass log-variances, and leave out models that diverged."
+    assert (
+        str(told.value)
+        == "logvar must be at most 500 in size; got 501.0 at row 1, latent 0. Pass log-variances,"
+        " and leave out models that diverged."
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agreement of many groups at once: closed cases, golden numbers, scikit-learn and SciPy, independence of groups, speed."""
+"""Agreement of many groups at once: closed cases, golden numbers, scikit-learn and SciPy,
+independence of groups, speed.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,43 @@ from scipy.stats import rankdata
 from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics import _agreement, _standardise, udr
-from unbraid.metrics._agreement import agreement, agreement_scores, average_ranks, mean_kl, standardise, varying_latents
+from unbraid.metrics._agreement import (
+    agreement,
+    agreement_scores,
+    average_ranks,
+    mean_kl,
+    standardise,
+    varying_latents,
+)
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 GRID = torch.from_numpy(FactorGrid(("a", "b", "c"), (3, 4, 5)).to_factors(np.arange(60)) * 1.0)
-DEFAULTS: dict[str, Any] = {"method": "lasso", "kl_threshold": 0.01, "filter_low_kl": True, "alpha": 0.1, "tolerance": 1e-4}
-WAYS = ({}, {"tolerance": 0}, {"method": "spearman"}, {"filter_low_kl": False, "kl_threshold": 0.02})
+DEFAULTS: dict[str, Any] = {
+    "method": "lasso",
+    "kl_threshold": 0.01,
+    "filter_low_kl": True,
+    "alpha": 0.1,
+    "tolerance": 1e-4,
+}
+WAYS = (
+    {},
+    {"tolerance": 0},
+    {"method": "spearman"},
+    {"filter_low_kl": False, "kl_threshold": 0.02},
+)
 KINDS = ("plain", "correlated", "nearly repeated", "repeated", "constant", "dead")
 
 
-def groups_of(kind: str, groups: int = 2, models: int = 3, samples: int = 150, latents: int = 5, seed: int = 0):
+def groups_of(
+    kind: str, groups: int = 2, models: int = 3, samples: int = 150, latents: int = 5, seed: int = 0
+):
     """Codes and KL of groups whose models share sources."""
     generator = np.random.default_rng([seed, KINDS.index(kind)])
     sources = generator.normal(size=(groups, 1, samples, latents))
     noise = generator.normal(size=(groups, models, samples, latents))
-    mixing = np.eye(latents) + 0.4 * (kind != "plain") * generator.normal(size=(groups, models, latents, latents))
+    mixing = np.eye(latents) + 0.4 * (kind != "plain") * generator.normal(
+        size=(groups, models, latents, latents)
+    )
     codes = sources @ mixing + 0.3 * noise
     kl = generator.uniform(0.05, 3.0, size=(groups, models, latents))
     match kind:
@@ -51,7 +75,9 @@ def groups_of(kind: str, groups: int = 2, models: int = 3, samples: int = 150, l
 
 
 def decided(options: dict[str, Any]) -> tuple[str, ...]:
-    """Kinds whose scores do not hang on rounding: at the minimum it is left open which of repeated latents gets the weight."""
+    """Kinds whose scores do not hang on rounding: at the minimum it is left open which of repeated
+    latents gets the weight.
+    """
     return tuple(kind for kind in KINDS if kind != "repeated" or options.get("tolerance") != 0)
 
 
@@ -61,7 +87,9 @@ def all_kinds(kinds: tuple[str, ...] = KINDS, **options: int) -> tuple[torch.Ten
 
 
 @pytest.mark.parametrize(("method", "ceiling"), [("lasso", 0.9), ("spearman", 1.0)])
-def test_equal_codes_up_to_order_sign_and_scale_reach_the_ceiling(method: str, ceiling: float) -> None:
+def test_equal_codes_up_to_order_sign_and_scale_reach_the_ceiling(
+    method: str, ceiling: float
+) -> None:
     generator = torch.Generator().manual_seed(0)
     groups = []
     for _ in range(7):
@@ -74,9 +102,14 @@ def test_equal_codes_up_to_order_sign_and_scale_reach_the_ceiling(method: str, c
 
 
 def test_random_rotations_score_what_is_known_of_them() -> None:
-    # The means are those of the docstring of udr; the specification's numbers are single draws, which lie in the range of ours.
+    # The means are those of the docstring of udr; the specification's numbers are single draws,
+    # which lie in the range of ours.
     generator = np.random.default_rng(0)
-    for latents, mean, spread, drawn in ((2, 0.61, 0.04, 0.40), (5, 0.31, 0.02, 0.35), (10, 0.16, 0.01, 0.14)):
+    for latents, mean, spread, drawn in (
+        (2, 0.61, 0.04, 0.40),
+        (5, 0.31, 0.02, 0.35),
+        (10, 0.16, 0.01, 0.14),
+    ):
         rotations = np.linalg.qr(generator.normal(size=(200, 2, latents, latents)))[0]
         codes = torch.from_numpy(generator.normal(size=(200, 1, 1000, latents)) @ rotations)
         pairs = agreement_scores(codes, torch.ones(200, 2, latents)).mean(dim=1)
@@ -96,12 +129,18 @@ def test_golden_scores_in_every_group() -> None:
     orders = [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 0, 5, 1, 4, 3]]
     for method in ("lasso", "spearman"):
         expected = np.array(numbers[f"{method}_filter=True_thr=0.01"]["model_scores"])
-        scores = agreement_scores(torch.stack([codes[o] for o in orders]), torch.stack([kl[o] for o in orders]), method=method)
+        scores = agreement_scores(
+            torch.stack([codes[o] for o in orders]),
+            torch.stack([kl[o] for o in orders]),
+            method=method,
+        )
         assert scores.numpy() == pytest.approx(np.stack([expected[o] for o in orders]), abs=1e-9)
 
 
 def scikit_learn(columns: np.ndarray, targets: np.ndarray, **options: float) -> np.ndarray:
-    """Sizes of its coefficients, `(latents, latents)`; where its sweeps run out, those that it had by then."""
+    """Sizes of its coefficients, `(latents, latents)`; where its sweeps run out, those that it had
+    by then.
+    """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso
 
@@ -119,8 +158,15 @@ PAIRS = np.argwhere(np.ones((2, 1, 1), dtype=bool) & ~np.eye(3, dtype=bool))
 def test_coefficients_are_scikit_learns(kind: str, tolerance: float) -> None:
     codes, kl = groups_of(kind)
     found = agreement(codes, kl, **{**DEFAULTS, "tolerance": tolerance}).similarity.numpy()
-    mean, deviation = codes.numpy().mean(axis=2, keepdims=True), codes.numpy().std(axis=2, keepdims=True)
-    scaled = (codes.numpy() - mean) / np.where(deviation > 1e-12, deviation, 1.0) * (kl > 0.01)[:, :, None].numpy()
+    mean, deviation = (
+        codes.numpy().mean(axis=2, keepdims=True),
+        codes.numpy().std(axis=2, keepdims=True),
+    )
+    scaled = (
+        (codes.numpy() - mean)
+        / np.where(deviation > 1e-12, deviation, 1.0)
+        * (kl > 0.01)[:, :, None].numpy()
+    )
     for group, source, target in PAIRS:
         expected = scikit_learn(scaled[group, source], scaled[group, target], tol=tolerance)
         assert found[group, source, target] == pytest.approx(expected, abs=1e-9)
@@ -132,23 +178,35 @@ def test_without_a_tolerance_coefficients_are_those_of_scikit_learns_minimum(kin
     found = agreement(codes, kl, **{**DEFAULTS, "tolerance": 0}).similarity.numpy()
     scaled = (standardise(codes.mT).mT * (kl > 0.01)[:, :, None]).numpy()
     for group, source, target in PAIRS:
-        expected = scikit_learn(scaled[group, source], scaled[group, target], tol=1e-13, max_iter=100_000)
+        expected = scikit_learn(
+            scaled[group, source], scaled[group, target], tol=1e-13, max_iter=100_000
+        )
         assert found[group, source, target] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("options", WAYS)
-def test_groups_together_are_groups_one_by_one_and_udr(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_together_are_groups_one_by_one_and_udr(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     codes, kl = all_kinds(decided(options))
     together = agreement_scores(codes, kl, **options)
-    alone = torch.cat([agreement_scores(codes[g : g + 1], kl[g : g + 1], **options) for g in range(len(codes))])
+    alone = torch.cat(
+        [agreement_scores(codes[g : g + 1], kl[g : g + 1], **options) for g in range(len(codes))]
+    )
     assert together.numpy() == pytest.approx(alone.numpy(), abs=1e-12)
     public = [udr(codes[group], kl[group], **options).per_model for group in range(len(codes))]
     assert together.numpy() == pytest.approx(np.stack(public), abs=1e-12)
     monkeypatch.setattr(_agreement, "BLOCK_BYTES", 4 * _agreement._bytes_of_a_group(codes))
     sizes = []
     whole = _agreement.agreement
-    monkeypatch.setattr(_agreement, "agreement", lambda codes, kl, **given: sizes.append(len(codes)) or whole(codes, kl, **given))
-    assert agreement_scores(codes, kl, **options).numpy() == pytest.approx(together.numpy(), abs=1e-12)
+    monkeypatch.setattr(
+        _agreement,
+        "agreement",
+        lambda codes, kl, **given: sizes.append(len(codes)) or whole(codes, kl, **given),
+    )
+    assert agreement_scores(codes, kl, **options).numpy() == pytest.approx(
+        together.numpy(), abs=1e-12
+    )
     assert sizes == ([4, 4, 2] if options.get("tolerance") == 0 else [4, 4, 4])
     monkeypatch.setattr(_agreement, "BLOCK_BYTES", 1)
     assert agreement_scores(codes, kl, **options).shape == together.shape
@@ -161,14 +219,19 @@ def test_order_of_groups_and_of_models_does_not_matter(seed: int, options: dict[
     generator = torch.Generator().manual_seed(seed)
     codes, kl = all_kinds(decided(options), groups=1, models=4, samples=60, latents=4, seed=seed)
     scores = agreement_scores(codes, kl, **options)
-    order, models = torch.randperm(len(codes), generator=generator), torch.randperm(4, generator=generator)
+    order, models = (
+        torch.randperm(len(codes), generator=generator),
+        torch.randperm(4, generator=generator),
+    )
     turned = agreement_scores(codes[order][:, models], kl[order][:, models], **options)
     assert turned.numpy() == pytest.approx(scores[order][:, models].numpy(), abs=1e-9)
 
 
 @pytest.mark.parametrize("options", WAYS)
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf, 1e31])
-def test_a_model_that_diverged_makes_its_group_nan_and_leaves_the_others_bit_for_bit(value: float, options: dict[str, Any]) -> None:
+def test_a_model_that_diverged_makes_its_group_nan_and_leaves_the_others_bit_for_bit(
+    value: float, options: dict[str, Any]
+) -> None:
     codes, kl = all_kinds()
     whole = agreement_scores(codes, kl, **options)
     codes[4, 1, 7, 2] = value
@@ -219,11 +282,22 @@ def test_ranks_are_scipys(digits: int) -> None:
     codes = np.random.default_rng(digits).normal(size=(2, 3, 4, 200)).round(digits)
     codes[1, 0, 2] = 0.5
     assert average_ranks(torch.from_numpy(codes)).tolist() == rankdata(codes, axis=3).tolist()
-    assert average_ranks(torch.tensor([0.0, -0.0, 1.0], dtype=torch.float64)).tolist() == [1.5, 1.5, 3.0]
+    assert average_ranks(torch.tensor([0.0, -0.0, 1.0], dtype=torch.float64)).tolist() == [
+        1.5,
+        1.5,
+        3.0,
+    ]
 
 
 def test_standardised_codes_are_those_of_the_other_metrics() -> None:
-    codes = np.random.default_rng(0).normal(size=(3, 50, 6)) * [1e-200, 1.0, 1e29, 0.0, 1e-17, 1.0] + [
+    codes = np.random.default_rng(0).normal(size=(3, 50, 6)) * [
+        1e-200,
+        1.0,
+        1e29,
+        0.0,
+        1e-17,
+        1.0,
+    ] + [
         0.0,
         1e3,
         0.0,
@@ -239,9 +313,14 @@ def test_standardised_codes_are_those_of_the_other_metrics() -> None:
 
 def test_mean_kl_is_exact() -> None:
     generator = torch.Generator().manual_seed(0)
-    mean, logvar = torch.randn(2, 3, 40, 5, generator=generator), torch.randn(2, 3, 40, 5, generator=generator)
+    mean, logvar = (
+        torch.randn(2, 3, 40, 5, generator=generator),
+        torch.randn(2, 3, 40, 5, generator=generator),
+    )
     normal = torch.distributions.Normal(mean.double(), (0.5 * logvar.double()).exp())
-    expected = torch.distributions.kl_divergence(normal, torch.distributions.Normal(0.0, 1.0)).mean(dim=2)
+    expected = torch.distributions.kl_divergence(normal, torch.distributions.Normal(0.0, 1.0)).mean(
+        dim=2
+    )
     assert mean_kl(mean, logvar).numpy() == pytest.approx(expected.numpy(), rel=1e-12)
     # 1/2 (exp(v) - v - 1) is v^2 / 4 for small v, which single precision would lose.
     small = mean_kl(torch.zeros(4, 1), torch.full((4, 1), 1e-4))
@@ -254,13 +333,17 @@ def test_mean_kl_refuses_other_shapes() -> None:
     assert str(told.value) == "mean and logvar must have the same shape; got (4, 2) and (4, 3)."
 
 
-@pytest.mark.parametrize("shape", [(3, 10, 2), (0, 3, 10, 2), (2, 1, 10, 2), (2, 3, 1, 2), (2, 3, 10, 0)])
+@pytest.mark.parametrize(
+    "shape", [(3, 10, 2), (0, 3, 10, 2), (2, 1, 10, 2), (2, 3, 1, 2), (2, 3, 10, 0)]
+)
 def test_other_shapes_of_codes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError) as told:
         agreement_scores(torch.zeros(shape), torch.zeros(2, 3, 2))
-    assert str(told.value) == (
-        "codes must have the shape (groups, models, n, latents) with at least one group, two models, two rows and one latent; "
-        f"got shape {shape}. A model alone has nothing to agree with."
+    assert (
+        str(told.value)
+        == "codes must have the shape (groups, models, n, latents) with at least one group, two"
+        f" models, two rows and one latent; got shape {shape}. A model alone has nothing to"
+        " agree with."
     )
 
 
@@ -268,34 +351,41 @@ def test_other_bad_input_is_refused() -> None:
     codes = torch.zeros(2, 3, 10, 2)
     with pytest.raises(InputError) as told:
         agreement_scores(codes, torch.zeros(2, 2, device="meta"))
-    assert str(told.value) == (
-        "kl must have the shape (groups, models, latents), here (2, 3, 2); got shape (2, 2).\n"
+    assert (
+        str(told.value)
+        == "kl must have the shape (groups, models, latents), here (2, 3, 2); got shape (2, 2).\n"
         "codes and kl must lie on the same device; got cpu and meta."
     )
     with pytest.raises(InputError) as told:
         agreement_scores(codes.numpy(), [1.0])  # pyright: ignore[reportArgumentType]
-    assert str(told.value) == (
-        "codes must be a torch tensor; got a ndarray. Use udr for NumPy arrays.\n"
+    assert (
+        str(told.value)
+        == "codes must be a torch tensor; got a ndarray. Use udr for NumPy arrays.\n"
         "kl must be a torch tensor; got a list. Use udr for NumPy arrays."
     )
     with pytest.raises(InputError) as told:
         agreement_scores(codes, torch.zeros(2, 3, 2), method="pearson", alpha=0.0)  # pyright: ignore[reportArgumentType]
-    assert str(told.value) == (
-        "method 'pearson' is unknown; did you mean 'spearman'? Known: lasso, spearman.\n"
+    assert (
+        str(told.value)
+        == "method 'pearson' is unknown; did you mean 'spearman'? Known: lasso, spearman.\n"
         "alpha must be a finite number above 0; got 0.0."
     )
 
 
 def test_metrics_are_imported_without_torch() -> None:
     program = "import sys, unbraid.metrics; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"
 
 
 def test_groups_together_take_less_time_than_one_by_one(pace) -> None:
     codes, kl = groups_of("correlated", groups=16, models=4, samples=100, latents=5)
     together = pace(lambda: agreement_scores(codes, kl))
-    alone = pace(lambda: [agreement_scores(codes[g : g + 1], kl[g : g + 1]) for g in range(len(codes))])
+    alone = pace(
+        lambda: [agreement_scores(codes[g : g + 1], kl[g : g + 1]) for g in range(len(codes))]
+    )
     assert together < alone / 3
 
 
@@ -329,7 +419,11 @@ def test_a_population_takes_less_time_on_a_gpu_than_a_loop_over_its_groups(metho
         return time.perf_counter() - began
 
     together = seconds(lambda: agreement_scores(*on_device, method=method))
-    looped = seconds(lambda: [agreement_scores(codes[g : g + 1], kl[g : g + 1], method=method) for g in range(56)])
+    looped = seconds(
+        lambda: [
+            agreement_scores(codes[g : g + 1], kl[g : g + 1], method=method) for g in range(56)
+        ]
+    )
     assert together < looped
     assert together < 3.0
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad arrays are refused with every problem at once; torch tensors and unseen values are understood."""
+"""Bad arrays are refused with every problem at once; torch tensors and unseen values are
+understood.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,57 @@ REMEDY = "Number the values of each factor, as np.unique(column, return_inverse=
 @pytest.mark.parametrize(
     ("codes", "factors", "message"),
     [
-        (CODES[0], FACTORS, "codes must have the shape (n, latents) with at least one latent; got shape (2,)."),
-        (CODES[:, :0], FACTORS, "codes must have the shape (n, latents) with at least one latent; got shape (4, 0)."),
-        (CODES[None], FACTORS, "codes must have the shape (n, latents) with at least one latent; got shape (1, 4, 2)."),
+        (
+            CODES[0],
+            FACTORS,
+            "codes must have the shape (n, latents) with at least one latent; got shape (2,).",
+        ),
+        (
+            CODES[:, :0],
+            FACTORS,
+            "codes must have the shape (n, latents) with at least one latent; got shape (4, 0).",
+        ),
+        (
+            CODES[None],
+            FACTORS,
+            "codes must have the shape (n, latents) with at least one latent; got shape (1, 4, 2).",
+        ),
         (CODES[:1], FACTORS[:1], "codes must have at least 2 rows; got shape (1, 2)."),
         (CODES.astype(str), FACTORS, "codes must be numbers; got dtype <U32."),
         (CODES + 1j, FACTORS, "codes must be numbers; got dtype complex128."),
-        (CODES - np.inf, FACTORS, "codes must be finite and at most 1e+30 in size; got -inf at row 0, latent 0."),
-        (CODES + 1e31, FACTORS, "codes must be finite and at most 1e+30 in size; got 1e+31 at row 0, latent 0."),
+        (
+            CODES - np.inf,
+            FACTORS,
+            "codes must be finite and at most 1e+30 in size; got -inf at row 0, latent 0.",
+        ),
+        (
+            CODES + 1e31,
+            FACTORS,
+            "codes must be finite and at most 1e+30 in size; got 1e+31 at row 0, latent 0.",
+        ),
         (CODES, FACTORS * 1.0, f"factors must be whole numbers; got dtype float64. {REMEDY}"),
         (CODES, FACTORS.astype(str), f"factors must be whole numbers; got dtype <U21. {REMEDY}"),
-        (CODES, FACTORS[:, 0], "factors must have the shape (n, factors) with at least one factor; got shape (4,)."),
-        (CODES, FACTORS[:3], "codes and factors must have the same number of rows; got 4 and 3. Pass samples first: (n, ...)."),
-        (CODES, FACTORS[:, 1:], "factors must take at least two values in some column; got one value in each of 1 column."),
+        (
+            CODES,
+            FACTORS[:, 0],
+            "factors must have the shape (n, factors) with at least one factor; got shape (4,).",
+        ),
+        (
+            CODES,
+            FACTORS[:3],
+            (
+                "codes and factors must have the same number of rows; got 4 and 3. Pass samples"
+                " first: (n, ...)."
+            ),
+        ),
+        (
+            CODES,
+            FACTORS[:, 1:],
+            (
+                "factors must take at least two values in some column; got one value in each of 1"
+                " column."
+            ),
+        ),
     ],
 )
 def test_refusals(codes: np.ndarray, factors: np.ndarray, message: str) -> None:
@@ -43,9 +83,15 @@ def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(InputError) as told:
         check_split(CODES * np.nan, FACTORS * 1.0, np.zeros((3, 5)), FACTORS[:, :1])
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
+        (
+            "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out"
+            " such rows, or models that diverged."
+        ),
         f"factors must be whole numbers; got dtype float64. {REMEDY}",
-        "test_codes and test_factors must have the same number of rows; got 3 and 4. Pass samples first: (n, ...).",
+        (
+            "test_codes and test_factors must have the same number of rows; got 3 and 4. Pass"
+            " samples first: (n, ...)."
+        ),
         "codes and test_codes must have the same latents; got 2 and 5.",
         "factors and test_factors must have the same factors; got 2 and 1.",
     ]
@@ -58,7 +104,9 @@ def test_an_empty_test_part_is_refused() -> None:
 
 
 def test_values_are_numbered_by_the_training_part() -> None:
-    train, test = check_split(CODES, np.array([[-3], [7], [7], [40]]), CODES, np.array([[7], [8], [-9], [99]]))
+    train, test = check_split(
+        CODES, np.array([[-3], [7], [7], [40]]), CODES, np.array([[7], [8], [-9], [99]])
+    )
     assert train.levels.tolist() == [[0], [1], [1], [2]]
     assert train.sizes == test.sizes == (3,)
     assert test.levels.tolist() == [[1], [-1], [-1], [-1]]
@@ -80,13 +128,17 @@ def test_a_grid_stands_for_its_factor_values() -> None:
 def test_codes_must_cover_the_grid() -> None:
     with pytest.raises(InputError) as told:
         check_codes_grid(CODES, FactorGrid(("a", "b"), (2, 3)))
-    assert str(told.value) == (
-        "codes must have 6 rows, one for each point of the grid; got 4. "
+    assert (
+        str(told.value) == "codes must have 6 rows, one for each point of the grid; got 4. "
         "For a part of the grid pass the factor values (n, factors) of the rows instead."
     )
     with pytest.raises(InputError) as told:
         check_codes_grid(CODES[:1], FactorGrid(("a", "b"), (1, 1)))
-    assert str(told.value) == "factors must take at least two values in some column; got one value in each of 2 columns."
+    assert (
+        str(told.value)
+        == "factors must take at least two values in some column; got one value in each of 2"
+        " columns."
+    )
 
 
 def test_options_are_refused_together() -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/metrics.md says about every metric: the table of standard codes computed again, the opening words of each file."""
+"""What docs/metrics.md says about every metric: the table of standard codes computed again, the
+opening words of each file.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from unbraid.metrics import METRICS
 from unbraid.testing.standard_codes import GRID, KINDS, arguments, behaviour, standard_codes
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDED = json.loads((ROOT / "benchmarks" / "results" / "metric_behaviour.json").read_text("utf-8"))["scores"]
+RECORDED = json.loads(
+    (ROOT / "benchmarks" / "results" / "metric_behaviour.json").read_text("utf-8")
+)["scores"]
 TOLERANCE = 0.01
 """Boosted trees and solvers may differ by so much between versions and processors."""
 
@@ -51,9 +55,16 @@ def test_a_file_without_traps_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
     metric = METRICS.load("mig")
     monkeypatch.setattr(
-        sys.modules[metric.__module__], "__doc__", "MIG: a gap.\n\nIt is defined.\n\nDeparts from disentanglement_lib: no."
+        sys.modules[metric.__module__],
+        "__doc__",
+        "MIG: a gap.\n\nIt is defined.\n\nDeparts from disentanglement_lib: no.",
     )
-    with pytest.raises(ValueError, match=r"^unbraid\.metrics\.mig must open with a title, a definition, one paragraph 'Traps: "):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"^unbraid\.metrics\.mig must open with a title, a definition, one paragraph 'Traps: "
+        ),
+    ):
         about(metric)
 
 
@@ -85,7 +96,10 @@ def test_everything_a_result_holds_is_listed() -> None:
     found = dict(fields(METRICS.load("dci").result))
     assert next(iter(found)) == "score"
     assert found["score"].startswith("Disentanglement, the part")
-    assert set(found) == {"score", *(item.name for item in dataclasses.fields(METRICS.load("dci").result))}
+    assert set(found) == {
+        "score",
+        *(item.name for item in dataclasses.fields(METRICS.load("dci").result)),
+    }
     assert found["completeness_per_factor"] == "NaN for a constant factor, as in the next."
     text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     for name in METRICS.built_in:

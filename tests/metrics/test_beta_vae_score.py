@@ -30,7 +30,9 @@ def test_perfect_codes_score_one_on_the_differences_that_theory_gives() -> None:
 
 
 def test_constant_codes_are_at_chance() -> None:
-    assert beta_vae_score(np.ones((GRID.size, 2)), GRID, **FEW).score == pytest.approx(1 / 3, abs=1e-9)
+    assert beta_vae_score(np.ones((GRID.size, 2)), GRID, **FEW).score == pytest.approx(
+        1 / 3, abs=1e-9
+    )
 
 
 def test_one_varying_factor_needs_no_telling_apart() -> None:
@@ -38,7 +40,9 @@ def test_one_varying_factor_needs_no_telling_apart() -> None:
 
 
 def test_constant_factors_are_never_chosen() -> None:
-    values = np.column_stack([np.zeros(GRID.size, dtype=int), GRID.to_factors(np.arange(GRID.size))])
+    values = np.column_stack(
+        [np.zeros(GRID.size, dtype=int), GRID.to_factors(np.arange(GRID.size))]
+    )
     result = beta_vae_score(FACTORS, values, **FEW)
     assert result.constant_factors == (0,)
     assert result.score == 1.0
@@ -46,14 +50,20 @@ def test_constant_factors_are_never_chosen() -> None:
 
 
 def away_from_golden(case, **options) -> list[tuple[float, float]]:
-    """How far seed 0 and the mean of three seeds are from the reference's means, in what is allowed."""
+    """How far seed 0 and the mean of three seeds are from the reference's means, in what is
+    allowed.
+    """
     codes = case.codes_of(case.grid.to_factors(np.arange(case.grid.size)))
     few = {"train_points": 2000, "test_points": 1000, **options}
     results = [beta_vae_score(codes, case.grid, seed=seed, **few) for seed in range(3)]
     found = []
-    for name, ours, points in (("eval_accuracy", "score", 1000), ("train_accuracy", "train_accuracy", 2000)):
+    for name, ours, points in (
+        ("eval_accuracy", "score", 1000),
+        ("train_accuracy", "train_accuracy", 2000),
+    ):
         told = case.expected["sampling"]["beta_vae"][name]
-        # Five seeds can agree by chance; one point of the reference's sample is the least difference that means anything.
+        # Five seeds can agree by chance; one point of the reference's sample is the least
+        # difference that means anything.
         allowed = max(4 * told["std"], 1 / points)
         away = np.array([getattr(result, ours) for result in results]) - told["mean"]
         found.append((abs(away[0]) / allowed, abs(away.mean()) / allowed))
@@ -66,19 +76,28 @@ def test_golden(golden_case) -> None:
 
 @pytest.mark.parametrize("name", ["A/rotation", "A/noise", "A/one_missing", "A/noisy_mixture"])
 def test_golden_with_compat(make_case, name: str) -> None:
-    # Drawn factors scatter more than the five seeds of the reference happened to: the mean of three is compared.
-    assert max(mean for _, mean in away_from_golden(make_case(name), compat="disentanglement_lib")) <= 1 + 1e-9
+    # Drawn factors scatter more than the five seeds of the reference happened to: the mean of three
+    # is compared.
+    assert (
+        max(mean for _, mean in away_from_golden(make_case(name), compat="disentanglement_lib"))
+        <= 1 + 1e-9
+    )
 
 
 def test_compat_draws_factors_and_constant_ones_too() -> None:
-    values = np.column_stack([np.zeros(GRID.size, dtype=int), GRID.to_factors(np.arange(GRID.size))])
+    values = np.column_stack(
+        [np.zeros(GRID.size, dtype=int), GRID.to_factors(np.arange(GRID.size))]
+    )
     result = beta_vae_score(FACTORS, values, compat="disentanglement_lib", **FEW)
     assert result.constant_factors == (0,)
     assert result.mean_difference[0] == pytest.approx(np.full(3, 1.25), abs=0.05)
-    # Codes without any news about the factors: the classifier is right for the class drawn most often, one of four.
+    # Codes without any news about the factors: the classifier is right for the class drawn most
+    # often, one of four.
     nothing = beta_vae_score(np.ones((GRID.size, 2)), values, compat="disentanglement_lib", **FEW)
     assert nothing.score == pytest.approx(1 / 4, abs=0.1)
-    assert beta_vae_score(np.ones((GRID.size, 2)), values, **FEW).score == pytest.approx(1 / 3, abs=1e-9)
+    assert beta_vae_score(np.ones((GRID.size, 2)), values, **FEW).score == pytest.approx(
+        1 / 3, abs=1e-9
+    )
 
 
 def drawn(codes: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
@@ -90,7 +109,9 @@ def drawn(codes: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
 
 
 @pytest.mark.parametrize("rows_at_once", [64 * 7, 1 << 16])
-def test_the_same_pairs_drawn_elsewhere_score_the_same(rows_at_once, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_pairs_drawn_elsewhere_score_the_same(
+    rows_at_once, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generator = np.random.default_rng(5)
     codes = FACTORS @ generator.normal(size=(3, 3)) + 2.0 * generator.normal(size=(GRID.size, 3))
     expected = beta_vae_score(codes, GRID, seed=3, **FEW)
@@ -101,7 +122,9 @@ def test_the_same_pairs_drawn_elsewhere_score_the_same(rows_at_once, monkeypatch
     assert (result.score, result.train_accuracy) == (expected.score, expected.train_accuracy)
     assert 1 / 3 < result.score < 1.0
     assert np.array_equal(result.mean_difference, expected.mean_difference)
-    assert all(np.array_equal(before, after) for before, after in zip(kept, given_pairs, strict=True))
+    assert all(
+        np.array_equal(before, after) for before, after in zip(kept, given_pairs, strict=True)
+    )
 
 
 def test_a_factor_only_among_the_test_pairs_counts_as_wrong() -> None:
@@ -111,27 +134,48 @@ def test_a_factor_only_among_the_test_pairs_counts_as_wrong() -> None:
     assert result.score == pytest.approx(2 / 3)
     assert np.isnan(result.mean_difference[2]).all()
     only = factor == 1
-    assert beta_vae_score_of_pairs(first[only], second[only], factor[only], *test).score == pytest.approx(1 / 3)
+    assert beta_vae_score_of_pairs(
+        first[only], second[only], factor[only], *test
+    ).score == pytest.approx(1 / 3)
 
 
 def test_bad_pairs_are_refused_with_every_problem_at_once() -> None:
     first, second, factor, test_first, test_second, test_factor = drawn(FACTORS, 0)
     with pytest.raises(InputError) as told:
         beta_vae_score_of_pairs(
-            first[:-1], second, factor, test_first[..., :2] + np.inf, test_second[..., :2], test_factor + 10_000
+            first[:-1],
+            second,
+            factor,
+            test_first[..., :2] + np.inf,
+            test_second[..., :2],
+            test_factor + 10_000,
         )
     assert str(told.value).splitlines() == [
         "first and second must have the same shape; got (599, 64, 3) and (600, 64, 3).",
-        "first and factor must have the same length; got 599 and 600. Pass one factor for each batch.",
-        "test_first must be finite and at most 1e+30 in size; got inf at batch 0, row 0, latent 0. "
-        "Leave out such rows, or models that diverged.",
-        f"test_factor must lie in 0..9999; got {test_factor[0] + 10_000}. Pass the number of the shared factor, not its value.",
+        (
+            "first and factor must have the same length; got 599 and 600. Pass one factor for each"
+            " batch."
+        ),
+        (
+            "test_first must be finite and at most 1e+30 in size; got inf at batch 0, row 0, latent"
+            " 0. Leave out such rows, or models that diverged."
+        ),
+        (
+            f"test_factor must lie in 0..9999; got {test_factor[0] + 10_000}. Pass the number of"
+            " the shared factor, not its value."
+        ),
         "first and test_first must have the same latents; got 3, 2.",
     ]
     with pytest.raises(
-        InputError, match=r"^first must have the shape \(batches, batch, latents\), none of them 0; got shape \(0, 64, 3\)\."
+        InputError,
+        match=(
+            r"^first must have the shape \(batches, batch, latents\), none of them 0; got shape"
+            r" \(0, 64, 3\)\."
+        ),
     ):
-        beta_vae_score_of_pairs(first[:0], second[:0], factor[:0], test_first, test_second, test_factor)
+        beta_vae_score_of_pairs(
+            first[:0], second[:0], factor[:0], test_first, test_second, test_factor
+        )
 
 
 @settings(deadline=None, max_examples=10)
@@ -144,10 +188,15 @@ def test_invariants(seed: int) -> None:
     # The same pairs; the classifier stops a little elsewhere when its inputs change places.
     turned = codes[:, ::-1] * [1, -1, 1] + 3.0
     assert beta_vae_score(turned, GRID, **FEW).score == pytest.approx(score, abs=3 / 300)
-    # Other pairs: 300 points have a standard deviation of at most 0.029, the difference of two sets 0.041.
+    # Other pairs: 300 points have a standard deviation of at most 0.029, the difference of two sets
+    # 0.041.
     values = GRID.to_factors(np.arange(GRID.size))
-    assert beta_vae_score(codes, np.array([9, 3, 4, -1])[values], **FEW).score == pytest.approx(score, abs=0.2)
-    assert beta_vae_score(np.tile(codes, (2, 1)), np.tile(values, (2, 1)), **FEW).score == pytest.approx(score, abs=0.2)
+    assert beta_vae_score(codes, np.array([9, 3, 4, -1])[values], **FEW).score == pytest.approx(
+        score, abs=0.2
+    )
+    assert beta_vae_score(
+        np.tile(codes, (2, 1)), np.tile(values, (2, 1)), **FEW
+    ).score == pytest.approx(score, abs=0.2)
     assert beta_vae_score(codes, GRID, seed=1, **FEW).score == pytest.approx(score, abs=0.2)
 
 
@@ -165,7 +214,9 @@ def test_the_scale_of_the_codes_never_stops_the_classifier(scale: float) -> None
 
 
 def test_one_row_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"
+    ):
         beta_vae_score(FACTORS[:1], np.zeros((1, 3), dtype=int), **FEW)
 
 
@@ -176,5 +227,7 @@ def test_bad_options_are_refused() -> None:
         "test_points must be a whole number of at least 1; got 0.",
         "seed must be a whole number of at least 0; got -1.",
     ]
-    with pytest.raises(InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"):
+    with pytest.raises(
+        InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"
+    ):
         beta_vae_score(FACTORS, GRID, compat="dlib")  # pyright: ignore[reportArgumentType]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every registered metric keeps the contract, has a test file of its own and costs nothing to import."""
+"""Every registered metric keeps the contract, has a test file of its own and costs nothing to
+import.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,18 @@ def test_unknown_metric_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InputError) as told:
         METRICS.load("factor_vae")
     known = ", ".join(sorted(METRICS))
-    assert str(told.value) == f"metric 'factor_vae' is unknown; did you mean 'factor_vae_score'? Known: {known}."
+    assert (
+        str(told.value)
+        == f"metric 'factor_vae' is unknown; did you mean 'factor_vae_score'? Known: {known}."
+    )
 
 
 def test_import_loads_no_predictors() -> None:
     heavy = "{'torch', 'sklearn', 'scipy', 'lightgbm', 'pandas'}"
     program = f"import sys, unbraid.metrics; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 

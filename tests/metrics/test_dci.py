@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCI: closed forms of the aggregation, golden numbers by both backends, LightGBM beside scikit-learn, degenerate input."""
+"""DCI: closed forms of the aggregation, golden numbers by both backends, LightGBM beside
+scikit-learn, degenerate input.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ from unbraid.metrics.dci import completeness, disentanglement
 
 # Grown by scikit-learn a case takes seconds, by LightGBM one.
 QUICK = ["A/rotation", "A/one_missing"]
-QUICK_BY_LIGHTGBM = [*QUICK, "A/perfect", "A/noisy_mixture", "A/duplicated", "A/noise", "A/perfect_jitter", "B/warped"]
+QUICK_BY_LIGHTGBM = [
+    *QUICK,
+    "A/perfect",
+    "A/noisy_mixture",
+    "A/duplicated",
+    "A/noise",
+    "A/perfect_jitter",
+    "B/warped",
+]
 FULL = np.tile(FactorGrid(("a", "b"), (2, 3)).to_factors(np.arange(6)), (10, 1))
 
 
@@ -59,7 +69,9 @@ def test_golden_aggregation(golden_numbers) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 6))
-def test_aggregation_stays_in_range_whatever_the_order(seed: int, latents: int, factors: int) -> None:
+def test_aggregation_stays_in_range_whatever_the_order(
+    seed: int, latents: int, factors: int
+) -> None:
     generator = np.random.default_rng(seed)
     importance = generator.exponential(size=(latents, factors)) ** 3
     score, _ = disentanglement(importance)
@@ -72,10 +84,16 @@ def test_aggregation_stays_in_range_whatever_the_order(seed: int, latents: int, 
 def check_golden(golden_case, backend) -> None:
     result = dci(*golden_case.split, backend=backend)
     expected = golden_case.expected["dci"]
-    assert result.score == result.disentanglement == pytest.approx(expected["disentanglement"], abs=5e-3)
+    assert (
+        result.score
+        == result.disentanglement
+        == pytest.approx(expected["disentanglement"], abs=5e-3)
+    )
     assert result.completeness == pytest.approx(expected["completeness"], abs=5e-3)
     assert result.informativeness == pytest.approx(expected["informativeness_test"], abs=1e-2)
-    assert result.informativeness_train == pytest.approx(expected["informativeness_train"], abs=5e-3)
+    assert result.informativeness_train == pytest.approx(
+        expected["informativeness_train"], abs=5e-3
+    )
     if backend == "lightgbm" and golden_case.name.endswith("duplicated"):
         return  # scikit-learn's lots are not its mean: single importances are up to 0.11 away
     assert result.importance == pytest.approx(np.array(expected["importance"]), abs=2e-2)
@@ -83,7 +101,9 @@ def check_golden(golden_case, backend) -> None:
     assert result.disentanglement_per_latent[weight] == pytest.approx(
         np.array(expected["disentanglement_per_code"])[weight], abs=2e-2
     )
-    assert result.completeness_per_factor == pytest.approx(np.array(expected["completeness_per_factor"]), abs=2e-2)
+    assert result.completeness_per_factor == pytest.approx(
+        np.array(expected["completeness_per_factor"]), abs=2e-2
+    )
 
 
 @pytest.mark.parametrize("golden_case", QUICK, indirect=True)
@@ -97,7 +117,8 @@ def test_golden_of_all_cases(golden_case, backend) -> None:
     check_golden(golden_case, backend)
 
 
-# A mean difference of 0.02 is asked for over all cases; here each one keeps the tolerance of scikit-learn's own seeds.
+# A mean difference of 0.02 is asked for over all cases; here each one keeps the tolerance of
+# scikit-learn's own seeds.
 @pytest.mark.parametrize("golden_case", QUICK_BY_LIGHTGBM, indirect=True)
 def test_golden_by_lightgbm(golden_case) -> None:
     check_golden(golden_case, "lightgbm")
@@ -168,31 +189,42 @@ class TestTreesGrownByLightGBM:
         doubled = np.column_stack([codes, -np.exp(codes[:, 1]), codes[:, 0] * 1e-9])
         once, twice = (dci(each, factors, each, factors) for each in (codes, doubled))
         assert np.array_equal(twice.importance[[1, 0]], twice.importance[[4, 5]])
-        assert twice.importance[:2] + twice.importance[4:][::-1] == pytest.approx(once.importance[:2], abs=0.01)
+        assert twice.importance[:2] + twice.importance[4:][::-1] == pytest.approx(
+            once.importance[:2], abs=0.01
+        )
         assert twice.importance[2:4] == pytest.approx(once.importance[2:4], abs=0.01)
         assert twice.disentanglement == pytest.approx(once.disentanglement, abs=0.01)
 
     def test_which_latents_are_ordered_alike(self) -> None:
         values = np.array([3.0, 1.0, 2.0, 2.0])
         tied_otherwise = np.array([3.0, 1.0, 2.0, 2.5])
-        groups = latents_ordered_alike(np.column_stack([values, tied_otherwise, np.full(4, 5.0), -(values**3), values + 1]))
+        groups = latents_ordered_alike(
+            np.column_stack([values, tied_otherwise, np.full(4, 5.0), -(values**3), values + 1])
+        )
         assert [group.tolist() for group in groups] == [[0, 3, 4], [1]]
 
     def test_only_the_order_of_codes_counts(self, sample) -> None:
         codes, factors = sample
         expected = dci(codes, factors, codes, factors)
         for scale in (2.0**-90, 2.0**90):
-            assert np.array_equal(dci(codes * scale, factors, codes * scale, factors).importance, expected.importance)
+            assert np.array_equal(
+                dci(codes * scale, factors, codes * scale, factors).importance, expected.importance
+            )
         warped = np.sinh(codes)
         assert np.array_equal(dci(warped, factors, warped, factors).importance, expected.importance)
 
     def test_bins_of_few_values_are_the_values(self) -> None:
-        bins = Binned.of(np.array([[3.0], [-1.0], [3.0], [7.0]]), np.array([[-9.0], [0.9], [1.1], [4.9], [5.1], [99.0]]))
+        bins = Binned.of(
+            np.array([[3.0], [-1.0], [3.0], [7.0]]),
+            np.array([[-9.0], [0.9], [1.1], [4.9], [5.1], [99.0]]),
+        )
         assert bins.train.tolist() == [[1, 0, 1, 2]]
         assert bins.test.tolist() == [[0, 0, 1, 1, 2, 2]]  # cuts halfway: at 1 and 5
 
     def test_a_cut_between_neighbouring_numbers_keeps_them_apart(self) -> None:
-        neighbours = np.array([[1.0], [np.nextafter(1.0, 2.0)], [np.nextafter(np.nextafter(1.0, 2.0), 2.0)]])
+        neighbours = np.array(
+            [[1.0], [np.nextafter(1.0, 2.0)], [np.nextafter(np.nextafter(1.0, 2.0), 2.0)]]
+        )
         assert Binned.of(neighbours, neighbours).test.tolist() == [[0, 1, 2]]
 
     def test_bins_of_many_values_hold_equal_counts(self) -> None:
@@ -205,13 +237,19 @@ class TestTreesGrownByLightGBM:
 
     def test_leaves_are_found_by_going_down(self) -> None:
         generator = np.random.default_rng(1)
-        trees = Trees(generator.integers(3, size=(5, 7)), generator.integers(9, size=(5, 7)).astype(np.uint16))
+        trees = Trees(
+            generator.integers(3, size=(5, 7)), generator.integers(9, size=(5, 7)).astype(np.uint16)
+        )
         bins = generator.integers(10, size=(3, 50)).astype(np.uint8)
         for tree, row in enumerate(trees.leaf(bins)):
             for sample, leaf in enumerate(row):
                 node = 0
                 while node < 7:
-                    node = 2 * node + 1 + int(bins[trees.latent[tree, node], sample] > trees.cut[tree, node])
+                    node = (
+                        2 * node
+                        + 1
+                        + int(bins[trees.latent[tree, node], sample] > trees.cut[tree, node])
+                    )
                 assert leaf == node - 7
 
     def test_levels_may_have_gaps_and_a_single_one_is_always_said(self) -> None:
@@ -231,8 +269,13 @@ class TestTreesGrownByLightGBM:
 
     def test_the_seed_settles_ties(self) -> None:
         # Either latent alone sets the last sample apart, though they do not order the others alike.
-        codes, factors = np.array([[0.0, 5.0], [1.0, 4.0], [2.0, 6.0], [9.0, 9.0]]), np.array([[0], [0], [0], [1]])
-        again, *others = [dci(codes, factors, codes, factors, seed=seed).importance for seed in (0, *range(8))]
+        codes, factors = (
+            np.array([[0.0, 5.0], [1.0, 4.0], [2.0, 6.0], [9.0, 9.0]]),
+            np.array([[0], [0], [0], [1]]),
+        )
+        again, *others = [
+            dci(codes, factors, codes, factors, seed=seed).importance for seed in (0, *range(8))
+        ]
         assert np.array_equal(again, others[0])
         assert any(not np.array_equal(again, other) for other in others)
 
@@ -268,7 +311,10 @@ class TestBothBackends:
         assert np.isnan(result.completeness_per_factor).tolist() == [False, True, False]
 
     def test_one_varying_factor_cannot_be_mixed(self, backend) -> None:
-        assert dci(FULL * 1.0, FULL[:, 1:], FULL * 1.0, FULL[:, 1:], backend=backend).disentanglement == 1.0
+        assert (
+            dci(FULL * 1.0, FULL[:, 1:], FULL * 1.0, FULL[:, 1:], backend=backend).disentanglement
+            == 1.0
+        )
 
     def test_unseen_values_count_as_wrong_and_missing_ones_do_not_matter(self, backend) -> None:
         test = FULL[:4].copy()
@@ -285,17 +331,26 @@ class TestBothBackends:
         codes, factors = codes[:120], factors[:120]
         renamed = np.array([-7, 3, 20, 21, 50])[factors]
         expected = dci(codes, factors, codes, factors, backend=backend)
-        assert dci(codes, renamed, codes, renamed, backend=backend).score == pytest.approx(expected.score, abs=1e-12)
+        assert dci(codes, renamed, codes, renamed, backend=backend).score == pytest.approx(
+            expected.score, abs=1e-12
+        )
 
 
 def test_unknown_backend() -> None:
-    with pytest.raises(InputError, match=r"^backend 'lightgbn' is unknown; did you mean 'lightgbm'\? Known: lightgbm, sklearn\.$"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^backend 'lightgbn' is unknown; did you mean 'lightgbm'\? Known: lightgbm, sklearn\.$"
+        ),
+    ):
         dci(FULL, FULL, FULL, FULL, backend="lightgbn")
 
 
 def test_the_seed_decides_ties_of_scikit_learn() -> None:
     twice = np.column_stack([FULL, FULL]) * 1.0
-    runs = [dci(twice, FULL, twice, FULL, backend="sklearn", seed=seed).importance for seed in (0, 0, 1)]
+    runs = [
+        dci(twice, FULL, twice, FULL, backend="sklearn", seed=seed).importance for seed in (0, 0, 1)
+    ]
     assert np.array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
 
@@ -319,6 +374,9 @@ def test_one_sample_is_refused_with_all_that_is_wrong() -> None:
         dci(np.zeros((1, 2)), FULL[:3], FULL[:0] * 1.0, FULL[:0])
     assert str(told.value).splitlines() == [
         "codes must have at least 2 rows; got shape (1, 2).",
-        "codes and factors must have the same number of rows; got 1 and 3. Pass samples first: (n, ...).",
+        (
+            "codes and factors must have the same number of rows; got 1 and 3. Pass samples first:"
+            " (n, ...)."
+        ),
         "test_codes must have at least 1 row; got shape (0, 2).",
     ]

@@ -60,9 +60,13 @@ def test_a_single_factor_is_compared_with_nothing() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got True\.$"):
+    with pytest.raises(
+        InputError, match=r"^bins must be a whole number of at least 2; got True\.$"
+    ):
         dcimig(FULL, FULL, bins=True)
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         dcimig(FULL[:1], FULL[:1])
 
 

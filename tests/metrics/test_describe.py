@@ -17,7 +17,9 @@ from unbraid.core.registry import Citation
 from unbraid.metrics import Members, describe
 
 FACTORS = np.random.default_rng(0).integers([3, 4], size=(60, 2))
-CODES = np.stack([FACTORS * 1.0, FACTORS[:, ::-1] + 0.3 * np.random.default_rng(1).normal(size=(60, 2))])
+CODES = np.stack(
+    [FACTORS * 1.0, FACTORS[:, ::-1] + 0.3 * np.random.default_rng(1).normal(size=(60, 2))]
+)
 CITATION = Citation("A", 2024, "B")
 
 
@@ -38,31 +40,48 @@ def test_members_are_scored_as_each_alone() -> None:
 
 
 def test_split_names_take_the_axis_on_both_parts_and_names_work_too() -> None:
-    together = metrics.sap(codes=CODES[:, :40], factors=FACTORS[:40], test_codes=CODES[:, 40:], test_factors=FACTORS[40:])
-    alone = [metrics.sap(codes[:40], FACTORS[:40], codes[40:], FACTORS[40:]).score for codes in CODES]
-    assert together.score.tolist() == alone
-    assert refused(lambda: metrics.sap(CODES[:, :40], FACTORS[:40], CODES[0, 40:], FACTORS[40:])) == (
-        "test_codes must have a leading member axis like the other codes; got shape (20, 2)."
+    together = metrics.sap(
+        codes=CODES[:, :40],
+        factors=FACTORS[:40],
+        test_codes=CODES[:, 40:],
+        test_factors=FACTORS[40:],
     )
-    assert refused(lambda: metrics.sap(CODES[:, :40], FACTORS[:40], CODES[:1, 40:], FACTORS[40:])) == (
-        "codes and test_codes must hold the same members, at least one; got 2, 1."
+    alone = [
+        metrics.sap(codes[:40], FACTORS[:40], codes[40:], FACTORS[40:]).score for codes in CODES
+    ]
+    assert together.score.tolist() == alone
+    assert (
+        refused(lambda: metrics.sap(CODES[:, :40], FACTORS[:40], CODES[0, 40:], FACTORS[40:]))
+        == "test_codes must have a leading member axis like the other codes; got shape (20, 2)."
+    )
+    assert (
+        refused(lambda: metrics.sap(CODES[:, :40], FACTORS[:40], CODES[:1, 40:], FACTORS[40:]))
+        == "codes and test_codes must hold the same members, at least one; got 2, 1."
     )
 
 
 def test_tensors_with_gradients_have_members_too() -> None:
     tensor = torch.tensor(CODES, requires_grad=True)
-    assert metrics.mig(tensor, torch.from_numpy(FACTORS)).score.tolist() == metrics.mig(CODES, FACTORS).score.tolist()
+    assert (
+        metrics.mig(tensor, torch.from_numpy(FACTORS)).score.tolist()
+        == metrics.mig(CODES, FACTORS).score.tolist()
+    )
 
 
 def test_the_member_that_is_wrong_is_named() -> None:
     broken = CODES.copy()
     broken[1, 3, 0] = np.nan
     told = refused(lambda: metrics.mig(broken, FACTORS))
-    assert told.startswith("member 1: codes must be finite and at most 1e+30 in size; got nan at row 3, latent 0.")
+    assert told.startswith(
+        "member 1: codes must be finite and at most 1e+30 in size; got nan at row 3, latent 0."
+    )
 
 
 def test_no_members_are_refused() -> None:
-    assert refused(lambda: metrics.mig(CODES[:0], FACTORS)) == "codes must hold the same members, at least one; got 0."
+    assert (
+        refused(lambda: metrics.mig(CODES[:0], FACTORS))
+        == "codes must hold the same members, at least one; got 0."
+    )
 
 
 def test_results_of_members_can_be_pickled_and_have_no_other_attributes() -> None:
@@ -82,10 +101,15 @@ class Score:
 
 
 def test_words_that_are_unknown_are_refused() -> None:
-    assert refused(lambda: describe(label="a", needs="splits", citation=CITATION, result=Score)) == (  # pyright: ignore
-        "needs 'splits' is unknown; did you mean 'split'? Known: codes, elbo, grid, population, posterior, sample, split."
+    assert refused(
+        lambda: describe(label="a", needs="splits", citation=CITATION, result=Score)
+    ) == (  # pyright: ignore
+        "needs 'splits' is unknown; did you mean 'split'? Known: codes, elbo, grid, population,"
+        " posterior, sample, split."
     )
-    assert refused(lambda: describe(label="a", needs="split", family="fair", citation=CITATION, result=Score)) == (  # pyright: ignore
+    assert refused(
+        lambda: describe(label="a", needs="split", family="fair", citation=CITATION, result=Score)
+    ) == (  # pyright: ignore
         "family 'fair' is unknown. Known: supervised, unsupervised, usefulness."
     )
 
@@ -106,6 +130,10 @@ def test_evidence_of_different_lengths_is_kept_apart() -> None:
     assert [list(latents) for latents in together.constant_latents] == [[], [1]]
 
 
-@pytest.mark.parametrize("ragged", [[[1.0, 2.0], [3.0]], [torch.ones(2, requires_grad=True), torch.ones(2)]])
+@pytest.mark.parametrize(
+    "ragged", [[[1.0, 2.0], [3.0]], [torch.ones(2, requires_grad=True), torch.ones(2)]]
+)
 def test_ragged_lists_are_refused(ragged) -> None:
-    assert refused(lambda: metrics.mig(ragged, FACTORS[:2])).startswith("arrays must be regular; got a list: ")
+    assert refused(lambda: metrics.mig(ragged, FACTORS[:2])).startswith(
+        "arrays must be regular; got a list: "
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Downstream accuracy: closed forms, golden numbers of both predictors, scikit-learn as a peer, small and broken samples."""
+"""Downstream accuracy: closed forms, golden numbers of both predictors, scikit-learn as a peer,
+small and broken samples.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ QUICK = ("A/rotation", "A/noise", "A/noisy_mixture", "B/noise")
 def test_perfect_codes_are_learned_by_both() -> None:
     result = downstream(CODES, FULL, CODES, FULL, train_sizes=(24, 96))
     assert result.score == result.trees_min == result.logistic_min == result.trees_train == 1.0
-    assert result.logistic.test_accuracy.tolist() == result.trees.test_accuracy.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert (
+        result.logistic.test_accuracy.tolist()
+        == result.trees.test_accuracy.tolist()
+        == [[1.0, 1.0], [1.0, 1.0]]
+    )
 
 
 def test_codes_that_say_nothing_leave_the_most_frequent_value() -> None:
@@ -53,8 +59,12 @@ def test_the_table_of_the_study() -> None:
         assert curve.sizes == (10, 100, 1_000, 1_200)
         found = [getattr(result, f"{name}_{size}") for size in (10, 100, 1_000, 10_000)]
         assert found == [*curve.test_accuracy.mean(axis=1)[:3], None]
-        assert getattr(result, f"{name}_efficiency_100") == pytest.approx(found[1] / curve.mean_test[-1])
-        assert getattr(result, f"{name}_efficiency_1000") == pytest.approx(found[2] / curve.mean_test[-1])
+        assert getattr(result, f"{name}_efficiency_100") == pytest.approx(
+            found[1] / curve.mean_test[-1]
+        )
+        assert getattr(result, f"{name}_efficiency_1000") == pytest.approx(
+            found[2] / curve.mean_test[-1]
+        )
         assert getattr(result, f"{name}_train") == curve.train_accuracy[-1].mean()
         assert getattr(result, f"{name}_min") == curve.min_test[-1] == curve.test_accuracy[-1].min()
         assert curve.min_train.tolist() == curve.train_accuracy.min(axis=1).tolist()
@@ -62,12 +72,16 @@ def test_the_table_of_the_study() -> None:
 
 
 def test_a_single_predictor_gives_the_score() -> None:
-    result = downstream(CODES[:, :1], FULL, CODES[:, :1], FULL, predictor="logistic", train_sizes=(10, 96))
+    result = downstream(
+        CODES[:, :1], FULL, CODES[:, :1], FULL, predictor="logistic", train_sizes=(10, 96)
+    )
     assert result.trees is None
     assert (result.trees_10, result.trees_min) == (None, None)
     assert result.score == result.logistic.mean_test[-1]
     assert result.logistic_10 == result.logistic.mean_test[0]
-    assert downstream(CODES, FULL, CODES, FULL, predictor="trees", train_sizes=(96,)).logistic is None
+    assert (
+        downstream(CODES, FULL, CODES, FULL, predictor="trees", train_sizes=(96,)).logistic is None
+    )
 
 
 def test_leading_rows_are_what_is_learned_from() -> None:
@@ -89,17 +103,30 @@ def test_golden_logistic_everywhere(golden_case) -> None:
 
 
 def _check_golden_logistic(case) -> None:
-    """All 104 accuracies are equal with the reference's scikit-learn; other versions may stop elsewhere, by a step or two."""
+    """All 104 accuracies are equal with the reference's scikit-learn; other versions may stop
+    elsewhere, by a step or two.
+    """
     result = downstream(*case.split, predictor="logistic", train_sizes=(1_000,))
     expected = case.expected["downstream_lr_cv"]
-    assert result.logistic.test_accuracy[0] == pytest.approx(np.array(expected["test"]), abs=2.1 / 500)
-    assert result.logistic.train_accuracy[0] == pytest.approx(np.array(expected["train"]), abs=3.1 / 1_000)
+    assert result.logistic.test_accuracy[0] == pytest.approx(
+        np.array(expected["test"]), abs=2.1 / 500
+    )
+    assert result.logistic.train_accuracy[0] == pytest.approx(
+        np.array(expected["train"]), abs=3.1 / 1_000
+    )
     assert result.score == pytest.approx(expected["mean_test"], abs=1 / 500)
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind != "noisy_mixture")) for kind in tiny.KINDS])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] * (kind != "noisy_mixture"))
+        for kind in tiny.KINDS
+    ],
+)
 def test_golden_trees(kind: str) -> None:
-    # The stream that breaks ties is the reference's at its first size and another one at the second.
+    # The stream that breaks ties is the reference's at its first size and another one at the
+    # second.
     for size, allowed in ((100, 0.0), (400, 0.012)):
         part = tiny.splits(kind, 0, (100, 400), 500)[(100, 400).index(size)]
         result = downstream(*part, predictor="trees", train_sizes=(size,), backend="sklearn")
@@ -107,16 +134,23 @@ def test_golden_trees(kind: str) -> None:
         test = [expected[f"{size}:test_accuracy_factor_{factor}"] for factor in range(3)]
         assert result.trees.test_accuracy[0] == pytest.approx(test, abs=allowed + 1e-12)
         assert result.trees.mean_train[0] == expected[f"{size}:mean_train_accuracy"]
-        assert result.trees.min_test[0] == pytest.approx(expected[f"{size}:min_test_accuracy"], abs=allowed + 1e-12)
+        assert result.trees.min_test[0] == pytest.approx(
+            expected[f"{size}:min_test_accuracy"], abs=allowed + 1e-12
+        )
 
 
 @pytest.mark.parametrize("seed", tiny.SEEDS)
 def test_golden_trees_of_lightgbm_are_as_good(seed: int) -> None:
     # Other trees on the same rows: a few standard errors of an accuracy of 0.9 over 500 rows.
-    for size, part in zip((100, 400), tiny.splits("noisy_mixture", seed, (100, 400), 500), strict=True):
-        found = downstream(*part, predictor="trees", train_sizes=(size,), seed=seed).trees.mean_test[0]
+    for size, part in zip(
+        (100, 400), tiny.splits("noisy_mixture", seed, (100, 400), 500), strict=True
+    ):
+        found = downstream(
+            *part, predictor="trees", train_sizes=(size,), seed=seed
+        ).trees.mean_test[0]
         assert found == pytest.approx(
-            tiny.expected("noisy_mixture", "downstream_gbt", seed)[f"{size}:mean_test_accuracy"], abs=0.04
+            tiny.expected("noisy_mixture", "downstream_gbt", seed)[f"{size}:mean_test_accuracy"],
+            abs=0.04,
         )
 
 
@@ -126,7 +160,10 @@ def test_a_sample_of_one_value_predicts_it() -> None:
     assert (seen.tolist(), unseen.tolist()) == ([7] * 3, [7] * 5)
     for backend in ("lightgbm", "sklearn"):
         fitted = Trees.of(backend, 0).fit(codes[:3], np.array([7, 7, 7]), codes)
-        assert (fitted.test_prediction.tolist(), fitted.importance.tolist()) == ([7] * 5, [0.0, 0.0])
+        assert (fitted.test_prediction.tolist(), fitted.importance.tolist()) == (
+            [7] * 5,
+            [0.0, 0.0],
+        )
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 10])
@@ -145,17 +182,29 @@ def test_values_that_training_never_showed_are_wrong() -> None:
     test_factors = FULL.copy()
     test_factors[:48, 1] = 9
     result = downstream(CODES, FULL, CODES, test_factors, train_sizes=(96,))
-    assert result.trees.test_accuracy.tolist() == result.logistic.test_accuracy.tolist() == [[1.0, 0.5]]
+    assert (
+        result.trees.test_accuracy.tolist()
+        == result.logistic.test_accuracy.tolist()
+        == [[1.0, 0.5]]
+    )
     nothing = downstream(
-        np.tile(CODES, (2, 1)), np.tile(FULL, (2, 1)), CODES, FULL * 0 + 9, predictor="trees", train_sizes=(100, 192)
+        np.tile(CODES, (2, 1)),
+        np.tile(FULL, (2, 1)),
+        CODES,
+        FULL * 0 + 9,
+        predictor="trees",
+        train_sizes=(100, 192),
     )
     assert (nothing.score, nothing.trees_efficiency_100) == (0.0, None)
 
 
 def test_a_value_that_few_rows_do_not_show_is_wrong_for_them() -> None:
-    # The first 10 rows hold values 0, 1 and 2 of the first factor but, sorted, only value 0 of the second.
+    # The first 10 rows hold values 0, 1 and 2 of the first factor but, sorted, only value 0 of the
+    # second.
     order = np.lexsort((FULL[:, 0], FULL[:, 1]))
-    result = downstream(CODES[order], FULL[order], CODES, FULL, train_sizes=(10,), predictor="trees")
+    result = downstream(
+        CODES[order], FULL[order], CODES, FULL, train_sizes=(10,), predictor="trees"
+    )
     assert result.trees.train_accuracy[0, 1] == 1.0
     assert result.trees.test_accuracy[0, 1] == 0.25
 
@@ -169,20 +218,29 @@ def test_a_constant_factor_is_left_out_and_listed() -> None:
 
 
 def test_a_single_factor_and_a_single_latent_are_enough() -> None:
-    assert downstream(CODES[:, :1], FULL[:, :1], CODES[:, :1], FULL[:, :1], train_sizes=(96,)).score == 1.0
+    assert (
+        downstream(CODES[:, :1], FULL[:, :1], CODES[:, :1], FULL[:, :1], train_sizes=(96,)).score
+        == 1.0
+    )
 
 
 def test_a_constant_latent_changes_nothing() -> None:
     plain = downstream(CODES[:, :1], FULL, CODES[:, :1], FULL, train_sizes=(96,))
     dull = np.column_stack([CODES[:, 0], np.full(96, 3.0)])
-    assert downstream(dull, FULL, dull, FULL, train_sizes=(96,)).trees.test_accuracy.tolist() == plain.trees.test_accuracy.tolist()
+    assert (
+        downstream(dull, FULL, dull, FULL, train_sizes=(96,)).trees.test_accuracy.tolist()
+        == plain.trees.test_accuracy.tolist()
+    )
 
 
 def test_the_seed_breaks_ties() -> None:
     generator = np.random.default_rng(0)
     codes, factors = generator.integers(3, size=(60, 4)) * 1.0, generator.integers(3, size=(60, 1))
     part = (codes[:30], factors[:30], codes[30:], factors[30:])
-    scores = {downstream(*part, predictor="trees", backend="sklearn", train_sizes=(30,), seed=seed).score for seed in range(3)}
+    scores = {
+        downstream(*part, predictor="trees", backend="sklearn", train_sizes=(30,), seed=seed).score
+        for seed in range(3)
+    }
     assert len(scores) > 1
 
 
@@ -205,12 +263,22 @@ def test_invariants(seed: int) -> None:
 
 def test_all_problems_of_a_request_are_told() -> None:
     with pytest.raises(InputError) as told:
-        downstream(np.full((3, 2), np.nan), np.ones((4, 2)), np.ones((2, 3)), np.ones((2, 2), dtype=int))
+        downstream(
+            np.full((3, 2), np.nan), np.ones((4, 2)), np.ones((2, 3)), np.ones((2, 2), dtype=int)
+        )
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
-        "factors must be whole numbers; got dtype float64. Number the values of each factor, "
-        "as np.unique(column, return_inverse=True)[1] does.",
-        "codes and factors must have the same number of rows; got 3 and 4. Pass samples first: (n, ...).",
+        (
+            "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out"
+            " such rows, or models that diverged."
+        ),
+        (
+            "factors must be whole numbers; got dtype float64. Number the values of each factor, "
+            "as np.unique(column, return_inverse=True)[1] does."
+        ),
+        (
+            "codes and factors must have the same number of rows; got 3 and 4. Pass samples first:"
+            " (n, ...)."
+        ),
         "codes and test_codes must have the same latents; got 2 and 3.",
     ]
 
@@ -218,13 +286,31 @@ def test_all_problems_of_a_request_are_told() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train_sizes": (0, 10)}, "train_sizes must be whole numbers of at least 1, one or more; got (0, 10)."),
-        ({"train_sizes": ()}, "train_sizes must be whole numbers of at least 1, one or more; got ()."),
-        ({"train_sizes": 10}, "train_sizes must be whole numbers of at least 1, one or more; got 10."),
-        ({"train_sizes": (True,)}, "train_sizes must be whole numbers of at least 1, one or more; got (True,)."),
-        ({"train_sizes": (10, 2.5)}, "train_sizes must be whole numbers of at least 1, one or more; got (10, 2.5)."),
+        (
+            {"train_sizes": (0, 10)},
+            "train_sizes must be whole numbers of at least 1, one or more; got (0, 10).",
+        ),
+        (
+            {"train_sizes": ()},
+            "train_sizes must be whole numbers of at least 1, one or more; got ().",
+        ),
+        (
+            {"train_sizes": 10},
+            "train_sizes must be whole numbers of at least 1, one or more; got 10.",
+        ),
+        (
+            {"train_sizes": (True,)},
+            "train_sizes must be whole numbers of at least 1, one or more; got (True,).",
+        ),
+        (
+            {"train_sizes": (10, 2.5)},
+            "train_sizes must be whole numbers of at least 1, one or more; got (10, 2.5).",
+        ),
         ({"seed": -1}, "seed must be a whole number of at least 0; got -1."),
-        ({"predictor": "tree"}, "predictor 'tree' is unknown; did you mean 'trees'? Known: both, logistic, trees."),
+        (
+            {"predictor": "tree"},
+            "predictor 'tree' is unknown; did you mean 'trees'? Known: both, logistic, trees.",
+        ),
         ({"backend": "xgboost"}, "backend 'xgboost' is unknown. Known: lightgbm, sklearn."),
     ],
 )
@@ -235,5 +321,7 @@ def test_bad_options_are_refused(options: dict, message: str) -> None:
 
 
 def test_a_single_row_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         downstream(CODES[:1], FULL[:1], CODES, FULL)

@@ -28,7 +28,11 @@ def test_perfect_codes_lose_one_factor_and_keep_the_others() -> None:
     expected = np.where(np.eye(3, dtype=bool), [1 / 3, 1 / 4, 1 / 5], 1.0)
     assert result.test_accuracy == pytest.approx(expected, abs=1e-12)
     assert result.train_accuracy == pytest.approx(expected, abs=1e-12)
-    assert result.reduced_test == result.reduced_train == pytest.approx((1 / 3 + 1 / 4 + 1 / 5) / 3, abs=1e-12)
+    assert (
+        result.reduced_test
+        == result.reduced_train
+        == pytest.approx((1 / 3 + 1 / 4 + 1 / 5) / 3, abs=1e-12)
+    )
     assert (result.other_test, result.other_train, result.full_test) == (1.0, 1.0, 1.0)
     assert result.score == pytest.approx(1.0 - result.reduced_test, abs=1e-12)
 
@@ -46,7 +50,9 @@ def test_a_latent_of_two_factors_takes_both_with_it() -> None:
     result = downstream_reduced(shared, FULL, shared, FULL)
     assert result.removed == ((0,), (0,), (1,))
     chance = [1 / 3, 1 / 4, 1 / 5]
-    assert result.test_accuracy == pytest.approx(np.array([[*chance[:2], 1.0]] * 2 + [[1.0, 1.0, chance[2]]]), abs=1e-12)
+    assert result.test_accuracy == pytest.approx(
+        np.array([[*chance[:2], 1.0]] * 2 + [[1.0, 1.0, chance[2]]]), abs=1e-12
+    )
 
 
 def test_what_is_left_is_what_downstream_says_of_it() -> None:
@@ -56,7 +62,9 @@ def test_what_is_left_is_what_downstream_says_of_it() -> None:
     result = downstream_reduced(*part)
     for factor, (latent,) in enumerate(result.removed):
         left = np.delete(codes, latent, axis=1)
-        peer = downstream(left[:120], FULL[:120], left[120:], FULL[120:], predictor="trees", train_sizes=(120,))
+        peer = downstream(
+            left[:120], FULL[:120], left[120:], FULL[120:], predictor="trees", train_sizes=(120,)
+        )
         assert result.test_accuracy[factor].tolist() == peer.trees.test_accuracy[0].tolist()
         assert result.train_accuracy[factor].tolist() == peer.trees.train_accuracy[0].tolist()
     assert result.full_test == downstream(*part, predictor="trees", train_sizes=(120,)).score
@@ -65,7 +73,9 @@ def test_what_is_left_is_what_downstream_says_of_it() -> None:
 def test_leading_rows_are_used() -> None:
     fewer = downstream_reduced(PERFECT[:60], FULL[:60], PERFECT[:60], FULL[:60])
     shuffled = np.concatenate([FULL[:60], np.random.default_rng(0).permutation(FULL[60:])])
-    assert downstream_reduced(PERFECT, shuffled, PERFECT, FULL, train=60, test=60).score == fewer.score
+    assert (
+        downstream_reduced(PERFECT, shuffled, PERFECT, FULL, train=60, test=60).score == fewer.score
+    )
 
 
 def test_golden() -> None:
@@ -80,14 +90,20 @@ def test_golden_everywhere(kind: str, seed: int) -> None:
 
 
 def _check_golden(kind: str, seed: int) -> None:
-    # On the reference's own rows; ties are broken by another part of the stream, which moves means by 0.003 at most.
+    # On the reference's own rows; ties are broken by another part of the stream, which moves means
+    # by 0.003 at most.
     (part,) = tiny.splits(kind, seed, (400,), 500)
     result = downstream_reduced(*part, backend="sklearn", seed=seed)
     expected = tiny.expected(kind, "reduced", seed)
-    for ours, theirs in (("reduced_test", "test_accuracy_reduced_factor"), ("other_test", "test_accuracy_other_factors")):
+    for ours, theirs in (
+        ("reduced_test", "test_accuracy_reduced_factor"),
+        ("other_test", "test_accuracy_other_factors"),
+    ):
         assert getattr(result, ours) == pytest.approx(expected[f"400:mean_{theirs}"], abs=0.008)
         train = ours.replace("test", "train")
-        assert getattr(result, train) == pytest.approx(expected[f"400:mean_{theirs.replace('test', 'train')}"], abs=0.008)
+        assert getattr(result, train) == pytest.approx(
+            expected[f"400:mean_{theirs.replace('test', 'train')}"], abs=0.008
+        )
 
 
 @pytest.mark.parametrize("kind", ["perfect_jitter", "noisy_mixture"])
@@ -95,8 +111,12 @@ def test_golden_with_trees_of_lightgbm(kind: str) -> None:
     # Other trees on the same 500 rows: a few standard errors.
     (part,) = tiny.splits(kind, 0, (400,), 500)
     result, expected = downstream_reduced(*part), tiny.expected(kind, "reduced", 0)
-    assert result.reduced_test == pytest.approx(expected["400:mean_test_accuracy_reduced_factor"], abs=0.04)
-    assert result.other_test == pytest.approx(expected["400:mean_test_accuracy_other_factors"], abs=0.02)
+    assert result.reduced_test == pytest.approx(
+        expected["400:mean_test_accuracy_reduced_factor"], abs=0.04
+    )
+    assert result.other_test == pytest.approx(
+        expected["400:mean_test_accuracy_other_factors"], abs=0.02
+    )
 
 
 @pytest.mark.parametrize("remove", [1, 3])
@@ -119,7 +139,11 @@ def test_a_constant_factor_is_left_out_and_listed() -> None:
     result = downstream_reduced(PERFECT, with_constant, PERFECT, with_constant)
     assert result.constant_factors == (1,)
     assert result.removed == ((0,), (), (1,))
-    assert np.isnan(result.test_accuracy).tolist() == [[False, True, False], [True] * 3, [False, True, False]]
+    assert np.isnan(result.test_accuracy).tolist() == [
+        [False, True, False],
+        [True] * 3,
+        [False, True, False],
+    ]
     assert result.score == pytest.approx(1.0 - (1 / 3 + 1 / 4) / 2, abs=1e-12)
 
 
@@ -160,7 +184,11 @@ def test_bad_options_are_told_at_once() -> None:
         "test must be a whole number of at least 1; got 0.",
         "seed must be a whole number of at least 0; got -1.",
     ]
-    with pytest.raises(InputError, match=r"^backend 'forest' is unknown\. Known: lightgbm, sklearn\.$"):
+    with pytest.raises(
+        InputError, match=r"^backend 'forest' is unknown\. Known: lightgbm, sklearn\.$"
+    ):
         downstream_reduced(PERFECT, FULL, PERFECT, FULL, backend="forest")
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"
+    ):
         downstream_reduced(PERFECT[:1], FULL[:1], PERFECT, FULL)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ELBO: closed forms of the bound and of the parts of its KL, bias, a plain re-implementation, degenerate input."""
+"""ELBO: closed forms of the bound and of the parts of its KL, bias, a plain re-implementation,
+degenerate input.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,19 @@ from unbraid.metrics import ELBO, elbo
 from unbraid.metrics.elbo import NOISE_STREAM
 
 
-def gaussian(covariance: np.ndarray, variance: float, rows: int = 3_000, seed: int = 0, samples: int = 10_000) -> ELBO:
-    """Means with the given covariance, exactly, and posteriors of one variance; the aggregate is nearly Gaussian."""
+def gaussian(
+    covariance: np.ndarray, variance: float, rows: int = 3_000, seed: int = 0, samples: int = 10_000
+) -> ELBO:
+    """Means with the given covariance, exactly, and posteriors of one variance; the aggregate is
+    nearly Gaussian.
+    """
     generator = np.random.default_rng(seed)
     raw = generator.normal(size=(rows, len(covariance)))
     white = np.linalg.qr(raw - raw.mean(axis=0))[0] * np.sqrt(rows)
     mean = white @ np.linalg.cholesky(covariance).T
-    return elbo(mean, np.full(mean.shape, np.log(variance)), np.zeros(rows), samples=samples, seed=seed)
+    return elbo(
+        mean, np.full(mean.shape, np.log(variance)), np.zeros(rows), samples=samples, seed=seed
+    )
 
 
 def test_bound_is_minus_reconstruction_and_exact_kl() -> None:
@@ -37,9 +45,15 @@ def test_parts_of_a_gaussian_aggregate() -> None:
     whole = covariance + variance * np.eye(2)
     sizes = np.diag(whole)
     log_determinant = np.linalg.slogdet(whole)[1]
-    assert result.mutual_information == pytest.approx(0.5 * (log_determinant - 2 * np.log(variance)), abs=0.03)
-    assert result.total_correlation == pytest.approx(0.5 * (np.log(sizes).sum() - log_determinant), abs=0.03)
-    assert result.dimension_wise_kl == pytest.approx(0.5 * (sizes - 1 - np.log(sizes)).sum(), abs=0.03)
+    assert result.mutual_information == pytest.approx(
+        0.5 * (log_determinant - 2 * np.log(variance)), abs=0.03
+    )
+    assert result.total_correlation == pytest.approx(
+        0.5 * (np.log(sizes).sum() - log_determinant), abs=0.03
+    )
+    assert result.dimension_wise_kl == pytest.approx(
+        0.5 * (sizes - 1 - np.log(sizes)).sum(), abs=0.03
+    )
 
 
 def test_parts_of_separate_clusters_are_exact() -> None:
@@ -54,7 +68,9 @@ def test_parts_of_separate_clusters_are_exact() -> None:
 
 def test_identical_posteriors_tell_nothing() -> None:
     result = elbo(np.full((50, 3), 0.7), np.full((50, 3), -1.0), np.zeros(50))
-    assert (result.mutual_information, result.total_correlation) == pytest.approx((0.0, 0.0), abs=1e-12)
+    assert (result.mutual_information, result.total_correlation) == pytest.approx(
+        (0.0, 0.0), abs=1e-12
+    )
     assert result.dimension_wise_kl == pytest.approx(result.sampled_kl, abs=1e-12)
 
 
@@ -104,7 +120,11 @@ def test_peer_is_the_definition_pair_by_pair() -> None:
 
 def test_seed_chooses_rows_and_draws() -> None:
     generator = np.random.default_rng(0)
-    arguments = (generator.normal(size=(60, 2)), generator.normal(size=(60, 2)), generator.normal(size=60))
+    arguments = (
+        generator.normal(size=(60, 2)),
+        generator.normal(size=(60, 2)),
+        generator.normal(size=60),
+    )
     first, again, other = (elbo(*arguments, samples=30, seed=seed) for seed in (0, 0, 1))
     assert first.mutual_information == again.mutual_information != other.mutual_information
     assert first.score == other.score
@@ -112,20 +132,32 @@ def test_seed_chooses_rows_and_draws() -> None:
 
 
 def test_rows_are_chosen_among_all() -> None:
-    # The first half says nothing about which sample it is, the second half everything: 100 of 200 rows see both.
+    # The first half says nothing about which sample it is, the second half everything: 100 of 200
+    # rows see both.
     mean = np.concatenate([np.zeros(100), np.arange(1.0, 101.0) * 100.0])[:, None]
-    found = [elbo(mean, np.full((200, 1), -4.0), np.zeros(200), samples=100, seed=seed).mutual_information for seed in range(5)]
+    found = [
+        elbo(
+            mean, np.full((200, 1), -4.0), np.zeros(200), samples=100, seed=seed
+        ).mutual_information
+        for seed in range(5)
+    ]
     # k alike among 100 rows leave log 100 - k/100 log k nats.
     assert 0.5 * np.log(100) < min(found) < max(found) < 0.8 * np.log(100)
 
 
 def test_bound_ignores_order_and_sign_of_latents() -> None:
     generator = np.random.default_rng(0)
-    mean, logvar, nats = generator.normal(size=(60, 4)), generator.normal(size=(60, 4)), generator.normal(size=60)
+    mean, logvar, nats = (
+        generator.normal(size=(60, 4)),
+        generator.normal(size=(60, 4)),
+        generator.normal(size=60),
+    )
     order = [2, 0, 3, 1]
     score = elbo(mean, logvar, nats).score
     assert elbo(-mean[:, order], logvar[:, order], nats).score == pytest.approx(score, abs=1e-12)
-    assert elbo(np.tile(mean, (2, 1)), np.tile(logvar, (2, 1)), np.tile(nats, 2)).score == pytest.approx(score, abs=1e-12)
+    assert elbo(
+        np.tile(mean, (2, 1)), np.tile(logvar, (2, 1)), np.tile(nats, 2)
+    ).score == pytest.approx(score, abs=1e-12)
 
 
 def test_one_sample_has_an_aggregate_of_its_own() -> None:
@@ -135,7 +167,8 @@ def test_one_sample_has_an_aggregate_of_its_own() -> None:
 
 
 def test_posteriors_too_narrow_to_draw_from_are_still_told_apart() -> None:
-    # exp(-200) beside means of 1: z equals the mean in double precision, yet log q(z|x) must have its noise.
+    # exp(-200) beside means of 1: z equals the mean in double precision, yet log q(z|x) must have
+    # its noise.
     mean = np.array([[1.0], [2.0], [3.0], [4.0]])
     result = elbo(mean, np.full((4, 1), -200.0), np.zeros(4))
     assert result.mutual_information == pytest.approx(np.log(4), abs=1e-12)
@@ -153,24 +186,37 @@ def test_the_widest_and_the_narrowest_posteriors_allowed_have_finite_parts() -> 
 def test_bad_arguments_are_refused_together() -> None:
     with pytest.raises(InputError) as told:
         elbo(np.array([[0.0], [np.nan]]), np.zeros((2, 1)), np.array([[1.0], [2.0]]))
-    assert str(told.value) == (
-        "mean must be finite and at most 1e+30 in size; got nan at row 1, latent 0. Leave out such rows, or models that diverged.\n"
-        "reconstruction must have the shape (n,), one number for each row of mean; got shape (2, 1)."
+    assert (
+        str(told.value)
+        == "mean must be finite and at most 1e+30 in size; got nan at row 1, latent 0. Leave out"
+        " such rows, or models that diverged.\nreconstruction must have the shape (n,), one"
+        " number for each row of mean; got shape (2, 1)."
     )
     with pytest.raises(InputError) as told:
         elbo(np.zeros((3, 1)), np.zeros((3, 1)), np.zeros(2))
-    assert str(told.value) == "reconstruction must have the shape (n,), one number for each row of mean, here 3; got shape (2,)."
+    assert (
+        str(told.value)
+        == "reconstruction must have the shape (n,), one number for each row of mean, here 3; got"
+        " shape (2,)."
+    )
     with pytest.raises(InputError) as told:
         elbo(np.zeros((2, 1)), np.zeros((2, 1)), np.array([1.0, np.inf]))
-    assert str(told.value) == (
-        "reconstruction must be finite and at most 1e+30 in size; got inf at row 1. Leave out such rows, or models that diverged."
+    assert (
+        str(told.value)
+        == "reconstruction must be finite and at most 1e+30 in size; got inf at row 1. Leave out"
+        " such rows, or models that diverged."
     )
-    with pytest.raises(InputError, match=r"^reconstruction must be finite and at most 1e\+30 in size; got 1e\+308 at row 0\."):
+    with pytest.raises(
+        InputError,
+        match=r"^reconstruction must be finite and at most 1e\+30 in size; got 1e\+308 at row 0\.",
+    ):
         elbo(np.zeros((2, 1)), np.zeros((2, 1)), np.full(2, 1e308))
     with pytest.raises(InputError, match=r"^reconstruction must be numbers; got dtype <U1\.$"):
         elbo(np.zeros((2, 1)), np.zeros((2, 1)), np.array(["a", "b"]))
     with pytest.raises(InputError) as told:
         elbo(np.zeros((2, 1)), np.zeros((2, 1)), np.zeros(2), samples=0, seed=-1)
-    assert str(told.value) == (
-        "samples must be a whole number of at least 1; got 0.\nseed must be a whole number of at least 0; got -1."
+    assert (
+        str(told.value)
+        == "samples must be a whole number of at least 1; got 0.\nseed must be a whole number of at"
+        " least 0; got -1."
     )

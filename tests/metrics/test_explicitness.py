@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explicitness: closed forms, golden numbers, scikit-learn's area under the curve, invariants, degenerate input."""
+"""Explicitness: closed forms, golden numbers, scikit-learn's area under the curve, invariants,
+degenerate input.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,19 @@ def test_separable_values_score_one() -> None:
 
 
 def test_three_values_in_a_row_are_ranked_by_one_latent() -> None:
-    # No threshold picks the middle value, but its probability peaks in the middle, and ranking is all that is asked.
+    # No threshold picks the middle value, but its probability peaks in the middle, and ranking is
+    # all that is asked.
     line = FULL[:, 1:] * 1.0
     assert explicitness(line, FULL[:, 1:], line, FULL[:, 1:]).score == pytest.approx(1.0)
 
 
 def test_a_tie_counts_half() -> None:
-    # Value 0 is at -1 and 0, value 1 at 0 and 1: of four kinds of pairs three are ranked and one is tied.
-    codes, factor = np.array([[-1.0], [0.0], [0.0], [1.0]] * 10), np.array([[0], [0], [1], [1]] * 10)
+    # Value 0 is at -1 and 0, value 1 at 0 and 1: of four kinds of pairs three are ranked and one is
+    # tied.
+    codes, factor = (
+        np.array([[-1.0], [0.0], [0.0], [1.0]] * 10),
+        np.array([[0], [0], [1], [1]] * 10),
+    )
     assert explicitness(codes, factor, codes, factor).score == pytest.approx((3 + 0.5) / 4)
 
 
@@ -44,7 +51,10 @@ def test_constant_codes_are_at_chance() -> None:
 
 def test_a_constant_latent_changes_nothing(sample) -> None:
     codes, factors = sample
-    wider, moved = np.column_stack([codes, np.full(len(codes), 3.0)]), np.column_stack([codes, np.full(len(codes), 9.0)])
+    wider, moved = (
+        np.column_stack([codes, np.full(len(codes), 3.0)]),
+        np.column_stack([codes, np.full(len(codes), 9.0)]),
+    )
     expected = explicitness(codes, factors, codes, factors).score
     assert explicitness(wider, factors, moved, factors).score == pytest.approx(expected, abs=1e-9)
 
@@ -53,7 +63,9 @@ def test_golden(golden_case) -> None:
     expected = golden_case.expected["explicitness"]
     result = explicitness(*golden_case.split)
     if "error" in expected:  # the reference divides by the deviation of a constant latent
-        without = [part[:, :-1] if place % 2 == 0 else part for place, part in enumerate(golden_case.split)]
+        without = [
+            part[:, :-1] if place % 2 == 0 else part for place, part in enumerate(golden_case.split)
+        ]
         assert result.score == pytest.approx(explicitness(*without).score, abs=1e-6)
         return
     assert result.score == pytest.approx(expected["test"], abs=1e-6)
@@ -66,10 +78,15 @@ def test_golden(golden_case) -> None:
 def test_the_area_is_that_of_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
     from sklearn.metrics import roc_auc_score
 
-    rating, positive = np.array([pair[0] for pair in pairs]) / 7, np.array([pair[1] for pair in pairs])
+    rating, positive = (
+        np.array([pair[0] for pair in pairs]) / 7,
+        np.array([pair[1] for pair in pairs]),
+    )
     if positive.all() or not positive.any():
         return
-    assert area_under_roc(rating, positive) == pytest.approx(roc_auc_score(positive, rating), abs=1e-12)
+    assert area_under_roc(rating, positive) == pytest.approx(
+        roc_auc_score(positive, rating), abs=1e-12
+    )
 
 
 @settings(deadline=None, max_examples=15)
@@ -80,7 +97,9 @@ def test_invariants(seed: int) -> None:
     codes = factors @ generator.normal(size=(2, 3)) + 0.5 * generator.normal(size=(120, 3))
     score = explicitness(codes, factors, codes, factors).score
     # The solver stops at a tolerance, which moves single pairs of thousands.
-    moved = codes[:, generator.permutation(3)] * generator.choice([-2.0, 0.3, 50.0], size=3) + generator.normal(size=3)
+    moved = codes[:, generator.permutation(3)] * generator.choice(
+        [-2.0, 0.3, 50.0], size=3
+    ) + generator.normal(size=3)
     assert explicitness(moved, factors, moved, factors).score == pytest.approx(score, abs=2e-3)
     renamed = np.array([5, -2, 11, 3])[factors]
     assert explicitness(codes, renamed, codes, renamed).score == pytest.approx(score, abs=2e-3)
@@ -93,14 +112,21 @@ def test_a_constant_factor_is_left_out_and_listed(sample) -> None:
     wider = np.column_stack([factors[:, :1], np.full(len(codes), 3), factors[:, 1:]])
     result = explicitness(codes, wider, codes, wider)
     assert result.constant_factors == (1,)
-    assert np.isnan(result.per_factor).tolist() == np.isnan(result.train_per_factor).tolist() == [False, True, False, False]
+    assert (
+        np.isnan(result.per_factor).tolist()
+        == np.isnan(result.train_per_factor).tolist()
+        == [False, True, False, False]
+    )
     assert result.score == explicitness(codes, factors, codes, factors).score
 
 
 def test_values_missing_from_the_test_part_are_left_out_of_the_mean(sample) -> None:
     codes, factors = sample[0] + np.random.default_rng(0).normal(size=sample[0].shape), sample[1]
     low = factors[:, 2] < 2
-    fewer, both = explicitness(codes, factors, codes[low], factors[low]), explicitness(codes, factors, codes, factors)
+    fewer, both = (
+        explicitness(codes, factors, codes[low], factors[low]),
+        explicitness(codes, factors, codes, factors),
+    )
     # The two values that are left need only be told from each other, which is harder than from all.
     assert 0.5 < fewer.per_factor[2] < both.per_factor[2]
     assert np.array_equal(fewer.train_per_factor, both.train_per_factor)
@@ -128,7 +154,10 @@ def test_a_test_part_without_any_difference_is_refused(sample) -> None:
     codes, factors = sample
     with pytest.raises(InputError) as told:
         explicitness(codes, factors, codes[:1], factors[:1])
-    rule = "test_factors must take at least two values in some column that varies in factors; got one value in each of them."
+    rule = (
+        "test_factors must take at least two values in some column that varies in factors; got one"
+        " value in each of them."
+    )
     assert str(told.value) == rule
 
 
@@ -140,7 +169,9 @@ def test_one_latent_one_factor_two_samples() -> None:
 def test_shuffled_factors_are_at_chance(sample) -> None:
     codes, factors = sample
     shuffled = np.random.default_rng(0).permutation(factors)
-    assert explicitness(codes[:200], shuffled[:200], codes[200:], shuffled[200:]).score == pytest.approx(0.5, abs=0.08)
+    assert explicitness(
+        codes[:200], shuffled[:200], codes[200:], shuffled[200:]
+    ).score == pytest.approx(0.5, abs=0.08)
 
 
 def test_labels_may_lie_as_far_apart_as_numbers_go() -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FactorVAE score: exact values, golden numbers over whole grids, the constant latent, invariants, degenerate input."""
+"""FactorVAE score: exact values, golden numbers over whole grids, the constant latent, invariants,
+degenerate input.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_without_an_active_latent_the_score_is_zero() -> None:
 
 
 def test_constant_factors_are_never_chosen() -> None:
-    values = np.column_stack([GRID.to_factors(np.arange(GRID.size)), np.zeros(GRID.size, dtype=int)])
+    values = np.column_stack(
+        [GRID.to_factors(np.arange(GRID.size)), np.zeros(GRID.size, dtype=int)]
+    )
     result = factor_vae_score(FACTORS, values, **FEW)
     assert result.score == 1.0
     assert result.constant_factors == (5,)
@@ -68,14 +72,20 @@ def test_constant_factors_are_never_chosen() -> None:
 
 
 def away_from_golden(case, **options) -> list[tuple[float, float]]:
-    """How far seed 0 and the mean of three seeds are from the reference's means, in what is allowed."""
+    """How far seed 0 and the mean of three seeds are from the reference's means, in what is
+    allowed.
+    """
     codes = case.codes_of(case.grid.to_factors(np.arange(case.grid.size)))
     few = {"train_votes": 2000, "test_votes": 1000, **options}
     results = [factor_vae_score(codes, case.grid, seed=seed, **few) for seed in range(3)]
     found = []
-    for name, ours, votes in (("eval_accuracy", "score", 1000), ("train_accuracy", "train_accuracy", 2000)):
+    for name, ours, votes in (
+        ("eval_accuracy", "score", 1000),
+        ("train_accuracy", "train_accuracy", 2000),
+    ):
         told = case.expected["sampling"]["factor_vae"][name]
-        # Five seeds can agree by chance; one vote of the reference's sample is the least difference that means anything.
+        # Five seeds can agree by chance; one vote of the reference's sample is the least difference
+        # that means anything.
         allowed = max(4 * told["std"], 1 / votes)
         away = np.array([getattr(result, ours) for result in results]) - told["mean"]
         found.append((abs(away[0]) / allowed, abs(away.mean()) / allowed))
@@ -88,8 +98,12 @@ def test_golden(golden_case) -> None:
 
 @pytest.mark.parametrize("name", ["A/rotation", "A/noise", "A/one_missing", "A/noisy_mixture"])
 def test_golden_with_compat(make_case, name: str) -> None:
-    # Drawn factors scatter more than the five seeds of the reference happened to: the mean of three is compared.
-    assert max(mean for _, mean in away_from_golden(make_case(name), compat="disentanglement_lib")) <= 1 + 1e-9
+    # Drawn factors scatter more than the five seeds of the reference happened to: the mean of three
+    # is compared.
+    assert (
+        max(mean for _, mean in away_from_golden(make_case(name), compat="disentanglement_lib"))
+        <= 1 + 1e-9
+    )
 
 
 def test_compat_lets_a_constant_latent_take_every_vote(make_case) -> None:
@@ -100,19 +114,31 @@ def test_compat_lets_a_constant_latent_take_every_vote(make_case) -> None:
     assert theirs.votes.sum(axis=0).tolist() == [0, 0, 0, 0, 0, 2000]
     golden = case.expected["factor_vae_threshold_0"]
     # Shares of one of five factors, theirs and ours, in 1,000 and 2,000 draws.
-    assert theirs.score == pytest.approx(golden["eval_accuracy"], abs=4 * np.sqrt(2 * 0.2 * 0.8 / 1000))
-    assert theirs.train_accuracy == pytest.approx(golden["train_accuracy"], abs=4 * np.sqrt(2 * 0.2 * 0.8 / 2000))
+    assert theirs.score == pytest.approx(
+        golden["eval_accuracy"], abs=4 * np.sqrt(2 * 0.2 * 0.8 / 1000)
+    )
+    assert theirs.train_accuracy == pytest.approx(
+        golden["train_accuracy"], abs=4 * np.sqrt(2 * 0.2 * 0.8 / 2000)
+    )
     assert factor_vae_score(codes, case.grid, **options).score == 1.0
-    # Of two constant latents the first takes all, whatever its value; a threshold above 0 silences both.
+    # Of two constant latents the first takes all, whatever its value; a threshold above 0 silences
+    # both.
     two = np.column_stack([codes[:, :1], np.full(len(codes), 0.1), codes])
-    assert factor_vae_score(two, case.grid, compat="disentanglement_lib", **options).votes[:, 1].sum() == 2000
+    assert (
+        factor_vae_score(two, case.grid, compat="disentanglement_lib", **options).votes[:, 1].sum()
+        == 2000
+    )
     options["active_std"] = 0.05
     assert factor_vae_score(two, case.grid, compat="disentanglement_lib", **options).score == 1.0
 
 
 def test_compat_draws_factors_and_constant_ones_too() -> None:
-    values = np.column_stack([GRID.to_factors(np.arange(GRID.size)), np.zeros(GRID.size, dtype=int)])
-    result = factor_vae_score(FACTORS, values, train_votes=1200, test_votes=1200, compat="disentanglement_lib")
+    values = np.column_stack(
+        [GRID.to_factors(np.arange(GRID.size)), np.zeros(GRID.size, dtype=int)]
+    )
+    result = factor_vae_score(
+        FACTORS, values, train_votes=1200, test_votes=1200, compat="disentanglement_lib"
+    )
     drawn = result.votes.sum(axis=1)
     assert drawn == pytest.approx(np.full(6, 200), abs=60)
     assert len(set(drawn.tolist())) > 1
@@ -124,7 +150,10 @@ def test_compat_estimates_the_spread_from_ten_thousand_rows() -> None:
     factors = np.tile(GRID.to_factors(np.arange(GRID.size)), (40, 1))
     codes = np.column_stack([factors * 1.0, np.zeros(len(factors))])
     codes[17, -1] = 1e6
-    seen = [factor_vae_score(codes, factors, seed=seed, compat="disentanglement_lib", **FEW).active[-1] for seed in range(8)]
+    seen = [
+        factor_vae_score(codes, factors, seed=seed, compat="disentanglement_lib", **FEW).active[-1]
+        for seed in range(8)
+    ]
     assert {bool(one) for one in seen} == {False, True}
     assert factor_vae_score(codes, factors, **FEW).active.all()
 
@@ -138,7 +167,9 @@ def drawn(codes: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
 
 
 @pytest.mark.parametrize("rows_at_once", [64 * 7, 1 << 20])
-def test_the_same_batches_drawn_elsewhere_score_the_same(rows_at_once, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_batches_drawn_elsewhere_score_the_same(
+    rows_at_once, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generator = np.random.default_rng(5)
     codes = FACTORS @ generator.normal(size=(5, 4)) + generator.normal(size=(GRID.size, 4))
     codes = np.column_stack([codes, np.full(GRID.size, 0.1), 0.01 * codes[:, 0]])
@@ -170,7 +201,9 @@ def test_batches_of_a_generator_without_a_grid() -> None:
 
 def test_a_factor_only_among_the_test_batches_counts_as_wrong() -> None:
     batches, factor, test_batches, test_factor = drawn(FACTORS, 0)
-    fine = factor_vae_score_of_batches(batches[factor < 4], factor[factor < 4], test_batches, test_factor, FACTORS)
+    fine = factor_vae_score_of_batches(
+        batches[factor < 4], factor[factor < 4], test_batches, test_factor, FACTORS
+    )
     assert fine.votes.shape == (5, 5)
     assert fine.score == 0.8
 
@@ -180,17 +213,29 @@ def test_bad_batches_are_refused_with_every_problem_at_once() -> None:
     broken = batches.copy()
     broken[4, 2, 1] = np.nan
     with pytest.raises(InputError) as told:
-        factor_vae_score_of_batches(broken, factor[:-1], test_batches[:, :1], test_factor * 1.0, FACTORS[:, :4])
+        factor_vae_score_of_batches(
+            broken, factor[:-1], test_batches[:, :1], test_factor * 1.0, FACTORS[:, :4]
+        )
     assert str(told.value).splitlines() == [
-        "batches must be finite and at most 1e+30 in size; got nan at batch 4, row 2, latent 1. "
-        "Leave out such rows, or models that diverged.",
-        "batches and factor must have the same length; got 500 and 499. Pass one factor for each batch.",
+        (
+            "batches must be finite and at most 1e+30 in size; got nan at batch 4, row 2, latent 1."
+            " Leave out such rows, or models that diverged."
+        ),
+        (
+            "batches and factor must have the same length; got 500 and 499. Pass one factor for"
+            " each batch."
+        ),
         "test_batches must have at least 2 rows in a batch; got shape (250, 1, 5).",
-        "test_factor must be whole numbers; got dtype float64. Pass the number of the factor, from 0.",
+        (
+            "test_factor must be whole numbers; got dtype float64. Pass the number of the factor,"
+            " from 0."
+        ),
         "batches and test_batches and codes must have the same latents; got 5, 5, 4.",
     ]
     with pytest.raises(InputError) as told:
-        factor_vae_score_of_batches(batches[0], factor - 1, test_batches, test_factor[:, None], FACTORS[:1])
+        factor_vae_score_of_batches(
+            batches[0], factor - 1, test_batches, test_factor[:, None], FACTORS[:1]
+        )
     assert str(told.value).splitlines() == [
         "batches must have the shape (batches, batch, latents), none of them 0; got shape (64, 5).",
         "factor must lie in 0..9999; got -1. Pass the number of the shared factor, not its value.",
@@ -198,14 +243,18 @@ def test_bad_batches_are_refused_with_every_problem_at_once() -> None:
         "codes must have at least 2 rows; got shape (1, 5).",
     ]
     with pytest.raises(InputError, match=r"^batches must be numbers; got dtype <U1\.$"):
-        factor_vae_score_of_batches(np.full((500, 4, 5), "a"), factor, test_batches, test_factor, FACTORS)
+        factor_vae_score_of_batches(
+            np.full((500, 4, 5), "a"), factor, test_batches, test_factor, FACTORS
+        )
 
 
 def test_the_maps_that_make_golden_codes_are_theirs(golden_case) -> None:
     made = golden_case.codes_of(golden_case.arrays["factors"].astype(int))
     away = made - golden_case.arrays["codes"]
     kind = golden_case.name.split("/")[1]
-    noise = {"noise": 1.0, "noisy_mixture": 0.3, "perfect_jitter": 0.1, "perm_flip_dead": 1e-3}.get(kind, 0.0)
+    noise = {"noise": 1.0, "noisy_mixture": 0.3, "perfect_jitter": 0.1, "perm_flip_dead": 1e-3}.get(
+        kind, 0.0
+    )
     scale = golden_case.arrays["parameter_scale"] if kind == "perfect_jitter" else 1.0
     # Two independent noises differ by sqrt(2) of one; dead latents are a part of all.
     assert (away / scale).std(axis=0).max() == pytest.approx(noise * np.sqrt(2), rel=0.1, abs=1e-12)
@@ -226,11 +275,18 @@ def test_invariants(seed: int) -> None:
     score = factor_vae_score(codes, GRID, **FEW).score
     assert 0.2 < score < 1.0
     # The draws stay the same, so only rounding is left.
-    assert factor_vae_score(codes[:, ::-1] * [1, -1, 2, -4, 8] + 3.0, GRID, **FEW).score == pytest.approx(score, abs=1e-12)
-    # Other draws: 250 votes have a standard deviation of at most 0.032, and so has the difference of two sets by 0.045.
+    assert factor_vae_score(
+        codes[:, ::-1] * [1, -1, 2, -4, 8] + 3.0, GRID, **FEW
+    ).score == pytest.approx(score, abs=1e-12)
+    # Other draws: 250 votes have a standard deviation of at most 0.032, and so has the difference
+    # of two sets by 0.045.
     values = GRID.to_factors(np.arange(GRID.size))
-    assert factor_vae_score(codes, np.array([9, 3, 4, -1])[values], **FEW).score == pytest.approx(score, abs=0.2)
-    assert factor_vae_score(np.tile(codes, (2, 1)), np.tile(values, (2, 1)), **FEW).score == pytest.approx(score, abs=0.2)
+    assert factor_vae_score(codes, np.array([9, 3, 4, -1])[values], **FEW).score == pytest.approx(
+        score, abs=0.2
+    )
+    assert factor_vae_score(
+        np.tile(codes, (2, 1)), np.tile(values, (2, 1)), **FEW
+    ).score == pytest.approx(score, abs=0.2)
     assert factor_vae_score(codes, GRID, seed=1, **FEW).score == pytest.approx(score, abs=0.2)
 
 
@@ -241,11 +297,15 @@ def test_one_latent_stands_for_one_factor() -> None:
 
 
 def test_one_varying_factor_is_always_right() -> None:
-    assert factor_vae_score(FACTORS, GRID.to_factors(np.arange(GRID.size))[:, :1], **FEW).score == 1.0
+    assert (
+        factor_vae_score(FACTORS, GRID.to_factors(np.arange(GRID.size))[:, :1], **FEW).score == 1.0
+    )
 
 
 def test_one_row_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 5\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 5\)\.$"
+    ):
         factor_vae_score(FACTORS[:1], np.zeros((1, 5), dtype=int), **FEW)
 
 
@@ -258,14 +318,17 @@ def test_bad_options_are_refused() -> None:
     ]
     with pytest.raises(InputError, match=r"^active_std must be at least 0 and finite; got nan\.$"):
         factor_vae_score(FACTORS, GRID, active_std=float("nan"))
-    with pytest.raises(InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"):
+    with pytest.raises(
+        InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"
+    ):
         factor_vae_score(FACTORS, GRID, compat="dlib")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match=r"^active_std must be at least 0 and finite; got -1\.$"):
         factor_vae_score_of_batches(FACTORS[None], [0], FACTORS[None], [0], FACTORS, active_std=-1)
 
 
 def test_latents_that_stand_still_in_a_batch_do_not_win_by_rounding() -> None:
-    # A latent with a rare value is constant in most batches, as the fixed one is: the first of them wins, wherever zero lies.
+    # A latent with a rare value is constant in most batches, as the fixed one is: the first of them
+    # wins, wherever zero lies.
     grid = FactorGrid(("a", "b", "c"), (4, 5, 50))
     factors = grid.to_factors(np.arange(grid.size))
     rare = (np.random.default_rng(0).random(grid.size) < 0.01) * 1.0

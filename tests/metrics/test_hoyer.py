@@ -32,12 +32,16 @@ def test_half_the_latents_in_use() -> None:
 def test_normal_codes_score_what_the_docstring_says() -> None:
     generator = np.random.default_rng(0)
     for latents, expected in ((10, 0.27), (50, 0.23)):
-        assert hoyer(generator.normal(size=(5_000, latents))).score == pytest.approx(expected, abs=0.008)
+        assert hoyer(generator.normal(size=(5_000, latents))).score == pytest.approx(
+            expected, abs=0.008
+        )
 
 
 def test_a_collapsed_latent_does_not_make_codes_sparse() -> None:
     codes = np.random.default_rng(0).normal(size=(2_000, 4))
-    assert hoyer(codes * [1.0, 1.0, 1e-4, 1e-4]).score == pytest.approx(hoyer(codes).score, abs=1e-12)
+    assert hoyer(codes * [1.0, 1.0, 1e-4, 1e-4]).score == pytest.approx(
+        hoyer(codes).score, abs=1e-12
+    )
 
 
 def test_constant_latents_are_left_out_and_listed() -> None:
@@ -63,7 +67,10 @@ def test_rows_of_zeros_have_no_sparsity_and_are_left_out() -> None:
     assert np.isnan(result.per_sample).tolist() == [False, False, False, True, True]
 
 
-@pytest.mark.parametrize("codes", [np.arange(4.0)[:, None], np.ones((4, 3)), np.zeros((4, 2)), np.eye(4)[:, :1] * [1.0, 0.0]])
+@pytest.mark.parametrize(
+    "codes",
+    [np.arange(4.0)[:, None], np.ones((4, 3)), np.zeros((4, 2)), np.eye(4)[:, :1] * [1.0, 0.0]],
+)
 def test_fewer_than_two_varying_latents_score_zero(codes: np.ndarray) -> None:
     result = hoyer(codes)
     assert result.score == 0.0
@@ -72,11 +79,15 @@ def test_fewer_than_two_varying_latents_score_zero(codes: np.ndarray) -> None:
 
 def test_peer_is_the_formula_sample_by_sample(sample) -> None:
     codes = sample[0]
-    deviations = codes.std(axis=0, ddof=1)  # which degrees of freedom does not matter: a common factor cancels
+    deviations = codes.std(
+        axis=0, ddof=1
+    )  # which degrees of freedom does not matter: a common factor cancels
     expected = []
     for row in codes / deviations:
         root = len(row) ** 0.5
-        expected.append((root - sum(abs(x) for x in row) / sum(x * x for x in row) ** 0.5) / (root - 1))
+        expected.append(
+            (root - sum(abs(x) for x in row) / sum(x * x for x in row) ** 0.5) / (root - 1)
+        )
     assert hoyer(codes).per_sample == pytest.approx(np.array(expected), abs=1e-12)
     assert hoyer(codes).score == pytest.approx(np.mean(expected), abs=1e-12)
 
@@ -88,13 +99,17 @@ def test_invariants(seed: int) -> None:
     codes = generator.normal(size=(50, 4)) ** 3
     score = hoyer(codes).score
     assert 0 <= score <= 1
-    assert hoyer(codes[:, generator.permutation(4)] * [-1.0, 1.0, -1.0, 1.0]).score == pytest.approx(score, abs=1e-12)
+    assert hoyer(
+        codes[:, generator.permutation(4)] * [-1.0, 1.0, -1.0, 1.0]
+    ).score == pytest.approx(score, abs=1e-12)
     assert hoyer(codes * [1e-150, 3.0, 500.0, 1e20]).score == pytest.approx(score, abs=1e-9)
     assert hoyer(np.tile(codes, (3, 1))).score == pytest.approx(score, abs=1e-12)
 
 
 def test_codes_without_rows_to_compare_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         hoyer(np.ones((1, 2)))
     with pytest.raises(InputError, match=r"^codes must be numbers; got dtype <U1\.$"):
         hoyer(np.array([["a", "b"], ["c", "d"]]))

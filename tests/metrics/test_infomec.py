@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InfoMEC: closed forms, the authors' procedure by scikit-learn, each trap, invariants, degenerate input."""
+"""InfoMEC: closed forms, the authors' procedure by scikit-learn, each trap, invariants, degenerate
+input.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def counted(codes: np.ndarray, factors: np.ndarray = FULL, **options) -> InfoMEC
 
 def test_concentration_by_hand() -> None:
     rows = np.array([[1.0, 0.5, 0.0], [0.2, 0.2, 0.2], [0.0, 0.3, 0.0], [0.0, 0.0, 0.0]])
-    assert concentration(rows) == pytest.approx([(2 / 3 - 1 / 3) / (2 / 3), 0.0, 1.0, 0.0], abs=1e-12)
+    assert concentration(rows) == pytest.approx(
+        [(2 / 3 - 1 / 3) / (2 / 3), 0.0, 1.0, 0.0], abs=1e-12
+    )
 
 
 def test_perfect_codes_score_one_in_all_three() -> None:
@@ -41,7 +45,9 @@ def test_a_mixed_latent_halves_modularity_and_compactness() -> None:
     assert (result.infom, result.infoc) == pytest.approx((0.5, 0.5), abs=1e-12)
 
 
-def authors_procedure(codes: np.ndarray, factors: np.ndarray, discrete: bool, seed: int) -> dict[str, np.ndarray | float]:
+def authors_procedure(
+    codes: np.ndarray, factors: np.ndarray, discrete: bool, seed: int
+) -> dict[str, np.ndarray | float]:
     """What the authors compute, with the null loss fitted; no latent is pruned."""
     import warnings
 
@@ -54,17 +60,27 @@ def authors_procedure(codes: np.ndarray, factors: np.ndarray, discrete: bool, se
     def loss(inputs, labels):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = LogisticRegression(C=np.inf, class_weight="balanced", max_iter=100).fit(inputs, labels)
+            model = LogisticRegression(C=np.inf, class_weight="balanced", max_iter=100).fit(
+                inputs, labels
+            )
         return log_loss(labels, model.predict_proba(inputs))
 
-    inputs = OneHotEncoder().fit_transform(codes) if discrete else StandardScaler().fit_transform(codes)
+    inputs = (
+        OneHotEncoder().fit_transform(codes) if discrete else StandardScaler().fit_transform(codes)
+    )
     nmi, saved = np.empty((factors.shape[1], codes.shape[1])), []
     for i, labels in enumerate(factors.T):
         for j in range(codes.shape[1]):
             if discrete:
                 nats = mutual_info_score(labels, codes[:, j])
             else:
-                nats = mutual_info_classif(inputs[:, [j]], labels, discrete_features=False, n_neighbors=10, random_state=seed)[0]
+                nats = mutual_info_classif(
+                    inputs[:, [j]],
+                    labels,
+                    discrete_features=False,
+                    n_neighbors=10,
+                    random_state=seed,
+                )[0]
             nmi[i, j] = nats / mutual_info_score(labels, labels)
         null = loss(np.zeros_like(codes), labels)
         assert null == pytest.approx(np.log(len(np.unique(labels))), abs=1e-12)
@@ -80,16 +96,22 @@ def test_the_authors_procedure_for_continuous_latents(make_case, name: str) -> N
     codes, factors = make_case(name).sample
     ours, theirs = infomec(codes, factors, seed=4), authors_procedure(codes, factors, False, 4)
     assert ours.active.all()
-    # Equal codes, as in the warped case, are parted by noise near the rounding of scikit-learn's squared distances.
+    # Equal codes, as in the warped case, are parted by noise near the rounding of scikit-learn's
+    # squared distances.
     allowed = 1e-3 if name == "A/warped" else 1e-9
     assert ours.normalised_information.T == pytest.approx(theirs["nmi"], abs=allowed)
-    assert (ours.infom, ours.infoc) == pytest.approx((theirs["infom"], theirs["infoc"]), abs=allowed)
+    assert (ours.infom, ours.infoc) == pytest.approx(
+        (theirs["infom"], theirs["infoc"]), abs=allowed
+    )
     assert ours.infoe == pytest.approx(theirs["infoe"], abs=1e-6)
 
 
 def test_the_authors_procedure_for_discrete_latents(sample) -> None:
     codes, factors = sample[0].round(), sample[1]
-    ours, theirs = infomec(codes, factors, discrete=True), authors_procedure(codes, factors, True, 0)
+    ours, theirs = (
+        infomec(codes, factors, discrete=True),
+        authors_procedure(codes, factors, True, 0),
+    )
     assert ours.normalised_information.T == pytest.approx(theirs["nmi"], abs=1e-9)
     assert (ours.infom, ours.infoc) == pytest.approx((theirs["infom"], theirs["infoc"]), abs=1e-9)
     assert ours.infoe == pytest.approx(theirs["infoe"], abs=1e-6)
@@ -114,7 +136,10 @@ def test_pruning_by_range_and_by_quartiles_differ() -> None:
     factors = generator.integers(6, size=(1000, 2))
     resting = np.where(np.arange(1000) % 5 == 0, 1 + factors.sum(axis=1), 0.0)
     codes = np.column_stack([factors + 0.01 * generator.normal(size=(1000, 2)), resting])
-    by_range, by_quartiles = (infomec(codes, factors, pruning=rule, explicitness="regression") for rule in ("qlae", "tripod"))
+    by_range, by_quartiles = (
+        infomec(codes, factors, pruning=rule, explicitness="regression")
+        for rule in ("qlae", "tripod")
+    )
     assert by_range.active.tolist() == [True, True, True]
     assert by_quartiles.active.tolist() == [True, True, False]
     assert np.isnan(by_quartiles.modularity_per_latent).tolist() == [False, False, True]
@@ -126,7 +151,9 @@ def test_thresholds_of_pruning() -> None:
     steps, factors = np.linspace(0.0, 1.0, 101), (np.arange(101) % 2)[:, None]
 
     def active(scales: list[float], **options) -> list[bool]:
-        return infomec(np.outer(steps, scales), factors, explicitness="regression", **options).active.tolist()
+        return infomec(
+            np.outer(steps, scales), factors, explicitness="regression", **options
+        ).active.tolist()
 
     assert active([20.0, 1.0, 1.001]) == [True, False, True]
     assert active([20.0, 1.0, 0.0], discrete=True) == [True, True, False]
@@ -172,8 +199,16 @@ def test_a_constant_factor_is_left_out_and_listed() -> None:
     with_constant = np.column_stack([FULL[:, 0], np.full(20, 7), FULL[:, 1]])
     result, without = infomec(FULL, with_constant), infomec(FULL, FULL)
     assert result.constant_factors == (1,)
-    assert (result.infom, result.infoe, result.infoc) == (without.infom, without.infoe, without.infoc)
-    for values in (result.explicitness_per_factor, result.compactness_per_factor, result.normalised_information[0]):
+    assert (result.infom, result.infoe, result.infoc) == (
+        without.infom,
+        without.infoe,
+        without.infoc,
+    )
+    for values in (
+        result.explicitness_per_factor,
+        result.compactness_per_factor,
+        result.normalised_information[0],
+    ):
         assert np.isnan(values).tolist() == [False, True, False]
 
 
@@ -190,14 +225,20 @@ def test_a_barely_active_latent_counts_as_much_as_a_strong_one() -> None:
 
 def test_noise_looks_modular_because_information_is_clipped() -> None:
     generator = np.random.default_rng(0)
-    result = infomec(generator.normal(size=(1000, 10)), generator.integers(6, size=(1000, 5)), explicitness="regression")
+    result = infomec(
+        generator.normal(size=(1000, 10)),
+        generator.integers(6, size=(1000, 5)),
+        explicitness="regression",
+    )
     assert np.nansum(result.normalised_information) < 1.0
     assert result.infom > 0.3
 
 
 def test_explicitness_is_measured_where_it_was_fitted() -> None:
     generator = np.random.default_rng(0)
-    assert infomec(generator.normal(size=(100, 30)), generator.integers(6, size=(100, 2))).infoe > 0.99
+    assert (
+        infomec(generator.normal(size=(100, 30)), generator.integers(6, size=(100, 2))).infoe > 0.99
+    )
 
 
 def test_regression_is_the_coefficient_of_determination(sample) -> None:
@@ -218,16 +259,27 @@ def test_regression_is_the_coefficient_of_determination(sample) -> None:
 def test_quantised_codes_passed_as_numbers_lose_explicitness_only() -> None:
     generator = np.random.default_rng(0)
     factors = generator.integers([4, 6], size=(2000, 2))
-    shuffled = np.column_stack([np.array([2, 0, 3, 1])[factors[:, 0]], np.array([3, 5, 0, 2, 1, 4])[factors[:, 1]]]) * 0.5
-    codes = np.where(generator.random(shuffled.shape) < 0.2, generator.permutation(shuffled), shuffled)
-    as_values, as_numbers = (infomec(codes, factors, discrete=discrete) for discrete in (True, False))
+    shuffled = (
+        np.column_stack(
+            [np.array([2, 0, 3, 1])[factors[:, 0]], np.array([3, 5, 0, 2, 1, 4])[factors[:, 1]]]
+        )
+        * 0.5
+    )
+    codes = np.where(
+        generator.random(shuffled.shape) < 0.2, generator.permutation(shuffled), shuffled
+    )
+    as_values, as_numbers = (
+        infomec(codes, factors, discrete=discrete) for discrete in (True, False)
+    )
     assert as_numbers.infom == pytest.approx(as_values.infom, abs=0.03)
     assert as_numbers.infoc == pytest.approx(as_values.infoc, abs=0.03)
     assert as_numbers.infoe < as_values.infoe - 0.2
 
 
 def test_a_factor_whose_values_are_all_different() -> None:
-    result = infomec(np.arange(12.0).reshape(6, 2), np.column_stack([np.arange(6), np.arange(6) % 2]))
+    result = infomec(
+        np.arange(12.0).reshape(6, 2), np.column_stack([np.arange(6), np.arange(6) % 2])
+    )
     assert not result.normalised_information[:, 0].any()
     assert np.isfinite([result.infom, result.infoe, result.infoc]).all()
 
@@ -245,7 +297,9 @@ def test_refusals() -> None:
         "neighbours must be a whole number of at least 1; got 0.",
         "seed must be a whole number of at least 0; got -1.",
     ]
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         infomec(FULL[:1], FULL[:1])
 
 
@@ -258,7 +312,9 @@ def test_the_seed_parts_equal_codes() -> None:
     generator = np.random.default_rng(0)
     factors = generator.integers(3, size=(300, 2))
     codes = (factors + generator.integers(2, size=factors.shape)) * 1.0
-    first, again, other = (infomec(codes, factors, explicitness="regression", seed=seed) for seed in (0, 0, 1))
+    first, again, other = (
+        infomec(codes, factors, explicitness="regression", seed=seed) for seed in (0, 0, 1)
+    )
     assert first.infom == again.infom != other.infom
     assert first.infom == pytest.approx(other.infom, abs=0.05)
 
@@ -275,7 +331,9 @@ def test_invariants(seed: int) -> None:
         return [result.infom, result.infoe, result.infoc]
 
     expected = scores(codes, factors)
-    assert scores(codes[:, generator.permutation(3)], factors[:, ::-1]) == pytest.approx(expected, abs=1e-9)
+    assert scores(codes[:, generator.permutation(3)], factors[:, ::-1]) == pytest.approx(
+        expected, abs=1e-9
+    )
     assert scores(codes * [-1, 1, -1], factors) == pytest.approx(expected, abs=1e-9)
     # One scale for all: the range of a latent beside the others decides whether it is active.
     assert scores(codes * 32.0 + 5.0, factors) == pytest.approx(expected, abs=1e-9)
@@ -287,10 +345,14 @@ def test_invariants(seed: int) -> None:
 def test_invariants_of_discrete_latents(seed: int) -> None:
     generator = np.random.default_rng(seed)
     factors = generator.integers([3, 4], size=(120, 2))
-    codes = (factors @ generator.normal(size=(2, 3)) + 0.3 * generator.normal(size=(120, 3))).round()
+    codes = (
+        factors @ generator.normal(size=(2, 3)) + 0.3 * generator.normal(size=(120, 3))
+    ).round()
     expected = counted(codes, factors)
     renamed = counted(np.exp(codes[:, ::-1]), np.array([5, -2, 11, 3])[factors])
-    assert (renamed.infom, renamed.infoc) == pytest.approx((expected.infom, expected.infoc), abs=1e-9)
+    assert (renamed.infom, renamed.infoc) == pytest.approx(
+        (expected.infom, expected.infoc), abs=1e-9
+    )
     doubled = counted(np.tile(codes, (2, 1)), np.tile(factors, (2, 1)))
     assert (doubled.infom, doubled.infoe, doubled.infoc) == pytest.approx(
         (expected.infom, expected.infoe, expected.infoc), abs=1e-9

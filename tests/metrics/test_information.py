@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bins, entropy and mutual information: closed forms, then NumPy, scikit-learn and the golden matrices."""
+"""Bins, entropy and mutual information: closed forms, then NumPy, scikit-learn and the golden
+matrices.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ def test_a_latent_of_neighbouring_floats_is_binned() -> None:
 
 
 @settings(deadline=None, max_examples=50)
-@given(arrays(np.float64, st.tuples(st.integers(2, 60), st.integers(1, 3)), elements=st.floats(-1e3, 1e3, width=32)))
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(2, 60), st.integers(1, 3)),
+        elements=st.floats(-1e3, 1e3, width=32),
+    )
+)
 def test_bins_agree_with_numpy(codes: np.ndarray) -> None:
     placed = histogram_bins(codes, 20)
     for latent in range(codes.shape[1]):
@@ -41,10 +49,16 @@ def test_bins_agree_with_numpy(codes: np.ndarray) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(st.integers(2, 64), st.floats(-1e3, 1e3), st.floats(1e-6, 1e9))
-def test_codes_on_an_edge_and_beside_it_are_placed_as_numpy_does(bins: int, start: float, width: float) -> None:
+def test_codes_on_an_edge_and_beside_it_are_placed_as_numpy_does(
+    bins: int, start: float, width: float
+) -> None:
     edges = np.histogram_bin_edges([start, start + width], bins)
-    codes = np.concatenate([edges, np.nextafter(edges[1:], start), np.nextafter(edges[:-1], np.inf)])
-    assert np.array_equal(histogram_bins(codes[:, None], bins)[:, 0], np.digitize(codes, edges[:-1]) - 1)
+    codes = np.concatenate(
+        [edges, np.nextafter(edges[1:], start), np.nextafter(edges[:-1], np.inf)]
+    )
+    assert np.array_equal(
+        histogram_bins(codes[:, None], bins)[:, 0], np.digitize(codes, edges[:-1]) - 1
+    )
 
 
 def test_a_constant_latent_beside_it_does_not_move_the_edges_of_a_latent() -> None:
@@ -93,7 +107,9 @@ def test_information_of_columns_of_all_sizes_at_once_is_that_of_each_alone() -> 
     right = generator.integers(sizes, size=(300, 5))
     together = mutual_information(left, 7, right, sizes)
     for column, size in enumerate(sizes):
-        assert together[:, [column]] == pytest.approx(mutual_information(left, 7, right[:, [column]], [size]), abs=1e-13)
+        assert together[:, [column]] == pytest.approx(
+            mutual_information(left, 7, right[:, [column]], [size]), abs=1e-13
+        )
     assert not together[:, [0, 3]].any()
 
 
@@ -111,4 +127,6 @@ def test_golden_information_and_entropy(golden_case) -> None:
     levels, sizes = relabel(factors)
     nats = mutual_information(histogram_bins(codes, 20), 20, levels, sizes)
     assert nats == pytest.approx(np.array(golden_case.expected["mutual_information"]), abs=1e-9)
-    assert entropy(levels, sizes) == pytest.approx(np.array(golden_case.expected["factor_entropy"]), abs=1e-9)
+    assert entropy(levels, sizes) == pytest.approx(
+        np.array(golden_case.expected["factor_entropy"]), abs=1e-9
+    )

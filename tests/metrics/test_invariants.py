@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counted information does not see: order and sign of latents, order of factors, scale, names of values, copies of samples."""
+"""What counted information does not see: order and sign of latents, order of factors, scale, names
+of values, copies of samples.
+"""
 
 from __future__ import annotations
 

@@ -17,14 +17,18 @@ SQUARE = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
 
 
 def written_out(codes: np.ndarray, groups: np.ndarray, quantile: float) -> tuple[float, np.ndarray]:
-    """The score and its matrix, value by value; every row of *groups* has the number of its value or bin."""
+    """The score and its matrix, value by value; every row of *groups* has the number of its value
+    or bin.
+    """
     largest = np.abs(codes - codes.mean(axis=0)).max(axis=0)
     matrix = np.zeros((codes.shape[1], groups.shape[1]))
     for factor in range(groups.shape[1]):
         of_values = []
         for value in np.unique(groups[:, factor]):
             rows = codes[groups[:, factor] == value]
-            of_values.append(np.percentile(np.abs(rows - rows.mean(axis=0)), 100 * quantile, axis=0))
+            of_values.append(
+                np.percentile(np.abs(rows - rows.mean(axis=0)), 100 * quantile, axis=0)
+            )
         matrix[:, factor] = 1 - np.mean(of_values, axis=0) / largest
     return float(np.average(matrix.max(axis=1), weights=largest)), matrix
 
@@ -44,7 +48,8 @@ def test_perfect_codes_score_one() -> None:
 
 
 def test_a_mixture_by_hand() -> None:
-    # z = a + 2b: 0, 2, 1, 3. Largest deviation 1.5; 1 within either value of a, 0.5 within either value of b.
+    # z = a + 2b: 0, 2, 1, 3. Largest deviation 1.5; 1 within either value of a, 0.5 within either
+    # value of b.
     result = irs(SQUARE @ np.array([[1.0, 1.0], [2.0, 0.0]]), SQUARE, quantile=1.0)
     assert result.irs_matrix == pytest.approx(np.array([[1 / 3, 2 / 3], [1.0, 0.0]]), abs=1e-12)
     assert result.per_latent == pytest.approx([2 / 3, 1.0], abs=1e-12)
@@ -54,22 +59,35 @@ def test_a_mixture_by_hand() -> None:
 
 
 def test_the_quantile_is_interpolated_by_hand() -> None:
-    # Deviations 2, 1, 0, 1, 2 within the first value and 0 within the second; half of the way from 1 to 2 at 5/8.
+    # Deviations 2, 1, 0, 1, 2 within the first value and 0 within the second; half of the way from
+    # 1 to 2 at 5/8.
     codes = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0])[:, None]
     result = irs(codes, np.repeat([0, 1], 5)[:, None], quantile=0.625)
     assert result.score == pytest.approx(1 - (1.5 / 2 + 0.0) / 2, abs=1e-12)
 
 
 def test_a_score_can_be_negative() -> None:
-    # Three of four rows of either value lie together, the fourth where the other value has its three.
+    # Three of four rows of either value lie together, the fourth where the other value has its
+    # three.
     codes, factors = np.array([0, 1, 1, 1, 0, 0, 0, 1.0])[:, None], np.repeat([0, 1], 4)[:, None]
     assert irs(codes, factors, quantile=1.0).score == pytest.approx(-0.5, abs=1e-12)
     # The reference then prefers a constant factor, at which the score is 0.
     beside = np.column_stack([factors, np.full(8, 3)])
-    ours, theirs = irs(codes, beside, quantile=1.0), irs(codes, beside, quantile=1.0, compat="disentanglement_lib")
-    assert (ours.score, ours.parent.tolist(), ours.constant_factors) == (pytest.approx(-0.5), [0], (1,))
+    ours, theirs = (
+        irs(codes, beside, quantile=1.0),
+        irs(codes, beside, quantile=1.0, compat="disentanglement_lib"),
+    )
+    assert (ours.score, ours.parent.tolist(), ours.constant_factors) == (
+        pytest.approx(-0.5),
+        [0],
+        (1,),
+    )
     assert np.isnan(ours.irs_matrix).tolist() == [[False, True]]
-    assert (theirs.score, theirs.parent.tolist(), theirs.constant_factors) == (pytest.approx(0.0), [1], (1,))
+    assert (theirs.score, theirs.parent.tolist(), theirs.constant_factors) == (
+        pytest.approx(0.0),
+        [1],
+        (1,),
+    )
     assert theirs.irs_matrix == pytest.approx(np.array([[-0.5, 0.0]]))
 
 
@@ -79,9 +97,15 @@ def test_golden(golden_case, quantile: float, compat) -> None:
     expected = golden_case.expected[f"irs_q{quantile}"]
     result = irs(*golden_case.sample, quantile=quantile, compat=compat)
     assert result.score == pytest.approx(expected["avg_score"], abs=1e-9)
-    assert result.irs_matrix[result.active] == pytest.approx(np.array(expected["IRS_matrix"]), abs=1e-9)
-    assert result.per_latent[result.active] == pytest.approx(np.array(expected["disentanglement_scores"]), abs=1e-9)
-    assert result.max_deviation[result.active] == pytest.approx(np.array(expected["max_deviations"]), abs=1e-9)
+    assert result.irs_matrix[result.active] == pytest.approx(
+        np.array(expected["IRS_matrix"]), abs=1e-9
+    )
+    assert result.per_latent[result.active] == pytest.approx(
+        np.array(expected["disentanglement_scores"]), abs=1e-9
+    )
+    assert result.max_deviation[result.active] == pytest.approx(
+        np.array(expected["max_deviations"]), abs=1e-9
+    )
     assert result.parent[result.active].tolist() == expected["parents"]
     assert np.array_equal(result.active, golden_case.sample[0].std(axis=0) > 0)
 
@@ -105,7 +129,10 @@ def test_the_formula_written_out(seed: int, quantile: float) -> None:
     sizes = generator.choice([2, 3, 7, 20, 21, 22, 25, 31, 40, 41, 60], size=3)
     factors = generator.integers(sizes, size=(rows, 3))
     factors[0], factors[1] = 0, 1  # every factor varies
-    codes = np.round(generator.normal(size=(rows, 4)), int(generator.integers(1, 6))) + generator.normal(size=4) * 100
+    codes = (
+        np.round(generator.normal(size=(rows, 4)), int(generator.integers(1, 6)))
+        + generator.normal(size=4) * 100
+    )
     codes[0] += 0.5  # every latent varies
     score, matrix = written_out(codes, in_20_bins(factors), quantile)
     theirs = irs(codes, factors, quantile=quantile, compat="disentanglement_lib")
@@ -119,7 +146,8 @@ def test_the_formula_written_out(seed: int, quantile: float) -> None:
 
 
 def test_many_values_are_cut_into_twenty_bins() -> None:
-    # 40 values two by two, so that a perfect latent deviates by half a step of its 19.5 at the most.
+    # 40 values two by two, so that a perfect latent deviates by half a step of its 19.5 at the
+    # most.
     fine = np.arange(40)[:, None]
     assert irs(fine, fine).score == pytest.approx(1 - 0.5 / 19.5, abs=1e-12)
     assert irs(fine[:20], fine[:20]).score == pytest.approx(1.0, abs=1e-12)
@@ -157,13 +185,19 @@ def test_invariants(seed: int) -> None:
     assert irs(codes * 37.0 - 5.0, factors).score == pytest.approx(result.score, abs=1e-9)
     scaled = irs(codes * [0.1, 3.0, 50.0], factors)
     assert scaled.irs_matrix == pytest.approx(result.irs_matrix, abs=1e-9)
-    assert scaled.score == pytest.approx(np.average(result.per_latent, weights=result.max_deviation * [0.1, 3.0, 50.0]), abs=1e-9)
-    assert irs(codes, np.array([5, -2, 1100, 3])[factors]).score == pytest.approx(result.score, abs=1e-12)
+    assert scaled.score == pytest.approx(
+        np.average(result.per_latent, weights=result.max_deviation * [0.1, 3.0, 50.0]), abs=1e-9
+    )
+    assert irs(codes, np.array([5, -2, 1100, 3])[factors]).score == pytest.approx(
+        result.score, abs=1e-12
+    )
     rows = generator.permutation(120)
     assert irs(codes[rows], factors[rows]).score == pytest.approx(result.score, abs=1e-12)
     # Quantiles below the largest move by interpolation when rows are repeated.
     largest = irs(codes, factors, quantile=1.0).score
-    assert irs(np.tile(codes, (3, 1)), np.tile(factors, (3, 1)), quantile=1.0).score == pytest.approx(largest, abs=1e-12)
+    assert irs(
+        np.tile(codes, (3, 1)), np.tile(factors, (3, 1)), quantile=1.0
+    ).score == pytest.approx(largest, abs=1e-12)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1])
@@ -206,19 +240,35 @@ def test_refusals() -> None:
         with pytest.raises(InputError) as told:
             irs(FULL, FULL, quantile=quantile)
         assert str(told.value) == f"quantile must be above 0 and at most 1; got {quantile}."
-    with pytest.raises(InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"):
+    with pytest.raises(
+        InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"
+    ):
         irs(FULL, FULL, compat="dlib")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         irs(FULL[:1], FULL[:1])
     with pytest.raises(
-        InputError, match=r"^factors must take at least two values in some column; got one value in each of 2 columns\.$"
+        InputError,
+        match=(
+            r"^factors must take at least two values in some column; got one value in each of 2"
+            r" columns\.$"
+        ),
     ):
         irs(FULL, np.zeros((20, 2), dtype=int))
     with pytest.raises(InputError) as told:
         irs(np.full((3, 2), np.nan), FULL * 1.0)
     assert str(told.value).splitlines() == [
-        "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out such rows, or models that diverged.",
-        "factors must be whole numbers; got dtype float64. Number the values of each factor, "
-        "as np.unique(column, return_inverse=True)[1] does.",
-        "codes and factors must have the same number of rows; got 3 and 20. Pass samples first: (n, ...).",
+        (
+            "codes must be finite and at most 1e+30 in size; got nan at row 0, latent 0. Leave out"
+            " such rows, or models that diverged."
+        ),
+        (
+            "factors must be whole numbers; got dtype float64. Number the values of each factor, "
+            "as np.unique(column, return_inverse=True)[1] does."
+        ),
+        (
+            "codes and factors must have the same number of rows; got 3 and 20. Pass samples first:"
+            " (n, ...)."
+        ),
     ]

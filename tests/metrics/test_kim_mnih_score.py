@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kim-Mnih score: exact values, the definition written out, the Student-t map, invariants, degenerate input."""
+"""Kim-Mnih score: exact values, the definition written out, the Student-t map, invariants,
+degenerate input.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +52,20 @@ def test_the_votes_that_are_scored_are_those_that_decide() -> None:
     noise = np.random.default_rng(0).normal(size=(GRID.size, 5))
     result = kim_mnih_score(noise, GRID, votes=200, batch=50)
     assert result.score == result.votes.max(axis=0).sum() / 200 > 0.25
-    assert factor_vae_score(noise, GRID, train_votes=200, test_votes=2000, batch=50).score == pytest.approx(0.2, abs=0.04)
+    assert factor_vae_score(
+        noise, GRID, train_votes=200, test_votes=2000, batch=50
+    ).score == pytest.approx(0.2, abs=0.04)
 
 
 def test_small_values_are_taken_whole(sample) -> None:
     codes, factors = sample
-    # 300 rows: no value has more than 1,000, so the batch of a value is all its rows and its vote the same each time.
+    # 300 rows: no value has more than 1,000, so the batch of a value is all its rows and its vote
+    # the same each time.
     ratio = [
-        [codes[factors[:, factor] == value].var(axis=0, ddof=1) / codes.var(axis=0, ddof=1) for value in range(size)]
+        [
+            codes[factors[:, factor] == value].var(axis=0, ddof=1) / codes.var(axis=0, ddof=1)
+            for value in range(size)
+        ]
         for factor, size in enumerate((3, 4, 5))
     ]
     expected = np.zeros((3, 4), dtype=int)
@@ -75,22 +83,30 @@ def test_the_definition_written_out(sample, batch: int) -> None:
     codes, factors = sample
     codes = codes + np.random.default_rng(1).normal(size=codes.shape)
     expected = written_out(codes, factors, 3000, batch, 0)
-    assert kim_mnih_score(codes, factors, votes=3000, batch=batch).score == pytest.approx(expected, abs=0.04)
+    assert kim_mnih_score(codes, factors, votes=3000, batch=batch).score == pytest.approx(
+        expected, abs=0.04
+    )
 
 
 def test_batches_have_no_row_twice() -> None:
-    # The first latent varies only in row 0; a batch of 15 of the 16 rows holds it or has no variance there at all.
+    # The first latent varies only in row 0; a batch of 15 of the 16 rows holds it or has no
+    # variance there at all.
     factors = np.column_stack([np.repeat([0, 1], 16), np.arange(32) % 2])
     codes = np.column_stack([np.eye(32)[0], np.arange(32) * 1.0])
     all_rows = kim_mnih_score(codes, factors, votes=400, batch=16)
     assert all_rows.votes.tolist() == [[100, 100], [100, 100]]
     nearly = kim_mnih_score(codes, factors, votes=4000, batch=15)
     # One batch in 16 of the values with row 0 misses it.
-    assert nearly.votes[0].tolist() == [pytest.approx(1000 + 1000 / 16, abs=40), pytest.approx(1000 - 1000 / 16, abs=40)]
+    assert nearly.votes[0].tolist() == [
+        pytest.approx(1000 + 1000 / 16, abs=40),
+        pytest.approx(1000 - 1000 / 16, abs=40),
+    ]
 
 
 def test_factors_and_values_take_turns() -> None:
-    factors = np.column_stack([np.repeat([0, 1, 2], [30, 6, 4]), np.arange(40) % 2, np.zeros(40, dtype=int)])
+    factors = np.column_stack(
+        [np.repeat([0, 1, 2], [30, 6, 4]), np.arange(40) % 2, np.zeros(40, dtype=int)]
+    )
     codes = np.random.default_rng(0).normal(size=(40, 3))
     for votes in (1, 7, 100):
         result = kim_mnih_score(codes, factors, votes=votes)
@@ -117,7 +133,9 @@ def test_student_t_codes_are_carried_to_a_gaussian() -> None:
     assert np.array_equal(carried.votes, outside.votes)
     assert not np.array_equal(carried.votes, plain.votes)
     # Many degrees of freedom are a Gaussian already.
-    assert kim_mnih_score(codes, GRID, student_t_df=1e9, **FEW).score == pytest.approx(plain.score, abs=0.005)
+    assert kim_mnih_score(codes, GRID, student_t_df=1e9, **FEW).score == pytest.approx(
+        plain.score, abs=0.005
+    )
 
 
 def test_the_student_t_map_is_odd_and_finite_everywhere() -> None:
@@ -172,11 +190,15 @@ def test_invariants(seed: int) -> None:
     order = generator.permutation(5)
     turned = kim_mnih_score(codes[:, order] * [1, -1, 1e3, -1e-3, 8] + 3.0, GRID, **FEW)
     assert np.array_equal(turned.votes, result.votes[:, order])
-    # With all rows of a value in its batch nothing is drawn but the turns, and 600 votes are a whole number of them.
+    # With all rows of a value in its batch nothing is drawn but the turns, and 600 votes are a
+    # whole number of them.
     exact = kim_mnih_score(codes, GRID, votes=600)
     assert kim_mnih_score(codes, GRID, votes=600, seed=1).score == exact.score
     assert kim_mnih_score(codes, np.array([9, 3, 4, -1])[VALUES], votes=600).score == exact.score
-    assert kim_mnih_score(np.tile(codes, (3, 1)), np.tile(VALUES, (3, 1)), votes=600).score == exact.score
+    assert (
+        kim_mnih_score(np.tile(codes, (3, 1)), np.tile(VALUES, (3, 1)), votes=600).score
+        == exact.score
+    )
 
 
 def test_refusals() -> None:
@@ -191,10 +213,14 @@ def test_refusals() -> None:
         with pytest.raises(InputError) as told:
             kim_mnih_score(FACTORS, GRID, student_t_df=df)
         assert str(told.value) == f"student_t_df must be above 0 and finite, or None; got {df}."
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 5\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 5\)\.$"
+    ):
         kim_mnih_score(FACTORS[:1], VALUES[:1])
     with pytest.raises(InputError) as told:
         kim_mnih_score(FACTORS[:6], np.column_stack([np.arange(6) % 2, np.arange(6)]))
-    assert str(told.value) == (
-        "factor 1 must have rows that share a value; got 6 rows with 6 values. Pass codes of a whole grid, or drop the factor."
+    assert (
+        str(told.value)
+        == "factor 1 must have rows that share a value; got 6 rows with 6 values. Pass codes of a"
+        " whole grid, or drop the factor."
     )

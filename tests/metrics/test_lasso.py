@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lasso in batches: closed form, scikit-learn with its own tolerance and with a tight one, hard columns."""
+"""Lasso in batches: closed form, scikit-learn with its own tolerance and with a tight one, hard
+columns.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,21 @@ def lasso(gram: np.ndarray, cross: np.ndarray, alpha: float) -> np.ndarray:
     return _lasso.lasso(torch.from_numpy(gram), torch.from_numpy(cross), alpha).numpy()
 
 
-def lasso_to_gap(gram: np.ndarray, cross: np.ndarray, squares: np.ndarray, alpha: float, tolerance: float) -> np.ndarray:
-    return _lasso.lasso_to_gap(*map(torch.from_numpy, (gram, cross, squares)), alpha, tolerance).numpy()
+def lasso_to_gap(
+    gram: np.ndarray, cross: np.ndarray, squares: np.ndarray, alpha: float, tolerance: float
+) -> np.ndarray:
+    return _lasso.lasso_to_gap(
+        *map(torch.from_numpy, (gram, cross, squares)), alpha, tolerance
+    ).numpy()
 
 
 KINDS = ("plain", "mixed", "nearly repeated", "repeated", "constant")
 
 
 def regressions(kind: str, batch: int = 3, targets: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised columns `(batch, n, 6)` of one kind and targets `(batch, n, targets)` that depend on them."""
+    """Standardised columns `(batch, n, 6)` of one kind and targets `(batch, n, targets)` that
+    depend on them.
+    """
     generator = np.random.default_rng(KINDS.index(kind))
     columns = generator.normal(size=(batch, 200, 6))
     match kind:
@@ -41,7 +49,9 @@ def regressions(kind: str, batch: int = 3, targets: int = 4) -> tuple[np.ndarray
         case "constant":
             columns[..., 2] = 0.1
     noise = generator.normal(size=(batch, 200, targets))
-    return standardise(columns), standardise(columns @ generator.normal(size=(6, targets)) + 0.3 * noise)
+    return standardise(columns), standardise(
+        columns @ generator.normal(size=(6, targets)) + 0.3 * noise
+    )
 
 
 def products(columns: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,13 +59,18 @@ def products(columns: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.n
     return columns.swapaxes(1, 2) @ columns / samples, columns.swapaxes(1, 2) @ targets / samples
 
 
-def scikit_learn(columns: np.ndarray, targets: np.ndarray, alpha: float, **options: float) -> np.ndarray:
+def scikit_learn(
+    columns: np.ndarray, targets: np.ndarray, alpha: float, **options: float
+) -> np.ndarray:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fits = [Lasso(alpha=alpha, **options).fit(x, y).coef_.T for x, y in zip(columns, targets, strict=True)]
+        fits = [
+            Lasso(alpha=alpha, **options).fit(x, y).coef_.T
+            for x, y in zip(columns, targets, strict=True)
+        ]
     return np.stack(fits)
 
 
@@ -99,16 +114,27 @@ def test_optimality_conditions_hold_at_the_minimum(kind: str) -> None:
 
 
 def dependent_regressions(problems: int) -> Iterator[tuple[np.ndarray, np.ndarray, str]]:
-    """Columns `(1, n, d)` that share sources, some of them linear functions of others, with targets and their kind."""
+    """Columns `(1, n, d)` that share sources, some of them linear functions of others, with targets
+    and their kind.
+    """
     generator = np.random.default_rng(8)
-    kinds = ("difference", "sum of all", "repeated", "nearly repeated", "sums of repeated", "few rows")
+    kinds = (
+        "difference",
+        "sum of all",
+        "repeated",
+        "nearly repeated",
+        "sums of repeated",
+        "few rows",
+    )
     for number in range(problems):
         kind = kinds[number % len(kinds)]
         samples = 8 if kind == "few rows" else int(generator.choice([50, 300]))
         width = int(generator.choice([6, 10]))
         sources = generator.normal(size=(samples, width // 2))
         noise = 10.0 ** -generator.integers(0, 9)
-        columns = sources @ generator.normal(size=(width // 2, width)) + noise * generator.normal(size=(samples, width))
+        columns = sources @ generator.normal(size=(width // 2, width)) + noise * generator.normal(
+            size=(samples, width)
+        )
         match kind:
             case "difference":
                 columns[:, 5] = columns[:, 0] - columns[:, 1]
@@ -121,7 +147,9 @@ def dependent_regressions(problems: int) -> Iterator[tuple[np.ndarray, np.ndarra
             case "sums of repeated":
                 columns[:, -1] = columns[:, 0]
                 columns[:, -2] = columns[:, 1] + columns[:, 0]
-        targets = sources @ generator.normal(size=(width // 2, 6)) + 0.1 * generator.normal(size=(samples, 6))
+        targets = sources @ generator.normal(size=(width // 2, 6)) + 0.1 * generator.normal(
+            size=(samples, 6)
+        )
         yield standardise(columns[None]), standardise(targets[None]), kind
 
 
@@ -143,18 +171,23 @@ def test_columns_that_depend_on_each_other_do_not_stop_short_of_the_minimum(alph
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.01])
-def test_objective_of_columns_that_depend_on_each_other_is_that_of_scikit_learn(alpha: float) -> None:
+def test_objective_of_columns_that_depend_on_each_other_is_that_of_scikit_learn(
+    alpha: float,
+) -> None:
     for columns, targets, kind in dependent_regressions(12):
         gram, cross = products(columns, targets)
         reached = objective(gram, cross, lasso(gram, cross, alpha), alpha)
-        theirs = objective(gram, cross, scikit_learn(columns, targets, alpha, tol=1e-12, max_iter=20_000), alpha)
+        theirs = objective(
+            gram, cross, scikit_learn(columns, targets, alpha, tol=1e-12, max_iter=20_000), alpha
+        )
         # Theirs can stop short; ours must not, and nothing lies below a minimum.
         assert (reached <= theirs + 1e-12).all(), kind
         assert reached == pytest.approx(theirs, abs=1e-4)
 
 
 def test_a_sum_of_two_columns_takes_over_where_it_costs_less() -> None:
-    # y = x1 + x2, and x3 is their sum, standardised: it alone explains y, at 1/sqrt(2) of the penalty.
+    # y = x1 + x2, and x3 is their sum, standardised: it alone explains y, at 1/sqrt(2) of the
+    # penalty.
     raw = np.random.default_rng(0).normal(size=(100, 2))
     white = np.linalg.qr(raw - raw.mean(axis=0))[0] * 10.0
     columns = standardise(np.column_stack([white, white.sum(axis=1)]))[None]
@@ -163,7 +196,8 @@ def test_a_sum_of_two_columns_takes_over_where_it_costs_less() -> None:
 
 
 def test_curvature_of_nearly_repeated_columns_is_used() -> None:
-    # An eigenvalue of 2e-10 still has its minimum, at signs that differ: G w = c - alpha sign(w) by hand.
+    # An eigenvalue of 2e-10 still has its minimum, at signs that differ: G w = c - alpha sign(w) by
+    # hand.
     gram = np.array([[[1.0, 1.0 - 2e-10], [1.0 - 2e-10, 1.0]]])
     wanted = np.array([0.6, -0.3])
     cross = (gram[0] @ wanted + 0.01 * np.sign(wanted))[None, :, None]
@@ -171,7 +205,10 @@ def test_curvature_of_nearly_repeated_columns_is_used() -> None:
 
 
 def test_a_step_without_coefficients_in_use_stays_and_is_whole() -> None:
-    gram, cross = torch.eye(2, dtype=torch.float64)[..., None], torch.tensor([[0.5], [0.3]], dtype=torch.float64)
+    gram, cross = (
+        torch.eye(2, dtype=torch.float64)[..., None],
+        torch.tensor([[0.5], [0.3]], dtype=torch.float64),
+    )
     found, whole = _lasso._newton_step(gram, cross, torch.zeros_like(cross), 0.1)
     assert found.tolist() == [[0.0], [0.0]]
     assert whole.tolist() == [True]
@@ -191,18 +228,26 @@ def test_a_constant_target_and_a_constant_column_get_nothing() -> None:
 def test_no_regression_feels_its_neighbours(tolerance: float) -> None:
     # Bit for bit, though they stop at different times and lie at different places of the batch.
     def solve(gram: np.ndarray, cross: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        return lasso_to_gap(gram, cross, squares, 0.01, tolerance) if tolerance else lasso(gram, cross, 0.01)
+        return (
+            lasso_to_gap(gram, cross, squares, 0.01, tolerance)
+            if tolerance
+            else lasso(gram, cross, 0.01)
+        )
 
     each = [products(*regressions(kind)) for kind in KINDS]
     gram, cross = (np.concatenate(parts) for parts in zip(*each, strict=True))
     squares = np.random.default_rng(0).uniform(1.0, 2.0, size=(len(gram), 4))
     together = solve(gram, cross, squares)
     for number in range(len(gram)):
-        alone = solve(gram[number : number + 1], cross[number : number + 1], squares[number : number + 1])
+        alone = solve(
+            gram[number : number + 1], cross[number : number + 1], squares[number : number + 1]
+        )
         assert alone.tobytes() == together[number : number + 1].tobytes()
     for target in range(4):
         column = slice(target, target + 1)
-        alone = solve(gram, np.ascontiguousarray(cross[..., column]), np.ascontiguousarray(squares[:, column]))
+        alone = solve(
+            gram, np.ascontiguousarray(cross[..., column]), np.ascontiguousarray(squares[:, column])
+        )
         assert alone.tobytes() == together[..., column].tobytes()
 
 
@@ -213,7 +258,9 @@ def test_squares_of_each_target_scale_its_tolerance() -> None:
     found = lasso_to_gap(gram, cross, np.ones((3, 4)), 0.05, 1e-4)
     tenfold = lasso_to_gap(gram, 10.0 * cross, np.full((3, 4), 100.0), 0.5, 1e-4)
     assert tenfold == pytest.approx(10.0 * found, abs=1e-12)
-    assert lasso_to_gap(gram, 10.0 * cross, np.ones(4), 0.5, 1e-4) != pytest.approx(10.0 * found, abs=1e-9)
+    assert lasso_to_gap(gram, 10.0 * cross, np.ones(4), 0.5, 1e-4) != pytest.approx(
+        10.0 * found, abs=1e-9
+    )
 
 
 def test_linear_systems_are_solved_as_lapack_does() -> None:
@@ -221,12 +268,17 @@ def test_linear_systems_are_solved_as_lapack_does() -> None:
     roots = generator.normal(size=(7, 5, 9))
     matrices, right = roots @ roots.swapaxes(1, 2), generator.normal(size=(7, 5))
     solution = _lasso._solve(torch.from_numpy(matrices).permute(1, 2, 0), torch.from_numpy(right).T)
-    assert solution.T.numpy() == pytest.approx(np.linalg.solve(matrices, right[..., None])[..., 0], rel=1e-9)
+    assert solution.T.numpy() == pytest.approx(
+        np.linalg.solve(matrices, right[..., None])[..., 0], rel=1e-9
+    )
 
 
 def test_a_direction_without_curvature_gets_a_long_step_downhill() -> None:
     # Two copies of a column: along their difference nothing but the penalty counts.
-    copies, right = torch.ones(2, 2, 1, dtype=torch.float64), torch.tensor([[0.1], [-0.1]], dtype=torch.float64)
+    copies, right = (
+        torch.ones(2, 2, 1, dtype=torch.float64),
+        torch.tensor([[0.1], [-0.1]], dtype=torch.float64),
+    )
     step = _lasso._solve(copies, right)
     assert float((step * right).sum()) > 1e6
     assert step.sum() == pytest.approx(0.1, abs=1e-2)

@@ -16,7 +16,9 @@ FULL = FactorGrid(("a", "b"), (4, 5)).to_factors(np.arange(20))
 def test_perfect_codes_over_a_whole_grid_score_one() -> None:
     result = mig(np.column_stack([-2.0 * FULL[:, 1], FULL[:, 0]]), FULL)
     assert result.score == pytest.approx(1.0, abs=1e-12)
-    assert result.mutual_information == pytest.approx(np.array([[0, np.log(5)], [np.log(4), 0]]), abs=1e-12)
+    assert result.mutual_information == pytest.approx(
+        np.array([[0, np.log(5)], [np.log(4), 0]]), abs=1e-12
+    )
     assert result.factor_entropy == pytest.approx([np.log(4), np.log(5)], abs=1e-12)
 
 
@@ -45,7 +47,11 @@ def test_a_constant_factor_is_left_out_and_listed() -> None:
 
 def test_only_constant_factors_are_refused() -> None:
     with pytest.raises(
-        InputError, match=r"^factors must take at least two values in some column; got one value in each of 2 columns\.$"
+        InputError,
+        match=(
+            r"^factors must take at least two values in some column; got one value in each of 2"
+            r" columns\.$"
+        ),
     ):
         mig(FULL, np.zeros((20, 2), dtype=int))
 
@@ -57,7 +63,9 @@ def test_constant_codes_score_zero() -> None:
 def test_refusals() -> None:
     with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got 1\.$"):
         mig(FULL, FULL, bins=1)
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         mig(FULL[:1], FULL[:1])
 
 
@@ -71,9 +79,16 @@ def test_bins_bound_the_score_of_a_fine_factor() -> None:
 def test_golden(golden_case) -> None:
     result = mig(*golden_case.sample)
     assert result.score == pytest.approx(golden_case.expected["mig"], abs=1e-9)
-    assert result.per_factor == pytest.approx(np.array(golden_case.expected["mig_per_factor"]), abs=1e-9)
+    assert result.per_factor == pytest.approx(
+        np.array(golden_case.expected["mig_per_factor"]), abs=1e-9
+    )
 
 
 def test_shuffled_factors_leave_next_to_nothing(sample) -> None:
     codes, factors = np.tile(sample[0], (20, 1)), np.tile(sample[1], (20, 1))
-    assert mig(codes, np.random.default_rng(0).permutation(factors)).score < 0.01 < 0.1 < mig(codes, factors).score
+    assert (
+        mig(codes, np.random.default_rng(0).permutation(factors)).score
+        < 0.01
+        < 0.1
+        < mig(codes, factors).score
+    )

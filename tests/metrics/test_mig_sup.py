@@ -71,11 +71,17 @@ def test_a_single_factor_is_compared_with_nothing() -> None:
 def test_refusals() -> None:
     with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got 1\.$"):
         mig_sup(FULL, FULL, bins=1)
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         mig_sup(FULL[:1], FULL[:1])
-    with pytest.raises(InputError, match=r"^least_variance must be at least 0 and finite; got -0\.5\.$"):
+    with pytest.raises(
+        InputError, match=r"^least_variance must be at least 0 and finite; got -0\.5\.$"
+    ):
         mig_sup(FULL, FULL, least_variance=-0.5)
-    with pytest.raises(InputError, match=r"^least_variance must be at least 0 and finite; got nan\.$"):
+    with pytest.raises(
+        InputError, match=r"^least_variance must be at least 0 and finite; got nan\.$"
+    ):
         mig_sup(FULL, FULL, least_variance=float("nan"))
 
 

@@ -28,7 +28,9 @@ def test_perfect_codes_score_one_and_dead_latents_count_as_zero() -> None:
 
 def test_a_latent_that_counts_two_factors_alike() -> None:
     # 4 a + b in 16 bins knows a and b entirely and c not at all: 1 - 1 / 2.
-    assert modularity(4 * FULL[:, [0]] + FULL[:, [1]], FULL, bins=16).score == pytest.approx(0.5, abs=1e-12)
+    assert modularity(4 * FULL[:, [0]] + FULL[:, [1]], FULL, bins=16).score == pytest.approx(
+        0.5, abs=1e-12
+    )
 
 
 def test_constant_factors_are_no_factors() -> None:
@@ -40,7 +42,10 @@ def test_constant_factors_are_no_factors() -> None:
 
 def test_the_reference_counts_constant_factors() -> None:
     # 1 - 1 / (K - 1) with K = 4 instead of 3.
-    mixed, factors = 4 * FULL[:, [0]] + FULL[:, [1]], np.column_stack([FULL, np.zeros(64, dtype=int)])
+    mixed, factors = (
+        4 * FULL[:, [0]] + FULL[:, [1]],
+        np.column_stack([FULL, np.zeros(64, dtype=int)]),
+    )
     theirs = modularity(mixed, factors, bins=16, compat="disentanglement_lib")
     assert theirs.score == pytest.approx(2 / 3, abs=1e-12)
     assert theirs.constant_factors == (3,)
@@ -51,11 +56,15 @@ def test_the_reference_agrees_where_every_factor_varies(sample) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"):
+    with pytest.raises(
+        InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"
+    ):
         modularity(FULL, FULL, compat="dlib")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got 0\.$"):
         modularity(FULL, FULL, bins=0)
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"
+    ):
         modularity(FULL[:1], FULL[:1])
 
 
@@ -67,4 +76,6 @@ def test_one_varying_factor_cannot_be_mixed_with_anything() -> None:
 def test_golden(golden_case) -> None:
     result = modularity(*golden_case.sample)
     assert result.score == pytest.approx(golden_case.expected["modularity"], abs=1e-9)
-    assert result.per_latent == pytest.approx(np.array(golden_case.expected["modularity_per_latent"]), abs=1e-9)
+    assert result.per_latent == pytest.approx(
+        np.array(golden_case.expected["modularity_per_latent"]), abs=1e-9
+    )

@@ -47,16 +47,18 @@ def test_values_that_never_meet_are_told_without_fail() -> None:
     labels = np.repeat([0, 1, 2], [20, 30, 50])
     codes = labels * 10.0 + np.random.default_rng(0).uniform(size=100)
     expected = digamma(100) - (20 * digamma(20) + 30 * digamma(30) + 50 * digamma(50)) / 100
-    assert neighbour_information(codes[:, None], labels[:, None], neighbours=10, seed=0)[0, 0] == pytest.approx(expected, abs=1e-12)
+    assert neighbour_information(codes[:, None], labels[:, None], neighbours=10, seed=0)[
+        0, 0
+    ] == pytest.approx(expected, abs=1e-12)
 
 
 def test_equal_codes_keep_their_information() -> None:
     # The noise parts them; as numbers they have no k-th neighbour at a distance.
     labels = np.repeat([0, 1], 40)
     expected = digamma(80) - digamma(40)
-    assert neighbour_information(labels[:, None] * 1.0, labels[:, None], neighbours=10, seed=3) == pytest.approx(
-        expected, abs=1e-12
-    )
+    assert neighbour_information(
+        labels[:, None] * 1.0, labels[:, None], neighbours=10, seed=3
+    ) == pytest.approx(expected, abs=1e-12)
     assert _ross(labels * 1.0, labels, 10, _digamma(80)) == 0.0
 
 
@@ -65,20 +67,38 @@ def test_two_overlapping_gaussians() -> None:
     labels = generator.integers(2, size=20_000)
     codes = labels * 2.0 + generator.normal(size=20_000)
     at = np.linspace(-8, 10, 20_001)
-    of_first, of_second = (np.exp(-((at - mean) ** 2) / 2) / np.sqrt(2 * np.pi) for mean in (0.0, 2.0))
+    of_first, of_second = (
+        np.exp(-((at - mean) ** 2) / 2) / np.sqrt(2 * np.pi) for mean in (0.0, 2.0)
+    )
     mean = (of_first + of_second) / 2
-    exact = np.sum(of_first * np.log(of_first / mean) + of_second * np.log(of_second / mean)) / 2 * (at[1] - at[0])
-    assert neighbour_information(codes[:, None], labels[:, None], neighbours=10, seed=0)[0, 0] == pytest.approx(exact, abs=0.01)
+    exact = (
+        np.sum(of_first * np.log(of_first / mean) + of_second * np.log(of_second / mean))
+        / 2
+        * (at[1] - at[0])
+    )
+    assert neighbour_information(codes[:, None], labels[:, None], neighbours=10, seed=0)[
+        0, 0
+    ] == pytest.approx(exact, abs=0.01)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 12), st.sampled_from([2, 5, 40]), st.booleans())
-def test_agrees_with_the_definition(seed: int, rows: int, neighbours: int, values: int, coarse: bool) -> None:
+@given(
+    st.integers(0, 10_000),
+    st.integers(2, 60),
+    st.integers(1, 12),
+    st.sampled_from([2, 5, 40]),
+    st.booleans(),
+)
+def test_agrees_with_the_definition(
+    seed: int, rows: int, neighbours: int, values: int, coarse: bool
+) -> None:
     generator = np.random.default_rng(seed)
     labels = relabel(generator.integers(values, size=(rows, 1)))[0][:, 0]
     codes = labels * 0.5 + generator.normal(size=rows)
     ordered, labels = np.sort(codes.round(1) if coarse else codes), labels[np.argsort(codes)]
-    assert _ross(ordered, labels, neighbours, _digamma(rows)) == pytest.approx(slow_ross(ordered, labels, neighbours), abs=1e-12)
+    assert _ross(ordered, labels, neighbours, _digamma(rows)) == pytest.approx(
+        slow_ross(ordered, labels, neighbours), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("quantised", [False, True])
@@ -93,7 +113,11 @@ def test_agrees_with_sklearn(quantised: bool) -> None:
     for latent in range(4):
         for factor in range(3):
             peer = mutual_info_classif(
-                standard[:, [latent]], levels[:, factor], discrete_features=False, n_neighbors=10, random_state=4
+                standard[:, [latent]],
+                levels[:, factor],
+                discrete_features=False,
+                n_neighbors=10,
+                random_state=4,
             )
             assert ours[latent, factor] == pytest.approx(peer[0], abs=1e-9)
 
@@ -103,7 +127,9 @@ def test_neither_the_order_of_latents_nor_a_scale_matters() -> None:
     codes[:, 0] = codes[:, 0].round()
     nats = neighbour_information(codes, levels, neighbours=10, seed=0)
     order = [2, 0, 3, 1]
-    assert neighbour_information(codes[:, order] * 8.0 + 3.0, levels, neighbours=10, seed=0) == pytest.approx(nats[order], abs=1e-9)
+    assert neighbour_information(
+        codes[:, order] * 8.0 + 3.0, levels, neighbours=10, seed=0
+    ) == pytest.approx(nats[order], abs=1e-9)
 
 
 def test_only_equal_codes_feel_the_seed() -> None:
@@ -118,7 +144,10 @@ def test_only_equal_codes_feel_the_seed() -> None:
 def test_more_neighbours_than_samples_are_all_of_them() -> None:
     codes, levels = mixed_sample(2, rows=30)
     all_of_them = neighbour_information(codes, levels, neighbours=29, seed=0)
-    assert neighbour_information(codes, levels, neighbours=10**9, seed=0).tolist() == all_of_them.tolist()
+    assert (
+        neighbour_information(codes, levels, neighbours=10**9, seed=0).tolist()
+        == all_of_them.tolist()
+    )
 
 
 def test_nothing_is_known_of_unique_values_or_by_a_constant_latent() -> None:

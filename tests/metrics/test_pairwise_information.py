@@ -25,8 +25,12 @@ def test_copies_share_their_entropy_also_where_nothing_correlates() -> None:
     first = FULL[:, 1] - 2.0
     square = first**2  # uncorrelated with the first, and determined by it: shares 1/5, 2/5, 2/5
     entropy = -(0.2 * np.log(0.2) + 0.8 * np.log(0.4))
-    assert pairwise_information(np.column_stack([first, square])).score == pytest.approx(entropy, abs=1e-12)
-    assert pairwise_information(np.column_stack([first, 7.0 - 3.0 * first])).score == pytest.approx(np.log(5), abs=1e-12)
+    assert pairwise_information(np.column_stack([first, square])).score == pytest.approx(
+        entropy, abs=1e-12
+    )
+    assert pairwise_information(np.column_stack([first, 7.0 - 3.0 * first])).score == pytest.approx(
+        np.log(5), abs=1e-12
+    )
 
 
 def test_the_mean_is_over_ordered_pairs_of_different_latents() -> None:
@@ -54,14 +58,19 @@ def test_bins_bound_what_is_resolved() -> None:
 
 def test_bias_of_independent_latents_falls_with_the_samples() -> None:
     generator = np.random.default_rng(0)
-    few, many = (pairwise_information(generator.normal(size=(samples, 6))).score for samples in (1_000, 10_000))
+    few, many = (
+        pairwise_information(generator.normal(size=(samples, 6))).score
+        for samples in (1_000, 10_000)
+    )
     assert few == pytest.approx(0.15, abs=0.02)
     assert many == pytest.approx(0.015, abs=0.003)
 
 
 def test_golden(golden_case) -> None:
     score = pairwise_information(golden_case.sample[0]).score
-    assert score == pytest.approx(golden_case.expected["unsupervised"]["mutual_info_score"], abs=1e-9)
+    assert score == pytest.approx(
+        golden_case.expected["unsupervised"]["mutual_info_score"], abs=1e-9
+    )
 
 
 def test_peer_is_scikit_learn(sample) -> None:
@@ -69,7 +78,12 @@ def test_peer_is_scikit_learn(sample) -> None:
 
     codes = sample[0]
     binned = [np.digitize(column, np.histogram_bin_edges(column, 7)[1:-1]) for column in codes.T]
-    pairs = [mutual_info_score(a, b) for i, a in enumerate(binned) for j, b in enumerate(binned) if i != j]
+    pairs = [
+        mutual_info_score(a, b)
+        for i, a in enumerate(binned)
+        for j, b in enumerate(binned)
+        if i != j
+    ]
     assert pairwise_information(codes, bins=7).score == pytest.approx(np.mean(pairs), abs=1e-12)
 
 
@@ -79,15 +93,21 @@ def test_invariants(seed: int) -> None:
     generator = np.random.default_rng(seed)
     codes = generator.normal(size=(120, 3)) @ generator.normal(size=(3, 4))
     score = pairwise_information(codes).score
-    assert pairwise_information(codes[:, generator.permutation(4)]).score == pytest.approx(score, abs=1e-12)
+    assert pairwise_information(codes[:, generator.permutation(4)]).score == pytest.approx(
+        score, abs=1e-12
+    )
     assert pairwise_information(-codes).score == pytest.approx(score, abs=1e-12)
     # Powers of two scale without rounding, so no code crosses the edge of a bin.
-    assert pairwise_information(codes * [0.25, 4.0, 64.0, 1.0]).score == pytest.approx(score, abs=1e-12)
+    assert pairwise_information(codes * [0.25, 4.0, 64.0, 1.0]).score == pytest.approx(
+        score, abs=1e-12
+    )
     assert pairwise_information(np.tile(codes, (3, 1))).score == pytest.approx(score, abs=1e-12)
 
 
 def test_bad_bins_and_too_few_rows_are_refused() -> None:
     with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got 1\.$"):
         pairwise_information(FULL, bins=1)
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
+    ):
         pairwise_information(FULL[:1])

@@ -26,7 +26,10 @@ def test_continuous_scores_are_squared_correlations() -> None:
 
 def test_continuous_ignores_a_latent_without_variance() -> None:
     codes = np.column_stack([FULL[:, 0], np.full(20, 2.0), FULL[:, 0] * 1e-7])
-    assert sap(codes, FULL, codes, FULL, continuous=True).score_matrix[1:].tolist() == [[0, 0], [0, 0]]
+    assert sap(codes, FULL, codes, FULL, continuous=True).score_matrix[1:].tolist() == [
+        [0, 0],
+        [0, 0],
+    ]
 
 
 def test_two_separable_classes_are_told_apart_exactly() -> None:
@@ -71,7 +74,8 @@ def test_values_missing_from_the_test_part_are_no_error(sample) -> None:
 def test_golden_classes(golden_case) -> None:
     result = sap(*golden_case.split)
     expected = golden_case.expected["sap"]
-    # Accuracies on 500 test samples; another machine may round a single sample to the other side of a line.
+    # Accuracies on 500 test samples; another machine may round a single sample to the other side of
+    # a line.
     assert result.score_matrix == pytest.approx(np.array(expected["score_matrix"]), abs=1.1 / 500)
     assert result.score == pytest.approx(expected["SAP_score"], abs=4.1e-4)
 
@@ -94,7 +98,9 @@ def test_continuous_is_free_of_scale_and_shift(sample) -> None:
     codes, factors = sample
     expected = sap(codes, factors, codes, factors, continuous=True).score
     moved = codes * [1e-3, 1.0, -7.0, 1e3] + [1, 2, 3, 4]
-    assert sap(moved, factors * 3 - 5, moved, factors, continuous=True).score == pytest.approx(expected, abs=1e-9)
+    assert sap(moved, factors * 3 - 5, moved, factors, continuous=True).score == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 @settings(deadline=None, max_examples=25)
@@ -106,10 +112,16 @@ def test_lines_are_those_of_liblinear(seed: int, samples: int, scale: float) -> 
     sizes = [3, 4, 6]
     levels = generator.integers(sizes, size=(samples, 3))
     levels[:6] = np.arange(6)[:, None] % sizes  # so that all occur
-    numbers = scale * (levels @ generator.normal(size=3) + generator.normal(size=samples) + 5.0 * generator.normal())
+    numbers = scale * (
+        levels @ generator.normal(size=3)
+        + generator.normal(size=samples)
+        + 5.0 * generator.normal()
+    )
     lines = train_lines(numbers, levels, sizes)
     for factor, end in enumerate(np.cumsum(sizes)):
-        svm = LinearSVC(C=0.01, class_weight="balanced", dual=False).fit(numbers[:, None], levels[:, factor])
+        svm = LinearSVC(C=0.01, class_weight="balanced", dual=False).fit(
+            numbers[:, None], levels[:, factor]
+        )
         expected = np.stack([svm.coef_[:, 0], svm.intercept_])
         mine = lines[:, end - expected.shape[1] : end]
         assert mine == pytest.approx(expected, rel=1e-7, abs=1e-9 * np.abs(expected).max())
@@ -122,13 +134,25 @@ def test_accuracies_are_those_of_liblinear_for_two_classes_too(seed: int, scale:
 
     generator = np.random.default_rng(seed)
     factors = generator.integers([2, 3, 2], size=(90, 3))
-    codes = scale * np.column_stack([factors @ [1.0, 0.3, 0.0] + generator.normal(size=90), generator.normal(size=90), np.ones(90)])
+    codes = scale * np.column_stack(
+        [
+            factors @ [1.0, 0.3, 0.0] + generator.normal(size=90),
+            generator.normal(size=90),
+            np.ones(90),
+        ]
+    )
     found = sap(codes[:60], factors[:60], codes[60:], factors[60:]).score_matrix
     for latent in range(3):
         for factor in range(3):
-            svm = LinearSVC(C=0.01, class_weight="balanced", dual="auto").fit(codes[:60, [latent]], factors[:60, factor])
-            if latent < 2 or factor != 1:  # of a constant latent with three classes rounding decides
-                assert found[latent, factor] == svm.score(codes[60:, [latent]], factors[60:, factor])
+            svm = LinearSVC(C=0.01, class_weight="balanced", dual="auto").fit(
+                codes[:60, [latent]], factors[:60, factor]
+            )
+            if (
+                latent < 2 or factor != 1
+            ):  # of a constant latent with three classes rounding decides
+                assert found[latent, factor] == svm.score(
+                    codes[60:, [latent]], factors[60:, factor]
+                )
 
 
 def test_lines_of_equal_classes_on_a_constant_latent_are_equal() -> None:
@@ -156,7 +180,9 @@ def test_constant_codes_score_zero_and_find_the_commonest_value_at_best(sample) 
 def test_two_samples_are_enough_and_one_is_not() -> None:
     codes, factors = np.array([[0.0], [1.0]]), np.array([[0], [1]])
     assert sap(codes, factors, codes[:1], factors[:1]).score == 1.0
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 1\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 1\)\.$"
+    ):
         sap(codes[:1], factors[:1], codes, factors)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that share a factor: they do, they are uniform otherwise, factors take turns, rows without company stay out."""
+"""Batches that share a factor: they do, they are uniform otherwise, factors take turns, rows
+without company stay out.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ def test_rows_of_a_batch_agree_in_their_factor_and_are_uniform_otherwise() -> No
     assert np.bincount(factor, minlength=3).tolist() == [1500, 0, 1500]
     shared = FACTORS[row, factor[:, None]]
     assert (shared == shared[:, :1]).all()
-    # 15,000 draws over 12 rows: the standard deviation of a share is 0.0023, more for rows of one batch.
-    assert np.bincount(row.ravel(), minlength=12) / row.size == pytest.approx(np.full(12, 1 / 12), abs=0.015)
+    # 15,000 draws over 12 rows: the standard deviation of a share is 0.0023, more for rows of one
+    # batch.
+    assert np.bincount(row.ravel(), minlength=12) / row.size == pytest.approx(
+        np.full(12, 1 / 12), abs=0.015
+    )
     other = FACTORS[row[factor == 0], 2]
     assert np.mean(other[:, 0] == other[:, 1]) == pytest.approx(1 / 4, abs=0.05)
 
@@ -35,7 +40,9 @@ def test_pairs_agree_one_by_one() -> None:
     left, right = FACTORS[first, factor[:, None]], FACTORS[second, factor[:, None]]
     assert np.array_equal(left, right)
     assert (left != left[:, :1]).any()  # every pair has its own value
-    assert np.bincount(second.ravel(), minlength=12) / second.size == pytest.approx(np.full(12, 1 / 12), abs=0.01)
+    assert np.bincount(second.ravel(), minlength=12) / second.size == pytest.approx(
+        np.full(12, 1 / 12), abs=0.01
+    )
 
 
 def test_values_are_as_frequent_as_in_the_sample() -> None:
@@ -53,9 +60,15 @@ def test_a_value_that_one_row_has_is_never_shared() -> None:
     factor, row = shared.draw(2000, 3, generator)
     pair_factor, first, second = shared.draw_pairs(2000, 3, generator)
     for column, alone in ((0, 4), (1, 5)):
-        for rows in (row[factor == column], first[pair_factor == column], second[pair_factor == column]):
+        for rows in (
+            row[factor == column],
+            first[pair_factor == column],
+            second[pair_factor == column],
+        ):
             assert alone not in rows
-            assert np.bincount(rows.ravel(), minlength=6)[np.arange(6) != alone] / rows.size == pytest.approx(0.2, abs=0.03)
+            assert np.bincount(rows.ravel(), minlength=6)[
+                np.arange(6) != alone
+            ] / rows.size == pytest.approx(0.2, abs=0.03)
     shown = factors[row, factor[:, None]]
     assert (shown == shown[:, :1]).all()
 
@@ -69,7 +82,9 @@ def test_as_the_reference_all_factors_are_drawn() -> None:
     common = FACTORS[row, factor[:, None]]
     assert (common == common[:, :1]).all()
     # Sharing a constant factor leaves all rows free.
-    assert np.bincount(row[factor == 1].ravel(), minlength=12) / (5 * drawn[1]) == pytest.approx(np.full(12, 1 / 12), abs=0.02)
+    assert np.bincount(row[factor == 1].ravel(), minlength=12) / (5 * drawn[1]) == pytest.approx(
+        np.full(12, 1 / 12), abs=0.02
+    )
 
 
 def test_rows_of_a_value() -> None:
@@ -81,6 +96,8 @@ def test_a_factor_that_never_repeats_is_refused() -> None:
     factors = np.column_stack([np.arange(6) % 2, np.arange(6)])
     with pytest.raises(InputError) as told:
         SharedFactor.of(check_codes_factors(np.zeros((6, 1)), factors))
-    assert str(told.value) == (
-        "factor 1 must have rows that share a value; got 6 rows with 6 values. Pass codes of a whole grid, or drop the factor."
+    assert (
+        str(told.value)
+        == "factor 1 must have rows that share a value; got 6 rows with 6 values. Pass codes of a"
+        " whole grid, or drop the factor."
     )

@@ -6,7 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unbraid.metrics._standardise import constant_latents, standard_deviations, standardise, varying_latents
+from unbraid.metrics._standardise import (
+    constant_latents,
+    standard_deviations,
+    standardise,
+    varying_latents,
+)
 
 
 def test_standardised_codes_have_mean_zero_and_variance_one() -> None:
@@ -24,7 +29,8 @@ def test_deviations_divide_by_what_is_asked() -> None:
 
 
 def test_constants_are_found_in_spite_of_rounding() -> None:
-    # The mean of 0.1 three times is not 0.1; one unit in the last place is rounding, single precision is not.
+    # The mean of 0.1 three times is not 0.1; one unit in the last place is rounding, single
+    # precision is not.
     step = np.array([1.0, 1.0, np.nextafter(1.0, 2.0)])
     single = np.array([1.0, 1.0, np.nextafter(np.float32(1.0), np.float32(2.0))])
     codes = np.column_stack([np.full(3, 0.1), step, single, np.zeros(3)])

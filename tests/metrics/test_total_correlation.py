@@ -75,7 +75,9 @@ def test_no_more_samples_than_latents_are_always_dependent() -> None:
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -3e7])
 def test_a_constant_latent_adds_nothing(constant: float) -> None:
-    codes = np.random.default_rng(0).normal(size=(60, 3)) @ np.array([[1.0, 0.5, 0], [0, 1, 0.5], [0, 0, 1]])
+    codes = np.random.default_rng(0).normal(size=(60, 3)) @ np.array(
+        [[1.0, 0.5, 0], [0, 1, 0.5], [0, 0, 1]]
+    )
     with_constant = np.insert(codes, 1, constant, axis=1)
     result = total_correlation(with_constant)
     assert result.score == pytest.approx(total_correlation(codes).score, abs=1e-12)
@@ -83,7 +85,9 @@ def test_a_constant_latent_adds_nothing(constant: float) -> None:
     assert result.correlation[1].tolist() == [0.0, 1.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("codes", [np.ones((5, 3)), np.arange(5.0)[:, None], np.array([[0.0, 1.0], [1.0, 1.0]])])
+@pytest.mark.parametrize(
+    "codes", [np.ones((5, 3)), np.arange(5.0)[:, None], np.array([[0.0, 1.0], [1.0, 1.0]])]
+)
 def test_nothing_to_depend_on_scores_zero(codes: np.ndarray) -> None:
     score = total_correlation(codes).score
     assert score == pytest.approx(0.0, abs=1e-14)
@@ -93,7 +97,9 @@ def test_nothing_to_depend_on_scores_zero(codes: np.ndarray) -> None:
 def test_any_scale_of_codes_gives_the_same_score() -> None:
     codes = np.random.default_rng(0).normal(size=(60, 3)).cumsum(axis=1)
     for scale in (1e29, 1e-200):
-        assert total_correlation(codes * scale).score == pytest.approx(total_correlation(codes).score, rel=1e-9)
+        assert total_correlation(codes * scale).score == pytest.approx(
+            total_correlation(codes).score, rel=1e-9
+        )
 
 
 def test_golden(golden_case) -> None:
@@ -101,10 +107,14 @@ def test_golden(golden_case) -> None:
     expected = golden_case.expected["unsupervised"]["gaussian_total_correlation"]
     kind = golden_case.name.split("/")[1]
     if kind == "duplicated":  # ill-conditioned there, infinite in truth
-        assert total_correlation(golden_case.sample[0]).dependent_latents == len(golden_case.expected["sizes"])
+        assert total_correlation(golden_case.sample[0]).dependent_latents == len(
+            golden_case.expected["sizes"]
+        )
         assert 60 < score < 110
     elif kind == "const_latent":  # NaN there
-        assert score == pytest.approx(total_correlation(golden_case.sample[0][:, :-1]).score, abs=1e-12)
+        assert score == pytest.approx(
+            total_correlation(golden_case.sample[0][:, :-1]).score, abs=1e-12
+        )
     else:
         assert score == pytest.approx(expected, abs=1e-9)
 
@@ -118,7 +128,9 @@ def test_invariants(seed: int) -> None:
     assert score >= 0
     turned = codes[:, generator.permutation(4)] * [-1.0, 1.0, -1.0, 1.0]
     assert total_correlation(turned).score == pytest.approx(score, rel=1e-9)
-    assert total_correlation(codes * [0.01, 5.0, 300.0, 1.0] + [3.0, -2.0, 0.0, 9.0]).score == pytest.approx(score, rel=1e-9)
+    assert total_correlation(
+        codes * [0.01, 5.0, 300.0, 1.0] + [3.0, -2.0, 0.0, 9.0]
+    ).score == pytest.approx(score, rel=1e-9)
     assert total_correlation(np.tile(codes, (3, 1))).score == pytest.approx(score, rel=1e-9)
     # The determinant of the covariance says the same.
     covariance = np.cov(codes.T)
@@ -127,13 +139,17 @@ def test_invariants(seed: int) -> None:
 
 
 def test_one_row_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"
+    ):
         total_correlation(np.zeros((1, 3)))
 
 
 def test_infinite_codes_are_refused() -> None:
     with pytest.raises(InputError) as told:
         total_correlation(np.array([[0.0, 1.0], [np.inf, 2.0]]))
-    assert str(told.value) == (
-        "codes must be finite and at most 1e+30 in size; got inf at row 1, latent 0. Leave out such rows, or models that diverged."
+    assert (
+        str(told.value)
+        == "codes must be finite and at most 1e+30 in size; got inf at row 1, latent 0. Leave out"
+        " such rows, or models that diverged."
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDR: closed forms, golden numbers, scikit-learn and SciPy pair by pair, invariants, degenerate input."""
+"""UDR: closed forms, golden numbers, scikit-learn and SciPy pair by pair, invariants, degenerate
+input.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,17 @@ def golden_population() -> tuple[np.ndarray, np.ndarray]:
 
 def options_of(key: str) -> dict[str, Any]:
     method, filtering, threshold = key.split("_")
-    return {"method": method, "filter_low_kl": filtering == "filter=True", "kl_threshold": float(threshold.removeprefix("thr="))}
+    return {
+        "method": method,
+        "filter_low_kl": filtering == "filter=True",
+        "kl_threshold": float(threshold.removeprefix("thr=")),
+    }
 
 
 @pytest.mark.parametrize(("method", "ceiling"), [("lasso", 0.9), ("spearman", 1.0)])
-def test_equal_codes_up_to_order_sign_and_scale_reach_the_ceiling(method: str, ceiling: float) -> None:
+def test_equal_codes_up_to_order_sign_and_scale_reach_the_ceiling(
+    method: str, ceiling: float
+) -> None:
     codes = np.stack([GRID, -GRID[:, [2, 0, 1]], GRID[:, [1, 0, 2]] * [5.0, -0.01, 300.0] + 7.0])
     result = udr(codes, np.ones((3, 3)), method=method)
     assert result.per_model == pytest.approx([ceiling] * 3, abs=1e-12)
@@ -58,7 +66,9 @@ def test_equal_codes_up_to_order_sign_and_scale_reach_the_ceiling(method: str, c
 
 
 def test_the_ceiling_is_one_minus_alpha() -> None:
-    assert udr(np.stack([GRID, GRID]), np.ones((2, 3)), alpha=0.25).score == pytest.approx(0.75, abs=1e-12)
+    assert udr(np.stack([GRID, GRID]), np.ones((2, 3)), alpha=0.25).score == pytest.approx(
+        0.75, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("degrees", [0, 10, 30, 45])
@@ -67,21 +77,28 @@ def test_a_rotation_of_two_latents_in_closed_form(degrees: float) -> None:
     codes = white(2)
     turned = codes @ np.array([[cosine, -sine], [sine, cosine]])
     large, small = cosine - 0.1, max(sine - 0.1, 0.0)
-    assert udr(np.stack([codes, turned]), np.ones((2, 2))).score == pytest.approx(large**2 / (large + small), abs=1e-9)
+    assert udr(np.stack([codes, turned]), np.ones((2, 2))).score == pytest.approx(
+        large**2 / (large + small), abs=1e-9
+    )
 
 
 def test_a_rotation_that_spreads_every_latent_over_all() -> None:
     # Each of four coefficients is 1/2 - 0.1.
     hadamard = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]]) / 2
     codes = white(4)
-    assert udr(np.stack([codes, codes @ hadamard]), np.ones((2, 4))).score == pytest.approx(0.4**2 / 1.6, abs=1e-9)
+    assert udr(np.stack([codes, codes @ hadamard]), np.ones((2, 4))).score == pytest.approx(
+        0.4**2 / 1.6, abs=1e-9
+    )
 
 
 def test_random_rotations_score_what_the_docstring_says() -> None:
     generator = np.random.default_rng(0)
     for latents, expected, spread in ((2, 0.61, 0.12), (5, 0.31, 0.03), (10, 0.16, 0.02)):
         rotations = np.linalg.qr(generator.normal(size=(10, 5, latents, latents)))[0]
-        scores = [udr(generator.normal(size=(1000, latents)) @ five, np.ones((5, latents))).score for five in rotations]
+        scores = [
+            udr(generator.normal(size=(1000, latents)) @ five, np.ones((5, latents))).score
+            for five in rotations
+        ]
         assert np.mean(scores) == pytest.approx(expected, abs=spread)
 
 
@@ -92,18 +109,24 @@ def test_unrelated_codes_score_zero() -> None:
 
 
 def test_the_model_is_the_one_predicted() -> None:
-    # The third mixes the latents of the others; predicting it from them is not the same as predicting them from it.
-    codes = np.stack([GRID, GRID, GRID @ np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 1.0]])])
+    # The third mixes the latents of the others; predicting it from them is not the same as
+    # predicting them from it.
+    codes = np.stack(
+        [GRID, GRID, GRID @ np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.5, 1.0]])]
+    )
     result = udr(codes, np.ones((3, 3)))
     for model in range(3):
         others = [other for other in range(3) if other != model]
-        assert result.per_model[model] == pytest.approx(np.median(result.pairwise[others, model]), abs=1e-15)
+        assert result.per_model[model] == pytest.approx(
+            np.median(result.pairwise[others, model]), abs=1e-15
+        )
     assert result.pairwise[0, 2] != pytest.approx(result.pairwise[2, 0], abs=1e-3)
     assert int(np.argmin(result.per_model)) == 2
 
 
 def test_agreement_of_a_pair_by_hand() -> None:
-    # Columns: 0.8^2 / 1.2, 0.6^2 / 0.6; rows: 0.8^2 / 0.8, 0.6^2 / 1.0; the third row and column are not counted.
+    # Columns: 0.8^2 / 1.2, 0.6^2 / 0.6; rows: 0.8^2 / 0.8, 0.6^2 / 1.0; the third row and column
+    # are not counted.
     matrix = np.array([[0.8, 0.0, 0.9], [0.4, 0.6, 0.9], [0.9, 0.9, 0.9]])
     counted = np.array([[True, True, False], [True, True, False]])
     similarity = np.zeros((2, 2, 3, 3))
@@ -116,13 +139,18 @@ def test_agreement_of_a_pair_by_hand() -> None:
 @pytest.mark.parametrize("method", ["lasso", "spearman"])
 def test_dead_latents_are_ignored_but_count_without_the_filter(method: str) -> None:
     dead = np.random.default_rng(0).normal(size=(3, 60, 2))
-    codes, kl = np.concatenate([np.stack([GRID] * 3), dead], axis=2), np.tile([1.0, 2.0, 3.0, 0.005, 0.01], (3, 1))
+    codes, kl = (
+        np.concatenate([np.stack([GRID] * 3), dead], axis=2),
+        np.tile([1.0, 2.0, 3.0, 0.005, 0.01], (3, 1)),
+    )
     alone = udr(codes[..., :3], kl[:, :3], method=method).score
     result = udr(codes, kl, method=method)
     assert result.score == pytest.approx(alone, abs=1e-12)
     assert result.informative.tolist() == [[True, True, True, False, False]] * 3
     assert not result.similarity[..., 3:].any()
-    assert udr(codes, kl, method=method, filter_low_kl=False).score == pytest.approx(alone * 3 / 5, abs=1e-12)
+    assert udr(codes, kl, method=method, filter_low_kl=False).score == pytest.approx(
+        alone * 3 / 5, abs=1e-12
+    )
 
 
 def test_a_model_without_live_latents_scores_zero() -> None:
@@ -178,19 +206,25 @@ def test_golden_with_compat(key: str) -> None:
         assert result.similarity == pytest.approx(raw, abs=1e-9, nan_ok=True)
 
 
-@pytest.mark.parametrize("key", [key for key in SETTINGS if key != "spearman_filter=False_thr=0.01"])
+@pytest.mark.parametrize(
+    "key", [key for key in SETTINGS if key != "spearman_filter=False_thr=0.01"]
+)
 def test_golden(key: str) -> None:
     _check_golden(udr(*golden_population(), **options_of(key)), NUMBERS[key])
 
 
 def dependent_models(seed: int) -> np.ndarray:
-    """Codes of three models, each with two latents of one source, their exact sum, and two mixtures of all sources."""
+    """Codes of three models, each with two latents of one source, their exact sum, and two mixtures
+    of all sources.
+    """
     generator = np.random.default_rng(seed)
     sources = generator.normal(size=(1000, 3))
     models = []
     for _ in range(3):
         mixed = sources @ generator.normal(size=(3, 2))
-        pair = sources[:, :1] @ generator.normal(size=(1, 2)) + 0.1 * generator.normal(size=(1000, 2))
+        pair = sources[:, :1] @ generator.normal(size=(1, 2)) + 0.1 * generator.normal(
+            size=(1000, 2)
+        )
         models.append(np.column_stack([pair, pair.sum(axis=1), mixed]))
     return np.stack(models)
 
@@ -202,10 +236,14 @@ def test_exactly_dependent_latents_reach_the_minimum_without_a_tolerance() -> No
         codes = dependent_models(seed)
         scaled, similarity = standardise(codes), np.zeros((3, 3, 5, 5))
         for source, target in np.argwhere(~np.eye(3, dtype=bool)):
-            fit = Lasso(alpha=0.1, tol=1e-13, max_iter=1_000_000).fit(scaled[source], scaled[target])
+            fit = Lasso(alpha=0.1, tol=1e-13, max_iter=1_000_000).fit(
+                scaled[source], scaled[target]
+            )
             similarity[source, target] = np.abs(fit.coef_).T
         expected = agreement(similarity, np.ones((3, 5), dtype=bool))
-        assert udr(codes, np.ones((3, 5)), tolerance=0).pairwise == pytest.approx(expected, abs=1e-8)
+        assert udr(codes, np.ones((3, 5)), tolerance=0).pairwise == pytest.approx(
+            expected, abs=1e-8
+        )
 
 
 def test_what_the_default_tolerance_costs_is_as_the_docstring_says() -> None:
@@ -217,8 +255,12 @@ def test_what_the_default_tolerance_costs_is_as_the_docstring_says() -> None:
     assert np.median(costs) == pytest.approx(0.009, abs=0.006)
 
 
-@pytest.mark.parametrize(("latents", "samples", "expected"), [(5, 1_000, 0.91), (5, 10_000, 0.97), (10, 1_000, 0.82)])
-def test_chance_correlations_lower_the_ceiling_of_ranks(latents: int, samples: int, expected: float) -> None:
+@pytest.mark.parametrize(
+    ("latents", "samples", "expected"), [(5, 1_000, 0.91), (5, 10_000, 0.97), (10, 1_000, 0.82)]
+)
+def test_chance_correlations_lower_the_ceiling_of_ranks(
+    latents: int, samples: int, expected: float
+) -> None:
     scores = []
     for seed in range(5):
         generator = np.random.default_rng(seed)
@@ -233,7 +275,9 @@ def test_golden_to_convergence_is_within_a_ten_thousandth() -> None:
     for key in SETTINGS:
         if key.startswith("lasso"):
             result = udr(*golden_population(), **options_of(key), tolerance=0)
-            assert result.per_model == pytest.approx(np.array(NUMBERS[key]["model_scores"]), abs=1e-4)
+            assert result.per_model == pytest.approx(
+                np.array(NUMBERS[key]["model_scores"]), abs=1e-4
+            )
 
 
 def test_without_the_filter_ours_departs_where_theirs_is_nan() -> None:
@@ -248,7 +292,9 @@ def test_without_the_filter_ours_departs_where_theirs_is_nan() -> None:
 
 def _check_golden(result: Any, expected: dict[str, Any]) -> None:
     assert result.per_model == pytest.approx(np.array(expected["model_scores"]), abs=1e-9)
-    assert result.pairwise == pytest.approx(np.array(expected["pairwise_disentanglement_scores"])[..., 0], abs=1e-9)
+    assert result.pairwise == pytest.approx(
+        np.array(expected["pairwise_disentanglement_scores"])[..., 0], abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("method", ["lasso", "spearman"])
@@ -259,19 +305,32 @@ def test_peer_is_the_definition_pair_by_pair(method: str) -> None:
 
     generator = np.random.default_rng(4)
     sources = generator.normal(size=(300, 3))
-    codes = np.stack([sources @ generator.normal(size=(3, 4)) + 0.5 * generator.normal(size=(300, 4)) for _ in range(4)])
+    codes = np.stack(
+        [
+            sources @ generator.normal(size=(3, 4)) + 0.5 * generator.normal(size=(300, 4))
+            for _ in range(4)
+        ]
+    )
     kl = np.full((4, 4), 0.5)
     kl[1, 2] = 0.004
     result = udr(codes, kl, method=method)
-    scaled = np.stack([StandardScaler().fit_transform(model) for model in codes]) * (kl > 0.01)[:, None]
+    scaled = (
+        np.stack([StandardScaler().fit_transform(model) for model in codes]) * (kl > 0.01)[:, None]
+    )
     for source, target in np.argwhere(~np.eye(4, dtype=bool)):
         if method == "lasso":
             matrix = np.abs(Lasso(alpha=0.1).fit(scaled[source], scaled[target]).coef_).T
         else:
-            rank = [[spearmanr(codes[source, :, a], codes[target, :, b]).statistic for b in range(4)] for a in range(4)]
+            rank = [
+                [spearmanr(codes[source, :, a], codes[target, :, b]).statistic for b in range(4)]
+                for a in range(4)
+            ]
             matrix = np.abs(rank)
         matrix = matrix[kl[source] > 0.01][:, kl[target] > 0.01]
-        parts = [np.mean([max(line) ** 2 / sum(line) if sum(line) else 0.0 for line in lines]) for lines in (matrix, matrix.T)]
+        parts = [
+            np.mean([max(line) ** 2 / sum(line) if sum(line) else 0.0 for line in lines])
+            for lines in (matrix, matrix.T)
+        ]
         assert result.pairwise[source, target] == pytest.approx(np.mean(parts), abs=1e-9)
 
 
@@ -280,21 +339,32 @@ def test_peer_is_the_definition_pair_by_pair(method: str) -> None:
 def test_invariants(seed: int) -> None:
     generator = np.random.default_rng(seed)
     sources = generator.normal(size=(80, 3))
-    codes = np.stack([sources @ generator.normal(size=(3, 3)) + 0.3 * generator.normal(size=(80, 3)) for _ in range(4)])
+    codes = np.stack(
+        [
+            sources @ generator.normal(size=(3, 3)) + 0.3 * generator.normal(size=(80, 3))
+            for _ in range(4)
+        ]
+    )
     kl = generator.uniform(0.0, 0.05, size=(4, 3))
     order, latents = generator.permutation(4), generator.permutation(3)
     for options in ({"tolerance": 0}, {"method": "spearman"}):
         result = udr(codes, kl, **options)
         turned = udr(codes[..., latents] * [-2.0, 0.5, 30.0] + 1.0, kl[:, latents], **options)
         assert turned.per_model == pytest.approx(result.per_model, abs=1e-7)
-        assert udr(codes[order], kl[order], **options).per_model == pytest.approx(result.per_model[order], abs=1e-7)
-        assert udr(np.tile(codes, (1, 2, 1)), kl, **options).per_model == pytest.approx(result.per_model, abs=1e-7)
+        assert udr(codes[order], kl[order], **options).per_model == pytest.approx(
+            result.per_model[order], abs=1e-7
+        )
+        assert udr(np.tile(codes, (1, 2, 1)), kl, **options).per_model == pytest.approx(
+            result.per_model, abs=1e-7
+        )
 
 
 def test_ranks_ignore_monotone_warps() -> None:
     codes, kl = golden_population()
     warped = np.sinh(codes / np.abs(codes).max(axis=1, keepdims=True))
-    assert udr(warped, kl, method="spearman").per_model == pytest.approx(udr(codes, kl, method="spearman").per_model, abs=1e-12)
+    assert udr(warped, kl, method="spearman").per_model == pytest.approx(
+        udr(codes, kl, method="spearman").per_model, abs=1e-12
+    )
 
 
 def test_one_latent() -> None:
@@ -305,9 +375,10 @@ def test_one_latent() -> None:
 def test_a_model_alone_is_refused() -> None:
     with pytest.raises(InputError) as told:
         udr(GRID[None], np.ones((1, 3)))
-    assert str(told.value) == (
-        "codes must have the shape (models, n, latents) with at least two models; got shape (1, 60, 3). "
-        "A model alone has nothing to agree with."
+    assert (
+        str(told.value)
+        == "codes must have the shape (models, n, latents) with at least two models; got shape (1,"
+        " 60, 3). A model alone has nothing to agree with."
     )
 
 
@@ -316,8 +387,9 @@ def test_bad_arrays_are_refused_together() -> None:
     codes[0, 4, 1], codes[2, 5, 0] = np.nan, np.inf
     with pytest.raises(InputError) as told:
         udr(codes, np.ones((3, 2)))
-    assert str(told.value) == (
-        "codes[0] must be finite and at most 1e+30 in size; got nan at row 4, latent 1. "
+    assert (
+        str(told.value)
+        == "codes[0] must be finite and at most 1e+30 in size; got nan at row 4, latent 1. "
         "Leave out such rows, or models that diverged.\n"
         "codes[2] must be finite and at most 1e+30 in size; got inf at row 5, latent 0. "
         "Leave out such rows, or models that diverged.\n"
@@ -328,8 +400,8 @@ def test_bad_arrays_are_refused_together() -> None:
 def test_bad_kl_and_one_row_are_refused() -> None:
     with pytest.raises(InputError) as told:
         udr(np.zeros((2, 1, 1)), np.array([[1.0], [np.nan]]))
-    assert str(told.value) == (
-        "codes[0] must have at least 2 rows; got shape (1, 1).\n"
+    assert (
+        str(told.value) == "codes[0] must have at least 2 rows; got shape (1, 1).\n"
         "codes[1] must have at least 2 rows; got shape (1, 1).\n"
         "kl must be finite numbers; got nan at model 1, latent 0. Leave out models that diverged."
     )
@@ -337,20 +409,38 @@ def test_bad_kl_and_one_row_are_refused() -> None:
 
 def test_bad_options_are_refused_together() -> None:
     with pytest.raises(InputError) as told:
-        udr(np.stack([GRID] * 2), np.ones((2, 3)), method="pearson", kl_threshold=-1.0, alpha=0.0, tolerance=float("nan"))
-    assert str(told.value) == (
-        "method 'pearson' is unknown; did you mean 'spearman'? Known: lasso, spearman.\n"
+        udr(
+            np.stack([GRID] * 2),
+            np.ones((2, 3)),
+            method="pearson",
+            kl_threshold=-1.0,
+            alpha=0.0,
+            tolerance=float("nan"),
+        )
+    assert (
+        str(told.value)
+        == "method 'pearson' is unknown; did you mean 'spearman'? Known: lasso, spearman.\n"
         "kl_threshold must be a finite number of at least 0; got -1.0.\n"
         "tolerance must be a finite number of at least 0; got nan.\n"
         "alpha must be a finite number above 0; got 0.0."
     )
     with pytest.raises(InputError) as told:
-        udr(np.stack([GRID] * 2), np.ones((2, 3)), method=["lasso"], kl_threshold=None, alpha="0.1", tolerance="x")
-    assert str(told.value) == (
-        "method '['lasso']' is unknown; did you mean 'lasso'? Known: lasso, spearman.\n"
+        udr(
+            np.stack([GRID] * 2),
+            np.ones((2, 3)),
+            method=["lasso"],
+            kl_threshold=None,
+            alpha="0.1",
+            tolerance="x",
+        )
+    assert (
+        str(told.value)
+        == "method '['lasso']' is unknown; did you mean 'lasso'? Known: lasso, spearman.\n"
         "kl_threshold must be a finite number of at least 0; got None.\n"
         "tolerance must be a finite number of at least 0; got 'x'.\n"
         "alpha must be a finite number above 0; got '0.1'."
     )
-    with pytest.raises(InputError, match=r"^compat 'dlib' is unknown. Known: disentanglement_lib\.$"):
+    with pytest.raises(
+        InputError, match=r"^compat 'dlib' is unknown. Known: disentanglement_lib\.$"
+    ):
         udr(np.stack([GRID] * 2), np.ones((2, 3)), compat="dlib")

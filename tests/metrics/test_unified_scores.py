@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unified scores: closed forms, golden numbers, the graph against a plain search, the four scores, degenerate input."""
+"""Unified scores: closed forms, golden numbers, the graph against a plain search, the four scores,
+degenerate input.
+"""
 
 from __future__ import annotations
 
@@ -61,16 +63,22 @@ def groups_by_plain_search(matrix: np.ndarray, threshold: float) -> int:
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 5), st.booleans())
-def test_groups_are_those_of_a_plain_search(seed: int, latents: int, factors: int, coarse: bool) -> None:
+def test_groups_are_those_of_a_plain_search(
+    seed: int, latents: int, factors: int, coarse: bool
+) -> None:
     matrix = np.random.default_rng(seed).random((latents, factors))
     matrix = np.round(matrix * 3) / 3 if coarse else matrix
     thresholds, groups = connected_groups(matrix)
-    assert groups.tolist() == [groups_by_plain_search(matrix, threshold) for threshold in thresholds]
+    assert groups.tolist() == [
+        groups_by_plain_search(matrix, threshold) for threshold in thresholds
+    ]
 
 
 def test_golden_aggregations(golden_case) -> None:
     expected = golden_case.expected
-    found = aggregate(np.array(expected["mutual_information"]), np.array(expected["factor_entropy"]))
+    found = aggregate(
+        np.array(expected["mutual_information"]), np.array(expected["factor_entropy"])
+    )
     theirs = expected["unified_mi_aggregations"]
     ours = {
         "dci_disentanglement": found.disentanglement,
@@ -92,9 +100,15 @@ def test_golden_codes(make_case) -> None:
     case = make_case("A/one_missing")
     result = unified_scores(*case.split)
     theirs = case.expected["unified_mi_aggregations"]
-    assert result.information.four == pytest.approx([theirs[name] for name in ("dci", "mig", "sap", "modularity")], abs=1e-9)
-    assert result.information.area_precision == pytest.approx(case.expected["pr_curves_mi"]["area_precision"], abs=1e-9)
-    assert result.importance.area_precision == pytest.approx(case.expected["pr_curves_dci"]["area_precision"], abs=0.05)
+    assert result.information.four == pytest.approx(
+        [theirs[name] for name in ("dci", "mig", "sap", "modularity")], abs=1e-9
+    )
+    assert result.information.area_precision == pytest.approx(
+        case.expected["pr_curves_mi"]["area_precision"], abs=1e-9
+    )
+    assert result.importance.area_precision == pytest.approx(
+        case.expected["pr_curves_dci"]["area_precision"], abs=0.05
+    )
     assert result.importance.max_precision == case.expected["pr_curves_dci"]["max_precision"]
 
 
@@ -122,7 +136,9 @@ def test_order_of_latents_and_factors_does_not_matter(seed: int) -> None:
     latents, factors = generator.permutation(4), generator.permutation(3)
     one, other = aggregate(matrix, nats), aggregate(matrix[latents][:, factors], nats[factors])
     assert other.four == pytest.approx(one.four, abs=1e-12)
-    assert (other.completeness, other.area_precision) == pytest.approx((one.completeness, one.area_precision), abs=1e-12)
+    assert (other.completeness, other.area_precision) == pytest.approx(
+        (one.completeness, one.area_precision), abs=1e-12
+    )
     assert np.array_equal(other.groups, one.groups)
 
 
@@ -153,7 +169,10 @@ def test_constant_codes_say_nothing() -> None:
 def test_values_missing_from_either_part_are_no_error(sample) -> None:
     codes, factors = sample[0][:120], sample[1][:120]
     low = factors[:, 2] < 2
-    for split in ((codes, factors, codes[low], factors[low]), (codes[low], factors[low], codes, factors)):
+    for split in (
+        (codes, factors, codes[low], factors[low]),
+        (codes[low], factors[low], codes, factors),
+    ):
         assert np.isfinite(unified_scores(*split).twelve).all()
 
 
@@ -164,5 +183,7 @@ def test_all_that_is_wrong_with_the_options() -> None:
         "bins must be a whole number of at least 2; got 1.",
         "seed must be a whole number of at least 0; got -1.",
     ]
-    with pytest.raises(InputError, match=r"^backend 'trees' is unknown\. Known: lightgbm, sklearn\.$"):
+    with pytest.raises(
+        InputError, match=r"^backend 'trees' is unknown\. Known: lightgbm, sklearn\.$"
+    ):
         unified_scores(FULL, FULL, FULL, FULL, backend="trees")

@@ -36,7 +36,9 @@ def test_two_latents_of_equal_variance_and_known_correlation() -> None:
 def test_copies_of_one_latent(copies: int) -> None:
     result = wasserstein_correlation(np.tile(white(30, 1), (1, copies)))
     # The general square root of a matrix of rank 1 keeps half of the digits.
-    assert result.normalised == pytest.approx(2 - 2 / np.sqrt(copies), abs=1e-12 if copies == 1 else 1e-6)
+    assert result.normalised == pytest.approx(
+        2 - 2 / np.sqrt(copies), abs=1e-12 if copies == 1 else 1e-6
+    )
 
 
 def test_uncorrelated_latents_score_zero() -> None:
@@ -65,22 +67,33 @@ def test_fewer_samples_than_latents() -> None:
 @pytest.mark.parametrize("scale", [1e29, 1e-200])
 def test_any_scale_has_the_same_normalised_score(scale: float) -> None:
     codes = white(40, 3).cumsum(axis=1)
-    assert wasserstein_correlation(codes * scale).normalised == pytest.approx(wasserstein_correlation(codes).normalised, abs=1e-12)
+    assert wasserstein_correlation(codes * scale).normalised == pytest.approx(
+        wasserstein_correlation(codes).normalised, abs=1e-12
+    )
 
 
 def test_golden(golden_case) -> None:
     result = wasserstein_correlation(golden_case.sample[0])
     expected = golden_case.expected["unsupervised"]
-    # Of copied latents the general square root keeps half the digits, which another processor may round otherwise.
+    # Of copied latents the general square root keeps half the digits, which another processor may
+    # round otherwise.
     tolerance = 1e-6 if "duplicated" in golden_case.name else 1e-9
-    assert result.score == pytest.approx(expected["gaussian_wasserstein_correlation"], abs=tolerance)
-    assert result.normalised == pytest.approx(expected["gaussian_wasserstein_correlation_norm"], abs=tolerance)
+    assert result.score == pytest.approx(
+        expected["gaussian_wasserstein_correlation"], abs=tolerance
+    )
+    assert result.normalised == pytest.approx(
+        expected["gaussian_wasserstein_correlation_norm"], abs=tolerance
+    )
 
 
 def test_without_a_root_singular_values_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = np.random.default_rng(3).normal(size=(50, 3)).cumsum(axis=1)
     expected = wasserstein_correlation(codes).score
-    monkeypatch.setattr(sys.modules["unbraid.metrics.wasserstein_correlation"], "_trace_of_root", lambda product: np.nan)
+    monkeypatch.setattr(
+        sys.modules["unbraid.metrics.wasserstein_correlation"],
+        "_trace_of_root",
+        lambda product: np.nan,
+    )
     assert wasserstein_correlation(codes).score == pytest.approx(expected, rel=1e-10)
 
 
@@ -106,10 +119,16 @@ def test_invariants(seed: int) -> None:
     assert wasserstein_correlation(turned).score == pytest.approx(result.score, rel=1e-9)
     # The unit of all codes takes its square with it, and leaves the share alone.
     assert wasserstein_correlation(3.0 * codes).score == pytest.approx(9.0 * result.score, rel=1e-9)
-    assert wasserstein_correlation(3.0 * codes).normalised == pytest.approx(result.normalised, rel=1e-9)
-    assert wasserstein_correlation(np.tile(codes, (3, 1))).normalised == pytest.approx(result.normalised, rel=1e-9)
+    assert wasserstein_correlation(3.0 * codes).normalised == pytest.approx(
+        result.normalised, rel=1e-9
+    )
+    assert wasserstein_correlation(np.tile(codes, (3, 1))).normalised == pytest.approx(
+        result.normalised, rel=1e-9
+    )
 
 
 def test_one_row_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"):
+    with pytest.raises(
+        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"
+    ):
         wasserstein_correlation(np.zeros((1, 3)))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of the golden `tiny/*` numbers, drawn again as disentanglement_lib drew them (tests/golden/metrics_extras.json)."""
+"""Inputs of the golden `tiny/*` numbers, drawn again as disentanglement_lib drew them
+(tests/golden/metrics_extras.json).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-EXTRAS = json.loads((Path(__file__).resolve().parents[1] / "golden" / "metrics_extras.json").read_text())
+EXTRAS = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "metrics_extras.json").read_text()
+)
 KINDS = ("perfect_jitter", "rotation", "noisy_mixture")
 SEEDS = (0, 1)
 BATCH = 16
@@ -21,7 +25,10 @@ Part = tuple[np.ndarray, np.ndarray]
 
 def expected(kind: str, task: str, seed: int) -> dict[str, float]:
     """What the reference computed with *seed*, by its own names."""
-    return {name: found["per_seed"][seed] for name, found in EXTRAS[f"tiny/{kind}"]["scores"][task].items()}
+    return {
+        name: found["per_seed"][seed]
+        for name, found in EXTRAS[f"tiny/{kind}"]["scores"][task].items()
+    }
 
 
 def sizes_of(kind: str) -> list[int]:
@@ -36,12 +43,16 @@ def encoder(kind: str, noise: np.random.RandomState) -> Encoder:
         unit = (factors - (sizes - 1) / 2) / np.sqrt((sizes**2 - 1) / 12)
         match kind:
             case "perfect_jitter":
-                return (unit + given["noise"] * noise.normal(size=unit.shape)) * np.array(given["scale"])
+                return (unit + given["noise"] * noise.normal(size=unit.shape)) * np.array(
+                    given["scale"]
+                )
             case "rotation":
                 return unit @ np.array(given["Q"]).T
             case _:
                 mixing = np.array(given["W"])
-                return unit @ mixing.T + given["noise"] * noise.normal(size=(len(factors), len(mixing)))
+                return unit @ mixing.T + given["noise"] * noise.normal(
+                    size=(len(factors), len(mixing))
+                )
 
     return encode
 
@@ -50,7 +61,9 @@ def draw_factors(count: int, sizes: list[int], draws: np.random.RandomState) -> 
     return np.column_stack([draws.randint(size, size=count) for size in sizes])
 
 
-def draw_batches(count: int, sizes: list[int], draws: np.random.RandomState, encode: Encoder) -> Part:
+def draw_batches(
+    count: int, sizes: list[int], draws: np.random.RandomState, encode: Encoder
+) -> Part:
     """Codes and factors, drawn and encoded sixteen at a time as the reference does."""
     factors, codes = [], []
     for begin in range(0, count, BATCH):
@@ -63,7 +76,10 @@ def splits(kind: str, seed: int, train: tuple[int, ...], test: int) -> list[tupl
     """Training and test parts for each size in turn, all from one stream of draws."""
     draws, encode = np.random.RandomState(seed), encoder(kind, np.random.RandomState(10_000 + seed))
     sizes = sizes_of(kind)
-    return [(*draw_batches(size, sizes, draws, encode), *draw_batches(test, sizes, draws, encode)) for size in train]
+    return [
+        (*draw_batches(size, sizes, draws, encode), *draw_batches(test, sizes, draws, encode))
+        for size in train
+    ]
 
 
 def large_sample(kind: str, count: int, seed: int = 0) -> Part:

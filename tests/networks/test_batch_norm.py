@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm with a member axis against torch's own, member by member: values, gradients, running means."""
+"""Batch norm with a member axis against torch's own, member by member: values, gradients, running
+means.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def fresh(members=MEMBERS):
 def peer(weights, member):
     """Torch's batch norm with the weights of one member."""
     norm = nn.BatchNorm2d(CHANNELS).double()
-    for ours, theirs in zip(NAMES, (norm.weight, norm.bias, norm.running_mean, norm.running_var), strict=True):
+    for ours, theirs in zip(
+        NAMES, (norm.weight, norm.bias, norm.running_mean, norm.running_var), strict=True
+    ):
         theirs.data.copy_(weights[f"norm.{ours}"][member])
     return norm
 
@@ -46,7 +50,9 @@ def assert_close(found, expected):
 def test_weights_start_as_torch_s():
     views = LAYOUT.views(LAYOUT.initial(torch.arange(2), Stream.INITIAL_WEIGHTS))
     norm = nn.BatchNorm2d(CHANNELS)
-    for ours, theirs in zip(NAMES, (norm.weight, norm.bias, norm.running_mean, norm.running_var), strict=True):
+    for ours, theirs in zip(
+        NAMES, (norm.weight, norm.bias, norm.running_mean, norm.running_var), strict=True
+    ):
         assert torch.equal(views[f"norm.{ours}"], theirs.detach().expand(2, -1))
 
 
@@ -74,7 +80,9 @@ def test_against_torch_in_training_and_after(members, places):
         given = x[member].detach().requires_grad_()
         expected = apply(given)
         assert_close(out[member], expected)
-        theirs = torch.autograd.grad((expected * pull[member]).sum(), [given, norm.weight, norm.bias])
+        theirs = torch.autograd.grad(
+            (expected * pull[member]).sum(), [given, norm.weight, norm.bias]
+        )
         for ours, value in zip(gradients, theirs, strict=True):
             assert_close(ours[member], value)
         assert_close(weights.notes["norm.running_mean"][member], norm.running_mean)
@@ -86,18 +94,28 @@ def test_against_torch_in_training_and_after(members, places):
 def test_by_hand():
     """Two values, 0 and 2: mean 1, variance 1 with the divisor n and 2 with n - 1."""
     views = {
-        name: value[:, :1] for name, value in LAYOUT.views(LAYOUT.initial(torch.arange(1), Stream.INITIAL_WEIGHTS).double()).items()
+        name: value[:, :1]
+        for name, value in LAYOUT.views(
+            LAYOUT.initial(torch.arange(1), Stream.INITIAL_WEIGHTS).double()
+        ).items()
     }
     weights = TrainedWeights(views)
     out = batch_norm(torch.tensor([[[0.0], [2.0]]], dtype=torch.float64), weights, "norm")
-    assert out.flatten().tolist() == pytest.approx([-1 / math.sqrt(1 + 1e-5), 1 / math.sqrt(1 + 1e-5)], rel=1e-12)
+    assert out.flatten().tolist() == pytest.approx(
+        [-1 / math.sqrt(1 + 1e-5), 1 / math.sqrt(1 + 1e-5)], rel=1e-12
+    )
     assert weights.notes["norm.running_mean"].item() == pytest.approx(0.1, rel=1e-12)
     assert weights.notes["norm.running_var"].item() == pytest.approx(0.9 + 0.1 * 2.0, rel=1e-12)
-    assert weights["norm.running_mean"].item() == 0.0, "the weights themselves change only when the step is done"
+    assert weights["norm.running_mean"].item() == 0.0, (
+        "the weights themselves change only when the step is done"
+    )
 
 
 def test_two_calls_in_a_pass_are_noted_in_order():
-    first, second = randoms(MEMBERS, 6, 4, 4, CHANNELS), 2.0 + randoms(MEMBERS, 9, 4, 4, CHANNELS, seed=3)
+    first, second = (
+        randoms(MEMBERS, 6, 4, 4, CHANNELS),
+        2.0 + randoms(MEMBERS, 9, 4, 4, CHANNELS, seed=3),
+    )
     weights = TrainedWeights(fresh())
     batch_norm(first, weights, "norm")
     batch_norm(second, weights, "norm")
@@ -114,7 +132,8 @@ def test_two_calls_in_a_pass_are_noted_in_order():
 def test_in_training_neither_scale_nor_place_of_the_input_matters(scale, shift, seed):
     x = randoms(2, 8, 3, 3, CHANNELS, seed=seed)
     plain, moved = (
-        batch_norm(given, TrainedWeights(LAYOUT.views(START)), "norm") for given in (100.0 * x, 100.0 * (scale * x + shift))
+        batch_norm(given, TrainedWeights(LAYOUT.views(START)), "norm")
+        for given in (100.0 * x, 100.0 * (scale * x + shift))
     )
     # The 1e-5 under the root moves by at most 1e-5 / variance.
     assert (plain - moved).abs().max() <= 1e-4
@@ -148,7 +167,10 @@ def test_bfloat16_keeps_its_kind_and_sums_in_float32(members, training):
     rough = {name: value.float() for name, value in fresh(members).items()}
     kept = TrainedWeights(rough) if training else rough
     exact = TrainedWeights(fresh(members)) if training else fresh(members)
-    low, full = batch_norm(x.bfloat16(), kept, "norm"), batch_norm(x.bfloat16().double(), exact, "norm")
+    low, full = (
+        batch_norm(x.bfloat16(), kept, "norm"),
+        batch_norm(x.bfloat16().double(), exact, "norm"),
+    )
     assert low.dtype == torch.bfloat16
     assert (low - full).norm() <= 5e-3 * full.norm()
     if isinstance(kept, TrainedWeights) and isinstance(exact, TrainedWeights):

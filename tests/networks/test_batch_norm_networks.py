@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""conv_batchnorm and conv_dcgan against plain torch models, weight for weight, in training and after it."""
+"""conv_batchnorm and conv_dcgan against plain torch models, weight for weight, in training and
+after it.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,20 @@ class BatchNormPeer(nn.Module):
         e, d = self.encoder, self.decoder = nn.ModuleDict(), nn.ModuleDict()
         inputs = 1
         for number, outputs in enumerate((32, 32, 64, 64), start=1):
-            e[f"conv{number}"], e[f"norm{number}"] = nn.Conv2d(inputs, outputs, 4, 2, 1), nn.BatchNorm2d(outputs)
+            e[f"conv{number}"], e[f"norm{number}"] = (
+                nn.Conv2d(inputs, outputs, 4, 2, 1),
+                nn.BatchNorm2d(outputs),
+            )
             inputs = outputs
         e["wide"], e["wide_norm"] = nn.Conv2d(64, 512, 4), nn.BatchNorm2d(512)
         e["mean"], e["log_std"] = nn.Conv2d(512, latents, 1), nn.Conv2d(512, latents, 1)
         d["wide"], d["wide_norm"] = nn.ConvTranspose2d(latents, 512, 1), nn.BatchNorm2d(512)
         d["corner"], d["corner_norm"] = nn.ConvTranspose2d(512, 64, 4), nn.BatchNorm2d(64)
         for number, outputs in enumerate((64, 32, 32), start=1):
-            d[f"conv{number}"], d[f"norm{number}"] = nn.ConvTranspose2d(inputs, outputs, 4, 2, 1), nn.BatchNorm2d(outputs)
+            d[f"conv{number}"], d[f"norm{number}"] = (
+                nn.ConvTranspose2d(inputs, outputs, 4, 2, 1),
+                nn.BatchNorm2d(outputs),
+            )
             inputs = outputs
         d["conv4"] = nn.ConvTranspose2d(32, 1, 4, 2, 1)
 
@@ -70,8 +78,14 @@ class DcganPeer(nn.Module):
         e["conv2"], e["norm2"] = nn.Conv2d(32, 64, 4, 2, 1, bias=False), nn.BatchNorm2d(64)
         e["conv3"], e["norm3"] = nn.Conv2d(64, 128, 4, 2, 1, bias=False), nn.BatchNorm2d(128)
         e["mean"], e["std"] = nn.Conv2d(128, latents, 4), nn.Conv2d(128, latents, 4)
-        d["corner"], d["corner_norm"] = nn.ConvTranspose2d(latents, 128, 4, bias=False), nn.BatchNorm2d(128)
-        d["conv1"], d["norm1"] = nn.ConvTranspose2d(128, 64, 4, 2, 1, bias=False), nn.BatchNorm2d(64)
+        d["corner"], d["corner_norm"] = (
+            nn.ConvTranspose2d(latents, 128, 4, bias=False),
+            nn.BatchNorm2d(128),
+        )
+        d["conv1"], d["norm1"] = (
+            nn.ConvTranspose2d(128, 64, 4, 2, 1, bias=False),
+            nn.BatchNorm2d(64),
+        )
         d["conv2"], d["norm2"] = nn.ConvTranspose2d(64, 32, 4, 2, 1, bias=False), nn.BatchNorm2d(32)
         d["conv3"] = nn.ConvTranspose2d(32, 1, 4, 2, 1, bias=False)
 
@@ -97,16 +111,27 @@ def pairs(peer):
     """Our name of every tensor of the peer, the tensor, and how ours is turned into its shape."""
     for name, module in peer.named_modules():
         if isinstance(module, nn.BatchNorm2d):
-            for ours, theirs in (("scale", "weight"), ("shift", "bias"), ("running_mean",) * 2, ("running_var",) * 2):
+            for ours, theirs in (
+                ("scale", "weight"),
+                ("shift", "bias"),
+                ("running_mean",) * 2,
+                ("running_var",) * 2,
+            ):
                 yield f"{name}.{ours}", getattr(module, theirs), lambda tensor: tensor
         elif isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
-            yield f"{name}.weight", module.weight, lambda tensor, module=module: as_torch(tensor, module)
+            yield (
+                f"{name}.weight",
+                module.weight,
+                lambda tensor, module=module: as_torch(tensor, module),
+            )
             if module.bias is not None:
                 yield f"{name}.bias", module.bias, lambda tensor: tensor
 
 
 def as_torch(weight, module):
-    """Our weight of one layer in torch's order of axes; ours at one place are dense, over height, width and channel."""
+    """Our weight of one layer in torch's order of axes; ours at one place are dense, over height,
+    width and channel.
+    """
     shape = module.weight.shape
     side = shape[-1]
     if weight.dim() == 4:
@@ -123,7 +148,12 @@ def moved(network, shape, members):
     rows = layout.initial(torch.arange(members), Stream.INITIAL_WEIGHTS).double()
     rows += 0.01 * torch.randn(rows.shape, generator=generator, dtype=torch.float64)
     x = torch.rand(members, BATCH, *shape, generator=generator, dtype=torch.float64)
-    return layout, rows, x, torch.randn(members, BATCH, LATENTS, generator=generator, dtype=torch.float64)
+    return (
+        layout,
+        rows,
+        x,
+        torch.randn(members, BATCH, LATENTS, generator=generator, dtype=torch.float64),
+    )
 
 
 def close(found, expected, what, size=0.0):
@@ -141,7 +171,13 @@ def test_against_a_plain_torch_model(kind, members, training):
     outputs = [*kind.network.encode(weights, x), kind.network.decode(weights, z, kind.shape)]
     names = list(leaves)
     total = sum(output.square().sum() for output in outputs)
-    gradients = dict(zip(names, torch.autograd.grad(total, list(leaves.values()), materialize_grads=True), strict=True))
+    gradients = dict(
+        zip(
+            names,
+            torch.autograd.grad(total, list(leaves.values()), materialize_grads=True),
+            strict=True,
+        )
+    )
     for member in range(members):
         peer = kind().double().train(training)
         for name, tensor, turn in pairs(peer):
@@ -154,7 +190,8 @@ def test_against_a_plain_torch_model(kind, members, training):
         for name, tensor, turn in pairs(peer):
             seen.add(name)
             if isinstance(tensor, nn.Parameter):
-                # A bias before batch norm moves nothing: its gradient is zero but for rounding, in the size of the weight's.
+                # A bias before batch norm moves nothing: its gradient is zero but for rounding, in
+                # the size of the weight's.
                 size = gradients[name.replace(".bias", ".weight")][member].abs().max()
                 close(turn(gradients[name][member]), tensor.grad, f"gradient of {name}", size)
             elif training:
@@ -163,12 +200,23 @@ def test_against_a_plain_torch_model(kind, members, training):
 
 
 def test_number_of_weights_of_conv_batchnorm():
-    """What is trained, as in the authors' code for 64x64x1 and 10 latents: about 1.29 M. The running means come on top."""
+    """What is trained, as in the authors' code for 64x64x1 and 10 latents: about 1.29 M. The
+    running means come on top.
+    """
     weights = ConvBatchNorm().layout((1, 64, 64), 10).weights
     trained = sum(weight.count for weight in weights if ".running_" not in weight.name)
-    assert trained == sum(parameter.numel() for parameter in BatchNormPeer(10).parameters()) == 1_298_581
-    assert sum(weight.count for weight in weights if weight.name.endswith((".weight", ".bias"))) == 1_295_765
-    assert sum(weight.count for weight in weights if ".running_" in weight.name) == 2 * 2 * (32 + 32 + 64 + 64 + 512)
+    assert (
+        trained
+        == sum(parameter.numel() for parameter in BatchNormPeer(10).parameters())
+        == 1_298_581
+    )
+    assert (
+        sum(weight.count for weight in weights if weight.name.endswith((".weight", ".bias")))
+        == 1_295_765
+    )
+    assert sum(weight.count for weight in weights if ".running_" in weight.name) == 2 * 2 * (
+        32 + 32 + 64 + 64 + 512
+    )
 
 
 def test_number_of_weights_of_conv_dcgan():
@@ -178,11 +226,17 @@ def test_number_of_weights_of_conv_dcgan():
 
 
 def test_conv_batchnorm_starts_in_the_range_of_torch_s_layers():
-    limits = {weight.name: weight.limit for weight in ConvBatchNorm().layout((1, 64, 64), LATENTS).weights}
+    limits = {
+        weight.name: weight.limit for weight in ConvBatchNorm().layout((1, 64, 64), LATENTS).weights
+    }
     for name, module in BatchNormPeer().named_modules():
         if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
             fan_in, _ = nn.init._calculate_fan_in_and_fan_out(module.weight)
-            assert limits[f"{name}.weight"] == limits[f"{name}.bias"] == pytest.approx(1 / math.sqrt(fan_in), rel=1e-12)
+            assert (
+                limits[f"{name}.weight"]
+                == limits[f"{name}.bias"]
+                == pytest.approx(1 / math.sqrt(fan_in), rel=1e-12)
+            )
     assert not any(limit for name, limit in limits.items() if "norm" in name)
 
 
@@ -201,7 +255,9 @@ def test_conv_dcgan_starts_normal():
 
 @pytest.mark.parametrize(("side", "depth"), [(32, 3), (64, 4), (128, 5)])
 def test_conv_batchnorm_halves_to_four(side, depth):
-    shapes = {weight.name: weight.shape for weight in ConvBatchNorm().layout((3, side, side), 10).weights}
+    shapes = {
+        weight.name: weight.shape for weight in ConvBatchNorm().layout((3, side, side), 10).weights
+    }
     assert shapes["encoder.wide.weight"] == (1024, 512)
     assert shapes[f"encoder.conv{depth}.weight"] == (64, 4, 4, 32 if depth == 3 else 64)
     assert shapes[f"decoder.conv{depth}.weight"] == (32, 4, 4, 3)
@@ -218,21 +274,40 @@ RULE = "must be square with a side of {} and 1 or 3 channels for a convolutional
             ConvDcgan(),
             "32",
             (1, 64, 64),
-            "images {}; got 64x64 with 1 channel. Make them 32x32 (resize=32 for your own), or use the network mlp.",
+            (
+                "images {}; got 64x64 with 1 channel. Make them 32x32 (resize=32 for your own), or"
+                " use the network mlp."
+            ),
         ),
         (
             ConvDcgan(),
             "32",
             (1, 28, 28),
-            "images {}; got 28x28 with 1 channel. Make them 32x32 (resize=32 for your own), or use the network mlp.",
+            (
+                "images {}; got 28x28 with 1 channel. Make them 32x32 (resize=32 for your own), or"
+                " use the network mlp."
+            ),
         ),
         (ConvDcgan(), "32", (2,), "samples {}; got vectors of shape (2,). Use the network mlp."),
-        (ConvDcgan(), "32", (2, 32, 32), "images {}; got 32x32 with 2 channels. Use the network mlp."),
+        (
+            ConvDcgan(),
+            "32",
+            (2, 32, 32),
+            "images {}; got 32x32 with 2 channels. Use the network mlp.",
+        ),
         (
             *(ConvBatchNorm(), "32, 64, 128", (1, 28, 28)),
-            "images {}; got 28x28 with 1 channel. Make them 32x32 (resize=32 for your own), or use the network mlp.",
+            (
+                "images {}; got 28x28 with 1 channel. Make them 32x32 (resize=32 for your own), or"
+                " use the network mlp."
+            ),
         ),
-        (ConvBatchNorm(), "32, 64, 128", (4, 64, 64), "images {}; got 64x64 with 4 channels. Use the network mlp."),
+        (
+            ConvBatchNorm(),
+            "32, 64, 128",
+            (4, 64, 64),
+            "images {}; got 64x64 with 4 channels. Use the network mlp.",
+        ),
     ],
 )
 def test_unsuitable_samples_are_refused_with_a_remedy(network, sides, shape, told):
@@ -249,7 +324,9 @@ def test_compare_is_the_likelihood_of_the_decoded(kind):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 8e-2)])
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 8e-2)]
+)
 @pytest.mark.parametrize("kind", PEERS)
 def test_on_a_gpu_it_is_the_same_network(kind, precision, tolerance, training):
     layout, rows, x, z = moved(kind.network, kind.shape, 3)
@@ -261,7 +338,11 @@ def test_on_a_gpu_it_is_the_same_network(kind, precision, tolerance, training):
         given, latents = x.to(device, dtype), z.to(device, dtype)
         mean, logvar = kind.network.encode(weights, given, precision)
         notes = weights.notes if isinstance(weights, TrainedWeights) else {}
-        values = {"mean": mean, "logvar": logvar, "raw": kind.network.decode(weights, latents, kind.shape, precision)}
+        values = {
+            "mean": mean,
+            "logvar": logvar,
+            "raw": kind.network.decode(weights, latents, kind.shape, precision),
+        }
         values["distance"] = kind.network.compare(weights, latents, given, chosen, precision)
         return {name: value.double().cpu() for name, value in (values | notes).items()}
 
@@ -276,7 +357,9 @@ def test_on_a_gpu_it_is_the_same_network(kind, precision, tolerance, training):
 def test_a_training_pass_is_captured(kind):
     layout, rows, x, z = moved(kind.network, kind.shape, 2)
     chosen = likelihood("bernoulli", bounded=True)
-    leaves = {name: view.float().cuda().requires_grad_() for name, view in layout.views(rows).items()}
+    leaves = {
+        name: view.float().cuda().requires_grad_() for name, view in layout.views(rows).items()
+    }
     x, z = x.float().cuda(), z.float().cuda()
 
     def step():

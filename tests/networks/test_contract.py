@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every registered network keeps the contract at every side and channel count; the contract notices what breaks it."""
+"""Every registered network keeps the contract at every side and channel count; the contract notices
+what breaks it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,16 @@ def test_batch_norm_keeps_the_contract(name, shape):
     ("shape", "options"),
     [
         *[((2,), {"hidden": 64}), ((1, 28, 28), {"hidden": 64}), ((3, 5, 7), {"hidden": 64})],
-        ((2,), {"hidden": 100, "encoder_layers": 1, "decoder_layers": 1, "activation": "relu", "scale": "softplus"}),
+        (
+            (2,),
+            {
+                "hidden": 100,
+                "encoder_layers": 1,
+                "decoder_layers": 1,
+                "activation": "relu",
+                "scale": "softplus",
+            },
+        ),
         ((1, 8, 8), {"hidden": 128, "decoder_layers": 2, "activation": "relu"}),
     ],
 )
@@ -57,15 +68,20 @@ def test_mlp_keeps_the_contract(shape, options):
 @pytest.mark.parametrize("name", list(NETWORKS.built_in))
 def test_network_is_tested_here(name):
     attribute = NETWORKS.built_in[name].partition(":")[2]
-    texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py") if path.name != "test_contract.py"]
+    texts = [
+        path.read_text()
+        for path in Path(__file__).parent.glob("test_*.py")
+        if path.name != "test_contract.py"
+    ]
     assert any(re.search(rf"\b({name}|{attribute})\b", text) for text in texts)
 
 
 def test_unknown_network_is_refused():
     with pytest.raises(InputError) as told:
         NETWORKS.load("conv_burges")
-    assert str(told.value) == (
-        f"network 'conv_burges' is unknown; did you mean 'conv_burgess'? Known: {', '.join(sorted(NETWORKS))}."
+    assert (
+        str(told.value) == "network 'conv_burges' is unknown; did you mean 'conv_burgess'? Known:"
+        f" {', '.join(sorted(NETWORKS))}."
     )
 
 
@@ -116,7 +132,9 @@ class NormalisesWithoutNotes(Small):
 
     def encode(self, weights, x, precision=None):
         mean, logvar = super().encode(weights, x, precision)
-        return mean - mean.mean(dim=1, keepdim=True) if isinstance(weights, TrainedWeights) else mean, logvar
+        return (
+            mean - mean.mean(dim=1, keepdim=True) if isinstance(weights, TrainedWeights) else mean
+        ), logvar
 
 
 @dataclass(frozen=True)
@@ -126,7 +144,9 @@ class NotesTheMeanOfAll(Small):
     def encode(self, weights, x, precision=None):
         mean, logvar = super().encode(weights, x, precision)
         if isinstance(weights, TrainedWeights):
-            weights.notes["encoder.mean.bias"] = mean.detach().mean(dim=(0, 1)).expand(len(mean), -1)
+            weights.notes["encoder.mean.bias"] = (
+                mean.detach().mean(dim=(0, 1)).expand(len(mean), -1)
+            )
             mean = mean - weights["encoder.mean.bias"].unsqueeze(1)
         return mean, logvar
 
@@ -161,11 +181,26 @@ class FollowsPrecisionInSecret(Small):
 @pytest.mark.parametrize(
     ("kind", "shape", "told"),
     [
-        (NormalisesWithoutNotes, (2,), "outputs in training differ from those outside, and nothing is noted that would tell why"),
+        (
+            NormalisesWithoutNotes,
+            (2,),
+            (
+                "outputs in training differ from those outside, and nothing is noted that would"
+                " tell why"
+            ),
+        ),
         (NotesTheMeanOfAll, (2,), "NaN in one member must not reach another in training"),
         (NotesAStranger, (2,), "a note must name a weight, 'encoder.memory' is none"),
-        (NotesAWeight, (2,), "encoder.mean.bias is noted in training, so that it must get no gradient"),
-        (FollowsPrecisionInSecret, (2,), "mean changes with bfloat16, though the network says that it does not follow it"),
+        (
+            NotesAWeight,
+            (2,),
+            "encoder.mean.bias is noted in training, so that it must get no gradient",
+        ),
+        (
+            FollowsPrecisionInSecret,
+            (2,),
+            "mean changes with bfloat16, though the network says that it does not follow it",
+        ),
         (MixesMembers, (2,), "mean of a member alone is .* from that in a population"),
         (IgnoresPrecision, (2,), "mean does not change with bfloat16"),
         (SharesHeads, (2,), "mean and logvar need heads of their own"),

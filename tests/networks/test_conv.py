@@ -16,12 +16,19 @@ from unbraid.networks.conv_mathieu import ConvMathieu
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives.likelihoods import likelihood
 
-RULE = "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network"
+RULE = (
+    "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional"
+    " network"
+)
 
 
 def test_layers_of_conv_locatello():
     layout = ConvLocatello().layout((1, 64, 64), 10)
-    assert {weight.name.removesuffix(".weight"): weight.shape for weight in layout.weights if weight.fan_in} == {
+    assert {
+        weight.name.removesuffix(".weight"): weight.shape
+        for weight in layout.weights
+        if weight.fan_in
+    } == {
         "encoder.conv1": (32, 4, 4, 1),
         "encoder.conv2": (32, 4, 4, 32),
         "encoder.conv3": (64, 2, 2, 32),
@@ -40,15 +47,23 @@ def test_layers_of_conv_locatello():
 
 @pytest.mark.parametrize(
     ("network", "shape", "count"),
-    [(ConvLocatello, (1, 64, 64), 690_517), (ConvBurgess, (1, 64, 64), 764_245), (ConvLocatello, (3, 64, 64), 692_567)],
+    [
+        (ConvLocatello, (1, 64, 64), 690_517),
+        (ConvBurgess, (1, 64, 64), 764_245),
+        (ConvLocatello, (3, 64, 64), 692_567),
+    ],
 )
 def test_number_of_weights(network, shape, count):
     assert network().layout(shape, 10).count == count
 
 
-@pytest.mark.parametrize(("side", "corner", "depth"), [(28, 7, 2), (32, 4, 3), (64, 4, 4), (96, 3, 5), (128, 4, 5)])
+@pytest.mark.parametrize(
+    ("side", "corner", "depth"), [(28, 7, 2), (32, 4, 3), (64, 4, 4), (96, 3, 5), (128, 4, 5)]
+)
 def test_every_side_halves_to_its_corner(side, corner, depth):
-    shapes = {weight.name: weight.shape for weight in ConvBurgess().layout((3, side, side), 10).weights}
+    shapes = {
+        weight.name: weight.shape for weight in ConvBurgess().layout((3, side, side), 10).weights
+    }
     channels = (32, 32, 64, 64, 64)[depth - 1]
     assert shapes["encoder.dense.weight"] == (channels * corner * corner, 256)
     assert f"encoder.conv{depth}.weight" in shapes
@@ -80,11 +95,17 @@ def torch_model(kernels):
     for outputs in (64, 32, 32, 3):
         decoder += [nn.ConvTranspose2d(inputs, outputs, 4, 2, 1), nn.ReLU()]
         inputs = outputs
-    parts = {"encoder": nn.Sequential(*encoder), "mean": nn.Linear(256, 10), "logvar": nn.Linear(256, 10)}
+    parts = {
+        "encoder": nn.Sequential(*encoder),
+        "mean": nn.Linear(256, 10),
+        "logvar": nn.Linear(256, 10),
+    }
     return nn.ModuleDict(parts | {"decoder": nn.Sequential(*decoder[:-1])}).double()
 
 
-@pytest.mark.parametrize(("name", "kernels"), [("conv_burgess", (4, 4, 4, 4)), ("conv_locatello", (4, 4, 2, 2))])
+@pytest.mark.parametrize(
+    ("name", "kernels"), [("conv_burgess", (4, 4, 4, 4)), ("conv_locatello", (4, 4, 2, 2))]
+)
 def test_against_a_plain_torch_model(name, kernels):
     network = NETWORKS.load(name)()
     layout = network.layout((3, 64, 64), 10)
@@ -96,14 +117,24 @@ def test_against_a_plain_torch_model(name, kernels):
     views = layout.views(rows)
     mean, logvar = network.encode(views, x)
     raw = network.decode(views, z, (3, 64, 64))
-    order = [f"encoder.conv{k}" for k in (1, 2, 3, 4)] + ["encoder.dense", "encoder.mean", "encoder.logvar"]
+    order = [f"encoder.conv{k}" for k in (1, 2, 3, 4)] + [
+        "encoder.dense",
+        "encoder.mean",
+        "encoder.logvar",
+    ]
     order += ["decoder.dense1", "decoder.dense2"] + [f"decoder.conv{k}" for k in (1, 2, 3, 4)]
     for member in range(2):
         model = torch_model(kernels)
-        layers = [layer for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d))]
+        layers = [
+            layer
+            for layer in model.modules()
+            if isinstance(layer, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d))
+        ]
         for layer, key in zip(layers, order, strict=True):
             weight = views[f"{key}.weight"][member]
-            layer.weight.data.copy_(weight.T if isinstance(layer, nn.Linear) else weight.permute(0, 3, 1, 2))
+            layer.weight.data.copy_(
+                weight.T if isinstance(layer, nn.Linear) else weight.permute(0, 3, 1, 2)
+            )
             layer.bias.data.copy_(views[f"{key}.bias"][member])
         with torch.no_grad():
             hidden = model["encoder"](x[member])
@@ -121,12 +152,45 @@ def test_allowed_images_have_no_problems(side, channels):
 @pytest.mark.parametrize(
     ("shape", "got"),
     [
-        ((1, 50, 50), "50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network mlp."),
-        ((3, 64, 32), "64x32 with 3 channels. Make them 64x64 (resize=64 for your own), or use the network mlp."),
-        ((3, 32, 64), "32x64 with 3 channels. Make them 64x64 (resize=64 for your own), or use the network mlp."),
-        ((1, 8, 8), "8x8 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network mlp."),
-        ((3, 512, 512), "512x512 with 3 channels. Make them 128x128 (resize=128 for your own), or use the network mlp."),
-        ((1, 30, 30), "30x30 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network mlp."),
+        (
+            (1, 50, 50),
+            (
+                "50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network"
+                " mlp."
+            ),
+        ),
+        (
+            (3, 64, 32),
+            (
+                "64x32 with 3 channels. Make them 64x64 (resize=64 for your own), or use the"
+                " network mlp."
+            ),
+        ),
+        (
+            (3, 32, 64),
+            (
+                "32x64 with 3 channels. Make them 64x64 (resize=64 for your own), or use the"
+                " network mlp."
+            ),
+        ),
+        (
+            (1, 8, 8),
+            "8x8 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network mlp.",
+        ),
+        (
+            (3, 512, 512),
+            (
+                "512x512 with 3 channels. Make them 128x128 (resize=128 for your own), or use the"
+                " network mlp."
+            ),
+        ),
+        (
+            (1, 30, 30),
+            (
+                "30x30 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network"
+                " mlp."
+            ),
+        ),
         ((2, 64, 64), "64x64 with 2 channels. Use the network mlp."),
         ((4, 50, 50), "50x50 with 4 channels. Use the network mlp."),
     ],
@@ -136,7 +200,9 @@ def test_other_images_are_refused_with_a_remedy(shape, got):
 
 
 def test_vectors_are_refused():
-    assert ConvBurgess().problems((2,)) == [f"samples {RULE}; got vectors of shape (2,). Use the network mlp."]
+    assert ConvBurgess().problems((2,)) == [
+        f"samples {RULE}; got vectors of shape (2,). Use the network mlp."
+    ]
 
 
 def test_precision_changes_the_convolutions_only():
@@ -144,7 +210,8 @@ def test_precision_changes_the_convolutions_only():
     layout = network.layout((1, 64, 64), 10)
     rows = layout.initial(torch.tensor([1, 2]), Stream.INITIAL_WEIGHTS)
     z = torch.zeros(2, 1, 10)
-    # Nothing but the heads' biases tells the latents apart when every other weight is zero: they keep float32's digits.
+    # Nothing but the heads' biases tells the latents apart when every other weight is zero: they
+    # keep float32's digits.
     quiet = layout.views(torch.zeros_like(rows))
     quiet["encoder.mean.bias"].fill_(math.pi)
     mean, _ = network.encode(quiet, torch.zeros(2, 1, 1, 64, 64), torch.bfloat16)
@@ -175,23 +242,38 @@ def test_compare_is_the_likelihood_of_the_decoded(network, name, bounded, member
 
 
 def results(network, rows, x, z, chosen, precision, device):
-    """What training takes from a network on *device*, by name, and what it follows: the gradient of every weight."""
+    """What training takes from a network on *device*, by name, and what it follows: the gradient of
+    every weight.
+    """
     layout, shape = network.layout(tuple(x.shape[2:]), 10), tuple(x.shape[2:])
-    rows, x, z = (tensor.to(device, torch.float64 if precision is None else torch.float32) for tensor in (rows, x, z))
+    rows, x, z = (
+        tensor.to(device, torch.float64 if precision is None else torch.float32)
+        for tensor in (rows, x, z)
+    )
     leaves = {name: view.detach().requires_grad_() for name, view in layout.views(rows).items()}
     mean, logvar = network.encode(leaves, x, precision)
-    raw, distance = network.decode(leaves, z, shape, precision), network.compare(leaves, z, x, chosen, precision)
+    raw, distance = (
+        network.decode(leaves, z, shape, precision),
+        network.compare(leaves, z, x, chosen, precision),
+    )
     values = {"mean": mean, "logvar": logvar, "raw": raw, "distance": distance}
     # Each counts the same, whatever its size.
-    total = sum(value.double().square().sum() / value.detach().double().square().sum() for value in values.values())
+    total = sum(
+        value.double().square().sum() / value.detach().double().square().sum()
+        for value in values.values()
+    )
     gradients = dict(zip(leaves, torch.autograd.grad(total, list(leaves.values())), strict=True))
-    return tuple({name: tensor.detach().cpu().double() for name, tensor in group.items()} for group in (values, gradients))
+    return tuple(
+        {name: tensor.detach().cpu().double() for name, tensor in group.items()}
+        for group in (values, gradients)
+    )
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("precision", "of_values", "of_gradients"),
-    # A number that rounding moves over zero opens or closes a path of its own through the ReLUs: gradients differ by more.
+    # A number that rounding moves over zero opens or closes a path of its own through the ReLUs:
+    # gradients differ by more.
     [(torch.float32, 1e-5, 5e-3), (torch.bfloat16, 2e-2, 2e-1)],
 )
 @pytest.mark.parametrize(
@@ -200,7 +282,9 @@ def results(network, rows, x, z, chosen, precision, device):
     + [(64, 3, "gaussian", True), (64, 3, "gaussian", False)],
 )
 @pytest.mark.parametrize("network", [ConvBurgess(), ConvLocatello(), ConvMathieu()])
-def test_the_kernels_give_the_network_of_the_plain_form(network, side, channels, name, bounded, precision, of_values, of_gradients):
+def test_the_kernels_give_the_network_of_the_plain_form(
+    network, side, channels, name, bounded, precision, of_values, of_gradients
+):
     rows, x, z = random_weights(network, (channels, side, side), 3)
     chosen = likelihood(name, bounded=bounded)
     expected = results(network, rows, x, z, chosen, None, "cpu")

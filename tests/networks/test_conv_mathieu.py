@@ -13,16 +13,35 @@ from unbraid.core.random import Stream
 from unbraid.networks.conv import SIDES
 from unbraid.networks.conv_mathieu import ConvMathieu
 
-ORDER = [*(f"encoder.conv{k}" for k in (1, 2, 3, 4)), "encoder.dense", "encoder.mean", "encoder.logvar"]
+ORDER = [
+    *(f"encoder.conv{k}" for k in (1, 2, 3, 4)),
+    "encoder.dense",
+    "encoder.mean",
+    "encoder.logvar",
+]
 ORDER += ["decoder.dense1", "decoder.dense2", *(f"decoder.conv{k}" for k in (1, 2, 3, 4))]
 
 
 def torch_layers():
     """The published layers, in the order of `ORDER`."""
-    encoder = [nn.Conv2d(1, 32, 4, 2, 1), nn.Conv2d(32, 32, 4, 2, 1), nn.Conv2d(32, 64, 4, 2, 1), nn.Conv2d(64, 64, 4, 2, 1)]
-    dense = [nn.Linear(1024, 128), nn.Linear(128, 10), nn.Linear(128, 10), nn.Linear(10, 128), nn.Linear(128, 1024)]
+    encoder = [
+        nn.Conv2d(1, 32, 4, 2, 1),
+        nn.Conv2d(32, 32, 4, 2, 1),
+        nn.Conv2d(32, 64, 4, 2, 1),
+        nn.Conv2d(64, 64, 4, 2, 1),
+    ]
+    dense = [
+        nn.Linear(1024, 128),
+        nn.Linear(128, 10),
+        nn.Linear(128, 10),
+        nn.Linear(10, 128),
+        nn.Linear(128, 1024),
+    ]
     decoder = [(64, 64), (64, 64), (64, 32), (32, 1)]
-    return [layer.double() for layer in [*encoder, *dense, *(nn.ConvTranspose2d(*pair, 4, 2, 1) for pair in decoder)]]
+    return [
+        layer.double()
+        for layer in [*encoder, *dense, *(nn.ConvTranspose2d(*pair, 4, 2, 1) for pair in decoder)]
+    ]
 
 
 def encode(layers, x):
@@ -69,13 +88,17 @@ def test_against_a_plain_torch_model(members):
         for layer, key in zip(layers, ORDER, strict=True):
             for part, value in (("weight", layer.weight), ("bias", layer.bias)):
                 ours = as_torch(gradients[f"{key}.{part}"][member], layer)
-                assert (ours - value.grad).abs().max() <= 1e-10 * value.grad.abs().max(), f"{key}.{part}"
+                assert (ours - value.grad).abs().max() <= 1e-10 * value.grad.abs().max(), (
+                    f"{key}.{part}"
+                )
 
 
 def test_number_and_start_of_the_weights():
     layout = ConvMathieu().layout((1, 64, 64), 10)
     layers = torch_layers()
-    assert layout.count == sum(parameter.numel() for layer in layers for parameter in layer.parameters())
+    assert layout.count == sum(
+        parameter.numel() for layer in layers for parameter in layer.parameters()
+    )
     views = layout.views(layout.initial(torch.arange(2), Stream.INITIAL_WEIGHTS))
     for layer, key in zip(layers, ORDER, strict=True):
         limit = 1 / math.sqrt(nn.init._calculate_fan_in_and_fan_out(layer.weight)[0])
@@ -83,7 +106,9 @@ def test_number_and_start_of_the_weights():
             values = views[f"{key}.{part}"]
             assert values.abs().max() <= limit
             if values.numel() > 100:
-                assert values.std().item() == pytest.approx(limit / math.sqrt(3), rel=5 / math.sqrt(values.numel()))
+                assert values.std().item() == pytest.approx(
+                    limit / math.sqrt(3), rel=5 / math.sqrt(values.numel())
+                )
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -92,10 +117,22 @@ def test_every_side_of_the_stack_is_taken(side):
     assert network.problems((3, side, side)) == []
     weights = network.layout((3, side, side), 10)
     views = weights.views(weights.initial(torch.arange(1), Stream.INITIAL_WEIGHTS))
-    assert tuple(network.decode(views, torch.zeros(1, 2, 10), (3, side, side)).shape) == (1, 2, 3, side, side)
+    assert tuple(network.decode(views, torch.zeros(1, 2, 10), (3, side, side)).shape) == (
+        1,
+        2,
+        3,
+        side,
+        side,
+    )
 
 
 def test_other_images_are_refused_with_a_remedy():
-    rule = "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network"
-    told = f"images {rule}; got 50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network mlp."
+    rule = (
+        "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional"
+        " network"
+    )
+    told = (
+        f"images {rule}; got 50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use"
+        " the network mlp."
+    )
     assert ConvMathieu().problems((1, 50, 50)) == [told]

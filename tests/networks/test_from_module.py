@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of one's own modules: the module itself beside them, where they start, batch norm, threads, refusals."""
+"""Networks of one's own modules: the module itself beside them, where they start, batch norm,
+threads, refusals.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,13 @@ SHAPE, LATENTS, MEMBERS = (1, 8, 8), 3, 3
 class Encoder(nn.Module):
     def __init__(self, channels, latents, width):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(channels, width, 4, 2, 1), nn.BatchNorm2d(width), nn.ReLU(), nn.Flatten())
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, width, 4, 2, 1), nn.BatchNorm2d(width), nn.ReLU(), nn.Flatten()
+        )
         self.heads = nn.Linear(width * 16, 2 * latents)
-        self.register_buffer("halves", torch.tensor([latents, latents]))  # of whole numbers: it stays with the module
+        self.register_buffer(
+            "halves", torch.tensor([latents, latents])
+        )  # of whole numbers: it stays with the module
 
     def forward(self, x):
         return self.heads(self.body(x)).chunk(2, dim=1)
@@ -45,8 +51,16 @@ class Own(ModuleNetwork):
         return Encoder(sample_shape[0], latents, self.width)
 
     def decoder(self, sample_shape, latents):
-        layers = [nn.Linear(latents, self.width * 16), nn.ReLU(), nn.Unflatten(1, (self.width, 4, 4))]
-        return nn.Sequential(*layers, nn.BatchNorm2d(self.width), nn.ConvTranspose2d(self.width, sample_shape[0], 4, 2, 1))
+        layers = [
+            nn.Linear(latents, self.width * 16),
+            nn.ReLU(),
+            nn.Unflatten(1, (self.width, 4, 4)),
+        ]
+        return nn.Sequential(
+            *layers,
+            nn.BatchNorm2d(self.width),
+            nn.ConvTranspose2d(self.width, sample_shape[0], 4, 2, 1),
+        )
 
 
 @pytest.fixture
@@ -64,7 +78,12 @@ def moved(network, members=MEMBERS, shape=SHAPE):
     rows = layout.initial(torch.arange(members), Stream.INITIAL_WEIGHTS).double()
     rows += 0.01 * torch.rand(rows.shape, generator=generator, dtype=torch.float64)
     x = torch.rand(members, 5, *shape, generator=generator, dtype=torch.float64)
-    return layout, rows, x, torch.randn(members, 5, LATENTS, generator=generator, dtype=torch.float64)
+    return (
+        layout,
+        rows,
+        x,
+        torch.randn(members, 5, LATENTS, generator=generator, dtype=torch.float64),
+    )
 
 
 def test_it_keeps_the_contract(registered):
@@ -93,13 +112,25 @@ def test_every_member_is_the_module_itself(members, training):
     weights = TrainedWeights(leaves) if training else leaves
     outputs = [*network.encode(weights, x), network.decode(weights, z, SHAPE)]
     total = sum(output.square().sum() for output in outputs)
-    gradients = dict(zip(leaves, torch.autograd.grad(total, list(leaves.values()), materialize_grads=True), strict=True))
+    gradients = dict(
+        zip(
+            leaves,
+            torch.autograd.grad(total, list(leaves.values()), materialize_grads=True),
+            strict=True,
+        )
+    )
     for member in range(members):
-        halves = {"encoder": network.encoder(SHAPE, LATENTS), "decoder": network.decoder(SHAPE, LATENTS)}
+        halves = {
+            "encoder": network.encoder(SHAPE, LATENTS),
+            "decoder": network.decoder(SHAPE, LATENTS),
+        }
         tensors = {}
         for half, module in halves.items():
             module.double().train(training)
-            tensors |= {f"{half}.{name}": tensor for name, tensor in module.state_dict(keep_vars=True).items()}
+            tensors |= {
+                f"{half}.{name}": tensor
+                for name, tensor in module.state_dict(keep_vars=True).items()
+            }
         for name, value in leaves.items():
             if name != "latents":
                 tensors[name].data.copy_(value[member].detach())
@@ -116,7 +147,9 @@ def test_every_member_is_the_module_itself(members, training):
             else:
                 assert not gradient.any()
                 if training:
-                    assert torch.allclose(weights.notes[name][member], theirs, rtol=1e-10, atol=1e-12), name
+                    assert torch.allclose(
+                        weights.notes[name][member], theirs, rtol=1e-10, atol=1e-12
+                    ), name
         if training:
             assert sorted(weights.notes) == sorted(name for name in leaves if ".running_" in name)
 
@@ -131,11 +164,18 @@ def test_two_calls_in_a_pass_are_noted_in_order():
         norm = nn.BatchNorm2d(4).double()
         norm.running_mean.copy_(weights["encoder.body.1.running_mean"][member])
         norm.running_var.copy_(weights["encoder.body.1.running_var"][member])
-        kernel, bias = weights["encoder.body.0.weight"][member], weights["encoder.body.0.bias"][member]
+        kernel, bias = (
+            weights["encoder.body.0.weight"][member],
+            weights["encoder.body.0.bias"][member],
+        )
         for given in (x[member], 2.0 * x[member]):
             norm(F.conv2d(given, kernel, bias, stride=2, padding=1))
-        assert torch.allclose(weights.notes["encoder.body.1.running_mean"][member], norm.running_mean, rtol=1e-12)
-        assert torch.allclose(weights.notes["encoder.body.1.running_var"][member], norm.running_var, rtol=1e-12)
+        assert torch.allclose(
+            weights.notes["encoder.body.1.running_mean"][member], norm.running_mean, rtol=1e-12
+        )
+        assert torch.allclose(
+            weights.notes["encoder.body.1.running_var"][member], norm.running_var, rtol=1e-12
+        )
 
 
 def test_members_start_from_their_seed_alone_and_the_generator_is_left():
@@ -149,21 +189,29 @@ def test_members_start_from_their_seed_alone_and_the_generator_is_left():
     assert torch.equal(layout.initial(torch.tensor([1]), Stream.INITIAL_WEIGHTS)[0], rows[1])
     views = layout.views(rows)
     assert not torch.equal(views["encoder.body.0.weight"][0], views["encoder.body.0.weight"][1])
-    assert views["encoder.body.0.weight"].abs().max() <= 0.25  # torch's range of a layer with 16 inputs
+    assert (
+        views["encoder.body.0.weight"].abs().max() <= 0.25
+    )  # torch's range of a layer with 16 inputs
     assert (views["encoder.body.1.running_var"] == 1.0).all()
 
 
 def test_more_weights_beside_the_module_s_start_as_any():
     layout = Own().layout(SHAPE, LATENTS)
-    wider = layout.with_more([Weight("prior.logvar", (3,), start=2.0), Weight("prior.map", (3, 4), 3, 4)])
-    rows, alone = (one.initial(torch.tensor([4, 2]), Stream.INITIAL_WEIGHTS) for one in (wider, layout))
+    wider = layout.with_more(
+        [Weight("prior.logvar", (3,), start=2.0), Weight("prior.map", (3, 4), 3, 4)]
+    )
+    rows, alone = (
+        one.initial(torch.tensor([4, 2]), Stream.INITIAL_WEIGHTS) for one in (wider, layout)
+    )
     assert torch.equal(rows[:, : layout.size], alone)
     assert (wider.views(rows)["prior.logvar"] == 2.0).all()
     assert wider.views(rows)["prior.map"].any()
 
 
 def test_threads_do_not_meet():
-    """On a CPU members train side by side in threads, and torch puts weights into a module while it is called."""
+    """On a CPU members train side by side in threads, and torch puts weights into a module while it
+    is called.
+    """
     network = Own()
     layout, rows, x, _ = moved(network)
     alone = [network.encode(layout.views(rows[k : k + 1]), x[k : k + 1])[0] for k in range(MEMBERS)]
@@ -174,7 +222,9 @@ def test_threads_do_not_meet():
         for _ in range(100):
             if not torch.equal(network.encode(views, x[k : k + 1])[0], alone[k]):
                 wrong.append(k)
-        if not torch.equal(layout.initial(torch.tensor([k]), Stream.INITIAL_WEIGHTS), starts[k : k + 1]):
+        if not torch.equal(
+            layout.initial(torch.tensor([k]), Stream.INITIAL_WEIGHTS), starts[k : k + 1]
+        ):
             wrong.append(k)
 
     starts = layout.initial(torch.arange(MEMBERS), Stream.INITIAL_WEIGHTS)
@@ -201,7 +251,9 @@ def test_a_frozen_parameter_gets_no_gradient_and_stays():
     leaves = {name: view.detach().requires_grad_() for name, view in layout.views(rows).items()}
     weights = TrainedWeights(leaves)
     mean, _ = Frozen().encode(weights, x)
-    (gradient,) = torch.autograd.grad(mean.square().sum(), [leaves["encoder.body.0.weight"]], materialize_grads=True)
+    (gradient,) = torch.autograd.grad(
+        mean.square().sum(), [leaves["encoder.body.0.weight"]], materialize_grads=True
+    )
     assert not gradient.any()
     assert torch.equal(weights.notes["encoder.body.0.weight"], leaves["encoder.body.0.weight"])
 
@@ -249,38 +301,62 @@ CHANCE = "must not draw random numbers, which would depend on more than the memb
     ("network", "told"),
     [
         (
-            own(decoder=lambda latents: nn.Sequential(nn.Linear(latents, 64), nn.Dropout(0.5), nn.Unflatten(1, SHAPE))),
+            own(
+                decoder=lambda latents: nn.Sequential(
+                    nn.Linear(latents, 64), nn.Dropout(0.5), nn.Unflatten(1, SHAPE)
+                )
+            ),
             f"decoder of network Other {CHANCE}; got dropout in '1'. Leave that layer out.",
         ),
         (
             own(decoder=Noisy),
-            f"decoder of network Other {CHANCE}; got outputs that differ from call to call. Leave that layer out.",
+            (
+                f"decoder of network Other {CHANCE}; got outputs that differ from call to call."
+                " Leave that layer out."
+            ),
         ),
         (
             own(encoder=flat()),
-            "encoder of network Other must return a pair of tensors of shapes (3, 2) and (3, 2); got Tensor of [(3, 2)].",
+            (
+                "encoder of network Other must return a pair of tensors of shapes (3, 2) and (3,"
+                " 2); got Tensor of [(3, 2)]."
+            ),
         ),
         (
             own(decoder=lambda latents: nn.Linear(latents, 64)),
-            "decoder of network Other must return one tensor of shape (3, 1, 8, 8); got Tensor of [(3, 64)].",
+            (
+                "decoder of network Other must return one tensor of shape (3, 1, 8, 8); got Tensor"
+                " of [(3, 64)]."
+            ),
         ),
         (
             own(decoder=lambda latents: "a decoder"),
             "decoder of network Other must be a torch.nn.Module; got 'a decoder'.",
         ),
         (
-            own(decoder=lambda latents: nn.Sequential(nn.BatchNorm1d(latents, momentum=None), nn.Linear(latents, 64))),
-            "decoder of network Other must average batch norm with a momentum; got momentum None in '0'. Leave it at torch's 0.1.",
+            own(
+                decoder=lambda latents: nn.Sequential(
+                    nn.BatchNorm1d(latents, momentum=None), nn.Linear(latents, 64)
+                )
+            ),
+            (
+                "decoder of network Other must average batch norm with a momentum; got momentum"
+                " None in '0'. Leave it at torch's 0.1."
+            ),
         ),
         (
             own(decoder=lambda latents: nn.Linear(latents + 1, 64)),
-            "decoder of network Other must run for samples of shape (1, 8, 8); "
-            "got RuntimeError: mat1 and mat2 shapes cannot be multiplied (3x2 and 3x64).",
+            (
+                "decoder of network Other must run for samples of shape (1, 8, 8); "
+                "got RuntimeError: mat1 and mat2 shapes cannot be multiplied (3x2 and 3x64)."
+            ),
         ),
         (
             own(decoder=lambda latents: 1 // 0),
-            "decoder of network Other must be built for samples of shape (1, 8, 8); "
-            "got ZeroDivisionError: integer division or modulo by zero.",
+            (
+                "decoder of network Other must be built for samples of shape (1, 8, 8); "
+                "got ZeroDivisionError: integer division or modulo by zero."
+            ),
         ),
     ],
 )
@@ -290,7 +366,10 @@ def test_what_cannot_work_is_refused(network, told):
 
 def test_both_halves_are_told_at_once():
     told = own(encoder=flat(), decoder=Noisy).problems(SHAPE)
-    assert [line.split(" must")[0] for line in told] == ["encoder of network Other", "decoder of network Other"]
+    assert [line.split(" must")[0] for line in told] == [
+        "encoder of network Other",
+        "decoder of network Other",
+    ]
 
 
 def test_options_must_be_plain():
@@ -299,11 +378,17 @@ def test_options_must_be_plain():
         table: object = None
 
     told = Odd(table={"a": 1}).problems(SHAPE)
-    assert told == ["options of network Odd must be numbers, words or tuples of them; got {'width': 4, 'table': {'a': 1}}."]
+    assert told == [
+        "options of network Odd must be numbers, words or tuples of them; got {'width': 4, 'table':"
+        " {'a': 1}}."
+    ]
 
 
 def test_a_module_that_cannot_be_built_says_so_in_the_layout_too():
-    with pytest.raises(InputError, match=r"^decoder of network Other must be a torch\.nn\.Module; got 'a decoder'\.$"):
+    with pytest.raises(
+        InputError,
+        match=r"^decoder of network Other must be a torch\.nn\.Module; got 'a decoder'\.$",
+    ):
         own(decoder=lambda latents: "a decoder").layout(SHAPE, 2)
 
 
@@ -328,7 +413,9 @@ def test_modules_first_built_in_inference_mode_serve_derivatives_later(members):
         network.decode(views, z, SHAPE)
     z.requires_grad_()
     (gradient,) = torch.autograd.grad(network.decode(views, z, SHAPE).sum(), z)
-    expected = (views["decoder.line.weight"] * torch.linspace(0.0, 1.0, 64)[:, None]).sum(dim=1, keepdim=True)
+    expected = (views["decoder.line.weight"] * torch.linspace(0.0, 1.0, 64)[:, None]).sum(
+        dim=1, keepdim=True
+    )
     assert torch.allclose(gradient, expected.expand_as(gradient), rtol=1e-4)
 
 
@@ -346,9 +433,18 @@ def test_a_module_that_decides_by_values_runs_for_one_member_and_says_why_not_fo
     layout = network.layout(SHAPE, LATENTS)
     views = layout.views(layout.initial(torch.arange(2), Stream.INITIAL_WEIGHTS))
     z = torch.ones(2, 5, LATENTS)
-    assert network.decode({name: view[:1] for name, view in views.items()}, z[:1], SHAPE).shape == (1, 5, *SHAPE)
-    told = r"^decoder of network Other must run for several members at once, through torch\.func\.vmap; got RuntimeError: vmap: "
-    with pytest.raises(InputError, match=told + r".*\. Let no value of a tensor decide what is done\.$"):
+    assert network.decode({name: view[:1] for name, view in views.items()}, z[:1], SHAPE).shape == (
+        1,
+        5,
+        *SHAPE,
+    )
+    told = (
+        r"^decoder of network Other must run for several members at once, through"
+        r" torch\.func\.vmap; got RuntimeError: vmap: "
+    )
+    with pytest.raises(
+        InputError, match=told + r".*\. Let no value of a tensor decide what is done\.$"
+    ):
         network.decode(views, z, SHAPE)
 
 
@@ -358,7 +454,9 @@ def test_a_training_pass_is_captured():
     layout, rows, x, z = moved(network)
     exact = TrainedWeights(layout.views(rows))
     expected = [*network.encode(exact, x), network.decode(exact, z, SHAPE), *exact.notes.values()]
-    leaves = {name: view.float().cuda().requires_grad_() for name, view in layout.views(rows).items()}
+    leaves = {
+        name: view.float().cuda().requires_grad_() for name, view in layout.views(rows).items()
+    }
     x, z = x.float().cuda(), z.float().cuda()
 
     def step():

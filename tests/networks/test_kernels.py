@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels against torch's own layers in float64, values and all gradients: by Triton's interpreter on a CPU, and on CUDA.
+"""Kernels against torch's own layers in float64, values and all gradients: by Triton's interpreter
+on a CPU, and on CUDA.
 
-Inputs are fresh in every run; a failure tells its seed. In bfloat16 the reference gets the rounded operands.
+Inputs are fresh in every run; a failure tells its seed. In bfloat16 the reference gets the rounded
+operands.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from unbraid.networks.kernels import launch, operators
 from unbraid.networks.kernels.tuned import Block
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
-INTERPRETED = pytest.mark.skipif(torch.cuda.is_available(), reason="kernels run on the device here, not in the interpreter")
+INTERPRETED = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="kernels run on the device here, not in the interpreter"
+)
 CUTS = {
     "reduce": Block(16, 256, loops=3),
     "expand": Block(16, 256, 128, loops=2),
@@ -36,7 +40,9 @@ CUTS = {
     "last": Block(16, loops=2),
     "last backward": Block(16, programs=6),
 }
-"""Blocks as they are cut for bfloat16 or for many members: several loops, weights kept whole, sums split. Float32's own are not."""
+"""Blocks as they are cut for bfloat16 or for many members: several loops, weights kept whole, sums
+split. Float32's own are not.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +62,20 @@ def unwritten_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cases(interpreted: Sequence[tuple], on_device: Sequence[tuple], *, cut: bool = True) -> list:
-    """The same test small in the interpreter, which knows no products in bfloat16, and in every size on the device.
+    """The same test small in the interpreter, which knows no products in bfloat16, and in every
+    size on the device.
 
     In the interpreter it also runs with other cuts than float32's own.
     """
     few = [
-        pytest.param("cpu", torch.float32, *case, *cuts, marks=INTERPRETED, id="-".join(["cpu", *map(_name, case), how]))
+        pytest.param(
+            "cpu",
+            torch.float32,
+            *case,
+            *cuts,
+            marks=INTERPRETED,
+            id="-".join(["cpu", *map(_name, case), how]),
+        )
         for how, cuts in ((("own", ({},)), ("cut", (CUTS,))) if cut else (("own", ()),))
         for case in interpreted
     ]
@@ -84,11 +98,15 @@ def _name(part: object) -> str:
 
 
 def hidden_layers() -> list[tuple]:
-    """Big side's sides, big channels, small channels and kernel of every layer between two hidden activations."""
+    """Big side's sides, big channels, small channels and kernel of every layer between two hidden
+    activations.
+    """
     found = set()
     for network in (ConvBurgess(), ConvLocatello()):
         for side in SIDES:
-            shapes = {weight.name: weight.shape for weight in network.layout((1, side, side), 10).weights}
+            shapes = {
+                weight.name: weight.shape for weight in network.layout((1, side, side), 10).weights
+            }
             depth = sum(name.startswith("encoder.conv") for name in shapes) // 2
             for number in range(2, depth + 1):
                 small, kernel, _, big = shapes[f"encoder.conv{number}.weight"]
@@ -99,9 +117,13 @@ def hidden_layers() -> list[tuple]:
 
 
 def crowds(layers: Sequence[tuple], one: tuple) -> list[tuple]:
-    """Members and batch before each of *layers*: a whole batch, for some an odd one, and for *one* of them every combination."""
+    """Members and batch before each of *layers*: a whole batch, for some an odd one, and for *one*
+    of them every combination.
+    """
     odd = (1, 5, 37)
-    some = [(3, 64, *layer) for layer in layers] + [(1, odd[k % 3], *layer) for k, layer in enumerate(layers[::3])]
+    some = [(3, 64, *layer) for layer in layers] + [
+        (1, odd[k % 3], *layer) for k, layer in enumerate(layers[::3])
+    ]
     every = [(members, batch, *one) for members in (1, 3) for batch in (64, *odd)]
     return list(dict.fromkeys([*some, *every, (40, 64, *one)]))
 
@@ -115,7 +137,9 @@ class Draw:
         self.generator = torch.Generator(device).manual_seed(self.seed)
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator, device=self.generator.device).to(self.precision)
+        return torch.randn(*shape, generator=self.generator, device=self.generator.device).to(
+            self.precision
+        )
 
     def images(self, *shape: int) -> Tensor:
         return torch.rand(*shape, generator=self.generator, device=self.generator.device)
@@ -123,7 +147,9 @@ class Draw:
     def layer(self, members: int, described: list[Weight]) -> tuple[Tensor, Tensor, Tensor]:
         """Weight, lowered weight and bias as views into members' rows, as training has them."""
         layout = Layout((Weight("before", (5,)), *described))
-        rows = torch.randn(members, layout.size, generator=self.generator, device=self.generator.device)
+        rows = torch.randn(
+            members, layout.size, generator=self.generator, device=self.generator.device
+        )
         rows *= described[0].fan_in ** -0.5
         # Both sides see the rounded weight, so that only the products and sums differ.
         rows = rows.to(self.precision).float()
@@ -132,12 +158,16 @@ class Draw:
         return views[described[0].name], lowered, views[described[1].name]
 
     def close(self, **pairs: tuple[Tensor, Tensor]) -> None:
-        """Each found tensor has its expected one's shape, is finite and lies within the precision's tolerance of it."""
+        """Each found tensor has its expected one's shape, is finite and lies within the precision's
+        tolerance of it.
+        """
         for what, (found, expected) in pairs.items():
             assert found.shape == expected.shape, what
             assert torch.isfinite(found).all(), f"{what} is not finite (seed {self.seed})"
             apart = ((found.double() - expected).norm() / expected.norm()).item()
-            assert apart <= TOLERANCE[self.precision], f"{what} is {apart:.1e} from the reference (seed {self.seed})"
+            assert apart <= TOLERANCE[self.precision], (
+                f"{what} is {apart:.1e} from the reference (seed {self.seed})"
+            )
 
 
 def convolved(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -151,7 +181,9 @@ def convolved(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def transposed(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Torch's stride-2 transposed convolution, member by member: channels last."""
     first = [part.movedim(-1, 2) for part in (x, weight)]
-    out = [F.conv_transpose2d(*parts, stride=2, padding=1) for parts in zip(*first, bias, strict=True)]
+    out = [
+        F.conv_transpose2d(*parts, stride=2, padding=1) for parts in zip(*first, bias, strict=True)
+    ]
     return torch.stack(out).movedim(2, -1)
 
 
@@ -171,18 +203,35 @@ SMALL = [
     (3, 1, (3, 3), 16, 16, 2),
     (1, 2, (4, 4), 64, 64, 4),
 ]
-ODD = [(3, 37, (7, 14), 32, 64, 4), (3, 37, (7, 14), 64, 32, 2), (3, 5, (3, 3), 32, 32, 4), (3, 5, (3, 3), 32, 32, 2)]
+ODD = [
+    (3, 37, (7, 14), 32, 64, 4),
+    (3, 37, (7, 14), 64, 32, 2),
+    (3, 5, (3, 3), 32, 32, 4),
+    (3, 5, (3, 3), 32, 32, 2),
+]
 NAMES = ("device", "precision", "members", "batch", "sides", "big", "small", "kernel")
 
 
 def test_the_layers_tested_are_those_of_the_networks():
     assert {(sides[0], big, small, kernel) for sides, big, small, kernel in HIDDEN} >= {
-        *((14, 32, 32, 4), (8, 32, 64, 2), (8, 64, 64, 4), (6, 64, 64, 2), (64, 32, 32, 4), (16, 64, 64, 2)),
+        *(
+            (14, 32, 32, 4),
+            (8, 32, 64, 2),
+            (8, 64, 64, 4),
+            (6, 64, 64, 2),
+            (64, 32, 32, 4),
+            (16, 64, 64, 2),
+        ),
     }
 
 
-@pytest.mark.parametrize((*NAMES, "cut"), cases(SMALL, [*crowds(HIDDEN, ((16, 16), 32, 64, 4)), *ODD, (40, 64, (8, 8), 32, 64, 2)]))
-def test_convolution_and_its_gradients(device, precision, members, batch, sides, big, small, kernel, cut):
+@pytest.mark.parametrize(
+    (*NAMES, "cut"),
+    cases(SMALL, [*crowds(HIDDEN, ((16, 16), 32, 64, 4)), *ODD, (40, 64, (8, 8), 32, 64, 2)]),
+)
+def test_convolution_and_its_gradients(
+    device, precision, members, batch, sides, big, small, kernel, cut
+):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, *sides, big)
     _, weight, bias = draw.layer(members, conv_weights("layer", big, small, kernel))
@@ -194,20 +243,40 @@ def test_convolution_and_its_gradients(device, precision, members, batch, sides,
     value = launch.reduce(x, weight, bias, relu=True, block=cut.get("reduce"))
     backward = launch.expand(kept, weight, sides, block=cut.get("expand"))
     masked = launch.expand(kept, weight, sides, mask=x, block=cut.get("expand"))
-    weights, biases = launch.weight_gradient(x, kept, kernel, bias_of_big=False, block=cut.get("weight"))
-    assert (value.dtype, backward.dtype, weights.dtype, biases.dtype) == (precision, precision, torch.float32, torch.float32)
-    draw.close(value=(value, out.relu()), to_x=(backward, to_x), to_x_masked=(masked, to_x * (x > 0)))
+    weights, biases = launch.weight_gradient(
+        x, kept, kernel, bias_of_big=False, block=cut.get("weight")
+    )
+    assert (value.dtype, backward.dtype, weights.dtype, biases.dtype) == (
+        precision,
+        precision,
+        torch.float32,
+        torch.float32,
+    )
+    draw.close(
+        value=(value, out.relu()), to_x=(backward, to_x), to_x_masked=(masked, to_x * (x > 0))
+    )
     draw.close(to_weight=(weights, to_weight), to_bias=(biases, to_bias))
 
 
 @pytest.mark.parametrize(
     (*NAMES[:-1], "cut"),
     cases(
-        [(2, 3, (8, 8), 32, 32), (1, 5, (6, 14), 16, 32), (3, 1, (6, 6), 64, 16), (1, 2, (2, 2), 16, 64)],
-        [*crowds(sorted({layer[:3] for layer in HIDDEN}), ((16, 16), 32, 64)), (3, 37, (14, 6), 32, 64), (3, 5, (6, 6), 32, 32)],
+        [
+            (2, 3, (8, 8), 32, 32),
+            (1, 5, (6, 14), 16, 32),
+            (3, 1, (6, 6), 64, 16),
+            (1, 2, (2, 2), 16, 64),
+        ],
+        [
+            *crowds(sorted({layer[:3] for layer in HIDDEN}), ((16, 16), 32, 64)),
+            (3, 37, (14, 6), 32, 64),
+            (3, 5, (6, 6), 32, 32),
+        ],
     ),
 )
-def test_transposed_convolution_and_its_gradients(device, precision, members, batch, sides, big, small, cut):
+def test_transposed_convolution_and_its_gradients(
+    device, precision, members, batch, sides, big, small, cut
+):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, sides[0] // 2, sides[1] // 2, small)
     _, weight, bias = draw.layer(members, conv_transpose_weights("layer", small, big))
@@ -220,19 +289,33 @@ def test_transposed_convolution_and_its_gradients(device, precision, members, ba
     backward = launch.reduce(kept, weight, block=cut.get("reduce"))
     masked = launch.reduce(kept, weight, mask=x, block=cut.get("reduce"))
     weights, biases = launch.weight_gradient(kept, x, 4, bias_of_big=True, block=cut.get("weight"))
-    assert (value.dtype, backward.dtype, weights.dtype, biases.dtype) == (precision, precision, torch.float32, torch.float32)
-    draw.close(value=(value, out.relu()), to_x=(backward, to_x), to_x_masked=(masked, to_x * (x > 0)))
+    assert (value.dtype, backward.dtype, weights.dtype, biases.dtype) == (
+        precision,
+        precision,
+        torch.float32,
+        torch.float32,
+    )
+    draw.close(
+        value=(value, out.relu()), to_x=(backward, to_x), to_x_masked=(masked, to_x * (x > 0))
+    )
     draw.close(to_weight=(weights, to_weight), to_bias=(biases, to_bias))
 
 
 @pytest.mark.parametrize(
     ("device", "precision", "members", "batch", "sides", "channels", "small", "cut"),
     cases(
-        [(2, 3, (8, 8), 1, 32), (2, 5, (6, 14), 3, 32), (1, 2, (2, 2), 4, 16), (2, 1, (6, 6), 2, 16)],
+        [
+            (2, 3, (8, 8), 1, 32),
+            (2, 5, (6, 14), 3, 32),
+            (1, 2, (2, 2), 4, 16),
+            (2, 1, (6, 6), 2, 16),
+        ],
         [(*case, 32) for case in (*crowds(IMAGES, ((64, 64), 3)), (3, 37, (6, 14), 3))],
     ),
 )
-def test_first_layer_and_its_gradients(device, precision, members, batch, sides, channels, small, cut):
+def test_first_layer_and_its_gradients(
+    device, precision, members, batch, sides, channels, small, cut
+):
     draw = Draw(device, precision)
     image = draw.images(members, batch, channels, *sides)
     _, weight, bias = draw.layer(members, conv_weights("layer", channels, small, 4))
@@ -243,32 +326,53 @@ def test_first_layer_and_its_gradients(device, precision, members, batch, sides,
     to_weight, to_bias = torch.autograd.grad((out.relu() * pull).sum(), leaves)
     blocks = launch.by_blocks(image)
     value = launch.first(blocks, weight, bias, relu=True, block=cut.get("first"))
-    weights, biases = launch.first_weight_gradient(blocks, kept, channels, block=cut.get("first weight"))
+    weights, biases = launch.first_weight_gradient(
+        blocks, kept, channels, block=cut.get("first weight")
+    )
     assert (value.dtype, weights.dtype, biases.dtype) == (precision, torch.float32, torch.float32)
     draw.close(value=(value, out.relu()), to_weight=(weights, to_weight), to_bias=(biases, to_bias))
 
 
 LAST = ("device", "precision", "members", "batch", "sides", "channels", "small")
-LAST_SMALL = [(2, 3, (4, 4), 1, 32), (2, 2, (3, 5), 3, 32), (1, 5, (7, 7), 3, 16), (1, 1, (1, 1), 4, 16)]
+LAST_SMALL = [
+    (2, 3, (4, 4), 1, 32),
+    (2, 2, (3, 5), 3, 32),
+    (1, 5, (7, 7), 3, 16),
+    (1, 1, (1, 1), 4, 16),
+]
 LAST_ON_DEVICE = [
-    (members, batch, (side // 2,) * 2, channels, 32) for members, batch, (side, _), channels in crowds(IMAGES, ((64, 64), 3))
+    (members, batch, (side // 2,) * 2, channels, 32)
+    for members, batch, (side, _), channels in crowds(IMAGES, ((64, 64), 3))
 ]
 LAST_ODD = [(3, 37, (7, 14), 3, 32), (3, 5, (3, 3), 1, 32)]
 
 
 @pytest.mark.parametrize((*LAST, "cut"), cases(LAST_SMALL, [*LAST_ON_DEVICE, *LAST_ODD]))
-def test_last_layer_and_its_gradients(device, precision, members, batch, sides, channels, small, cut):
+def test_last_layer_and_its_gradients(
+    device, precision, members, batch, sides, channels, small, cut
+):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, *sides, small)
     _, weight, bias = draw.layer(members, conv_transpose_weights("layer", small, channels))
     leaves = exactly(x, weight, bias)
     out = transposed(*leaves).movedim(-1, 2)
     pull, scale = draw.normal(*out.shape), draw.images(members, batch)
-    to_x, to_weight, to_bias = torch.autograd.grad((out * pull * scale[:, :, None, None, None]).sum(), leaves)
+    to_x, to_weight, to_bias = torch.autograd.grad(
+        (out * pull * scale[:, :, None, None, None]).sum(), leaves
+    )
     raw = launch.last(x, weight, bias, block=cut.get("last"))
-    found = launch.last_backward(x, launch.by_blocks(pull), scale, weight, mask=False, block=cut.get("last backward"))
-    masked, *_ = launch.last_backward(x, launch.by_blocks(pull), scale, weight, mask=True, block=cut.get("last backward"))
-    assert [tensor.dtype for tensor in (raw, *found)] == [precision, precision, torch.float32, torch.float32]
+    found = launch.last_backward(
+        x, launch.by_blocks(pull), scale, weight, mask=False, block=cut.get("last backward")
+    )
+    masked, *_ = launch.last_backward(
+        x, launch.by_blocks(pull), scale, weight, mask=True, block=cut.get("last backward")
+    )
+    assert [tensor.dtype for tensor in (raw, *found)] == [
+        precision,
+        precision,
+        torch.float32,
+        torch.float32,
+    ]
     draw.close(raw=(raw, out), to_x=(found[0], to_x), to_x_masked=(masked, to_x * (x > 0)))
     draw.close(to_weight=(found[1], to_weight), to_bias=(found[2], to_bias))
 
@@ -285,10 +389,13 @@ FEW_ON_DEVICE = [(3, 64, (16, 16), 1, 32), (40, 64, (14, 14), 3, 32), *LAST_ODD]
     (*LAST, "distance", "cut"),
     cases(
         [(*case, distance) for case in LAST_SMALL[:3] for distance in DISTANCES],
-        [(*case, "bernoulli") for case in LAST_ON_DEVICE] + [(*case, distance) for case in FEW_ON_DEVICE for distance in DISTANCES],
+        [(*case, "bernoulli") for case in LAST_ON_DEVICE]
+        + [(*case, distance) for case in FEW_ON_DEVICE for distance in DISTANCES],
     ),
 )
-def test_likelihoods_in_the_last_layer(device, precision, members, batch, sides, channels, small, distance, cut):
+def test_likelihoods_in_the_last_layer(
+    device, precision, members, batch, sides, channels, small, distance, cut
+):
     draw = Draw(device, precision)
     x = draw.normal(members, batch, *sides, small)
     _, weight, bias = draw.layer(members, conv_transpose_weights("layer", small, channels))
@@ -300,7 +407,12 @@ def test_likelihoods_in_the_last_layer(device, precision, members, batch, sides,
     true, kind = launch.by_blocks(image), operators.LIKELIHOODS[distance]
     found, slope = launch.last_distance(x, weight, bias, true, kind, block=cut.get("last"))
     back = launch.last_backward(x, slope, scale, weight, mask=True, block=cut.get("last backward"))
-    assert [tensor.dtype for tensor in (found, slope, *back[1:])] == [torch.float32, precision, torch.float32, torch.float32]
+    assert [tensor.dtype for tensor in (found, slope, *back[1:])] == [
+        torch.float32,
+        precision,
+        torch.float32,
+        torch.float32,
+    ]
     draw.close(distance=(found, expected), to_x=(back[0], to_x * (x > 0)))
     draw.close(to_weight=(back[1], to_weight), to_bias=(back[2], to_bias))
 
@@ -316,13 +428,17 @@ ONCE = pytest.mark.parametrize(("device", "precision"), cases([()], [()], cut=Fa
 
 @ONCE
 def test_blocks_by_hand(device, precision):
-    """Block (r, c) holds the pixels (2 r - 1, 2 c - 1) to (2 r, 2 c), channels last; what lies outside is zero."""
+    """Block (r, c) holds the pixels (2 r - 1, 2 c - 1) to (2 r, 2 c), channels last; what lies
+    outside is zero.
+    """
     image = torch.arange(1.0, 17.0, device=device, dtype=precision).view(1, 1, 1, 4, 4)
     blocks = launch.by_blocks(image)
     assert (blocks.dtype, tuple(blocks.shape)) == (precision, (1, 1, 3, 3, 4))
     assert blocks[0, 0, 0].tolist() == [[0, 0, 0, 1], [0, 0, 2, 3], [0, 0, 4, 0]]
     assert blocks[0, 0, 1].tolist() == [[0, 5, 0, 9], [6, 7, 10, 11], [8, 0, 12, 0]]
-    colours = launch.by_blocks(torch.arange(1.0, 13.0, device=device, dtype=precision).view(1, 1, 3, 2, 2))
+    colours = launch.by_blocks(
+        torch.arange(1.0, 13.0, device=device, dtype=precision).view(1, 1, 3, 2, 2)
+    )
     assert tuple(colours.shape) == (1, 1, 2, 2, 16)
     assert colours[0, 0, 0, 0].tolist() == [0] * 9 + [1, 5, 9] + [0] * 4
     assert colours[0, 0, 1, 1].tolist() == [4, 8, 12] + [0] * 13
@@ -366,7 +482,10 @@ def test_images_that_members_share_give_the_bits_of_copies(device, precision):
     both = launch.by_blocks(image), launch.by_blocks(image.contiguous())
     _, weight, bias = draw.layer(2, conv_weights("layer", 3, 16, 4))
     pull = draw.normal(2, 3, 4, 4, 16)
-    x, (_, last, last_bias) = draw.normal(2, 3, 4, 4, 16), draw.layer(2, conv_transpose_weights("layer", 16, 3))
+    x, (_, last, last_bias) = (
+        draw.normal(2, 3, 4, 4, 16),
+        draw.layer(2, conv_transpose_weights("layer", 16, 3)),
+    )
     shared, copied = (
         [
             launch.first(blocks, weight, bias, relu=False),
@@ -376,11 +495,15 @@ def test_images_that_members_share_give_the_bits_of_copies(device, precision):
         for blocks in both
     )
     assert all(torch.equal(a, b) for a, b in zip(shared, copied, strict=True))
-    expected = convolved(image.to(precision).double().movedim(2, -1), weight.double(), bias.double())
+    expected = convolved(
+        image.to(precision).double().movedim(2, -1), weight.double(), bias.double()
+    )
     draw.close(without_relu=(shared[0], expected))
 
 
-@pytest.mark.filterwarnings("ignore:All-NaN slice encountered:RuntimeWarning")  # the interpreter's, of a maximum of NaN
+@pytest.mark.filterwarnings(
+    "ignore:All-NaN slice encountered:RuntimeWarning"
+)  # the interpreter's, of a maximum of NaN
 @ONCE
 def test_nan_fills_its_own_member_and_reaches_no_other(device, precision):
     draw = Draw(device, precision)
@@ -392,12 +515,19 @@ def test_nan_fills_its_own_member_and_reaches_no_other(device, precision):
 
     def everything(x: Tensor, image: Tensor) -> list[Tensor]:
         blocks = launch.by_blocks(image)
-        values = [launch.reduce(x, down, down_bias, relu=True), launch.expand(x, down, (8, 8), relu=True)]
+        values = [
+            launch.reduce(x, down, down_bias, relu=True),
+            launch.expand(x, down, (8, 8), relu=True),
+        ]
         values += [launch.first(blocks, first, first_bias, relu=True), launch.last(x, up, up_bias)]
         for kind in operators.LIKELIHOODS.values():
             distance, slope = launch.last_distance(x, up, up_bias, blocks, kind)
             values += [distance, *launch.last_backward(x, slope, scale, up, mask=False)[1:]]
-        return [*values, *launch.weight_gradient(x, values[0], 4, bias_of_big=False), launch.first_weight_gradient(blocks, x, 3)[0]]
+        return [
+            *values,
+            *launch.weight_gradient(x, values[0], 4, bias_of_big=False),
+            launch.first_weight_gradient(blocks, x, 3)[0],
+        ]
 
     whole = everything(x, image)
     x[1], image[1] = torch.nan, torch.nan
@@ -408,16 +538,22 @@ def test_nan_fills_its_own_member_and_reaches_no_other(device, precision):
 
 
 def as_handed_on(exact: Tensor, found: Tensor) -> Tensor:
-    """ReLU of *exact* with the numbers that a layer *found*, which the next one takes; gradients pass where those are positive.
+    """ReLU of *exact* with the numbers that a layer *found*, which the next one takes; gradients
+    pass where those are positive.
 
-    The layers are compared one by one this way: else a number that rounding moves over zero would open or close a path of its own.
+    The layers are compared one by one this way: else a number that rounding moves over zero would
+    open or close a path of its own.
     """
     kept = exact * (found > 0)
     return kept + (found.detach().double() - kept).detach()
 
 
 CHAINS = ("device", "precision", "members", "batch", "side", "channels", "wide")
-CHAIN_CASES = cases([(2, 2, 8, 1, 16), (1, 3, 8, 3, 16)], [(3, 37, 28, 1, 32), (1, 64, 64, 3, 32), (3, 5, 96, 3, 64)], cut=False)
+CHAIN_CASES = cases(
+    [(2, 2, 8, 1, 16), (1, 3, 8, 3, 16)],
+    [(3, 37, 28, 1, 32), (1, 64, 64, 3, 32), (3, 5, 96, 3, 64)],
+    cut=False,
+)
 
 
 def assert_promises_change_no_bit(draw: Draw, promised: list[Tensor], plain: list[Tensor]) -> None:
@@ -426,7 +562,9 @@ def assert_promises_change_no_bit(draw: Draw, promised: list[Tensor], plain: lis
 
 
 @pytest.mark.parametrize(CHAINS, CHAIN_CASES)
-def test_encoders_chain_with_and_without_promises(device, precision, members, batch, side, channels, wide):
+def test_encoders_chain_with_and_without_promises(
+    device, precision, members, batch, side, channels, wide
+):
     draw = Draw(device, precision)
     image = draw.images(members, batch, channels, side, side)
     sizes = ((channels, 16, 4), (16, wide, 4), (wide, 16, 2))
@@ -434,7 +572,10 @@ def test_encoders_chain_with_and_without_promises(device, precision, members, ba
     pull = draw.normal(members, batch, side // 8, side // 8, 16)
 
     def through(promise: bool) -> list[Tensor]:
-        ours = [(weight.detach().requires_grad_(), low, bias.detach().requires_grad_()) for weight, low, bias in layers]
+        ours = [
+            (weight.detach().requires_grad_(), low, bias.detach().requires_grad_())
+            for weight, low, bias in layers
+        ]
         one = operators.conv_image(launch.by_blocks(image), *ours[0], promise)
         two = operators.halve(one, *ours[1], promise, promise)
         three = operators.halve(two, *ours[2], promise, False)
@@ -450,20 +591,30 @@ def test_encoders_chain_with_and_without_promises(device, precision, members, ba
         draw.close(**{f"layer{number + 1}": (value, exact.relu())})
         hidden = as_handed_on(exact, value)
     expected = torch.autograd.grad((hidden * pull).sum(), leaves)
-    draw.close(**{f"gradient{k}": pair for k, pair in enumerate(zip(gradients, expected, strict=True))})
+    draw.close(
+        **{f"gradient{k}": pair for k, pair in enumerate(zip(gradients, expected, strict=True))}
+    )
 
 
 @pytest.mark.parametrize("distance", [None, "bernoulli"])
 @pytest.mark.parametrize(CHAINS, CHAIN_CASES)
-def test_decoders_chain_with_and_without_promises(device, precision, members, batch, side, channels, wide, distance):
+def test_decoders_chain_with_and_without_promises(
+    device, precision, members, batch, side, channels, wide, distance
+):
     draw = Draw(device, precision)
     before = draw.normal(members, batch, side // 8, side // 8, 16)
     image = draw.images(members, batch, channels, 8 * (side // 8), 8 * (side // 8))
-    layers = [draw.layer(members, conv_transpose_weights("layer", *size)) for size in ((16, wide), (wide, 16), (16, channels))]
+    layers = [
+        draw.layer(members, conv_transpose_weights("layer", *size))
+        for size in ((16, wide), (wide, 16), (16, channels))
+    ]
     pull = draw.normal(*(image.shape if distance is None else image.shape[:2])).float()
 
     def through(promise: bool) -> list[Tensor]:
-        ours = [(weight.detach().requires_grad_(), low, bias.detach().requires_grad_()) for weight, low, bias in layers]
+        ours = [
+            (weight.detach().requires_grad_(), low, bias.detach().requires_grad_())
+            for weight, low, bias in layers
+        ]
         begin = before.detach().requires_grad_()
         one = operators.double(begin.relu(), *ours[0], promise, promise)
         two = operators.double(one, *ours[1], promise, promise)
@@ -471,13 +622,17 @@ def test_decoders_chain_with_and_without_promises(device, precision, members, ba
             last = operators.conv_transpose_to_image(two, *ours[2], promise)
         else:
             kind = operators.LIKELIHOODS[distance]
-            last, _ = operators.conv_transpose_and_compare(two, *ours[2], launch.by_blocks(image), kind, promise)
+            last, _ = operators.conv_transpose_and_compare(
+                two, *ours[2], launch.by_blocks(image), kind, promise
+            )
         leaves = [begin, *(leaf for weight, _, bias in ours for leaf in (weight, bias))]
         return [one, two, last, *torch.autograd.grad((last.float() * pull).sum(), leaves)]
 
     one, two, last, *gradients = found = through(False)
     assert_promises_change_no_bit(draw, through(True), found)
-    start, *leaves = exactly(before, *(part for _, lowered, bias in layers for part in (lowered, bias)))
+    start, *leaves = exactly(
+        before, *(part for _, lowered, bias in layers for part in (lowered, bias))
+    )
     hidden = start.relu()
     for number, value in enumerate((one, two)):
         exact = transposed(hidden, *leaves[2 * number : 2 * number + 2])
@@ -486,10 +641,19 @@ def test_decoders_chain_with_and_without_promises(device, precision, members, ba
     out = transposed(hidden, *leaves[4:]).movedim(-1, 2)
     out = out if distance is None else DISTANCES[distance](out, image.double())
     expected = torch.autograd.grad((out * pull).sum(), [start, *leaves])
-    draw.close(last=(last, out), **{f"gradient{k}": pair for k, pair in enumerate(zip(gradients, expected, strict=True))})
+    draw.close(
+        last=(last, out),
+        **{f"gradient{k}": pair for k, pair in enumerate(zip(gradients, expected, strict=True))},
+    )
 
 
-OPERATORS = ["halve", "conv_image", "double", "conv_transpose_to_image", "conv_transpose_and_compare"]
+OPERATORS = [
+    "halve",
+    "conv_image",
+    "double",
+    "conv_transpose_to_image",
+    "conv_transpose_and_compare",
+]
 
 
 @pytest.mark.parametrize("flags", [False, True])
@@ -500,16 +664,27 @@ def test_operators_are_what_they_say_to_torch(name, device, precision, flags, mo
     draw = Draw(device, precision)
     down, up = conv_weights("layer", 16, 32, 4), conv_transpose_weights("layer", 32, 16)
     described = {"halve": down, "double": up, "conv_image": conv_weights("layer", 3, 16, 4)}
-    weight, lowered, bias = draw.layer(2, described.get(name, conv_transpose_weights("layer", 32, 3)))
+    weight, lowered, bias = draw.layer(
+        2, described.get(name, conv_transpose_weights("layer", 32, 3))
+    )
     layer = (weight.requires_grad_(), lowered.detach(), bias.requires_grad_())
-    blocks, x = launch.by_blocks(draw.images(2, 3, 3, 8, 8)), draw.normal(2, 3, 4, 4, 16 if name == "halve" else 32)
+    blocks, x = (
+        launch.by_blocks(draw.images(2, 3, 3, 8, 8)),
+        draw.normal(2, 3, 4, 4, 16 if name == "halve" else 32),
+    )
     x.requires_grad_()
     arguments = {
         "halve": (x, *layer, flags, False),
         "conv_image": (blocks, *layer, flags),
         "double": (x, *layer, flags, False),
         "conv_transpose_to_image": (x, *layer, flags),
-        "conv_transpose_and_compare": (x, *layer, blocks, operators.LIKELIHOODS["squared_error"], flags),
+        "conv_transpose_and_compare": (
+            x,
+            *layer,
+            blocks,
+            operators.LIKELIHOODS["squared_error"],
+            flags,
+        ),
     }[name]
     utilities = ("test_schema", "test_autograd_registration", "test_faketensor")
     told = torch.library.opcheck(getattr(operators, name), arguments, test_utils=utilities)
@@ -525,7 +700,11 @@ def test_results_repeat_bit_by_bit(precision):
 
     def everything() -> list[Tensor]:
         values = [launch.reduce(x, weight, bias, relu=True), launch.expand(y, weight, (32, 32))]
-        return [*values, *launch.weight_gradient(x, y, 4, bias_of_big=False), *launch.weight_gradient(x, y, 4, bias_of_big=True)]
+        return [
+            *values,
+            *launch.weight_gradient(x, y, 4, bias_of_big=False),
+            *launch.weight_gradient(x, y, 4, bias_of_big=True),
+        ]
 
     first = everything()
     for _ in range(5):
@@ -534,9 +713,16 @@ def test_results_repeat_bit_by_bit(precision):
 
 @INTERPRETED
 def test_a_second_derivative_is_refused_and_not_dropped():
-    x, weight, bias = torch.rand(1, 1, 4, 4, 16, requires_grad=True), torch.rand(1, 16, 4, 4, 16), torch.rand(1, 16)
+    x, weight, bias = (
+        torch.rand(1, 1, 4, 4, 16, requires_grad=True),
+        torch.rand(1, 16, 4, 4, 16),
+        torch.rand(1, 16),
+    )
     out = operators.halve(x, weight, weight, bias, False, False)
-    with pytest.raises(UnbraidError, match=r"^the kernels have no second derivatives; train an objective that needs them"):
+    with pytest.raises(
+        UnbraidError,
+        match=r"^the kernels have no second derivatives; train an objective that needs them",
+    ):
         torch.autograd.grad(out.sum(), x, create_graph=True)
 
 
@@ -546,4 +732,6 @@ def test_a_weight_that_lies_otherwise_is_packed_first():
     assert not weight[0].is_contiguous()
     assert torch.equal(launch.reduce(x, weight), launch.reduce(x, weight.contiguous()))
     small = torch.rand(2, 1, 2, 2, 16)
-    assert torch.equal(launch.expand(small, weight, (4, 4)), launch.expand(small, weight.contiguous(), (4, 4)))
+    assert torch.equal(
+        launch.expand(small, weight, (4, 4)), launch.expand(small, weight.contiguous(), (4, 4))
+    )

@@ -30,7 +30,9 @@ def randoms(*shapes, seed=0):
 
 
 def assert_members_agree(layer, peer, x, weight, bias):
-    """*layer* on all members, and on each alone, gives *peer*'s values and gradients for each member."""
+    """*layer* on all members, and on each alone, gives *peer*'s values and gradients for each
+    member.
+    """
     members = x.shape[0]
     parts = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
     together = layer(*parts)
@@ -46,7 +48,9 @@ def assert_members_agree(layer, peer, x, weight, bias):
         peer_gradients = torch.autograd.grad((expected * pull[member]).sum(), peer_parts)
         close(together[member], expected)
         close(alone[0], expected)
-        for gradient, gradient_alone, gradient_peer in zip(gradients, alone_gradients, peer_gradients, strict=True):
+        for gradient, gradient_alone, gradient_peer in zip(
+            gradients, alone_gradients, peer_gradients, strict=True
+        ):
             close(gradient[member], gradient_peer)
             close(gradient_alone[0], gradient_peer)
 
@@ -75,11 +79,17 @@ def torch_double(x, weight, bias):
 
 def test_dense():
     x, weight, bias = randoms((3, 5, 7), (3, 7, 4), (3, 4))
-    assert_members_agree(dense, lambda x, weight, bias: F.linear(x, weight.T, bias), x, weight, bias)
+    assert_members_agree(
+        dense, lambda x, weight, bias: F.linear(x, weight.T, bias), x, weight, bias
+    )
 
 
 def test_dense_by_hand():
-    x, weight, bias = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[1.0], [10.0]]]), torch.tensor([[100.0]])
+    x, weight, bias = (
+        torch.tensor([[[1.0, 2.0]]]),
+        torch.tensor([[[1.0], [10.0]]]),
+        torch.tensor([[100.0]]),
+    )
     assert dense(x, weight, bias).tolist() == [[[121.0]]]
     both = dense(*(torch.cat([tensor, 2 * tensor]) for tensor in (x, weight, bias)))
     assert both.tolist() == [[[121.0]], [[284.0]]]
@@ -92,8 +102,12 @@ SIDES = [(2, 2), (3, 3), (6, 6), (7, 14), (28, 28)]
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 32), (3, 8), (8, 1)])
 @pytest.mark.parametrize("sides", SIDES)
 def test_halve(kernel, inputs, outputs, sides):
-    x, weight, bias = randoms((3, 2, *sides, inputs), (3, outputs, kernel, kernel, inputs), (3, outputs))
-    assert_members_agree(halve, lambda x, *rest: last(torch_halve(first(x), *rest)), x, weight, bias)
+    x, weight, bias = randoms(
+        (3, 2, *sides, inputs), (3, outputs, kernel, kernel, inputs), (3, outputs)
+    )
+    assert_members_agree(
+        halve, lambda x, *rest: last(torch_halve(first(x), *rest)), x, weight, bias
+    )
     assert tuple(halve(x, weight, bias).shape) == (3, 2, sides[0] // 2, sides[1] // 2, outputs)
 
 
@@ -101,7 +115,9 @@ def test_halve(kernel, inputs, outputs, sides):
 @pytest.mark.parametrize("channels", [1, 3, 5])
 @pytest.mark.parametrize("sides", SIDES)
 def test_halve_image(kernel, channels, sides):
-    image, weight, bias = randoms((3, 2, channels, *sides), (3, 8, kernel, kernel, channels), (3, 8))
+    image, weight, bias = randoms(
+        (3, 2, channels, *sides), (3, 8, kernel, kernel, channels), (3, 8)
+    )
 
     def layer(image, weight, bias):
         return conv_image(image, weight, bias, torch.float64)
@@ -116,7 +132,13 @@ def test_double(inputs, outputs, sides):
     assert_members_agree(double, lambda *parts: last(torch_double(*parts)).relu(), x, weight, bias)
     assert_members_agree(conv_transpose_to_image, torch_double, x, weight, bias)
     assert tuple(double(x, weight, bias).shape) == (3, 2, 2 * sides[0], 2 * sides[1], outputs)
-    assert tuple(conv_transpose_to_image(x, weight, bias).shape) == (3, 2, outputs, 2 * sides[0], 2 * sides[1])
+    assert tuple(conv_transpose_to_image(x, weight, bias).shape) == (
+        3,
+        2,
+        outputs,
+        2 * sides[0],
+        2 * sides[1],
+    )
 
 
 @pytest.mark.parametrize("kernel", [4, 2])
@@ -133,18 +155,28 @@ def test_layers_without_relu(kernel):
     assert_members_agree(lambda *parts: halve(*parts, relu=False), convolution, x, weight, bias)
     assert_members_agree(from_image, convolution, x, weight, bias)
     x, weight, bias = randoms((3, 2, 3, 5, 4), (3, 4, 4, 4, 8), (3, 8))
-    assert_members_agree(lambda *parts: double(*parts, relu=False), lambda *parts: last(torch_double(*parts)), x, weight, bias)
+    assert_members_agree(
+        lambda *parts: double(*parts, relu=False),
+        lambda *parts: last(torch_double(*parts)),
+        x,
+        weight,
+        bias,
+    )
     assert (double(x, weight, bias, relu=False) < 0).any()
 
 
 @pytest.mark.parametrize("members", [1, 3])
 def test_layers_on_views_into_a_row(members):
-    """Weights lie somewhere inside a member's row, not at its start, and activations may come transposed."""
-    (rows, x) = randoms((members, 1000), (members, 2, 1, 6, 6))
+    """Weights lie somewhere inside a member's row, not at its start, and activations may come
+    transposed.
+    """
+    rows, x = randoms((members, 1000), (members, 2, 1, 6, 6))
     x = x.permute(0, 1, 3, 4, 2)
     weight, bias = rows[:, 13 : 13 + 16 * 5].view(members, 5, 4, 4, 1), rows[:, 900:905]
     for member in range(members):
-        expected = torch_halve(first(x[member]).contiguous(), weight[member].contiguous(), bias[member])
+        expected = torch_halve(
+            first(x[member]).contiguous(), weight[member].contiguous(), bias[member]
+        )
         close(halve(x, weight, bias)[member], last(expected))
         close(conv_image(x.permute(0, 1, 4, 2, 3), weight, bias, x.dtype)[member], last(expected))
     weight, bias = rows[:, 13 : 13 + 16 * 3].view(members, 1, 4, 4, 3), rows[:, 900:903]
@@ -158,7 +190,13 @@ def test_layers_on_views_into_a_row(members):
 def test_promises_about_neighbours_change_no_bit(members):
     def through(promise):
         image, *weights = randoms(
-            *[(members, 2, 3, 16, 16), (members, 4, 4, 4, 3), (members, 4), (members, 4, 2, 2, 4), (members, 4)],
+            *[
+                (members, 2, 3, 16, 16),
+                (members, 4, 4, 4, 3),
+                (members, 4),
+                (members, 4, 2, 2, 4),
+                (members, 4),
+            ],
             *[(members, 4, 4, 4, 4), (members, 4), (members, 4, 4, 4, 3), (members, 3)],
         )
         leaves = [weight.requires_grad_() for weight in weights]
@@ -177,7 +215,9 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("members", [1, 2])
-@pytest.mark.parametrize("kind", ["dense", "conv_image", "halve", "double", "conv_transpose_to_image"])
+@pytest.mark.parametrize(
+    "kind", ["dense", "conv_image", "halve", "double", "conv_transpose_to_image"]
+)
 def test_activations_say_the_precision_and_weights_keep_theirs(kind, members, device):
     shapes = {
         "dense": ((5, 64), (64, 32), 32),
@@ -186,16 +226,29 @@ def test_activations_say_the_precision_and_weights_keep_theirs(kind, members, de
         "double": ((5, 4, 4, 32), (32, 4, 4, 16), 16),
         "conv_transpose_to_image": ((5, 4, 4, 16), (16, 4, 4, 3), 3),
     }[kind]
-    layer = {"dense": dense, "halve": halve, "double": double, "conv_transpose_to_image": conv_transpose_to_image}.get(kind)
-    x, weight, bias = randoms(*((members, *shape) for shape in (shapes[0], shapes[1], (shapes[2],))))
+    layer = {
+        "dense": dense,
+        "halve": halve,
+        "double": double,
+        "conv_transpose_to_image": conv_transpose_to_image,
+    }.get(kind)
+    x, weight, bias = randoms(
+        *((members, *shape) for shape in (shapes[0], shapes[1], (shapes[2],)))
+    )
     # Both sides start from numbers that bfloat16 holds, so that only the products and sums differ.
     x, weight, bias = (tensor.bfloat16().to(device) for tensor in (x, weight, bias))
 
     def apply(x, weight, bias):
-        return conv_image(x, weight, bias, torch.bfloat16) if layer is None else layer(x, weight, bias)
+        return (
+            conv_image(x, weight, bias, torch.bfloat16) if layer is None else layer(x, weight, bias)
+        )
 
     low = x.float() if layer is None else x.clone()
-    parts = [low.requires_grad_(layer is not None), weight.float().requires_grad_(), bias.float().requires_grad_()]
+    parts = [
+        low.requires_grad_(layer is not None),
+        weight.float().requires_grad_(),
+        bias.float().requires_grad_(),
+    ]
     out = apply(*parts)
     assert out.dtype == torch.bfloat16
     wanted = [part for part in parts if part.requires_grad]
@@ -206,13 +259,16 @@ def test_activations_say_the_precision_and_weights_keep_theirs(kind, members, de
     expected = torch.autograd.grad(full.sum(), exact[len(exact) - len(wanted) :])
     for found, value in zip([out, *gradients], [full, *expected], strict=True):
         apart = ((found.cpu().double() - value).norm() / value.norm()).item()
-        # The plain form rounds each of the four patches that meet in a pixel, the kernels only their sum.
+        # The plain form rounds each of the four patches that meet in a pixel, the kernels only
+        # their sum.
         assert apart <= {"cpu": 3e-2, "cuda": 1e-2}[device], (kind, apart)
 
 
 @pytest.mark.gpu
 def test_a_carried_copy_takes_the_place_of_the_weight_on_the_device():
-    (x, weight, bias) = (tensor.float().cuda() for tensor in randoms((2, 5, 64), (2, 64, 32), (2, 32)))
+    x, weight, bias = (
+        tensor.float().cuda() for tensor in randoms((2, 5, 64), (2, 64, 32), (2, 32))
+    )
     leaf = weight.clone().requires_grad_()
     carry_lowered(leaf, 2 * weight.bfloat16())
     out = dense(x.bfloat16(), leaf, bias)
@@ -233,13 +289,18 @@ def test_a_carried_copy_takes_the_place_of_the_weight_on_the_device():
 )
 def test_kernels_need_room_on_the_device(properties, roomy, monkeypatch):
     """An H200, an A100 and an RTX 4090; and as torch before 2.7 describes them."""
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(**properties))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(**properties)
+    )
     assert layers._roomy.__wrapped__(torch.device("cuda")) is roomy
 
 
 def test_a_cpu_has_no_kernels_and_compares_by_itself():
     assert not uses_kernels(torch.device("cpu"))
-    x, weight, bias, image = (tensor.float() for tensor in randoms((2, 2, 4, 4, 16), (2, 16, 4, 4, 1), (2, 1), (2, 2, 1, 8, 8)))
+    x, weight, bias, image = (
+        tensor.float()
+        for tensor in randoms((2, 2, 4, 4, 16), (2, 16, 4, 4, 1), (2, 1), (2, 2, 1, 8, 8))
+    )
     assert conv_transpose_and_compare(x, weight, bias, image, "bernoulli") is None
 
 

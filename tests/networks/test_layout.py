@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows and views undo each other; initial weights are Glorot-uniform, biases zero, members independent."""
+"""Rows and views undo each other; initial weights are Glorot-uniform, biases zero, members
+independent.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ import pytest
 import torch
 
 from unbraid.core.random import Stream
-from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights, starts_of_torch
+from unbraid.networks.layout import (
+    Layout,
+    Weight,
+    conv_transpose_weights,
+    conv_weights,
+    dense_weights,
+    starts_of_torch,
+)
 
 LAYOUT = Layout(
     (
@@ -29,7 +38,9 @@ STARTS = {
     "up.bias": 4720,
     "wide.bias": 4736,
 }
-"""4096 numbers of the one large weight, then 384, 8, 40, 5, 160, 2 and 64, each from a multiple of 16 on."""
+"""4096 numbers of the one large weight, then 384, 8, 40, 5, 160, 2 and 64, each from a multiple of
+16 on.
+"""
 
 
 def test_weights_and_where_they_lie_by_hand():
@@ -43,7 +54,12 @@ def test_weights_and_where_they_lie_by_hand():
         Weight("wide.weight", (64, 64), 64, 64),
         Weight("wide.bias", (64,)),
     )
-    assert [(weight.count, weight.gap) for weight in LAYOUT.weights[:4]] == [(384, 0), (8, 8), (40, 8), (5, 11)]
+    assert [(weight.count, weight.gap) for weight in LAYOUT.weights[:4]] == [
+        (384, 0),
+        (8, 8),
+        (40, 8),
+        (5, 11),
+    ]
     assert list(LAYOUT.starts.items()) == list(STARTS.items())
     assert LAYOUT.size == 4800
     assert LAYOUT.count == 384 + 8 + 40 + 5 + 160 + 2 + 4096 + 64 == 4759
@@ -65,7 +81,10 @@ def test_views_and_rows_undo_each_other(members):
     assert [(name, tuple(view.shape)) for name, view in views.items()] == [
         (weight.name, (members, *weight.shape)) for weight in LAYOUT.weights
     ]
-    assert views["dense.weight"][-1, 0, :2].tolist() == [(members - 1) * 4800 + 4496, (members - 1) * 4800 + 4497]
+    assert views["dense.weight"][-1, 0, :2].tolist() == [
+        (members - 1) * 4800 + 4496,
+        (members - 1) * 4800 + 4497,
+    ]
     assert torch.equal(LAYOUT.rows(views), held(rows))
     assert torch.equal(LAYOUT.rows(dict(reversed(views.items()))), held(rows))
     assert torch.equal(LAYOUT.rows(list(views.values())), held(rows))
@@ -77,15 +96,23 @@ def test_parts_put_at_their_starts_are_the_rows(members):
     views = LAYOUT.views(rows)
     for tensors in (views, list(views.values())):
         parts = LAYOUT.parts(tensors)
-        assert [(start, tuple(part.shape)) for start, part in parts] == [(0, (members, 64, 64)), (4096, (members, 704))]
-        assert parts[0][1].data_ptr() == views["wide.weight"].data_ptr(), "a large weight is not copied"
+        assert [(start, tuple(part.shape)) for start, part in parts] == [
+            (0, (members, 64, 64)),
+            (4096, (members, 704)),
+        ]
+        assert parts[0][1].data_ptr() == views["wide.weight"].data_ptr(), (
+            "a large weight is not copied"
+        )
         assert torch.equal(torch.cat([part.flatten(1) for _, part in parts], dim=1), held(rows))
 
 
 def test_a_layout_of_large_weights_alone_has_no_part_of_small_ones():
     layout = Layout((Weight("a", (4096,)), Weight("b", (70, 60))))
     a, b = torch.zeros(2, 4096), torch.ones(2, 70, 60)
-    assert [(start, part.shape[1:].numel()) for start, part in layout.parts([a, b])] == [(0, 4096), (4096, 4200)]
+    assert [(start, part.shape[1:].numel()) for start, part in layout.parts([a, b])] == [
+        (0, 4096),
+        (4096, 4200),
+    ]
     assert layout.size == 4096 + 4208
     assert not Layout((Weight("few", (3,)),)).parts([torch.zeros(2, 3)])[0][0]
 
@@ -106,7 +133,13 @@ def test_gaps_start_at_zero_and_belong_to_no_view():
 
 
 def test_initial_weights_fill_their_glorot_range_and_biases_are_zero():
-    layout = Layout((*dense_weights("dense", 200, 100), *conv_weights("conv", 32, 64, 4), *conv_transpose_weights("up", 64, 32)))
+    layout = Layout(
+        (
+            *dense_weights("dense", 200, 100),
+            *conv_weights("conv", 32, 64, 4),
+            *conv_transpose_weights("up", 64, 32),
+        )
+    )
     views = layout.views(layout.initial(torch.arange(4), Stream.INITIAL_WEIGHTS))
     for weight in layout.weights:
         values = views[weight.name]
@@ -139,7 +172,11 @@ def test_a_member_starts_the_same_whoever_its_neighbours_are():
 
 def test_a_weight_starts_as_it_says():
     """Uniform within a given limit, normal with a given deviation, or constant."""
-    kinds = (Weight("flat", (3000,), limit=0.25), Weight("bell", (3000,), 7, 7, deviation=0.02), Weight("one", (50,), start=1.0))
+    kinds = (
+        Weight("flat", (3000,), limit=0.25),
+        Weight("bell", (3000,), 7, 7, deviation=0.02),
+        Weight("one", (50,), start=1.0),
+    )
     views = Layout(kinds).views(Layout(kinds).initial(torch.arange(2), Stream.INITIAL_WEIGHTS))
     assert 0.249 < views["flat"].abs().max() <= 0.25
     assert views["flat"].std().item() == pytest.approx(0.25 / math.sqrt(3), rel=0.05)
@@ -149,8 +186,15 @@ def test_a_weight_starts_as_it_says():
 
 
 def test_starts_of_torch_take_the_fan_of_torch():
-    weights = [*dense_weights("a", 16, 4), *conv_transpose_weights("up", 5, 4), Weight("norm.scale", (3,), start=1.0)]
-    found = {weight.name: (weight.limit, weight.start) for weight in starts_of_torch(weights, transposed="up")}
+    weights = [
+        *dense_weights("a", 16, 4),
+        *conv_transpose_weights("up", 5, 4),
+        Weight("norm.scale", (3,), start=1.0),
+    ]
+    found = {
+        weight.name: (weight.limit, weight.start)
+        for weight in starts_of_torch(weights, transposed="up")
+    }
     assert found == {
         **{"a.weight": (0.25, 0.0), "a.bias": (0.25, 0.0)},
         **{"up.weight": (0.125, 0.0), "up.bias": (0.125, 0.0), "norm.scale": (0.0, 1.0)},

@@ -45,13 +45,19 @@ def test_values_by_hand(shape):
         def apply(name, hidden, member=member):
             return hidden @ views[f"{name}.weight"][member] + views[f"{name}.bias"][member]
 
-        hidden = apply("encoder.dense2", apply("encoder.dense1", x[member].flatten(1)).relu()).relu()
+        hidden = apply(
+            "encoder.dense2", apply("encoder.dense1", x[member].flatten(1)).relu()
+        ).relu()
         assert torch.allclose(mean[member], apply("encoder.mean", hidden), rtol=1e-12, atol=1e-14)
-        assert torch.allclose(logvar[member], apply("encoder.logvar", hidden), rtol=1e-12, atol=1e-14)
+        assert torch.allclose(
+            logvar[member], apply("encoder.logvar", hidden), rtol=1e-12, atol=1e-14
+        )
         hidden = z[member]
         for number in (1, 2, 3):
             hidden = apply(f"decoder.dense{number}", hidden).tanh()
-        assert torch.allclose(raw[member].flatten(1), apply("decoder.out", hidden), rtol=1e-12, atol=1e-14)
+        assert torch.allclose(
+            raw[member].flatten(1), apply("decoder.out", hidden), rtol=1e-12, atol=1e-14
+        )
 
 
 @pytest.mark.parametrize("hidden", [0, -3, 2.5, "many", True, None])
@@ -66,11 +72,15 @@ def test_width_must_be_a_whole_number(hidden):
 
 
 def shapes(network, sample_shape, latents):
-    return [weight.shape for weight in network.layout(sample_shape, latents).weights if weight.fan_in]
+    return [
+        weight.shape for weight in network.layout(sample_shape, latents).weights if weight.fan_in
+    ]
 
 
 def test_networks_of_mathieu_are_options():
-    pinwheel = Mlp(hidden=100, encoder_layers=1, decoder_layers=1, activation="relu", scale="softplus")
+    pinwheel = Mlp(
+        hidden=100, encoder_layers=1, decoder_layers=1, activation="relu", scale="softplus"
+    )
     assert shapes(pinwheel, (2,), 2) == [(2, 100), (100, 2), (100, 2), (2, 100), (100, 2)]
     digits = Mlp(hidden=128, decoder_layers=2, activation="relu")
     assert shapes(digits, (1, 8, 8), 20) == [
@@ -82,7 +92,9 @@ def test_networks_of_mathieu_are_options():
 
 @pytest.mark.parametrize("members", [1, 3])
 def test_pinwheel_network_by_hand(members):
-    network = Mlp(hidden=100, encoder_layers=1, decoder_layers=1, activation="relu", scale="softplus")
+    network = Mlp(
+        hidden=100, encoder_layers=1, decoder_layers=1, activation="relu", scale="softplus"
+    )
     layout = network.layout((2,), 2)
     generator = torch.Generator().manual_seed(0)
     rows = layout.initial(torch.arange(members), Stream.INITIAL_WEIGHTS).double()
@@ -94,7 +106,13 @@ def test_pinwheel_network_by_hand(members):
     gradients = dict(zip(leaves, torch.autograd.grad(total, list(leaves.values())), strict=True))
     order = ["encoder.dense1", "encoder.mean", "encoder.logvar", "decoder.dense1", "decoder.out"]
     for member in range(members):
-        layers = [nn.Linear(2, 100), nn.Linear(100, 2), nn.Linear(100, 2), nn.Linear(2, 100), nn.Linear(100, 2)]
+        layers = [
+            nn.Linear(2, 100),
+            nn.Linear(100, 2),
+            nn.Linear(100, 2),
+            nn.Linear(2, 100),
+            nn.Linear(100, 2),
+        ]
         for one, name in zip(layers, order, strict=True):
             one.double()
             one.weight.data.copy_(leaves[f"{name}.weight"][member].detach().T)
@@ -106,13 +124,19 @@ def test_pinwheel_network_by_hand(members):
             assert torch.allclose(ours[member], theirs, rtol=1e-11, atol=1e-12)
         sum(output.square().sum() for output in expected).backward()
         for one, name in zip(layers, order, strict=True):
-            assert torch.allclose(gradients[f"{name}.weight"][member], one.weight.grad.T, rtol=1e-10, atol=1e-10)
-            assert torch.allclose(gradients[f"{name}.bias"][member], one.bias.grad, rtol=1e-10, atol=1e-10)
+            assert torch.allclose(
+                gradients[f"{name}.weight"][member], one.weight.grad.T, rtol=1e-10, atol=1e-10
+            )
+            assert torch.allclose(
+                gradients[f"{name}.bias"][member], one.bias.grad, rtol=1e-10, atol=1e-10
+            )
 
 
 def test_without_layers_both_halves_are_linear():
     network = Mlp(encoder_layers=0, decoder_layers=0)
-    views = network.layout((3,), 2).views(network.layout((3,), 2).initial(torch.arange(2), Stream.INITIAL_WEIGHTS))
+    views = network.layout((3,), 2).views(
+        network.layout((3,), 2).initial(torch.arange(2), Stream.INITIAL_WEIGHTS)
+    )
     x, z = torch.rand(2, 4, 3), torch.rand(2, 4, 2)
     assert torch.allclose(network.encode(views, x)[0], x @ views["encoder.mean.weight"])
     assert torch.allclose(network.decode(views, z, (3,)), z @ views["decoder.out.weight"])
@@ -123,12 +147,18 @@ def test_without_layers_both_halves_are_linear():
     [
         ({"encoder_layers": -1}, "encoder_layers must be a whole number of at least 0; got -1."),
         ({"decoder_layers": 1.5}, "decoder_layers must be a whole number of at least 0; got 1.5."),
-        ({"decoder_layers": True}, "decoder_layers must be a whole number of at least 0; got True."),
+        (
+            {"decoder_layers": True},
+            "decoder_layers must be a whole number of at least 0; got True.",
+        ),
         ({"activation": "gelu"}, "activation must be tanh or relu; got 'gelu'."),
         ({"scale": "std"}, "scale must be logvar or softplus; got 'std'."),
         (
             {"hidden": 0, "scale": None},
-            "hidden must be a whole number of at least 1; got 0.\nscale must be logvar or softplus; got None.",
+            (
+                "hidden must be a whole number of at least 1; got 0.\nscale must be logvar or"
+                " softplus; got None."
+            ),
         ),
     ],
 )

@@ -14,7 +14,13 @@ HEADS = torch.linspace(-200.0, 200.0, 81, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(
-    ("head", "std"), [(0.0, math.log(2.0) + 1e-6), (1.0, math.log1p(math.e) + 1e-6), (-60.0, 1e-6), (50.0, 50.0 + 1e-6)]
+    ("head", "std"),
+    [
+        (0.0, math.log(2.0) + 1e-6),
+        (1.0, math.log1p(math.e) + 1e-6),
+        (-60.0, 1e-6),
+        (50.0, 50.0 + 1e-6),
+    ],
 )
 def test_softplus_by_hand(head, std):
     found = logvar_of_softplus(torch.tensor(head, dtype=torch.float64)).item()
@@ -22,7 +28,8 @@ def test_softplus_by_hand(head, std):
 
 
 @pytest.mark.parametrize(
-    ("head", "std"), [(0.0, 1.0 + 1e-6), (-2 * math.log(1e6), 2e-6), (-100.0, 1e-6), (4.0, math.exp(2) + 1e-6)]
+    ("head", "std"),
+    [(0.0, 1.0 + 1e-6), (-2 * math.log(1e6), 2e-6), (-100.0, 1e-6), (4.0, math.exp(2) + 1e-6)],
 )
 def test_floored_by_hand(head, std):
     found = logvar_of_floored(torch.tensor(head, dtype=torch.float64)).item()

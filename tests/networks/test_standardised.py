@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks on standardised samples: by hand, the same as the network inside on samples standardised before, refusals."""
+"""Networks on standardised samples: by hand, the same as the network inside on samples standardised
+before, refusals.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def weights_and_inputs(network, shape, members=2, latents=4):
 
 
 def by_channel(values, x):
-    return torch.tensor(values, dtype=x.dtype).view(-1, 1, 1) if isinstance(values, tuple) else values
+    return (
+        torch.tensor(values, dtype=x.dtype).view(-1, 1, 1) if isinstance(values, tuple) else values
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,11 +127,16 @@ def test_constants_are_refused_by_name(mean, std, told):
 
 def test_constants_must_fit_the_samples():
     network = Standardised(ConvBurgess(), *SHAPES3D)
-    rule = "must be one number, or one for each channel of samples of shape (1, 64, 64); got (0.5026, 0.5788, 0.6034)."
+    rule = (
+        "must be one number, or one for each channel of samples of shape (1, 64, 64); got (0.5026,"
+        " 0.5788, 0.6034)."
+    )
     assert network.problems((1, 64, 64)) == [f"mean {rule}"]
     told = network.problems((2,))
     assert told[0] == ConvBurgess().problems((2,))[0]
-    assert told[1].startswith("mean must be one number, or one for each channel of samples of shape (2,); got")
+    assert told[1].startswith(
+        "mean must be one number, or one for each channel of samples of shape (2,); got"
+    )
 
 
 @pytest.mark.gpu

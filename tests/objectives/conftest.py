@@ -19,7 +19,9 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 @pytest.fixture(scope="session")
 def golden() -> SimpleNamespace:
-    """`values` by name, `relative` tolerance, `forward` (one member) and the images, channels first."""
+    """`values` by name, `relative` tolerance, `forward` (one member) and the images, channels
+    first.
+    """
     record = json.loads((GOLDEN / "losses.json").read_text())
     with np.load(GOLDEN / "losses_inputs.npz") as inputs:
         arrays = {name: torch.from_numpy(inputs[name]).unsqueeze(0) for name in inputs.files}
@@ -32,7 +34,11 @@ def golden() -> SimpleNamespace:
     )
     images, logits = (arrays[name].permute(0, 1, 4, 2, 3) for name in ("images", "logits"))
     return SimpleNamespace(
-        values=record["values"], relative=record["tolerance"]["relative"], forward=forward, images=images, logits=logits
+        values=record["values"],
+        relative=record["tolerance"]["relative"],
+        forward=forward,
+        images=images,
+        logits=logits,
     )
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ada-GVAE guesses what changed and averages the rest; on the miniature of XYSquares it fails as the squares stop to overlap."""
+"""Ada-GVAE guesses what changed and averages the rest; on the miniature of XYSquares it fails as
+the squares stop to overlap.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def reference(name):
     values = json.loads((GOLDEN / "pair_averaging.json").read_text())["values"][name]
     with np.load(GOLDEN / "pair_averaging_inputs.npz") as arrays:
         mean = torch.from_numpy(np.concatenate([arrays["mu"], arrays["mu2"]])).unsqueeze(0)
-        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(0)
+        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(
+            0
+        )
         return values, mean, logvar, torch.from_numpy(arrays["changed_index"][:, 0]).unsqueeze(0)
 
 
@@ -54,7 +58,9 @@ def test_golden_posteriors_and_loss():
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
         assert ours[0].numpy() == pytest.approx(expected, rel=1e-4, abs=1e-6)
     assert by_pass(AdaGVAE(), mean, logvar).item() == pytest.approx(values["kl_loss"], rel=1e-4)
-    assert by_pass(AdaGVAE(beta=16), mean, logvar, 7.0).item() == pytest.approx(7.0 + 16 * values["kl_loss"], rel=1e-4)
+    assert by_pass(AdaGVAE(beta=16), mean, logvar, 7.0).item() == pytest.approx(
+        7.0 + 16 * values["kl_loss"], rel=1e-4
+    )
 
 
 def test_two_latents_by_hand():
@@ -64,7 +70,9 @@ def test_two_latents_by_hand():
     assert shared_mean.tolist() == [[[2.0, 0.75], [0.0, 0.75]]]
     assert shared_logvar.exp()[0].numpy() == pytest.approx(np.array([[1.0, 2.0], [1.0, 2.0]]))
     second = 0.5 * (0.75**2 + 2.0 - math.log(2.0) - 1.0)
-    assert by_pass(AdaGVAE(beta=3), mean, logvar, 5.0).item() == pytest.approx(5.0 + 3 * (0.5 * (2.0 + 0.0) + second))
+    assert by_pass(AdaGVAE(beta=3), mean, logvar, 5.0).item() == pytest.approx(
+        5.0 + 3 * (0.5 * (2.0 + 0.0) + second)
+    )
 
 
 def test_one_way_and_symmetric_divergence_decide_differently():
@@ -79,22 +87,33 @@ def test_symmetric_divergence_does_not_care_which_image_is_first(make_forward):
     swapped = [part.roll(20, dims=1) for part in (forward.mean, forward.logvar)]
     symmetric, one_way = AdaGVAE(divergence="symmetric_kl"), AdaGVAE()
     for ours, theirs in zip(
-        symmetric.posterior(forward.mean, forward.logvar, None), symmetric.posterior(*swapped, None), strict=True
+        symmetric.posterior(forward.mean, forward.logvar, None),
+        symmetric.posterior(*swapped, None),
+        strict=True,
     ):
         assert ours.numpy() == pytest.approx(theirs.roll(20, dims=1).numpy(), rel=1e-13)
-    assert not torch.equal(one_way.own(forward.mean, forward.logvar, None), one_way.own(*swapped, None))
+    assert not torch.equal(
+        one_way.own(forward.mean, forward.logvar, None), one_way.own(*swapped, None)
+    )
 
 
 @pytest.mark.parametrize("divergence", ["kl", "symmetric_kl"])
 def test_threshold_from_nothing_shared_to_all_but_one(make_forward, divergence):
     forward = make_forward(latents=6)
     nothing = AdaGVAE(threshold=0, divergence=divergence)
-    for ours, own in zip(nothing.posterior(forward.mean, forward.logvar, None), (forward.mean, forward.logvar), strict=True):
+    for ours, own in zip(
+        nothing.posterior(forward.mean, forward.logvar, None),
+        (forward.mean, forward.logvar),
+        strict=True,
+    ):
         assert torch.equal(ours, own)
     kept = AdaGVAE(threshold=1, divergence=divergence).own(forward.mean, forward.logvar, None)
     assert (kept.sum(dim=-1) == 1).all()
     counts = [
-        AdaGVAE(threshold=share, divergence=divergence).own(forward.mean, forward.logvar, None).sum().item()
+        AdaGVAE(threshold=share, divergence=divergence)
+        .own(forward.mean, forward.logvar, None)
+        .sum()
+        .item()
         for share in (0, 0.1, 0.3, 0.5, 1)
     ]
     assert counts == sorted(counts, reverse=True)
@@ -103,19 +122,32 @@ def test_threshold_from_nothing_shared_to_all_but_one(make_forward, divergence):
 
 def test_each_member_has_its_own_threshold_and_beta(make_forward):
     forward = make_forward(members=3)
-    own = [AdaGVAE(beta=1, threshold=0), AdaGVAE(beta=2, threshold=0.3), AdaGVAE(beta=4, threshold=1)]
+    own = [
+        AdaGVAE(beta=1, threshold=0),
+        AdaGVAE(beta=2, threshold=0.3),
+        AdaGVAE(beta=4, threshold=1),
+    ]
     together = by_pass(stack(own, dtype=torch.float64), forward.mean, forward.logvar, 9.0)
     for member, objective in enumerate(own):
-        alone = by_pass(objective, forward.mean[member : member + 1], forward.logvar[member : member + 1], 9.0)
+        alone = by_pass(
+            objective, forward.mean[member : member + 1], forward.logvar[member : member + 1], 9.0
+        )
         assert together[member].item() == pytest.approx(alone.item(), rel=1e-12)
-    kept = stack(own, dtype=torch.float64).own(forward.mean, forward.logvar, None).sum(dim=(1, 2)).tolist()
+    kept = (
+        stack(own, dtype=torch.float64)
+        .own(forward.mean, forward.logvar, None)
+        .sum(dim=(1, 2))
+        .tolist()
+    )
     assert kept[0] == 16
     assert kept[0] > kept[1] > kept[2] == 4
 
 
 def test_threshold_on_a_schedule(make_forward):
     forward = make_forward(members=2)
-    stacked = stack([AdaGVAE(threshold=linear(0, 1, 100)), AdaGVAE(threshold=0)], dtype=torch.float64)
+    stacked = stack(
+        [AdaGVAE(threshold=linear(0, 1, 100)), AdaGVAE(threshold=0)], dtype=torch.float64
+    )
     for step, kept in ((0.0, [16, 16]), (100.0, [4, 16])):
         now = stacked.at(torch.tensor(step, dtype=torch.float64))
         assert now.own(forward.mean, forward.logvar, None).sum(dim=(1, 2)).tolist() == kept
@@ -146,8 +178,16 @@ def test_one_member_does_not_see_another(make_forward):
 
 def test_pairs_are_asked_for_by_the_hyper_parameters():
     assert AdaGVAE().pairs == PairRule("locatello", 0, named=False)
-    assert AdaGVAE(pair_rule="michlo", changed_factors=2).pairs == PairRule("michlo", 2, named=False)
-    assert [item.name for item in fields(AdaGVAE)] == ["beta", "pair_rule", "changed_factors", "divergence", "threshold"]
+    assert AdaGVAE(pair_rule="michlo", changed_factors=2).pairs == PairRule(
+        "michlo", 2, named=False
+    )
+    assert [item.name for item in fields(AdaGVAE)] == [
+        "beta",
+        "pair_rule",
+        "changed_factors",
+        "divergence",
+        "threshold",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,21 +200,32 @@ def test_pairs_are_asked_for_by_the_hyper_parameters():
         ({"threshold": "half"}, "ada_gvae: threshold must be a number; got 'half'."),
         ({"changed_factors": -1}, "ada_gvae: changed_factors must be at least 0; got -1."),
         ({"changed_factors": 1.5}, "ada_gvae: changed_factors must be a whole number; got 1.5."),
-        ({"divergence": "jensen"}, "ada_gvae: divergence 'jensen' is unknown. Known: kl, symmetric_kl."),
+        (
+            {"divergence": "jensen"},
+            "ada_gvae: divergence 'jensen' is unknown. Known: kl, symmetric_kl.",
+        ),
         (
             {"divergence": "symetric_kl"},
-            "ada_gvae: divergence 'symetric_kl' is unknown; did you mean 'symmetric_kl'? Known: kl, symmetric_kl.",
+            (
+                "ada_gvae: divergence 'symetric_kl' is unknown; did you mean 'symmetric_kl'? Known:"
+                " kl, symmetric_kl."
+            ),
         ),
         ({"divergence": 2}, "ada_gvae: divergence must be one of kl, symmetric_kl; got 2."),
         (
             {"pair_rule": "locatelo"},
-            "ada_gvae: pair_rule 'locatelo' is unknown; did you mean 'locatello'? Known: locatello, michlo.",
+            (
+                "ada_gvae: pair_rule 'locatelo' is unknown; did you mean 'locatello'? Known:"
+                " locatello, michlo."
+            ),
         ),
         (
             {"threshold": 2, "beta": "x", "divergence": "l2"},
-            "ada_gvae: beta must be a number; got 'x'.\n"
-            "ada_gvae: divergence 'l2' is unknown; did you mean 'kl'? Known: kl, symmetric_kl.\n"
-            "ada_gvae: threshold must be at most 1; got 2.",
+            (
+                "ada_gvae: beta must be a number; got 'x'.\nada_gvae: divergence 'l2' is unknown;"
+                " did you mean 'kl'? Known: kl, symmetric_kl.\nada_gvae: threshold must be at most"
+                " 1; got 2."
+            ),
         ),
     ],
 )
@@ -220,7 +271,9 @@ def test_a_training_step_averages_pairs_of_images():
 
 @pytest.fixture(scope="module")
 def miniature():
-    spec = importlib.util.spec_from_file_location("pairs_miniature", ROOT / "benchmarks" / "pairs_miniature.py")
+    spec = importlib.util.spec_from_file_location(
+        "pairs_miniature", ROOT / "benchmarks" / "pairs_miniature.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -248,7 +301,12 @@ def test_miniature_images_are_two_squares_in_their_own_channels(miniature):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_miniature_mig_falls_with_spacing_in_every_seed(miniature, tmp_path):
-    scores = np.array([miniature.mig_of_seeds(spacing, 3, 3000, 0.01, tmp_path / str(spacing)) for spacing in (1, 2, 3)])
+    scores = np.array(
+        [
+            miniature.mig_of_seeds(spacing, 3, 3000, 0.01, tmp_path / str(spacing))
+            for spacing in (1, 2, 3)
+        ]
+    )
     assert scores.shape == (3, 3)
     means = scores.mean(axis=1)
     assert means[0] > means[1] > means[2], scores

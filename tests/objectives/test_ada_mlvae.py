@@ -24,7 +24,9 @@ def test_golden_posteriors_and_loss():
     values = json.loads((GOLDEN / "pair_averaging.json").read_text())["values"]["mlvae_argmax"]
     with np.load(GOLDEN / "pair_averaging_inputs.npz") as arrays:
         mean = torch.from_numpy(np.concatenate([arrays["mu"], arrays["mu2"]])).unsqueeze(0)
-        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(0)
+        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(
+            0
+        )
     mean, logvar = AdaMLVAE().posterior(mean, logvar, None)
     for ours, name in ((mean, "mean"), (logvar, "logvar")):
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
@@ -47,7 +49,9 @@ def test_decides_as_ada_gvae_and_each_member_by_its_threshold(make_forward, dive
     forward = make_forward(members=3)
     shares = (0.0, 0.3, 1.0)
     ours, theirs = (
-        stack([kind(threshold=share, divergence=divergence) for share in shares], dtype=torch.float64)
+        stack(
+            [kind(threshold=share, divergence=divergence) for share in shares], dtype=torch.float64
+        )
         for kind in (AdaMLVAE, AdaGVAE)
     )
     own = ours.own(forward.mean, forward.logvar, None)
@@ -65,8 +69,14 @@ def test_loss_does_not_depend_on_which_image_is_first(make_forward):
     objective = AdaMLVAE(divergence="symmetric_kl")
     losses = []
     for shift in (0, 10):
-        mean, logvar = objective.posterior(forward.mean.roll(shift, 1), forward.logvar.roll(shift, 1), None)
-        losses.append(total_loss(objective.terms(make_forward(members=2, batch=20, mean=mean, logvar=logvar, z=mean))))
+        mean, logvar = objective.posterior(
+            forward.mean.roll(shift, 1), forward.logvar.roll(shift, 1), None
+        )
+        losses.append(
+            total_loss(
+                objective.terms(make_forward(members=2, batch=20, mean=mean, logvar=logvar, z=mean))
+            )
+        )
     assert losses[0].tolist() == pytest.approx(losses[1].tolist(), rel=1e-12)
 
 
@@ -84,7 +94,9 @@ def test_gradient_flows_to_both_images(make_forward):
 
 def test_asks_for_unlabelled_pairs():
     assert AdaMLVAE().pairs == PairRule("locatello", 0, named=False)
-    assert AdaMLVAE(pair_rule="michlo", changed_factors=3).pairs == PairRule("michlo", 3, named=False)
+    assert AdaMLVAE(pair_rule="michlo", changed_factors=3).pairs == PairRule(
+        "michlo", 3, named=False
+    )
     assert AdaMLVAE().prior_kind == "factorised"
 
 
@@ -95,8 +107,14 @@ def test_asks_for_unlabelled_pairs():
         ({"threshold": 1.01}, "ada_mlvae: threshold must be at most 1; got 1.01."),
         ({"threshold": -1}, "ada_mlvae: threshold must be at least 0; got -1."),
         ({"changed_factors": -2}, "ada_mlvae: changed_factors must be at least 0; got -2."),
-        ({"divergence": "kls"}, "ada_mlvae: divergence 'kls' is unknown; did you mean 'kl'? Known: kl, symmetric_kl."),
-        ({"pair_rule": "every"}, "ada_mlvae: pair_rule 'every' is unknown. Known: locatello, michlo."),
+        (
+            {"divergence": "kls"},
+            "ada_mlvae: divergence 'kls' is unknown; did you mean 'kl'? Known: kl, symmetric_kl.",
+        ),
+        (
+            {"pair_rule": "every"},
+            "ada_mlvae: pair_rule 'every' is unknown. Known: locatello, michlo.",
+        ),
     ],
 )
 def test_nonsense_is_refused_in_full(given, told):

@@ -16,7 +16,9 @@ def test_loss_is_the_mean_reconstruction(make_forward):
 
 
 def test_posterior_is_not_used(make_forward):
-    torn = make_forward(mean=torch.full((3, 8, 4), torch.nan), logvar=torch.full((3, 8, 4), torch.nan))
+    torn = make_forward(
+        mean=torch.full((3, 8, 4), torch.nan), logvar=torch.full((3, 8, 4), torch.nan)
+    )
     assert torch.equal(total_loss(AE().terms(torn)), torn.reconstruction.mean(dim=1))
 
 

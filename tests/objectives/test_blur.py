@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One blur, two ways: closed forms, scipy's filters, each other, gradients, and what must hold while a step is captured."""
+"""One blur, two ways: closed forms, scipy's filters, each other, gradients, and what must hold
+while a step is captured.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_what_the_window_reaches_outside_is_lost(method: str) -> None:
     corners_edges_middle = [found[0, 0].item(), found[0, 3].item(), found[4, 4].item()]
     assert corners_edges_middle == pytest.approx([4 / 9, 6 / 9, 1.0], rel=1e-14)
     # A window larger than the image sees all of it from everywhere.
-    torch.testing.assert_close(blur(white, "box", 100, method), white * 64 / 201**2, rtol=1e-13, atol=0)
+    torch.testing.assert_close(
+        blur(white, "box", 100, method), white * 64 / 201**2, rtol=1e-13, atol=0
+    )
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -90,14 +94,26 @@ def test_it_is_the_convolution_written_out(method: str, window: str) -> None:
     width=st.integers(1, 40),
     leading=st.lists(st.integers(1, 3), max_size=3),
 )
-def test_both_ways_agree(seed: int, window: str, radius: int, height: int, width: int, leading: list[int]) -> None:
+def test_both_ways_agree(
+    seed: int, window: str, radius: int, height: int, width: int, leading: list[int]
+) -> None:
     x = images(*leading, height, width, seed=seed)
     by_products, by_fft = (blur(x, window, radius, method) for method in ("products", "fft"))
     torch.testing.assert_close(by_products, by_fft, rtol=0, atol=1e-10)
     # A linear map that is its own transpose, and moves no image farther from another.
     y = images(*leading, height, width, seed=seed + 1)
-    torch.testing.assert_close((by_products * y).sum(), (x * blur(y, window, radius, "products")).sum(), rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(blur(2.0 * x - y, window, radius), 2.0 * by_products - blur(y, window, radius), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        (by_products * y).sum(),
+        (x * blur(y, window, radius, "products")).sum(),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+    torch.testing.assert_close(
+        blur(2.0 * x - y, window, radius),
+        2.0 * by_products - blur(y, window, radius),
+        rtol=0,
+        atol=1e-10,
+    )
     assert by_products.square().sum() <= x.square().sum() * (1 + 1e-12)
 
 
@@ -113,7 +129,9 @@ def test_members_are_blurred_one_by_one(method: str) -> None:
     x = images(3, 4, 2, 12, 10)
     whole = blur(x, "box", 3, method)
     for member in range(3):
-        torch.testing.assert_close(whole[member], blur(x[member], "box", 3, method), rtol=0, atol=1e-15)
+        torch.testing.assert_close(
+            whole[member], blur(x[member], "box", 3, method), rtol=0, atol=1e-15
+        )
 
 
 @BOTH
@@ -123,7 +141,9 @@ def test_the_dtype_is_kept(method: str, dtype: torch.dtype) -> None:
     found = blur(x, "box", 31, method)
     assert found.dtype == dtype
     exact = blur(x.double(), "box", 31, "products")
-    torch.testing.assert_close(found.double(), exact, rtol=0, atol=1e-7 if dtype == torch.float32 else 1e-14)
+    torch.testing.assert_close(
+        found.double(), exact, rtol=0, atol=1e-7 if dtype == torch.float32 else 1e-14
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,8 +171,12 @@ def test_auto_gives_half_precision_to_products() -> None:
 
 
 @BOTH
-def test_kernels_are_made_once_and_can_be_trained_through_when_first_made_in_inference_mode(method: str) -> None:
-    """A step that is captured as a CUDA graph must find what it reads already made, and never thrown away."""
+def test_kernels_are_made_once_and_can_be_trained_through_when_first_made_in_inference_mode(
+    method: str,
+) -> None:
+    """A step that is captured as a CUDA graph must find what it reads already made, and never
+    thrown away.
+    """
     with torch.inference_mode():
         blur(images(1, 17, 19), "gauss", 13, method)
     made = module._band if method == "products" else module._spectrum
@@ -170,15 +194,27 @@ def test_refusals() -> None:
             blur(torch.zeros(2, 4, 4) if x is None else x, *given)
         return str(told.value)
 
-    assert message("boxes", 3) == "window 'boxes' is unknown; did you mean 'box'? Known: box, gauss."
+    assert (
+        message("boxes", 3) == "window 'boxes' is unknown; did you mean 'box'? Known: box, gauss."
+    )
     for radius, shown in ((0, "0"), (1025, "1025"), (2.0, "2.0"), (True, "True")):
-        assert message("box", radius) == f"radius must be a whole number in 1..1024; got {shown}. The paper's is 31."
-    assert message("box", 3, "ftt") == "method 'ftt' is unknown; did you mean 'fft'? Known: auto, fft, products."
+        assert (
+            message("box", radius)
+            == f"radius must be a whole number in 1..1024; got {shown}. The paper's is 31."
+        )
+    assert (
+        message("box", 3, "ftt")
+        == "method 'ftt' is unknown; did you mean 'fft'? Known: auto, fft, products."
+    )
     rule = "x must be floats of the shape (..., height, width)"
     assert message("box", 3, x=torch.zeros(4)) == f"{rule}; got torch.float32 of shape (4,)."
-    assert message("box", 3, x=torch.zeros(2, 4, dtype=torch.uint8)) == f"{rule}; got torch.uint8 of shape (2, 4)."
-    assert message("box", 3, "fft", x=torch.zeros(2, 4, dtype=torch.bfloat16)) == (
-        "x must be float32 or float64 for an FFT; got torch.bfloat16. Use the method products."
+    assert (
+        message("box", 3, x=torch.zeros(2, 4, dtype=torch.uint8))
+        == f"{rule}; got torch.uint8 of shape (2, 4)."
+    )
+    assert (
+        message("box", 3, "fft", x=torch.zeros(2, 4, dtype=torch.bfloat16))
+        == "x must be float32 or float64 for an FFT; got torch.bfloat16. Use the method products."
     )
 
 
@@ -205,4 +241,6 @@ def test_a_captured_blur_is_replayed(method: str) -> None:
     torch.cuda.synchronize()
     expected = blur(x.detach().double(), "box", 31, "products")
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(slope.double(), 2 * blur(expected, "box", 31, "products"), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        slope.double(), 2 * blur(expected, "box", 31, "products"), rtol=0, atol=1e-6
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every registered objective keeps the contract and has a test file; the contract notices what breaks it."""
+"""Every registered objective keeps the contract and has a test file; the contract notices what
+breaks it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ def all_members(terms, forward):
 
 
 CASES = {
-    "term_names": (lambda terms, forward: {"kl": terms["kl"], "reconstruction": terms["reconstruction"]}, "term_names"),
+    "term_names": (
+        lambda terms, forward: {"kl": terms["kl"], "reconstruction": terms["reconstruction"]},
+        "term_names",
+    ),
     "reduced": (
         lambda terms, forward: terms | {"kl": Term(terms["kl"].value.mean())},
         r"must be \(members, batch\) or \(members,\), is \(\)",
@@ -60,15 +65,22 @@ CASES = {
         lambda terms, forward: terms | {"reconstruction": Term(forward.reconstruction, 2.0)},
         "must count the reconstruction once",
     ),
-    "infinite": (lambda terms, forward: terms | {"kl": Term(terms["kl"].value / 0.0)}, "kl must be finite"),
+    "infinite": (
+        lambda terms, forward: terms | {"kl": Term(terms["kl"].value / 0.0)},
+        "kl must be finite",
+    ),
     "root": (
-        lambda terms, forward: terms | {"kl": Term((terms["kl"].value - terms["kl"].value.detach()).sqrt())},
+        lambda terms, forward: (
+            terms | {"kl": Term((terms["kl"].value - terms["kl"].value.detach()).sqrt())}
+        ),
         "the gradient to mean must be finite",
     ),
     "neighbour": (neighbour, "mixes members: losses must move"),
     "everyone": (all_members, "mixes members|NaN in one member"),
     "constant": (
-        lambda terms, forward: terms | {"kl": replace(terms["kl"], weight=4.0 + 0.0 * forward.mean.sum())},
+        lambda terms, forward: (
+            terms | {"kl": replace(terms["kl"], weight=4.0 + 0.0 * forward.mean.sum())}
+        ),
         "mixes members|NaN in one member must not reach another's",
     ),
 }
@@ -84,7 +96,9 @@ def test_contract_notices_broken_terms(case, monkeypatch):
 
 def test_contract_notices_a_wrong_name_and_silent_class(monkeypatch):
     monkeypatch.setattr(OBJECTIVES, "load", lambda name: BetaVAE)
-    with pytest.raises(AssertionError, match=r"^the file of 'beta' must bear its name, not 'beta_vae'"):
+    with pytest.raises(
+        AssertionError, match=r"^the file of 'beta' must bear its name, not 'beta_vae'"
+    ):
         check_objective("beta")
 
     @dataclass(frozen=True)
@@ -109,7 +123,11 @@ def test_contract_notices_an_unchecked_field(monkeypatch):
 
     monkeypatch.setattr(OBJECTIVES, "load", lambda name: Lax)
     with pytest.raises(
-        AssertionError, match=r"^lax\(beta=nan\) must be an InputError that says 'lax: beta must be a finite number; got nan\.'"
+        AssertionError,
+        match=(
+            r"^lax\(beta=nan\) must be an InputError that says 'lax: beta must be a finite number;"
+            r" got nan\.'"
+        ),
     ):
         check_objective("lax")
 
@@ -121,11 +139,23 @@ def cut_off(forward, loss):
 
 AUXILIARY_CASES = {
     "reduced": (lambda forward, loss: loss.mean(dim=1), r"must be \(members, batch\), is \(3,\)"),
-    "constant": (lambda forward, loss: loss.detach(), "must reach every auxiliary weight, and does not reach dense1.weight"),
-    "encoder": (lambda forward, loss: forward.z.sum(dim=-1), "must reach every auxiliary weight, and does not reach dense1.weight"),
+    "constant": (
+        lambda forward, loss: loss.detach(),
+        "must reach every auxiliary weight, and does not reach dense1.weight",
+    ),
+    "encoder": (
+        lambda forward, loss: forward.z.sum(dim=-1),
+        "must reach every auxiliary weight, and does not reach dense1.weight",
+    ),
     "zeros": (cut_off, "must reach every auxiliary weight, and does not reach dense1.weight"),
-    "root": (lambda forward, loss: loss + (loss - loss.detach()).sqrt(), "must have a finite gradient to dense1.weight"),
-    "neighbour": (lambda forward, loss: loss + loss.roll(1, 0), "NaN in one member must not reach another's auxiliary loss"),
+    "root": (
+        lambda forward, loss: loss + (loss - loss.detach()).sqrt(),
+        "must have a finite gradient to dense1.weight",
+    ),
+    "neighbour": (
+        lambda forward, loss: loss + loss.roll(1, 0),
+        "NaN in one member must not reach another's auxiliary loss",
+    ),
 }
 
 
@@ -162,7 +192,9 @@ def test_contract_notices_terms_that_leave_the_wrong_thing_behind(monkeypatch):
 
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
     monkeypatch.setattr(OBJECTIVES, "load", lambda name: Careless)
-    with pytest.raises(AssertionError, match="must be the same whether or not terms left something in shared"):
+    with pytest.raises(
+        AssertionError, match="must be the same whether or not terms left something in shared"
+    ):
         check_objective("careless")
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller against one in plain Python, step by step, and in training: the KL goes where it was told to."""
+"""The controller against one in plain Python, step by step, and in training: the KL goes where it
+was told to.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,28 @@ SETTING = Setting(latents=4, sample_shape=(1, 16, 16))
 
 
 class Controller:
-    """Algorithm 1 of Shao et al. 2020 with one number for everything; `recovering` lets the integral come back from a limit."""
+    """Algorithm 1 of Shao et al. 2020 with one number for everything; `recovering` lets the
+    integral come back from a limit.
+    """
 
     def __init__(self, capacity, k_p=0.01, k_i=0.001, least=1.0, most=100.0, recovering=True):
-        self.capacity, self.k_p, self.k_i, self.least, self.most, self.recovering = capacity, k_p, k_i, least, most, recovering
+        self.capacity, self.k_p, self.k_i, self.least, self.most, self.recovering = (
+            capacity,
+            k_p,
+            k_i,
+            least,
+            most,
+            recovering,
+        )
         self.integral, self.last = 0.0, least
 
     def beta(self, kl: float) -> float:
         error = self.capacity - kl
         stopped = self.last < self.least or self.last > self.most
         if self.recovering:
-            stopped = (self.last < self.least and error > 0) or (self.last > self.most and error < 0)
+            stopped = (self.last < self.least and error > 0) or (
+                self.last > self.most and error < 0
+            )
         if not stopped:
             self.integral -= self.k_i * error
         self.last = self.k_p / (1.0 + math.exp(error)) + self.integral + self.least
@@ -54,7 +67,10 @@ def forward_with_kl(make_forward, kl, memory):
 
 def betas(make_forward, objective, kls):
     """β of every step `(steps, members)` for KLs `(steps, members)`, with the memory carried along."""
-    memory = {name: torch.full((kls.shape[1],), start, dtype=torch.float64) for name, start in objective.memory.items()}
+    memory = {
+        name: torch.full((kls.shape[1],), start, dtype=torch.float64)
+        for name, start in objective.memory.items()
+    }
     found = []
     for kl in kls:
         # Images around the batch's mean: the controller sees the mean alone.
@@ -68,26 +84,59 @@ def betas(make_forward, objective, kls):
 
 SETTINGS = [
     {"capacity": 6.0},
-    {"capacity": 3.0, "proportional_gain": 0.5, "integral_gain": 0.2, "beta_min": 0.0, "beta_max": 1.5},
-    {"capacity": 12.0, "proportional_gain": 0.05, "integral_gain": 0.05, "beta_min": 0.5, "beta_max": 3.0},
+    {
+        "capacity": 3.0,
+        "proportional_gain": 0.5,
+        "integral_gain": 0.2,
+        "beta_min": 0.0,
+        "beta_max": 1.5,
+    },
+    {
+        "capacity": 12.0,
+        "proportional_gain": 0.05,
+        "integral_gain": 0.05,
+        "beta_min": 0.5,
+        "beta_max": 3.0,
+    },
 ]
-NAMES = {"capacity": "capacity", "proportional_gain": "k_p", "integral_gain": "k_i", "beta_min": "least", "beta_max": "most"}
+NAMES = {
+    "capacity": "capacity",
+    "proportional_gain": "k_p",
+    "integral_gain": "k_i",
+    "beta_min": "least",
+    "beta_max": "most",
+}
 
 
 @pytest.mark.parametrize("anti_windup", ["recovering", "published"])
 def test_fifty_steps_against_plain_python(make_forward, anti_windup):
     generator = torch.Generator().manual_seed(3)
     # Up to where β meets its upper limit, and down again for long enough to meet the lower one.
-    wave = torch.cat([torch.linspace(4.0, 30.0, 15), torch.linspace(30.0, 0.1, 15), torch.full((20,), 0.1)]).double()
-    kls = (wave + torch.rand(50, generator=generator, dtype=torch.float64)).unsqueeze(1).expand(50, 3)
+    wave = torch.cat(
+        [torch.linspace(4.0, 30.0, 15), torch.linspace(30.0, 0.1, 15), torch.full((20,), 0.1)]
+    ).double()
+    kls = (
+        (wave + torch.rand(50, generator=generator, dtype=torch.float64)).unsqueeze(1).expand(50, 3)
+    )
     together = betas(
-        make_forward, stack([ControlVAE(**one, anti_windup=anti_windup) for one in SETTINGS], dtype=torch.float64), kls
+        make_forward,
+        stack(
+            [ControlVAE(**one, anti_windup=anti_windup) for one in SETTINGS], dtype=torch.float64
+        ),
+        kls,
     )
     for member, given in enumerate(SETTINGS):
-        plain = Controller(**{NAMES[name]: value for name, value in given.items()}, recovering=anti_windup == "recovering")
-        expected = torch.tensor([plain.beta(kl) for kl in kls[:, member].tolist()], dtype=torch.float64)
+        plain = Controller(
+            **{NAMES[name]: value for name, value in given.items()},
+            recovering=anti_windup == "recovering",
+        )
+        expected = torch.tensor(
+            [plain.beta(kl) for kl in kls[:, member].tolist()], dtype=torch.float64
+        )
         assert torch.allclose(together[:, member], expected, rtol=1e-12, atol=1e-14)
-        alone = betas(make_forward, ControlVAE(**given, anti_windup=anti_windup), kls[:, member : member + 1])
+        alone = betas(
+            make_forward, ControlVAE(**given, anti_windup=anti_windup), kls[:, member : member + 1]
+        )
         assert torch.allclose(alone[:, 0], expected, rtol=1e-12, atol=1e-14)
     assert together[:, 1].max() == 1.5
     assert together[:, 1].min() == (0.0 if anti_windup == "recovering" else together[0, 1])
@@ -118,13 +167,16 @@ def test_the_published_rule_locks_after_a_large_error_and_ours_does_not(make_for
 def test_rules_agree_while_beta_is_within_its_range(make_forward):
     kls = torch.linspace(6.1, 20.0, 40, dtype=torch.float64).unsqueeze(1)
     published, recovering = (
-        betas(make_forward, ControlVAE(capacity=6, anti_windup=rule), kls) for rule in ("published", "recovering")
+        betas(make_forward, ControlVAE(capacity=6, anti_windup=rule), kls)
+        for rule in ("published", "recovering")
     )
     assert torch.equal(published, recovering)
 
 
 def test_no_gradient_goes_through_beta(make_forward):
-    memory = {name: torch.tensor([0.3, 0.6, 0.9], dtype=torch.float64) for name in ControlVAE.memory}
+    memory = {
+        name: torch.tensor([0.3, 0.6, 0.9], dtype=torch.float64) for name in ControlVAE.memory
+    }
     forward = make_forward(memory=memory)
     forward.mean.requires_grad_()
     terms = ControlVAE(capacity=2).terms(forward)
@@ -144,7 +196,9 @@ def test_extreme_errors_stay_finite(make_forward):
 
 
 def test_capacity_may_be_on_a_schedule(make_forward):
-    stacked = stack([ControlVAE(capacity=linear(0.5, 18, 100)), ControlVAE(capacity=6)], dtype=torch.float64)
+    stacked = stack(
+        [ControlVAE(capacity=linear(0.5, 18, 100)), ControlVAE(capacity=6)], dtype=torch.float64
+    )
     now = stacked.at(torch.tensor(50))
     assert now.capacity.tolist() == [9.25, 6.0]
     kls = torch.tensor([[8.0, 8.0]], dtype=torch.float64)
@@ -176,7 +230,8 @@ def test_an_empty_range_of_beta_is_refused():
         "control_vae: beta_max must be at least beta_min; got beta_min 3.0 and beta_max 2.0."
     ]
     assert ControlVAE(beta_min=linear(0, 5, 10), beta_max=4).problems(SETTING, STANDARD) == [
-        "control_vae: beta_max must be at least beta_min; got beta_min linear(0, 5, 10) and beta_max 4.0."
+        "control_vae: beta_max must be at least beta_min; got beta_min linear(0, 5, 10) and"
+        " beta_max 4.0."
     ]
 
 
@@ -186,8 +241,12 @@ def test_rules_do_not_share_a_chunk():
 
 
 def test_training_brings_the_kl_to_the_set_point(tmp_path):
-    # A larger integral gain than the paper's, for a thousand steps instead of a million; the VAE's own KL is below 9 nats.
-    objectives = [ControlVAE(capacity=[3.0, 5.0], integral_gain=0.02), ControlVAE(capacity=9.0, integral_gain=0.02, beta_min=0.0)]
+    # A larger integral gain than the paper's, for a thousand steps instead of a million; the VAE's
+    # own KL is below 9 nats.
+    objectives = [
+        ControlVAE(capacity=[3.0, 5.0], integral_gain=0.02),
+        ControlVAE(capacity=9.0, integral_gain=0.02, beta_min=0.0),
+    ]
     run = ub.train(
         "sprites", objectives, data_options={"image_size": 16}, network="mlp",
         network_options={"hidden": 32, "encoder_layers": 1, "decoder_layers": 1}, steps=1200, batch_size=64, latents=4,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""β weighs the overlap, α the divergence; both against their parts, and combinations that make no sense are refused."""
+"""β weighs the overlap, α the divergence; both against their parts, and combinations that make no
+sense are refused.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,20 @@ def forward(make_forward):
 
 def divergence_of(choice, forward):
     if choice == "kl_inclusive":
-        return inclusive_kl(forward.prior_points, forward.prior, forward.mean, forward.logvar).mean(dim=1)
+        return inclusive_kl(forward.prior_points, forward.prior, forward.mean, forward.logvar).mean(
+            dim=1
+        )
     return {"mmd": mmd_by_latent, "mmd_joint": mmd}[choice](forward.z, forward.prior_points)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_loss_is_reconstruction_plus_beta_kl_plus_alpha_divergence(forward, choice):
     loss = total_loss(Decomposition(beta=2.0, alpha=7.0, divergence=choice).terms(forward))
-    expected = forward.reconstruction.mean(dim=1) + 2.0 * forward.kl().mean(dim=1) + 7.0 * divergence_of(choice, forward)
+    expected = (
+        forward.reconstruction.mean(dim=1)
+        + 2.0 * forward.kl().mean(dim=1)
+        + 7.0 * divergence_of(choice, forward)
+    )
     assert torch.allclose(loss, expected, rtol=1e-13)
 
 
@@ -50,8 +58,15 @@ def test_without_alpha_it_is_the_beta_vae_and_without_both_a_noisy_autoencoder(f
 
 def test_each_member_has_its_own_weights(forward):
     settings = [(0.0, 5.0), (1.0, 0.0), (0.5, 2.0)]
-    together = total_loss(stack([Decomposition(beta=b, alpha=a) for b, a in settings], dtype=torch.float64).terms(forward))
-    alone = [total_loss(Decomposition(beta=b, alpha=a).terms(forward))[k] for k, (b, a) in enumerate(settings)]
+    together = total_loss(
+        stack([Decomposition(beta=b, alpha=a) for b, a in settings], dtype=torch.float64).terms(
+            forward
+        )
+    )
+    alone = [
+        total_loss(Decomposition(beta=b, alpha=a).terms(forward))[k]
+        for k, (b, a) in enumerate(settings)
+    ]
     assert torch.allclose(together, torch.stack(alone), rtol=1e-13)
 
 
@@ -59,22 +74,35 @@ def test_the_prior_of_the_member_is_used(make_forward):
     points = Mixture().sample(torch.full((3, 8, 4, 3), 0.3, dtype=torch.float64))
     forward = make_forward(prior=Mixture(), prior_points=points)
     terms = Decomposition().terms(forward)
-    assert torch.equal(terms["kl"].value, Mixture().kl_by_draws(forward.mean, forward.logvar, forward.z))
-    assert torch.equal(terms["divergence"].value, inclusive_kl(points, Mixture(), forward.mean, forward.logvar))
+    assert torch.equal(
+        terms["kl"].value, Mixture().kl_by_draws(forward.mean, forward.logvar, forward.z)
+    )
+    assert torch.equal(
+        terms["divergence"].value, inclusive_kl(points, Mixture(), forward.mean, forward.logvar)
+    )
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_descending_the_divergence_alone_brings_the_latents_to_the_prior(choice):
-    """One Gaussian as the posterior of all images, far from the prior at first, ends at mean 0 and variance 1."""
+    """One Gaussian as the posterior of all images, far from the prior at first, ends at mean 0 and
+    variance 1.
+    """
     generator = torch.Generator().manual_seed(0)
-    centre, spread = torch.full((1, 1, 1), 2.0, requires_grad=True), torch.full((1, 1, 1), -2.0, requires_grad=True)
+    centre, spread = (
+        torch.full((1, 1, 1), 2.0, requires_grad=True),
+        torch.full((1, 1, 1), -2.0, requires_grad=True),
+    )
     optimiser = torch.optim.Adam([centre, spread], lr=0.05)
     objective = Decomposition(beta=0, alpha=1, divergence=choice)
     for _ in range(200):
         noise, points = torch.randn(2, 1, 64, 1, generator=generator)
         mean, logvar = centre.expand(1, 64, 1), spread.expand(1, 64, 1)
         z = mean + torch.exp(0.5 * logvar) * noise
-        loss = total_loss(objective.terms(Forward(torch.zeros(1, 64), mean, logvar, z, torch.tensor(0.0), prior_points=points)))
+        loss = total_loss(
+            objective.terms(
+                Forward(torch.zeros(1, 64), mean, logvar, z, torch.tensor(0.0), prior_points=points)
+            )
+        )
         optimiser.zero_grad()
         loss.sum().backward()
         optimiser.step()
@@ -93,15 +121,21 @@ def test_nonsense_combinations_are_refused_with_a_reason():
     options = {"network": "mlp", "latents": 2}
     with pytest.raises(InputError) as caught:
         make_plan("pinwheel", Decomposition(divergence="mmd"), prior="mixture", **options)
-    assert str(caught.value) == (
-        "decomposition: prior must have independent latents where divergence=mmd, which compares one latent at a time "
-        "(kl_inclusive and mmd_joint compare them together); got 'mixture'. Use the prior isotropic."
+    assert (
+        str(caught.value)
+        == "decomposition: prior must have independent latents where divergence=mmd, which compares"
+        " one latent at a time (kl_inclusive and mmd_joint compare them together); got"
+        " 'mixture'. Use the prior isotropic."
     )
     with pytest.raises(InputError) as caught:
-        make_plan("pinwheel", "decomposition", prior="student_t", prior_options={"df": 2}, **options)
-    assert str(caught.value) == (
-        "decomposition: prior must have a finite variance where divergence=kl_inclusive, which is infinite otherwise "
-        "(student_t has one with df above 2; mmd needs none); got 'student_t'. Use the prior isotropic."
+        make_plan(
+            "pinwheel", "decomposition", prior="student_t", prior_options={"df": 2}, **options
+        )
+    assert (
+        str(caught.value)
+        == "decomposition: prior must have a finite variance where divergence=kl_inclusive, which"
+        " is infinite otherwise (student_t has one with df above 2; mmd needs none); got"
+        " 'student_t'. Use the prior isotropic."
     )
 
 
@@ -112,7 +146,10 @@ def test_nonsense_combinations_are_refused_with_a_reason():
         ({"alpha": -0.5}, "decomposition: alpha must be at least 0; got -0.5."),
         (
             {"divergence": "mdm"},
-            "decomposition: divergence 'mdm' is unknown; did you mean 'mmd'? Known: kl_inclusive, mmd, mmd_joint.",
+            (
+                "decomposition: divergence 'mdm' is unknown; did you mean 'mmd'? Known:"
+                " kl_inclusive, mmd, mmd_joint."
+            ),
         ),
     ],
 )

@@ -14,9 +14,13 @@ from unbraid.objectives.objective import stack, total_loss
 
 def test_golden_regulariser_and_covariance(golden):
     loss = total_loss(DIPVAEI(lambda_od=5, lambda_d_factor=10).terms(golden.forward))
-    assert loss.item() == pytest.approx(golden.values["regularizer"]["dip_i_od=5_factor=10"], rel=golden.relative)
+    assert loss.item() == pytest.approx(
+        golden.values["regularizer"]["dip_i_od=5_factor=10"], rel=golden.relative
+    )
     covariance = batch_covariance(golden.forward.mean)[0]
-    np.testing.assert_allclose(covariance, golden.values["cov_z_mean"], rtol=golden.relative, atol=1e-6)
+    np.testing.assert_allclose(
+        covariance, golden.values["cov_z_mean"], rtol=golden.relative, atol=1e-6
+    )
 
 
 def test_covariance_divides_by_the_batch(make_forward):
@@ -38,9 +42,17 @@ def test_small_covariances_survive_beside_large_variances():
 
 
 def test_loss_by_hand(make_forward):
-    # Means ±1 in two latents that move together: covariance all ones, so only the off-diagonal pair is penalised.
+    # Means ±1 in two latents that move together: covariance all ones, so only the off-diagonal pair
+    # is penalised.
     mean = torch.tensor([[[1.0, 1.0], [-1.0, -1.0]]])
-    forward = make_forward(members=1, batch=2, latents=2, mean=mean, logvar=torch.zeros(1, 2, 2), reconstruction=torch.zeros(1, 2))
+    forward = make_forward(
+        members=1,
+        batch=2,
+        latents=2,
+        mean=mean,
+        logvar=torch.zeros(1, 2, 2),
+        reconstruction=torch.zeros(1, 2),
+    )
     terms = DIPVAEI(lambda_od=5, lambda_d_factor=10).terms(forward)
     assert terms["moment_penalty"].value.tolist() == [10.0]
     assert total_loss(terms).tolist() == [1.0 + 10.0]
@@ -55,7 +67,9 @@ def test_variance_of_the_posterior_is_not_used(make_forward):
 
 def test_each_member_has_its_own_strengths(make_forward):
     forward = make_forward()
-    objectives = [DIPVAEI(lambda_od=od, lambda_d_factor=factor) for od, factor in ((1, 10), (5, 0), (50, 2))]
+    objectives = [
+        DIPVAEI(lambda_od=od, lambda_d_factor=factor) for od, factor in ((1, 10), (5, 0), (50, 2))
+    ]
     together = total_loss(stack(objectives, dtype=torch.float64).terms(forward))
     alone = torch.stack([total_loss(one.terms(forward))[k] for k, one in enumerate(objectives)])
     assert torch.allclose(together, alone, rtol=1e-14)

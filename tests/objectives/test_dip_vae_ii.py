@@ -14,7 +14,9 @@ from unbraid.objectives.objective import total_loss
 
 def test_golden_regulariser(golden):
     loss = total_loss(DIPVAEII(lambda_od=5, lambda_d_factor=1).terms(golden.forward))
-    assert loss.item() == pytest.approx(golden.values["regularizer"]["dip_ii_od=5_factor=1"], rel=golden.relative)
+    assert loss.item() == pytest.approx(
+        golden.values["regularizer"]["dip_ii_od=5_factor=1"], rel=golden.relative
+    )
 
 
 def test_loss_by_hand(make_forward):
@@ -37,4 +39,8 @@ def test_covariance_is_that_of_sampled_latents(make_forward):
     generator = torch.Generator().manual_seed(1)
     noise = torch.randn(50_000, 4, 3, generator=generator, dtype=torch.float64)
     z = (forward.mean[0] + torch.exp(0.5 * forward.logvar[0]) * noise).flatten(0, 1)
-    assert torch.allclose(covariance, torch.cov(z.T), atol=4 * math.sqrt(2 / len(z)) * covariance.diagonal().max().item())
+    assert torch.allclose(
+        covariance,
+        torch.cov(z.T),
+        atol=4 * math.sqrt(2 / len(z)) * covariance.diagonal().max().item(),
+    )

@@ -38,9 +38,17 @@ def similarity(a, b):
 def mmd_by_loops(first, second):
     """The U-statistic, pair by pair."""
     n, m = len(first), len(second)
-    within_first = sum(similarity(first[i], first[j]) for i in range(n) for j in range(n) if i != j) / (n * (n - 1))
-    within_second = sum(similarity(second[i], second[j]) for i in range(m) for j in range(m) if i != j) / (m * (m - 1))
-    return within_first + within_second - 2 * sum(similarity(a, b) for a in first for b in second) / (n * m)
+    within_first = sum(
+        similarity(first[i], first[j]) for i in range(n) for j in range(n) if i != j
+    ) / (n * (n - 1))
+    within_second = sum(
+        similarity(second[i], second[j]) for i in range(m) for j in range(m) if i != j
+    ) / (m * (m - 1))
+    return (
+        within_first
+        + within_second
+        - 2 * sum(similarity(a, b) for a in first for b in second) / (n * m)
+    )
 
 
 def test_mmd_against_loops():
@@ -52,7 +60,11 @@ def test_mmd_against_loops():
 def test_mmd_by_latent_against_loops_over_latents():
     first, second = normal(2, 5, 3), 1.0 + normal(2, 7, 3, seed=1)
     expected = [
-        sum(mmd_by_loops(first[member, :, d : d + 1], second[member, :, d : d + 1]) for d in range(3)) for member in range(2)
+        sum(
+            mmd_by_loops(first[member, :, d : d + 1], second[member, :, d : d + 1])
+            for d in range(3)
+        )
+        for member in range(2)
     ]
     assert mmd_by_latent(first, second).tolist() == pytest.approx(expected, rel=1e-12)
 
@@ -86,7 +98,9 @@ def test_gradient_at_zero_distance_is_finite(measure):
 
 @pytest.mark.parametrize("measure", [mmd, mmd_by_latent])
 def test_equal_laws_have_no_mmd_on_average_and_other_laws_have(measure):
-    """2,000 pairs of small samples, each a member: a biased estimate would be off by hundreds of standard errors."""
+    """2,000 pairs of small samples, each a member: a biased estimate would be off by hundreds of
+    standard errors.
+    """
     values = measure(normal(2000, 8, 2), normal(2000, 8, 2, seed=1))
     error = values.std() / 2000**0.5
     assert abs(values.mean()) < 4 * error
@@ -96,7 +110,9 @@ def test_equal_laws_have_no_mmd_on_average_and_other_laws_have(measure):
 
 
 def test_mmd_of_normal_laws_is_the_integral():
-    """E k over Gaussians by quadrature of the distance's law, N(shift, 2), against the mean of many samples' MMD."""
+    """E k over Gaussians by quadrature of the distance's law, N(shift, 2), against the mean of many
+    samples' MMD.
+    """
     shift, line = 1.5, torch.linspace(-14, 14, 20_001, dtype=torch.float64)
     kernel = inverse_multiquadratic()(line.square())
 
@@ -116,7 +132,9 @@ def test_mmd_of_one_latent_is_the_same_both_ways():
 
 def test_only_the_joint_mmd_sees_clusters_behind_equal_marginals():
     """Latents of the mixture shuffled among its points keep their marginals and lose the clusters."""
-    uniform = torch.rand(40, 200, 2, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64).clamp(1e-9)
+    uniform = torch.rand(
+        40, 200, 2, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    ).clamp(1e-9)
     points = Mixture().sample(uniform)
     other = Mixture().sample(1.0 - uniform.roll(17, 1))
     shuffled = torch.stack([points[..., 0], points[..., 1].roll(50, 1)], dim=-1)
@@ -143,7 +161,9 @@ def test_aggregate_posterior_against_torchs_mixture():
     points, mean, logvar = normal(2, 5, 3), normal(2, 4, 3, seed=1), 0.5 * normal(2, 4, 3, seed=2)
     distributions = torch.distributions
     parts = distributions.Independent(distributions.Normal(mean, torch.exp(0.5 * logvar)), 1)
-    mixture = distributions.MixtureSameFamily(distributions.Categorical(torch.ones(2, 4).double()), parts)
+    mixture = distributions.MixtureSameFamily(
+        distributions.Categorical(torch.ones(2, 4).double()), parts
+    )
     expected = torch.stack([mixture.log_prob(points[:, point]) for point in range(5)], dim=1)
     assert torch.allclose(log_aggregate_posterior(points, mean, logvar), expected, rtol=1e-12)
 
@@ -155,7 +175,9 @@ def test_inclusive_kl_of_one_gaussian_is_the_closed_form():
     mean = torch.tensor([0.5, -0.2], dtype=torch.float64).expand(1, 3, 2)
     logvar = torch.tensor([0.3, -0.4], dtype=torch.float64).expand(1, 3, 2)
     target = torch.distributions.Normal(mean[0, 0], torch.exp(0.5 * logvar[0, 0]))
-    known = torch.distributions.kl_divergence(torch.distributions.Normal(torch.zeros(2).double(), variances.sqrt()), target).sum()
+    known = torch.distributions.kl_divergence(
+        torch.distributions.Normal(torch.zeros(2).double(), variances.sqrt()), target
+    ).sum()
     points = normal(1, 40_000, 2) * variances.sqrt()
     values = inclusive_kl(points, prior, mean, logvar)
     assert values.shape == (1, 40_000)
@@ -167,7 +189,9 @@ def test_posteriors_that_make_up_the_prior_have_no_inclusive_kl():
     prior = Mixture()
     mean = prior.centres(torch.zeros(1, dtype=torch.float64)).unsqueeze(0)
     logvar = torch.full((1, 4, 2), math.log(0.03), dtype=torch.float64)
-    assert torch.allclose(inclusive_kl(normal(1, 50, 2), prior, mean, logvar), torch.zeros(1, 50).double(), atol=1e-10)
+    assert torch.allclose(
+        inclusive_kl(normal(1, 50, 2), prior, mean, logvar), torch.zeros(1, 50).double(), atol=1e-10
+    )
 
 
 def test_narrow_posteriors_far_away_stay_finite_in_float32():
@@ -185,6 +209,8 @@ def test_members_are_separate():
     together = inclusive_kl(points, stack(priors, dtype=torch.float64), mean, logvar)
     for member, prior in enumerate(priors):
         one = slice(member, member + 1)
-        assert torch.allclose(together[one], inclusive_kl(points[one], prior, mean[one], logvar[one]), rtol=1e-12)
+        assert torch.allclose(
+            together[one], inclusive_kl(points[one], prior, mean[one], logvar[one]), rtol=1e-12
+        )
         assert torch.equal(mmd(points, mean)[one], mmd(points[one], mean[one]))
         assert torch.equal(mmd_by_latent(points, mean)[one], mmd_by_latent(points[one], mean[one]))

@@ -38,32 +38,53 @@ def test_shuffle_permutes_every_column_of_every_member_by_itself():
         alone = shuffle_latents(z[member : member + 1], permutation[member : member + 1])
         assert torch.equal(shuffled[member], alone[0])
         for latent in range(6):
-            assert torch.equal(shuffled[member, :, latent], z[member, permutation[member, latent], latent])
+            assert torch.equal(
+                shuffled[member, :, latent], z[member, permutation[member, latent], latent]
+            )
     assert not torch.equal(shuffled, z)
 
 
 def test_total_correlation_is_the_difference_of_logits(make_forward):
-    parts = {"z": Z, "auxiliary": linear, "permutation": PERMUTATION, "reconstruction": torch.zeros(1, 3)}
+    parts = {
+        "z": Z,
+        "auxiliary": linear,
+        "permutation": PERMUTATION,
+        "reconstruction": torch.zeros(1, 3),
+    }
     forward = make_forward(members=1, batch=3, latents=2, **parts)
     terms = FactorVAE(gamma=10).terms(forward)
     assert terms["total_correlation"].value.tolist() == [[12.0, 22.0, 32.0]]
-    assert total_loss(terms).item() == pytest.approx(terms["kl"].mean().item() + 10 * 22.0, rel=1e-12)
+    assert total_loss(terms).item() == pytest.approx(
+        terms["kl"].mean().item() + 10 * 22.0, rel=1e-12
+    )
 
 
 def test_discriminator_loss_by_hand(make_forward):
-    forward = make_forward(members=1, batch=3, latents=2, z=Z, auxiliary=linear, permutation=PERMUTATION)
+    forward = make_forward(
+        members=1, batch=3, latents=2, z=Z, auxiliary=linear, permutation=PERMUTATION
+    )
     expected = []
-    for (_, joint), (_, shuffled) in zip(Z[0].tolist(), shuffle_latents(Z, PERMUTATION)[0].tolist(), strict=True):
-        # D0 = 1 / (1 + exp(-ratio)) on joint latents, D1 = 1 / (1 + exp(ratio)) on shuffled ones, ratio = z2 + 2
-        expected.append(0.5 * math.log1p(math.exp(-(joint + 2))) + 0.5 * math.log1p(math.exp(shuffled + 2)))
+    for (_, joint), (_, shuffled) in zip(
+        Z[0].tolist(), shuffle_latents(Z, PERMUTATION)[0].tolist(), strict=True
+    ):
+        # D0 = 1 / (1 + exp(-ratio)) on joint latents, D1 = 1 / (1 + exp(ratio)) on shuffled ones,
+        # ratio = z2 + 2
+        expected.append(
+            0.5 * math.log1p(math.exp(-(joint + 2))) + 0.5 * math.log1p(math.exp(shuffled + 2))
+        )
     found = FactorVAE().auxiliary_loss(forward)
     assert found[0].tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def test_undecided_discriminator_loses_one_bit_and_says_nothing(make_forward):
-    parts = {"auxiliary": lambda z: torch.zeros(*z.shape[:2], 2), "permutation": torch.arange(8).expand(3, 4, 8)}
+    parts = {
+        "auxiliary": lambda z: torch.zeros(*z.shape[:2], 2),
+        "permutation": torch.arange(8).expand(3, 4, 8),
+    }
     forward = make_forward(**parts)
-    assert FactorVAE().auxiliary_loss(forward).flatten().tolist() == pytest.approx([math.log(2)] * 24, rel=1e-6)
+    assert FactorVAE().auxiliary_loss(forward).flatten().tolist() == pytest.approx(
+        [math.log(2)] * 24, rel=1e-6
+    )
     assert torch.equal(FactorVAE().terms(forward)["total_correlation"].value, torch.zeros(3, 8))
 
 
@@ -76,10 +97,13 @@ def test_gradients_go_where_they_should(make_forward):
 
     z = Z.clone().requires_grad_()
     forward = forward_of(z)
-    (to_z,) = torch.autograd.grad(FactorVAE().terms(forward)["total_correlation"].value.sum(), z, retain_graph=True)
+    (to_z,) = torch.autograd.grad(
+        FactorVAE().terms(forward)["total_correlation"].value.sum(), z, retain_graph=True
+    )
     assert to_z.tolist() == [[[0.0, 1.0]] * 3]
     (to_scale,) = torch.autograd.grad(FactorVAE().auxiliary_loss(forward).sum(), scale)
-    # With ratio r = scale (z2 + 2): -1/2 (z2 + 2) sigmoid(-r) on joint latents, +1/2 (z2 + 2) sigmoid(r) on shuffled ones.
+    # With ratio r = scale (z2 + 2): -1/2 (z2 + 2) sigmoid(-r) on joint latents, +1/2 (z2 + 2)
+    # sigmoid(r) on shuffled ones.
     joint, shuffled = Z[..., 1] + 2, shuffle_latents(Z, PERMUTATION)[..., 1] + 2
     expected = 0.5 * (shuffled * torch.sigmoid(shuffled) - joint * torch.sigmoid(-joint)).sum()
     assert to_scale.item() == pytest.approx(expected.item(), rel=1e-12)
@@ -88,9 +112,13 @@ def test_gradients_go_where_they_should(make_forward):
 
 
 def test_shuffled_latents_send_nothing_back(make_forward):
-    """The encoder learns from the total correlation of the joint latents, never from how well shuffled ones are told apart."""
+    """The encoder learns from the total correlation of the joint latents, never from how well
+    shuffled ones are told apart.
+    """
     z = Z.clone().requires_grad_()
-    forward = make_forward(members=1, batch=3, latents=2, z=z, auxiliary=linear, permutation=PERMUTATION)
+    forward = make_forward(
+        members=1, batch=3, latents=2, z=z, auxiliary=linear, permutation=PERMUTATION
+    )
     (to_z,) = torch.autograd.grad(FactorVAE().auxiliary_loss(forward).sum(), z)
     # Of the joint half alone: the slope of -1/2 log sigmoid(z2 + 2).
     expected = -0.5 * torch.sigmoid(-(Z[..., 1] + 2))
@@ -105,7 +133,9 @@ def test_one_pass_through_the_discriminator_serves_both_losses(make_forward):
         seen.append(tuple(z.shape))
         return linear(z)
 
-    forward = make_forward(members=1, batch=3, latents=2, z=Z, auxiliary=counted, permutation=PERMUTATION)
+    forward = make_forward(
+        members=1, batch=3, latents=2, z=Z, auxiliary=counted, permutation=PERMUTATION
+    )
     FactorVAE().terms(forward)
     FactorVAE().auxiliary_loss(forward)
     assert seen == [(1, 6, 2)]
@@ -136,7 +166,9 @@ def test_discriminator_against_torch_layers():
 
 
 def test_zero_gamma_is_the_vae(make_forward):
-    forward = replace(make_forward(latents=2), auxiliary=linear, permutation=torch.arange(8).expand(3, 2, 8))
+    forward = replace(
+        make_forward(latents=2), auxiliary=linear, permutation=torch.arange(8).expand(3, 2, 8)
+    )
     terms = FactorVAE(gamma=0).terms(forward)
     expected = forward.reconstruction.mean(dim=1) + terms["kl"].mean()
     assert torch.equal(total_loss(terms), expected)

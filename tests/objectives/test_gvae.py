@@ -26,23 +26,30 @@ def test_golden_posteriors_and_loss():
     values = json.loads((GOLDEN / "pair_averaging.json").read_text())["values"]["gvae_labels"]
     with np.load(GOLDEN / "pair_averaging_inputs.npz") as arrays:
         mean = torch.from_numpy(np.concatenate([arrays["mu"], arrays["mu2"]])).unsqueeze(0)
-        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(0)
+        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(
+            0
+        )
         changed = torch.from_numpy(arrays["changed_index"][:, 0]).unsqueeze(0)
     mean, logvar = GVAE().posterior(mean, logvar, changed)
     for ours, name in ((mean, "mean"), (logvar, "logvar")):
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
         assert ours[0].numpy() == pytest.approx(expected, rel=1e-4, abs=1e-6)
     forward = Forward(torch.full((1, 32), 3.0), mean, logvar, z=mean, step=torch.tensor(0.0))
-    assert total_loss(GVAE().terms(forward)).item() == pytest.approx(3.0 + values["kl_loss"], rel=1e-4)
+    assert total_loss(GVAE().terms(forward)).item() == pytest.approx(
+        3.0 + values["kl_loss"], rel=1e-4
+    )
 
 
 def test_two_latents_by_hand():
     mean = torch.tensor([[[2.0, 0.0], [0.0, 1.0], [0.0, 4.0], [2.0, 1.0]]])
     logvar = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [math.log(3.0), 0.0], [0.0, math.log(5.0)]]])
-    # Pairs are rows 0 and 2, of which latent 1 changed, and rows 1 and 3, of which latent 0 changed.
+    # Pairs are rows 0 and 2, of which latent 1 changed, and rows 1 and 3, of which latent 0
+    # changed.
     shared, shared_logvar = GVAE().posterior(mean, logvar, torch.tensor([[1, 0]]))
     assert shared.tolist() == [[[1.0, 0.0], [0.0, 1.0], [1.0, 4.0], [2.0, 1.0]]]
-    assert shared_logvar.exp()[0].numpy() == pytest.approx(np.array([[2.0, 1.0], [1.0, 3.0], [2.0, 1.0], [1.0, 3.0]]), rel=1e-6)
+    assert shared_logvar.exp()[0].numpy() == pytest.approx(
+        np.array([[2.0, 1.0], [1.0, 3.0], [2.0, 1.0], [1.0, 3.0]]), rel=1e-6
+    )
 
 
 def test_members_have_their_own_labels_and_betas(make_forward):
@@ -59,7 +66,9 @@ def test_members_have_their_own_labels_and_betas(make_forward):
     objectives = stack([GVAE(beta=beta) for beta in (0.0, 1.0, 4.0)], dtype=torch.float64)
     terms = objectives.terms(make_forward(members=3, mean=mean, logvar=logvar, z=mean))
     kl, lost = terms["kl"].mean(), terms["reconstruction"].mean()
-    assert total_loss(terms).tolist() == pytest.approx((lost + torch.tensor([0.0, 1.0, 4.0]) * kl).tolist(), rel=1e-12)
+    assert total_loss(terms).tolist() == pytest.approx(
+        (lost + torch.tensor([0.0, 1.0, 4.0]) * kl).tolist(), rel=1e-12
+    )
 
 
 def test_gradient_of_shared_latents_reaches_both_images(make_forward):
@@ -78,12 +87,21 @@ def test_one_factor_changes_unless_told_otherwise():
 
 def test_a_training_step_keeps_the_latent_of_the_factor_that_changed():
     plan, dataset = make_plan(
-        "sprites", GVAE(), data_options=SPRITES, network="mlp", network_options={"hidden": 8}, latents=5, batch_size=8, steps=3
+        "sprites",
+        GVAE(),
+        data_options=SPRITES,
+        network="mlp",
+        network_options={"hidden": 8},
+        latents=5,
+        batch_size=8,
+        steps=3,
     )
     program = Program(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     draws = program.draw(torch.arange(3))
-    forward = program._forward(program.objective, program._leaves(program.layout, state.model), state, draws, 2)
+    forward = program._forward(
+        program.objective, program._leaves(program.layout, state.model), state, draws, 2
+    )
     first, second = forward.mean[0].chunk(2)
     factors = [dataset.factors(half.numpy()) for half in draws.indices[0, 2].chunk(2)]
     differ = factors[0] != factors[1]
@@ -99,7 +117,13 @@ def test_a_training_step_keeps_the_latent_of_the_factor_that_changed():
         ({"beta": -1}, "gvae: beta must be at least 0; got -1."),
         ({"changed_factors": -1}, "gvae: changed_factors must be at least 0; got -1."),
         ({"changed_factors": "two"}, "gvae: changed_factors must be a number; got 'two'."),
-        ({"pair_rule": "michelo"}, "gvae: pair_rule 'michelo' is unknown; did you mean 'michlo'? Known: locatello, michlo."),
+        (
+            {"pair_rule": "michelo"},
+            (
+                "gvae: pair_rule 'michelo' is unknown; did you mean 'michlo'? Known: locatello,"
+                " michlo."
+            ),
+        ),
     ],
 )
 def test_nonsense_is_refused_in_full(given, told):
@@ -110,9 +134,20 @@ def test_nonsense_is_refused_in_full(given, told):
 
 def test_fewer_latents_than_factors_are_refused():
     with pytest.raises(InputError) as error:
-        make_plan("sprites", GVAE(changed_factors=9), data_options=SPRITES, network="mlp", latents=2, steps=3)
-    factors = len(make_plan("sprites", GVAE(), data_options=SPRITES, network="mlp", steps=3)[1].factor_sizes)
-    assert str(error.value) == (
-        f"gvae: changed_factors must be at most the {factors} factors of the data; got 9. Use 0 to draw it for every pair.\n"
-        f"gvae: latents must be at least the {factors} factors of the data, one for each; got 2. Use latents={factors} or more."
+        make_plan(
+            "sprites",
+            GVAE(changed_factors=9),
+            data_options=SPRITES,
+            network="mlp",
+            latents=2,
+            steps=3,
+        )
+    factors = len(
+        make_plan("sprites", GVAE(), data_options=SPRITES, network="mlp", steps=3)[1].factor_sizes
+    )
+    assert (
+        str(error.value)
+        == f"gvae: changed_factors must be at most the {factors} factors of the data; got 9. Use 0"
+        f" to draw it for every pair.\ngvae: latents must be at least the {factors} factors of"
+        f" the data, one for each; got 2. Use latents={factors} or more."
     )

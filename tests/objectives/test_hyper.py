@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields that check themselves: numbers, counts, choices and vectors, on schedules, swept, stacked and told apart."""
+"""Fields that check themselves: numbers, counts, choices and vectors, on schedules, swept, stacked
+and told apart.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Dish(Configured):
     minutes: int = number(3, "a whole number", at_least=1, whole=True)
     pots: int = count(2, "how many", at_most=5)
     style: str = choice("plain", "a word", ("plain", "very_hot"))
-    parts: tuple[float, ...] = vector("numbers that belong together", above=0, words=("pca", "learned"))
+    parts: tuple[float, ...] = vector(
+        "numbers that belong together", above=0, words=("pca", "learned")
+    )
     free: Any = field(default=None)
 
 
@@ -51,7 +55,8 @@ def refusal(**given) -> str:
         ({"heat": 1}, "heat must be above 1; got 1."),
         ({"heat": 1e39}, "heat must be at most 3.4e+38 in size, the largest number of training's precision; got 1e+39."),
         ({"heat": "linear(1, 2, 5)"}, "heat must be above 1; got 1.0."),
-        # A spelling that cannot be read is one problem: its place is not taken by a number that breaks the field's rule.
+        # A spelling that cannot be read is one problem: its place is not taken by a number that
+        # breaks the field's rule.
         (
             {"heat": "step(2, 4)"},
             "heat needs 3 numbers for the schedule step; got step(2, 4), with 2. For example step(0, 4, 10000).",
@@ -113,7 +118,11 @@ def test_values_are_stored_in_one_form():
 
 def test_sweeps_of_every_kind_the_first_field_slowest():
     swept = Dish(
-        salt=[1, "linear(0, 4, 10)"], pots=(1, 2), style=["plain", "very-hot"], parts=["4/2", (1, 1), "pca"], free=["left", "alone"]
+        salt=[1, "linear(0, 4, 10)"],
+        pots=(1, 2),
+        style=["plain", "very-hot"],
+        parts=["4/2", (1, 1), "pca"],
+        free=["left", "alone"],
     ).sweep()
     assert len(swept) == 2 * 2 * 2 * 3
     assert [one.parts for one in swept[:3]] == [(4.0, 2.0), (1.0, 1.0), "pca"]
@@ -135,7 +144,10 @@ def test_hyper_spells_schedules_in_sweeps_too():
 
 
 @given(
-    salt=st.one_of(st.floats(0, 10), st.builds(linear, st.floats(0, 10), st.floats(0, 10), st.integers(1, 1000))),
+    salt=st.one_of(
+        st.floats(0, 10),
+        st.builds(linear, st.floats(0, 10), st.floats(0, 10), st.integers(1, 1000)),
+    ),
     pots=st.integers(1, 5),
     style=st.sampled_from(["plain", "very_hot"]),
     parts=st.one_of(st.just("pca"), st.lists(st.floats(1e-6, 1e6), max_size=4)),
@@ -146,7 +158,10 @@ def test_hyper_makes_the_same_object_again(salt, pots, style, parts):
 
 
 def test_stack_puts_a_member_axis_on_numbers_and_vectors():
-    stacked = stack([Dish(salt=1, minutes=2, parts=(4, 2)), Dish(salt=3, minutes=5, parts=(1, 0.5))], dtype=torch.float64)
+    stacked = stack(
+        [Dish(salt=1, minutes=2, parts=(4, 2)), Dish(salt=3, minutes=5, parts=(1, 0.5))],
+        dtype=torch.float64,
+    )
     assert isinstance(stacked, Dish)
     assert stacked.salt.tolist() == [1.0, 3.0]
     assert stacked.minutes.tolist() == [2.0, 5.0]
@@ -156,10 +171,18 @@ def test_stack_puts_a_member_axis_on_numbers_and_vectors():
 
 
 def test_at_gives_the_numbers_of_a_step():
-    members = [Dish(salt=linear(0, 4, 8), heat=2), Dish(salt=5, heat=step(3, 4, 2)), Dish(salt="cyclic(0, 1, 4)", heat=2)]
+    members = [
+        Dish(salt=linear(0, 4, 8), heat=2),
+        Dish(salt=5, heat=step(3, 4, 2)),
+        Dish(salt="cyclic(0, 1, 4)", heat=2),
+    ]
     stacked = stack(members, dtype=torch.float64)
     assert isinstance(stacked.salt, ScheduledNumber)
-    for t, salt, heat in ((0, [0, 5, 0], [2, 3, 2]), (2, [1, 5, 1], [2, 3, 2]), (5, [2.5, 5, 0.5], [2, 4, 2])):
+    for t, salt, heat in (
+        (0, [0, 5, 0], [2, 3, 2]),
+        (2, [1, 5, 1], [2, 3, 2]),
+        (5, [2.5, 5, 0.5], [2, 4, 2]),
+    ):
         now = stacked.at(torch.tensor(t))
         assert isinstance(now, Dish)
         assert now.salt.tolist() == salt
@@ -172,8 +195,14 @@ def test_at_gives_the_numbers_of_a_step():
     ("given", "told"),
     [
         (({"pots": 1}, {"pots": 2}), "pots must agree within a chunk; got [1, 2]."),
-        (({"style": "plain"}, {"style": "very_hot"}), "style must agree within a chunk; got ['plain', 'very_hot']."),
-        (({"parts": (1, 2)}, {"parts": 3}), "parts must have one length within a chunk; got [(1.0, 2.0), (3.0,)]."),
+        (
+            ({"style": "plain"}, {"style": "very_hot"}),
+            "style must agree within a chunk; got ['plain', 'very_hot'].",
+        ),
+        (
+            ({"parts": (1, 2)}, {"parts": 3}),
+            "parts must have one length within a chunk; got [(1.0, 2.0), (3.0,)].",
+        ),
     ],
 )
 def test_stack_refuses_what_cannot_be_together(given, told):
@@ -185,6 +214,8 @@ def test_stack_refuses_what_cannot_be_together(given, told):
 
 
 def test_structure_ignores_numbers():
-    assert structure(Dish(salt=1, minutes=1)) == structure(Dish(salt=linear(0, 4, 8), minutes=9, heat=5))
+    assert structure(Dish(salt=1, minutes=1)) == structure(
+        Dish(salt=linear(0, 4, 8), minutes=9, heat=5)
+    )
     assert structure(Dish(parts=(1, 2))) == structure(Dish(parts=(3, 4)))
     assert structure(Dish(parts="pca")) != structure(Dish(parts="learned"))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distances of posterior means from labels: disentanglement_lib's numbers, sums by hand, and what must not matter."""
+"""The distances of posterior means from labels: disentanglement_lib's numbers, sums by hand, and
+what must not matter.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,12 @@ def reference() -> SimpleNamespace:
     record = json.loads(GOLDEN.read_text())
     labels = torch.tensor(record["labels"], dtype=torch.float32).unsqueeze(0)
     sizes = torch.tensor([record["factor_sizes"]], dtype=torch.float32)
-    return SimpleNamespace(values=record["values"], relative=record["tolerance"]["relative"], labels=labels, sizes=sizes)
+    return SimpleNamespace(
+        values=record["values"],
+        relative=record["tolerance"]["relative"],
+        labels=labels,
+        sizes=sizes,
+    )
 
 
 def padded(embedding: list[list[float]], filler: float) -> torch.Tensor:
@@ -61,24 +68,34 @@ def test_golden_free_embedding_whatever_stands_beyond_a_factors_values(golden, r
     record = reference.values["embed_free"]
     sigma = torch.full((1, 4), 1.5)
     embedding = padded(record["embedding"], filler)
-    found = embedding_cross_entropy(golden.forward.mean, reference.labels, reference.sizes, embedding, sigma)
+    found = embedding_cross_entropy(
+        golden.forward.mean, reference.labels, reference.sizes, embedding, sigma
+    )
     assert found.item() == pytest.approx(record["loss"], rel=reference.relative)
 
 
 def test_golden_ordered_embedding(golden, reference):
     record = reference.values["embed_ordered"]
-    embedding = ordered_embedding(torch.tensor([record["slope"]]), torch.tensor([record["bias"]]), 8)
-    found = embedding_cross_entropy(golden.forward.mean, reference.labels, reference.sizes, embedding, torch.full((1, 4), 1.5))
+    embedding = ordered_embedding(
+        torch.tensor([record["slope"]]), torch.tensor([record["bias"]]), 8
+    )
+    found = embedding_cross_entropy(
+        golden.forward.mean, reference.labels, reference.sizes, embedding, torch.full((1, 4), 1.5)
+    )
     assert found.item() == pytest.approx(record["loss"], rel=reference.relative)
 
 
 def test_golden_sigmoid_error_is_that_of_every_pair_and_ours_is_its_diagonal(golden, reference):
-    """Its code subtracts (batch, factors) from (batch, 1, factors): every image meets the labels of every image."""
+    """Its code subtracts (batch, factors) from (batch, 1, factors): every image meets the labels of
+    every image.
+    """
     squashed = torch.sigmoid(golden.forward.mean[0, :, :4])
     targets = reference.labels[0] / reference.sizes[0]
     pairs = (squashed.unsqueeze(1) - targets).square().sum(dim=-1)
     assert pairs.shape == (16, 16)
-    assert pairs.sum().item() == pytest.approx(reference.values["l2_sigmoid_every_pair"], rel=reference.relative)
+    assert pairs.sum().item() == pytest.approx(
+        reference.values["l2_sigmoid_every_pair"], rel=reference.relative
+    )
     ours = sigmoid_squared_error(golden.forward.mean, reference.labels, reference.sizes).item()
     assert ours == pytest.approx(pairs.diagonal().sum().item(), rel=1e-6)
     assert ours < reference.values["l2_sigmoid_every_pair"] / 10
@@ -91,7 +108,9 @@ SMALL = torch.tensor([[4.0, 5.0]], dtype=torch.float64)
 
 def test_scaled_squared_error_by_hand():
     # b = 2: (2 − 2)² + (0 − 1)² + (−2 − 0)² + (4 − 3)²
-    assert scaled_squared_error(MEAN, LABELS, torch.tensor([[2.0]], dtype=torch.float64)).tolist() == [6.0]
+    assert scaled_squared_error(
+        MEAN, LABELS, torch.tensor([[2.0]], dtype=torch.float64)
+    ).tolist() == [6.0]
 
 
 def test_sigmoid_squared_error_by_hand():
@@ -110,17 +129,22 @@ def test_cross_entropy_by_hand():
 
 
 def test_cross_entropy_is_least_where_the_squashed_mean_is_the_label_over_the_size():
-    """The minimum is at logit(y / n): the mean of the highest of 4 values is drawn to log 3, never to infinity."""
+    """The minimum is at logit(y / n): the mean of the highest of 4 values is drawn to log 3, never
+    to infinity.
+    """
     mean = torch.full((1, 1, 1), math.log(3.0), dtype=torch.float64, requires_grad=True)
     loss = sigmoid_cross_entropy(
-        mean, torch.full((1, 1, 1), 3.0, dtype=torch.float64), torch.full((1, 1), 4.0, dtype=torch.float64)
+        mean,
+        torch.full((1, 1, 1), 3.0, dtype=torch.float64),
+        torch.full((1, 1), 4.0, dtype=torch.float64),
     )
     (slope,) = torch.autograd.grad(loss.sum(), mean)
     assert abs(slope.item()) < 1e-15
 
 
 def test_covariance_by_hand():
-    # Centred means ±1, ∓1, ∓1 and labels ±1, ∓1: covariances (1, −1), (−1, 1), (−1, 1), of which the diagonal is left out.
+    # Centred means ±1, ∓1, ∓1 and labels ±1, ∓1: covariances (1, −1), (−1, 1), (−1, 1), of which
+    # the diagonal is left out.
     assert covariance_with_others(MEAN, LABELS).tolist() == [1.0 + 1.0 + 1.0 + 1.0]
 
 
@@ -129,13 +153,16 @@ def test_covariance_against_numpy():
     mean = torch.randn(2, 30, 6, generator=generator, dtype=torch.float64)
     labels = torch.randint(0, 9, (2, 30, 4), generator=generator).double()
     for member, found in enumerate(covariance_with_others(mean, labels)):
-        joint = np.cov(np.hstack([mean[member].numpy(), labels[member].numpy()]), rowvar=False, bias=True)[:6, 6:]
+        joint = np.cov(
+            np.hstack([mean[member].numpy(), labels[member].numpy()]), rowvar=False, bias=True
+        )[:6, 6:]
         joint[np.arange(4), np.arange(4)] = 0.0
         assert found.item() == pytest.approx((joint**2).sum(), rel=1e-12)
 
 
 def test_embedding_by_hand():
-    # One image, one factor of two values embedded at 0 and 1, mean at 0.25, sigma 2: logits −0.25 and −2.25.
+    # One image, one factor of two values embedded at 0 and 1, mean at 0.25, sigma 2: logits −0.25
+    # and −2.25.
     tensor = lambda *values: torch.tensor(values, dtype=torch.float64)  # noqa: E731
     found = embedding_cross_entropy(
         tensor(0.25).view(1, 1, 1),
@@ -152,16 +179,25 @@ def test_equal_embeddings_leave_the_entropy_of_a_guess():
     sizes = torch.tensor([SIZES], dtype=torch.float64)
     mean = torch.randn(1, 5, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     found = embedding_cross_entropy(
-        mean, labels, sizes, torch.zeros(1, 4, 8, dtype=torch.float64), torch.ones(1, 4, dtype=torch.float64)
+        mean,
+        labels,
+        sizes,
+        torch.zeros(1, 4, 8, dtype=torch.float64),
+        torch.ones(1, 4, dtype=torch.float64),
     )
     assert found.item() == pytest.approx(sum(map(math.log, SIZES)), rel=1e-12)
 
 
 def test_embedded_values_a_factor_does_not_have_learn_nothing():
     embedding = torch.zeros(1, 4, 8, dtype=torch.float64, requires_grad=True)
-    labels, sizes = torch.zeros(1, 5, 4, dtype=torch.float64), torch.tensor([SIZES], dtype=torch.float64)
+    labels, sizes = (
+        torch.zeros(1, 5, 4, dtype=torch.float64),
+        torch.tensor([SIZES], dtype=torch.float64),
+    )
     mean = torch.randn(1, 5, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    loss = embedding_cross_entropy(mean, labels, sizes, embedding, torch.ones(1, 4, dtype=torch.float64))
+    loss = embedding_cross_entropy(
+        mean, labels, sizes, embedding, torch.ones(1, 4, dtype=torch.float64)
+    )
     (slope,) = torch.autograd.grad(loss.sum(), embedding)
     used = torch.arange(8) < sizes[0].unsqueeze(-1)
     assert torch.equal(slope[0] != 0, used)
@@ -169,8 +205,13 @@ def test_embedded_values_a_factor_does_not_have_learn_nothing():
 
 def random_case(seed: int, members: int = 3, labelled: int = 7, latents: int = 6):
     generator = torch.Generator().manual_seed(seed)
-    sizes = torch.tensor([[SIZES[(k + m) % 4] for k in range(4)] for m in range(members)], dtype=torch.float64)
-    labels = torch.floor(torch.rand(members, labelled, 4, generator=generator, dtype=torch.float64) * sizes.unsqueeze(1))
+    sizes = torch.tensor(
+        [[SIZES[(k + m) % 4] for k in range(4)] for m in range(members)], dtype=torch.float64
+    )
+    labels = torch.floor(
+        torch.rand(members, labelled, 4, generator=generator, dtype=torch.float64)
+        * sizes.unsqueeze(1)
+    )
     mean = torch.randn(members, labelled, latents, generator=generator, dtype=torch.float64)
     embedding = torch.randn(members, 4, 8, generator=generator, dtype=torch.float64)
     weights = torch.rand(members, 4, generator=generator, dtype=torch.float64) + 0.5
@@ -178,9 +219,15 @@ def random_case(seed: int, members: int = 3, labelled: int = 7, latents: int = 6
 
 
 LOSSES = {
-    "l2": lambda mean, labels, sizes, embedding, weights: scaled_squared_error(mean, labels, weights[:, :1]),
-    "l2_sigmoid": lambda mean, labels, sizes, embedding, weights: sigmoid_squared_error(mean, labels, sizes),
-    "xent": lambda mean, labels, sizes, embedding, weights: sigmoid_cross_entropy(mean, labels, sizes),
+    "l2": lambda mean, labels, sizes, embedding, weights: scaled_squared_error(
+        mean, labels, weights[:, :1]
+    ),
+    "l2_sigmoid": lambda mean, labels, sizes, embedding, weights: sigmoid_squared_error(
+        mean, labels, sizes
+    ),
+    "xent": lambda mean, labels, sizes, embedding, weights: sigmoid_cross_entropy(
+        mean, labels, sizes
+    ),
     "cov": lambda mean, labels, sizes, embedding, weights: covariance_with_others(mean, labels),
     "embed": embedding_cross_entropy,
 }
@@ -202,7 +249,10 @@ def test_order_of_images_and_neighbours_do_not_matter(name, seed):
         assert torch.allclose(alone, together[member : member + 1], rtol=1e-13)
 
 
-@pytest.mark.parametrize(("name", "growth"), [("l2", 2.0), ("l2_sigmoid", 2.0), ("xent", 2.0), ("cov", 1.0), ("embed", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "growth"),
+    [("l2", 2.0), ("l2_sigmoid", 2.0), ("xent", 2.0), ("cov", 1.0), ("embed", 1.0)],
+)
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**31))
 def test_sums_grow_with_the_labelled_batch_and_means_do_not(name, growth, seed):
@@ -238,7 +288,9 @@ def test_renaming_values_with_their_embeddings_changes_nothing(seed):
         renamed_labels[0, :, factor] = order[labels[0, :, factor].to(torch.int64)].double()
         renamed_embedding[0, factor, order] = embedding[0, factor, :size]
     found = embedding_cross_entropy(mean, renamed_labels, sizes, renamed_embedding, sigma)
-    assert torch.allclose(found, embedding_cross_entropy(mean, labels, sizes, embedding, sigma), rtol=1e-12)
+    assert torch.allclose(
+        found, embedding_cross_entropy(mean, labels, sizes, embedding, sigma), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Likelihoods as they are written: what is read, the one canonical spelling, and every refusal in full."""
+"""Likelihoods as they are written: what is read, the one canonical spelling, and every refusal in
+full.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def test_what_is_read(text, spelling, weight):
         ("laplace:scale=1", "laplace"),
         ("gaussian:scale=1", "gaussian:scale=1"),
         ("laplace + box07 : kappa=2, scale=0.10", "laplace+box7:scale=0.1,kappa=2"),
-        ("laplace+box7:kappa=2.5,scale=learned,output=raw", "laplace+box7:output=raw,scale=learned,kappa=2.5"),
+        (
+            "laplace+box7:kappa=2.5,scale=learned,output=raw",
+            "laplace+box7:output=raw,scale=learned,kappa=2.5",
+        ),
         ("gaussian:scale=0.3333333333333333", "gaussian:scale=0.3333333333333333"),
         ("bernoulli+gauss3:kappa=1e9", "bernoulli+gauss3:kappa=1000000000"),
     ],
@@ -60,9 +65,15 @@ def test_the_canonical_spelling(text, name):
 def test_every_name_is_read_back(base, window, radius, scale, kappa, raw_output):
     if base == "bernoulli":
         scale, raw_output = None, False
-    spelling = Spelling(base, window, radius if window else 0, scale, kappa if window else None, raw_output)
+    spelling = Spelling(
+        base, window, radius if window else 0, scale, kappa if window else None, raw_output
+    )
     again = read_likelihood(spelling.name)
-    assert (again.name, again.weight, again.raw_output) == (spelling.name, spelling.weight, spelling.raw_output)
+    assert (again.name, again.weight, again.raw_output) == (
+        spelling.name,
+        spelling.weight,
+        spelling.raw_output,
+    )
     assert again.scale == (None if (base, scale) == ("laplace", 1.0) else scale)
 
 
@@ -78,9 +89,21 @@ LEAVE = "Leave it out for the pixels in the window."
     ("text", "told"),
     [
         ("", "likelihood '' is unknown. Known: bernoulli, gaussian, laplace."),
-        ("laplac:scale=0", "likelihood 'laplac' is unknown; did you mean 'laplace'? Known: bernoulli, gaussian, laplace."),
+        (
+            "laplac:scale=0",
+            (
+                "likelihood 'laplac' is unknown; did you mean 'laplace'? Known: bernoulli,"
+                " gaussian, laplace."
+            ),
+        ),
         ("+box31", "likelihood '' is unknown. Known: bernoulli, gaussian, laplace."),
-        (3, "likelihood must be a word; got 3. Examples: bernoulli, laplace:scale=0.1, gaussian+box31."),
+        (
+            3,
+            (
+                "likelihood must be a word; got 3. Examples: bernoulli, laplace:scale=0.1,"
+                " gaussian+box31."
+            ),
+        ),
         ("gaussian+", f"{BLUR}; got ''. {PAPER}"),
         ("gaussian+box", f"{BLUR}; got 'box'. {PAPER}"),
         ("gaussian+box0", f"{BLUR}; got 'box0'. {PAPER}"),
@@ -100,35 +123,68 @@ LEAVE = "Leave it out for the pixels in the window."
         ("gaussian+box3:kappa=learned", f"{KAPPA}; got 'learned'. {LEAVE}"),
         (
             "gaussian:kappa=2",
-            "likelihood kappa weighs a blurred copy, and this likelihood has no blur; got 'gaussian:kappa=2'."
-            " Add one, such as +box31.",
+            (
+                "likelihood kappa weighs a blurred copy, and this likelihood has no blur; got"
+                " 'gaussian:kappa=2'. Add one, such as +box31."
+            ),
         ),
         (
             "gaussian:output=tanh",
-            "likelihood output must be raw; got 'tanh'. Leave it out for a sigmoid where samples lie between 0 and 1.",
+            (
+                "likelihood output must be raw; got 'tanh'. Leave it out for a sigmoid where"
+                " samples lie between 0 and 1."
+            ),
         ),
         (
             "bernoulli:scale=0.1",
-            "likelihood scale is an option of gaussian and laplace only; got bernoulli with scale=0.1. Leave it out.",
+            (
+                "likelihood scale is an option of gaussian and laplace only; got bernoulli with"
+                " scale=0.1. Leave it out."
+            ),
         ),
         (
             "bce:output=raw",
-            "likelihood output is an option of gaussian and laplace only; got bernoulli with output=raw. Leave it out.",
+            (
+                "likelihood output is an option of gaussian and laplace only; got bernoulli with"
+                " output=raw. Leave it out."
+            ),
         ),
-        ("gaussian:scales=1", "likelihood option 'scales' is unknown; did you mean 'scale'? Known: kappa, output, scale."),
-        ("gaussian:", "likelihood option must be written name=value; got ''. Known: kappa, output, scale."),
-        ("gaussian:learned", "likelihood option must be written name=value; got 'learned'. Known: kappa, output, scale."),
-        ("gaussian:scale=1,scale=2", "likelihood scale must be given once; got 'scale=1,scale=2'. Leave one out."),
+        (
+            "gaussian:scales=1",
+            (
+                "likelihood option 'scales' is unknown; did you mean 'scale'? Known: kappa, output,"
+                " scale."
+            ),
+        ),
+        (
+            "gaussian:",
+            "likelihood option must be written name=value; got ''. Known: kappa, output, scale.",
+        ),
+        (
+            "gaussian:learned",
+            (
+                "likelihood option must be written name=value; got 'learned'. Known: kappa, output,"
+                " scale."
+            ),
+        ),
+        (
+            "gaussian:scale=1,scale=2",
+            "likelihood scale must be given once; got 'scale=1,scale=2'. Leave one out.",
+        ),
         (
             "gaussian:scale=0.5+box31",
-            "likelihood blur must stand before the options; got 'gaussian:scale=0.5+box31'."
-            " Write it as in gaussian+box31:scale=0.5.",
+            (
+                "likelihood blur must stand before the options; got 'gaussian:scale=0.5+box31'."
+                " Write it as in gaussian+box31:scale=0.5."
+            ),
         ),
         (
             "laplace+box0:scale=0,kappa=-1,width=3",
-            f"{BLUR}; got 'box0'. {PAPER}\n"
-            "likelihood option 'width' is unknown. Known: kappa, output, scale.\n"
-            f"{SCALE}; got '0'. {PIXELS}\n{KAPPA}; got '-1'. {LEAVE}",
+            (
+                f"{BLUR}; got 'box0'. {PAPER}\n"
+                "likelihood option 'width' is unknown. Known: kappa, output, scale.\n"
+                f"{SCALE}; got '0'. {PIXELS}\n{KAPPA}; got '-1'. {LEAVE}"
+            ),
         ),
     ],
 )

@@ -24,14 +24,18 @@ def test_golden_posteriors_and_loss():
     values = json.loads((GOLDEN / "pair_averaging.json").read_text())["values"]["mlvae_labels"]
     with np.load(GOLDEN / "pair_averaging_inputs.npz") as arrays:
         mean = torch.from_numpy(np.concatenate([arrays["mu"], arrays["mu2"]])).unsqueeze(0)
-        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(0)
+        logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(
+            0
+        )
         changed = torch.from_numpy(arrays["changed_index"][:, 0]).unsqueeze(0)
     mean, logvar = MLVAE().posterior(mean, logvar, changed)
     for ours, name in ((mean, "mean"), (logvar, "logvar")):
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
         assert ours[0].numpy() == pytest.approx(expected, rel=1e-4, abs=1e-6)
     forward = Forward(torch.full((1, 32), 3.0), mean, logvar, z=mean, step=torch.tensor(0.0))
-    assert total_loss(MLVAE(beta=4).terms(forward)).item() == pytest.approx(3.0 + 4 * values["kl_loss"], rel=1e-4)
+    assert total_loss(MLVAE(beta=4).terms(forward)).item() == pytest.approx(
+        3.0 + 4 * values["kl_loss"], rel=1e-4
+    )
 
 
 def test_two_latents_by_hand():

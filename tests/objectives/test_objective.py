@@ -56,7 +56,10 @@ def message(kind, **given):
         ((), "beta_vae: beta needs at least one value; got ()."),
         ([1, -1], "beta_vae: beta must be at least 0; got -1."),
         ([[1]], "beta_vae: beta must be a number; got [1]."),
-        ([-1, "x"], "beta_vae: beta must be at least 0; got -1.\nbeta_vae: beta must be a number; got 'x'."),
+        (
+            [-1, "x"],
+            "beta_vae: beta must be at least 0; got -1.\nbeta_vae: beta must be a number; got 'x'.",
+        ),
     ],
 )
 def test_bad_numbers_are_refused_in_full(beta, told):
@@ -64,8 +67,9 @@ def test_bad_numbers_are_refused_in_full(beta, told):
 
 
 def test_every_problem_is_told_at_once():
-    assert message(AnnealedVAE, max_capacity=-1, gamma="much", ramp_steps=0) == (
-        "annealed_vae: max_capacity must be at least 0; got -1.\n"
+    assert (
+        message(AnnealedVAE, max_capacity=-1, gamma="much", ramp_steps=0)
+        == "annealed_vae: max_capacity must be at least 0; got -1.\n"
         "annealed_vae: gamma must be a number; got 'much'.\n"
         "annealed_vae: ramp_steps must be at least 1; got 0."
     )
@@ -85,7 +89,10 @@ def test_numbers_of_numpy_are_numbers():
         assert BetaVAE(beta=given) == BetaVAE(beta=4.0)
     assert BetaVAE(beta=list(np.array([1, 4]))).beta == (1.0, 4.0)
     assert BetaVAE(beta=np.array([1, 4])).beta == (1.0, 4.0)
-    assert message(BetaVAE, beta=np.float64("nan")) == "beta_vae: beta must be a finite number; got nan."
+    assert (
+        message(BetaVAE, beta=np.float64("nan"))
+        == "beta_vae: beta must be a finite number; got nan."
+    )
 
 
 def test_configs_are_frozen():
@@ -146,7 +153,9 @@ def test_plain_objectives_have_no_auxiliary_network(make_forward):
 
 def test_names_are_found_in_the_package():
     assert unbraid.objectives.BetaVAE is BetaVAE
-    with pytest.raises(AttributeError, match=r"^module 'unbraid\.objectives' has no attribute 'GammaVAE'$"):
+    with pytest.raises(
+        AttributeError, match=r"^module 'unbraid\.objectives' has no attribute 'GammaVAE'$"
+    ):
         _ = unbraid.objectives.GammaVAE
 
 
@@ -154,4 +163,7 @@ def test_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(InputError) as told:
         OBJECTIVES.load("beta_vea")
     known = ", ".join(sorted(OBJECTIVES))
-    assert str(told.value) == f"objective 'beta_vea' is unknown; did you mean 'beta_vae'? Known: {known}."
+    assert (
+        str(told.value)
+        == f"objective 'beta_vea' is unknown; did you mean 'beta_vae'? Known: {known}."
+    )

@@ -29,7 +29,9 @@ def scipys_blur(x: np.ndarray, window: str, radius: int) -> np.ndarray:
     return x
 
 
-def reference(base: str, raw: np.ndarray, x: np.ndarray, window: str, radius: int, kappa: float, scale: float) -> np.ndarray:
+def reference(
+    base: str, raw: np.ndarray, x: np.ndarray, window: str, radius: int, kappa: float, scale: float
+) -> np.ndarray:
     """The formula, term by term, for samples in [0, 1]."""
     mean = expit(raw)
     blurred_mean, blurred_x = scipys_blur(mean, window, radius), scipys_blur(x, window, radius)
@@ -45,7 +47,10 @@ def reference(base: str, raw: np.ndarray, x: np.ndarray, window: str, radius: in
             for error in (x - mean, blurred_x - blurred_mean)
         )
     else:
-        plain, blurred = (abs(error) / scale + math.log(2 * scale) for error in (x - mean, blurred_x - blurred_mean))
+        plain, blurred = (
+            abs(error) / scale + math.log(2 * scale)
+            for error in (x - mean, blurred_x - blurred_mean)
+        )
     return (plain + kappa * blurred).sum(axis=(2, 3, 4))
 
 
@@ -76,13 +81,22 @@ def test_one_wrong_pixel_by_hand():
     raw[0, 0, 0, 4, 4] = raw[0, 1, 0, 0, 0] = 1.0
     found = likelihood("gaussian+box1", bounded=False).negative_log(raw, torch.zeros_like(raw))
     assert found.flatten().tolist() == pytest.approx([1 + 9 * 9 / 81, 1 + 9 * 4 / 81], rel=1e-13)
-    found = likelihood("laplace+box1:kappa=2", bounded=False).negative_log(raw, torch.zeros_like(raw))
-    assert found.flatten().tolist() == pytest.approx([1 + 2 + 192 * math.log(2), 1 + 8 / 9 + 192 * math.log(2)], rel=1e-13)
+    found = likelihood("laplace+box1:kappa=2", bounded=False).negative_log(
+        raw, torch.zeros_like(raw)
+    )
+    assert found.flatten().tolist() == pytest.approx(
+        [1 + 2 + 192 * math.log(2), 1 + 8 / 9 + 192 * math.log(2)], rel=1e-13
+    )
 
 
 def test_probabilities_are_kept_from_zero_and_one():
-    """A black image where a white one was expected costs log(1e6) for every pixel under the window, and stays finite."""
-    raw, x = torch.full((1, 1, 1, 9, 9), -1e3, dtype=torch.float64), torch.zeros(1, 1, 1, 9, 9, dtype=torch.float64)
+    """A black image where a white one was expected costs log(1e6) for every pixel under the window,
+    and stays finite.
+    """
+    raw, x = (
+        torch.full((1, 1, 1, 9, 9), -1e3, dtype=torch.float64),
+        torch.zeros(1, 1, 1, 9, 9, dtype=torch.float64),
+    )
     x[..., 4, 4] = 1.0
     found = likelihood("bernoulli+box1", bounded=True).negative_log(raw, x)
     blurred = -math.log(1e-6) - 80 * math.log1p(-1e-6)
@@ -104,7 +118,9 @@ def test_squares_that_do_not_overlap_are_ordered_again():
 @settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**31),
-    name=st.sampled_from(["gaussian", "gaussian+box3", "gaussian+gauss5", "gaussian+box9:kappa=0.5"]),
+    name=st.sampled_from(
+        ["gaussian", "gaussian+box3", "gaussian+gauss5", "gaussian+box9:kappa=0.5"]
+    ),
     sides=st.tuples(st.integers(1, 9), st.integers(1, 9)),
 )
 def test_squared_error_is_a_distance(seed, name, sides):
@@ -117,13 +133,18 @@ def test_squared_error_is_a_distance(seed, name, sides):
     assert bool((measure(x, y) >= likelihood("gaussian", bounded=False).negative_log(x, y)).all())
 
 
-@pytest.mark.parametrize("name", ["gaussian+box3", "bernoulli+gauss3", "laplace+box2:scale=0.1", "gaussian+box2:scale=learned"])
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian+box3", "bernoulli+gauss3", "laplace+box2:scale=0.1", "gaussian+box2:scale=learned"],
+)
 def test_gradients(name):
     raw, x = draw(2, 2, 1, 5, 4).requires_grad_(), torch.sigmoid(draw(2, 2, 1, 5, 4, seed=1))
     log_scale = torch.tensor([[0.3], [-1.0]], dtype=torch.float64, requires_grad=True)
     found = likelihood(name, bounded=True)
     inputs = (raw, log_scale) if found.weights else (raw,)
-    assert torch.autograd.gradcheck(lambda *given: found.bound({LOG_SCALE: given[-1]}).negative_log(given[0], x), inputs)
+    assert torch.autograd.gradcheck(
+        lambda *given: found.bound({LOG_SCALE: given[-1]}).negative_log(given[0], x), inputs
+    )
 
 
 @pytest.mark.parametrize("name", ["gaussian+box31", "bernoulli+box31", "laplace+gauss9:scale=0.1"])
@@ -149,7 +170,10 @@ def test_single_precision_is_enough(name):
 
 
 def test_only_images_can_be_blurred():
-    told = "likelihood can blur images only, and this dataset has points; got 'gaussian+box3'. Leave the blur out."
+    told = (
+        "likelihood can blur images only, and this dataset has points; got 'gaussian+box3'. Leave"
+        " the blur out."
+    )
     assert likelihood("mse+box3", bounded=False).problems((2,)) == [told]
     assert likelihood("mse+box3", bounded=True).problems((1, 28, 28)) == []
     assert likelihood("laplace", bounded=False).problems((2,)) == []

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs follow the published laws exactly, stay on the grid, and are functions of seed and step alone."""
+"""Pairs follow the published laws exactly, stay on the grid, and are functions of seed and step
+alone.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,18 @@ MANY = (10_000,) * 4
 
 
 def draw(rule, sizes, pairs=2000, steps=5, seeds=SEEDS):
-    """Factor values of first and second images `(n, factors)`, and the labels `(n,)`, of all members and steps."""
+    """Factor values of first and second images `(n, factors)`, and the labels `(n,)`, of all
+    members and steps.
+    """
     when = torch.arange(steps)
-    first = random.integers(seeds, when, Stream.IMAGE_INDICES, (pairs,), 2**31 - 1) % int(np.prod(sizes, dtype=np.int64))
+    first = random.integers(seeds, when, Stream.IMAGE_INDICES, (pairs,), 2**31 - 1) % int(
+        np.prod(sizes, dtype=np.int64)
+    )
     second, last = rule.second(seeds, when, first, sizes)
     grid = FactorGrid(tuple(f"factor_{number}" for number in range(len(sizes))), sizes)
-    before, after = (grid.to_factors(part.numpy()).reshape(-1, len(sizes)) for part in (first, second))
+    before, after = (
+        grid.to_factors(part.numpy()).reshape(-1, len(sizes)) for part in (first, second)
+    )
     return before, after, last.numpy().ravel()
 
 
@@ -68,7 +76,11 @@ def test_number_of_differing_factors_has_its_exact_law(rule, factors, given):
     counts = np.bincount((before != after).sum(axis=1), minlength=factors + 1)
     chosen, moves = law(rule, factors, given), 1 - 1 / size
     expected = [
-        sum(chosen[k] * comb(k, j) * moves**j * (1 - moves) ** (k - j) for k in range(j, factors + 1)) for j in range(factors + 1)
+        sum(
+            chosen[k] * comb(k, j) * moves**j * (1 - moves) ** (k - j)
+            for k in range(j, factors + 1)
+        )
+        for j in range(factors + 1)
     ]
     possible = np.array(expected) > 0
     assert counts[~possible].sum() == 0
@@ -81,9 +93,14 @@ def test_every_set_of_factors_changes_equally_often_and_every_one_of_it_is_last_
     differ = before != after
     whole = differ.sum(axis=1) == k
     assert whole.mean() > 0.998
-    assert differ[np.arange(len(last)), last][whole].all(), "the last changed factor is one that changed"
+    assert differ[np.arange(len(last)), last][whole].all(), (
+        "the last changed factor is one that changed"
+    )
     cases = [(chosen, one) for chosen in itertools.combinations(range(4), k) for one in chosen]
-    found = [(tuple(np.flatnonzero(row)), int(one)) for row, one in zip(differ[whole], last[whole], strict=True)]
+    found = [
+        (tuple(np.flatnonzero(row)), int(one))
+        for row, one in zip(differ[whole], last[whole], strict=True)
+    ]
     assert chisquare([found.count(case) for case in cases]).pvalue > LEAST_P
 
 
@@ -102,7 +119,9 @@ def test_new_values_are_uniform_and_do_not_depend_on_the_old():
         np.add.at(joint, (before[:, factor], after[:, factor]), 1)
         assert chisquare(joint.ravel()).pvalue > LEAST_P
     for one, other in itertools.combinations(range(3), 2):
-        joint = np.bincount(after[:, one] * sizes[other] + after[:, other], minlength=sizes[one] * sizes[other])
+        joint = np.bincount(
+            after[:, one] * sizes[other] + after[:, other], minlength=sizes[one] * sizes[other]
+        )
         assert chisquare(joint).pvalue > LEAST_P
 
 
@@ -116,7 +135,8 @@ def dependence(one, other):
 @pytest.mark.parametrize("rule", ["locatello", "michlo"])
 @pytest.mark.parametrize("factors", [2, 4])
 def test_how_many_which_and_what_are_independent(rule, factors):
-    # One pair a step: the words of the first pair would coincide if two of the three took them from one stream.
+    # One pair a step: the words of the first pair would coincide if two of the three took them from
+    # one stream.
     before, after, last = draw(PairRule(rule), (1000,) * factors, pairs=1, steps=4000)
     many = (before != after).sum(axis=1)
     value = after[np.arange(len(last)), last] // 125
@@ -149,7 +169,9 @@ def test_members_and_steps_draw_independently():
 def test_second_images_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k, seed):
     k = min(k, len(sizes))
     # `draw` reads both indices by FactorGrid, which refuses what is off the grid.
-    before, after, last = draw(PairRule(rule, k), sizes, pairs=40, steps=2, seeds=torch.tensor([seed]))
+    before, after, last = draw(
+        PairRule(rule, k), sizes, pairs=40, steps=2, seeds=torch.tensor([seed])
+    )
     most = k or (len(sizes) if rule == "michlo" else len(sizes) - 1)
     assert (before != after).sum(axis=1).max() <= most
     assert 0 <= last.min() <= last.max() < len(sizes)
@@ -161,7 +183,9 @@ def test_second_images_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k, s
 def test_all_factors_redrawn_leave_nothing_of_the_first_image():
     when, rule, sizes = torch.arange(3), PairRule("michlo", 3), (4, 2, 5)
     low, high = torch.zeros(2, 3, 50, dtype=torch.int64), torch.full((2, 3, 50), 39)
-    assert torch.equal(rule.second(SEEDS, when, low, sizes)[0], rule.second(SEEDS, when, high, sizes)[0])
+    assert torch.equal(
+        rule.second(SEEDS, when, low, sizes)[0], rule.second(SEEDS, when, high, sizes)[0]
+    )
 
 
 def test_pairs_depend_on_seed_and_step_alone():
@@ -200,7 +224,9 @@ def test_a_plan_draws_the_second_images_behind_the_first():
     program = Program(plan, plan.members, dataset, torch.device("cpu"))
     draws = program.draw(torch.arange(4))
     first, second = draws.indices.chunk(2, dim=-1)
-    assert torch.equal(first, random.integers(SEEDS, torch.arange(4), Stream.IMAGE_INDICES, (8,), len(dataset)))
+    assert torch.equal(
+        first, random.integers(SEEDS, torch.arange(4), Stream.IMAGE_INDICES, (8,), len(dataset))
+    )
     expected, last = GVAE().pairs.second(SEEDS, torch.arange(4), first, dataset.factor_sizes)
     assert torch.equal(second, expected)
     assert draws.changed is not None
@@ -208,23 +234,33 @@ def test_a_plan_draws_the_second_images_behind_the_first():
     assert draws.noise.shape == (2, 4, 16, 5), "both images have noise of their own"
 
 
-GRID = Setting(latents=4, sample_shape=(1, 8, 8), factor_sizes=(3, 4, 5), complete=True, dataset_size=60)
+GRID = Setting(
+    latents=4, sample_shape=(1, 8, 8), factor_sizes=(3, 4, 5), complete=True, dataset_size=60
+)
 NO_FACTORS = (
     "ada_gvae: data needs known factors to draw pairs from; got none. "
     "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
 )
 NO_GRID = (
-    "ada_gvae: data needs one image for every combination of factor values, in the order of the grid, to draw pairs from; "
-    "got 59 images for 60 combinations. Use data on a whole grid, the last factor moving fastest."
+    "ada_gvae: data needs one image for every combination of factor values, in the order of the"
+    " grid, to draw pairs from; got 59 images for 60 combinations. Use data on a whole grid, the"
+    " last factor moving fastest."
 )
 ONE_FACTOR = (
-    "ada_gvae: data needs at least two factors to draw pairs from; got 1. Use data with more, or an objective that needs no pairs."
+    "ada_gvae: data needs at least two factors to draw pairs from; got 1. Use data with more, or an"
+    " objective that needs no pairs."
 )
-TOO_MANY = "ada_gvae: changed_factors must be at most the 3 factors of the data; got 4. Use 0 to draw it for every pair."
+TOO_MANY = (
+    "ada_gvae: changed_factors must be at most the 3 factors of the data; got 4. Use 0 to draw it"
+    " for every pair."
+)
 WHERE = (
     "ada_gvae: where cannot be used, since the second image of a pair may break the rule; got 'shape=0'. Leave it out."
 )  # fmt: skip
-FEW_LATENTS = "gvae: latents must be at least the 3 factors of the data, one for each; got 2. Use latents=3 or more."
+FEW_LATENTS = (
+    "gvae: latents must be at least the 3 factors of the data, one for each; got 2. Use latents=3"
+    " or more."
+)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +274,11 @@ FEW_LATENTS = "gvae: latents must be at least the 3 factors of the data, one for
         (PairRule(changed_factors=4), {}, [TOO_MANY]),
         (PairRule(), {"where": "shape=0"}, [WHERE]),
         (PairRule(), {"latents": 2}, []),
-        (PairRule(changed_factors=4), {"complete": False, "dataset_size": 59, "where": "shape=0"}, [NO_GRID, TOO_MANY, WHERE]),
+        (
+            PairRule(changed_factors=4),
+            {"complete": False, "dataset_size": 59, "where": "shape=0"},
+            [NO_GRID, TOO_MANY, WHERE],
+        ),
     ],
 )
 def test_data_without_pairs_is_refused_in_full(rule, setting, told):
@@ -246,7 +286,9 @@ def test_data_without_pairs_is_refused_in_full(rule, setting, told):
 
 
 def test_labelled_pairs_need_a_latent_for_each_factor():
-    assert PairRule(named=True).problems("gvae", Setting(**(vars(GRID) | {"latents": 2}))) == [FEW_LATENTS]
+    assert PairRule(named=True).problems("gvae", Setting(**(vars(GRID) | {"latents": 2}))) == [
+        FEW_LATENTS
+    ]
     assert PairRule(named=True).problems("gvae", Setting(**(vars(GRID) | {"latents": 3}))) == []
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latent quantisation: nearest values by hand and by loops, where gradients go, and what trained codes look like."""
+"""Latent quantisation: nearest values by hand and by loops, where gradients go, and what trained
+codes look like.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_nearest_values_by_loops():
     for m in range(3):
         for n in range(8):
             for j in range(4):
-                ranked = sorted((abs(z[m, n, j].item() - value), value) for value in codebooks[m, j].tolist())
+                ranked = sorted(
+                    (abs(z[m, n, j].item() - value), value) for value in codebooks[m, j].tolist()
+                )
                 assert found[m, n, j].item() == ranked[0][1]
 
 
@@ -63,17 +67,24 @@ def test_codes_are_values_of_the_codebook_and_quantising_twice_changes_nothing(v
     again, _ = objective.representation(codes, torch.zeros_like(mean), weights)
     assert torch.equal(again, codes)
     # No other value is nearer.
-    assert ((mean - codes).abs().unsqueeze(3) <= (mean.unsqueeze(3) - books.unsqueeze(1)).abs()).all()
+    assert (
+        (mean - codes).abs().unsqueeze(3) <= (mean.unsqueeze(3) - books.unsqueeze(1)).abs()
+    ).all()
 
 
 def test_gradients_pass_straight_through_to_the_encoder_and_not_to_the_codebooks():
-    mean, weights = normal(2, 5, 3).requires_grad_(), {CODEBOOK: (0.1 * normal(2, 3, 4)).requires_grad_()}
+    mean, weights = (
+        normal(2, 5, 3).requires_grad_(),
+        {CODEBOOK: (0.1 * normal(2, 3, 4)).requires_grad_()},
+    )
     logvar, noise, slope = normal(2, 5, 3, seed=2), normal(2, 5, 3, seed=3), normal(2, 5, 3, seed=4)
     z = QLAE(values=4).latents(mean, logvar, noise, weights)
     codes, told = QLAE(values=4).representation(mean.detach(), logvar, weights)
     assert torch.allclose(z, codes, rtol=1e-15)
     assert told is logvar
-    to_mean, to_codebook = torch.autograd.grad((z * slope).sum(), [mean, weights[CODEBOOK]], allow_unused=True)
+    to_mean, to_codebook = torch.autograd.grad(
+        (z * slope).sum(), [mean, weights[CODEBOOK]], allow_unused=True
+    )
     assert torch.equal(to_mean, slope)
     assert to_codebook is None
 
@@ -82,20 +93,29 @@ def test_terms_and_their_gradients_by_hand(make_forward):
     # Two images, one latent, values −1/2 and 1/2: 0.1 and 0.7 both round to 1/2.
     mean = torch.tensor([[[0.1], [0.7]]], dtype=torch.float64, requires_grad=True)
     deviations = torch.zeros(1, 1, 2, dtype=torch.float64, requires_grad=True)
-    parts = {"mean": mean, "reconstruction": torch.tensor([[2.0, 4.0]], dtype=torch.float64), "weights": {CODEBOOK: deviations}}
-    terms = QLAE(values=2, quantisation=3, commitment=5).terms(make_forward(members=1, batch=2, latents=1, **parts))
+    parts = {
+        "mean": mean,
+        "reconstruction": torch.tensor([[2.0, 4.0]], dtype=torch.float64),
+        "weights": {CODEBOOK: deviations},
+    }
+    terms = QLAE(values=2, quantisation=3, commitment=5).terms(
+        make_forward(members=1, batch=2, latents=1, **parts)
+    )
     assert terms["quantisation"].value[0].tolist() == pytest.approx([0.16, 0.04])
     assert terms["commitment"].value[0].tolist() == pytest.approx([0.16, 0.04])
     assert total_loss(terms).item() == pytest.approx(3.0 + (3 + 5) * 0.1)
     to_mean, to_codebook = torch.autograd.grad(total_loss(terms).sum(), [mean, deviations])
-    # 5 · 2 (z − v) / 2 for the encoder; 3 · Σ 2 (v − z) / 2 for the value that both images use, nothing for the other.
+    # 5 · 2 (z − v) / 2 for the encoder; 3 · Σ 2 (v − z) / 2 for the value that both images use,
+    # nothing for the other.
     assert to_mean.flatten().tolist() == pytest.approx([-2.0, 1.0])
     assert to_codebook.flatten().tolist() == pytest.approx([0.0, 3 * (0.4 - 0.2)])
 
 
 def test_members_with_numbers_of_their_own(make_forward):
     forward = make_forward(weights={CODEBOOK: 0.1 * normal(3, 4, 6)})
-    objectives = [QLAE(values=6, quantisation=q, commitment=c) for q, c in ((1, 1), (0, 10), (5, 0.1))]
+    objectives = [
+        QLAE(values=6, quantisation=q, commitment=c) for q, c in ((1, 1), (0, 10), (5, 0.1))
+    ]
     together = total_loss(stack(objectives, dtype=torch.float64).terms(forward))
     alone = torch.stack([total_loss(one.terms(forward))[k] for k, one in enumerate(objectives)])
     assert torch.allclose(together, alone, rtol=1e-14)
@@ -105,7 +125,10 @@ def test_members_with_numbers_of_their_own(make_forward):
 
 def test_the_authors_weights_are_those_of_means():
     converted, given = in_sums(QLAE(quantisation=0.01, commitment=0.02), "mean", (1, 64, 64), 10)
-    assert (converted.quantisation, converted.commitment) == (pytest.approx(4.096), pytest.approx(8.192))
+    assert (converted.quantisation, converted.commitment) == (
+        pytest.approx(4.096),
+        pytest.approx(8.192),
+    )
     assert converted.weight_decay == 0.1
     assert given == {"quantisation": 0.01, "commitment": 0.02}
 
@@ -115,7 +138,10 @@ def test_the_authors_weights_are_those_of_means():
     [
         ({"values": 1}, "values must be at least 2; got 1."),
         ({"values": 2.5}, "values must be a whole number; got 2.5."),
-        ({"values": "linear(2, 4, 10)"}, "values cannot be on a schedule; got linear(2, 4, 10). Give a whole number."),
+        (
+            {"values": "linear(2, 4, 10)"},
+            "values cannot be on a schedule; got linear(2, 4, 10). Give a whole number.",
+        ),
         ({"quantisation": -1}, "quantisation must be at least 0; got -1."),
         ({"commitment": -1}, "commitment must be at least 0; got -1."),
         ({"weight_decay": -0.1}, "weight_decay must be at least 0; got -0.1."),
@@ -133,7 +159,9 @@ def test_other_priors_are_refused():
         key = "other"
 
     assert QLAE().problems(SETTING, Isotropic()) == []
-    assert QLAE().problems(SETTING, Other()) == [f"qlae: prior {PRIOR_KINDS['none']}; got 'other'. Use the prior isotropic."]
+    assert QLAE().problems(SETTING, Other()) == [
+        f"qlae: prior {PRIOR_KINDS['none']}; got 'other'. Use the prior isotropic."
+    ]
 
 
 SMALL = {
@@ -149,7 +177,14 @@ SMALL = {
 
 
 def test_weight_decay_takes_its_share_of_the_network_and_leaves_the_codebooks(tmp_path):
-    run = ub.train("sprites", QLAE(weight_decay=[0.0, 50.0, 100.0]), steps=1, learning_rate=1e-3, out=tmp_path / "run", **SMALL)
+    run = ub.train(
+        "sprites",
+        QLAE(weight_decay=[0.0, 50.0, 100.0]),
+        steps=1,
+        learning_rate=1e-3,
+        out=tmp_path / "run",
+        **SMALL,
+    )
     free, half, full = (run.folder.member_weights(member) for member in range(3))
     assert torch.equal(free[CODEBOOK], full[CODEBOOK])
     for name in ("encoder.dense1.weight", "decoder.out.weight"):
@@ -160,7 +195,14 @@ def test_weight_decay_takes_its_share_of_the_network_and_leaves_the_codebooks(tm
 
 
 def test_trained_codes_are_few_values_and_metrics_take_them(tmp_path):
-    run = ub.train("sprites", QLAE(values=5, weight_decay=0.1), steps=600, learning_rate=3e-3, out=tmp_path / "run", **SMALL)
+    run = ub.train(
+        "sprites",
+        QLAE(values=5, weight_decay=0.1),
+        steps=600,
+        learning_rate=3e-3,
+        out=tmp_path / "run",
+        **SMALL,
+    )
     history = run.history
     assert history["reconstruction"].iloc[-5:].mean() < 0.5 * history["reconstruction"].iloc[0]
     images = run.dataset.images(np.arange(len(run.dataset)))
@@ -176,6 +218,6 @@ def test_trained_codes_are_few_values_and_metrics_take_them(tmp_path):
     measured = scores[["mig", "infomec", "modularity"]].to_numpy(float)
     assert ((measured >= 0) & (measured <= 1)).all()
     # What is scored are the quantised codes.
-    assert metrics.mig(codes, run.dataset.factors(np.arange(len(run.dataset)))).score == pytest.approx(
-        scores["mig"].iloc[0], abs=1e-6
-    )
+    assert metrics.mig(
+        codes, run.dataset.factors(np.arange(len(run.dataset)))
+    ).score == pytest.approx(scores["mig"].iloc[0], abs=1e-6)

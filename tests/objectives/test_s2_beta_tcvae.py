@@ -13,7 +13,9 @@ import torch
 from unbraid.objectives.objective import total_loss
 from unbraid.objectives.s2_beta_tcvae import S2BetaTCVAE
 
-RECORD = json.loads((Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text())
+RECORD = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text()
+)
 
 
 def labelled(golden, shift: float = 0.0) -> dict[str, torch.Tensor]:
@@ -30,7 +32,9 @@ def labelled(golden, shift: float = 0.0) -> dict[str, torch.Tensor]:
 def test_golden_regulariser_and_supervised_term(golden, loss, gamma_sup):
     objective = S2BetaTCVAE(beta=6, gamma_sup=gamma_sup, label_loss=loss)
     found = total_loss(objective.terms(replace(golden.forward, **labelled(golden))))
-    expected = golden.values["regularizer"]["beta_tc_vae_beta=6"] + gamma_sup * RECORD["values"][loss]
+    expected = (
+        golden.values["regularizer"]["beta_tc_vae_beta=6"] + gamma_sup * RECORD["values"][loss]
+    )
     assert found.item() == pytest.approx(expected, rel=golden.relative)
 
 

@@ -13,7 +13,9 @@ import torch
 from unbraid.objectives.objective import total_loss
 from unbraid.objectives.s2_dip_vae_i import S2DIPVAEI
 
-RECORD = json.loads((Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text())
+RECORD = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text()
+)
 
 
 def labelled(golden, shift: float = 0.0) -> dict[str, torch.Tensor]:
@@ -30,13 +32,16 @@ def labelled(golden, shift: float = 0.0) -> dict[str, torch.Tensor]:
 def test_golden_regulariser_and_supervised_term(golden, loss, gamma_sup):
     objective = S2DIPVAEI(lambda_od=5, lambda_d_factor=10, gamma_sup=gamma_sup, label_loss=loss)
     found = total_loss(objective.terms(replace(golden.forward, **labelled(golden))))
-    expected = golden.values["regularizer"]["dip_i_od=5_factor=10"] + gamma_sup * RECORD["values"][loss]
+    expected = (
+        golden.values["regularizer"]["dip_i_od=5_factor=10"] + gamma_sup * RECORD["values"][loss]
+    )
     assert found.item() == pytest.approx(expected, rel=golden.relative)
 
 
 def test_labelled_images_are_no_part_of_the_covariance(golden):
     objective = S2DIPVAEI()
     alone, moved = (
-        objective.terms(replace(golden.forward, **given))["moment_penalty"] for given in (labelled(golden), labelled(golden, 3.0))
+        objective.terms(replace(golden.forward, **given))["moment_penalty"]
+        for given in (labelled(golden), labelled(golden, 3.0))
     )
     assert torch.equal(alone.value, moved.value)

@@ -14,20 +14,28 @@ from unbraid.objectives.dip_vae_ii import DIPVAEII
 from unbraid.objectives.objective import total_loss
 from unbraid.objectives.s2_dip_vae_ii import S2DIPVAEII
 
-RECORD = json.loads((Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text())
+RECORD = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text()
+)
 
 
 def labelled(golden) -> dict[str, torch.Tensor]:
     """The golden labels, for images whose means are those of the batch."""
     labels = torch.tensor(RECORD["labels"], dtype=torch.float32).unsqueeze(0)
-    return {"labelled_mean": golden.forward.mean, "labels": labels, "label_sizes": torch.tensor([RECORD["factor_sizes"]]).float()}
+    return {
+        "labelled_mean": golden.forward.mean,
+        "labels": labels,
+        "label_sizes": torch.tensor([RECORD["factor_sizes"]]).float(),
+    }
 
 
 @pytest.mark.parametrize(("loss", "gamma_sup"), [("xent", 2.0), ("cov", 16.0)])
 def test_golden_regulariser_and_supervised_term(golden, loss, gamma_sup):
     objective = S2DIPVAEII(lambda_od=5, lambda_d_factor=1, gamma_sup=gamma_sup, label_loss=loss)
     found = total_loss(objective.terms(replace(golden.forward, **labelled(golden))))
-    expected = golden.values["regularizer"]["dip_ii_od=5_factor=1"] + gamma_sup * RECORD["values"][loss]
+    expected = (
+        golden.values["regularizer"]["dip_ii_od=5_factor=1"] + gamma_sup * RECORD["values"][loss]
+    )
     assert found.item() == pytest.approx(expected, rel=golden.relative)
 
 

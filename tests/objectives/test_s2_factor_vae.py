@@ -34,7 +34,9 @@ def parts(seen: list[tuple[int, ...]]):
 
 def test_loss_by_hand(make_forward):
     objective = S2FactorVAE(gamma=10, gamma_sup=3)
-    terms = objective.terms(make_forward(members=1, batch=3, latents=2, reconstruction=torch.zeros(1, 3), **parts([])))
+    terms = objective.terms(
+        make_forward(members=1, batch=3, latents=2, reconstruction=torch.zeros(1, 3), **parts([]))
+    )
     assert terms["total_correlation"].value.tolist() == [[12.0, 22.0, 32.0]]
     # A logit of 0 costs log 2 whatever the target.
     assert terms["supervised"].value.tolist() == pytest.approx([math.log(2)], rel=1e-14)
@@ -50,7 +52,12 @@ def test_the_discriminator_sees_no_labelled_image_and_learns_as_without_them(mak
     terms = objective.terms(forward)
     loss = objective.auxiliary_loss(forward)
     assert seen == [(1, 6, 2)]
-    assert torch.equal(loss, FactorVAE(gamma=10).auxiliary_loss(make_forward(members=1, batch=3, latents=2, **parts([]))))
+    assert torch.equal(
+        loss,
+        FactorVAE(gamma=10).auxiliary_loss(
+            make_forward(members=1, batch=3, latents=2, **parts([]))
+        ),
+    )
     assert not loss.requires_grad
     (slope,) = torch.autograd.grad(total_loss(terms).sum(), given["labelled_mean"])
     # γ_sup (sigmoid 0 − 1/4) to the first latent; the second has no factor.

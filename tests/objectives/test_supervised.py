@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encoder that learns from labels alone: its two terms, and that neither half of the network reaches into the other."""
+"""The encoder that learns from labels alone: its two terms, and that neither half of the network
+reaches into the other.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from unbraid.objectives.supervised import Supervised
 from unbraid.population.plan import make_plan
 from unbraid.population.training_step import Program
 
-RECORD = json.loads((Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text())
+RECORD = json.loads(
+    (Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text()
+)
 SMALL = {"image_size": 16, "x": 6, "y": 6, "scale": 3}
 
 
@@ -31,7 +35,9 @@ def test_golden_term_and_reconstruction(golden, loss):
         "reconstruction": torch.full((1, 16), 8.0),
     }
     terms = Supervised(label_loss=loss).terms(replace(golden.forward, **given))
-    assert total_loss(terms).item() == pytest.approx(8.0 + RECORD["values"][loss], rel=golden.relative)
+    assert total_loss(terms).item() == pytest.approx(
+        8.0 + RECORD["values"][loss], rel=golden.relative
+    )
 
 
 def test_the_decoder_gets_means_without_a_way_back():
@@ -60,23 +66,39 @@ def test_labels_teach_the_encoder_and_images_the_decoder():
     state = program.start()
     leaves = program._leaves(program.layout, state.model)
     forward = program._forward(program.objective, leaves, state, program.draw(torch.tensor([0])), 0)
-    for term, taught, other in (("reconstruction", "decoder", "encoder"), ("supervised", "encoder", "decoder")):
+    for term, taught, other in (
+        ("reconstruction", "decoder", "encoder"),
+        ("supervised", "encoder", "decoder"),
+    ):
         value = program.objective.terms(forward)[term].mean().sum()
         slopes = dict(
-            zip(leaves, torch.autograd.grad(value, list(leaves.values()), materialize_grads=True, retain_graph=True), strict=True)
+            zip(
+                leaves,
+                torch.autograd.grad(
+                    value, list(leaves.values()), materialize_grads=True, retain_graph=True
+                ),
+                strict=True,
+            )
         )
         assert not any(slope.any() for name, slope in slopes.items() if name.startswith(other))
         # The head of the variances is used by nothing.
-        assert all(slope.any() for name, slope in slopes.items() if name.startswith(taught) and "logvar" not in name)
+        assert all(
+            slope.any()
+            for name, slope in slopes.items()
+            if name.startswith(taught) and "logvar" not in name
+        )
 
 
 def test_a_few_labels_are_learned_by_heart():
-    program = program_of(hyper={"label_count": 16, "label_loss": "l2"}, steps=400, learning_rate=3e-3, log_every=50)
+    program = program_of(
+        hyper={"label_count": 16, "label_loss": "l2"}, steps=400, learning_rate=3e-3, log_every=50
+    )
     state = program.start()
     for _ in range(400):
         program.step(state)
     squares = state.history[0, :, program.quantities.index("supervised")]
-    # 16 images with 3 labels each: from their squares' sum to less than a tenth of a value off, on average.
+    # 16 images with 3 labels each: from their squares' sum to less than a tenth of a value off, on
+    # average.
     assert squares[0] > 20 * squares[-1]
     assert squares[-1] < 16 * 3 * 0.1**2
     images = state.history[0, :, program.quantities.index("reconstruction")]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Wasserstein autoencoder's penalty by loops over the paper's formula, by hand, and in training."""
+"""The Wasserstein autoencoder's penalty by loops over the paper's formula, by hand, and in
+training.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def penalty_by_loops(prior: np.ndarray, codes: np.ndarray, variance: float) -> f
         for j in range(count):
             value -= 2 * kernel(prior[i], codes[j]) / count**2
             if i != j:
-                value += (kernel(prior[i], prior[j]) + kernel(codes[i], codes[j])) / (count * (count - 1))
+                value += (kernel(prior[i], prior[j]) + kernel(codes[i], codes[j])) / (
+                    count * (count - 1)
+                )
     return value
 
 
@@ -40,7 +44,9 @@ def test_penalty_by_loops(make_forward, deviation):
     forward = make_forward(prior_points=deviation * points(3, 8, 4))
     found = WAE(prior_deviation=deviation).terms(forward)["mmd"].value
     for member in range(3):
-        expected = penalty_by_loops(forward.prior_points[member].numpy(), forward.z[member].numpy(), deviation**2)
+        expected = penalty_by_loops(
+            forward.prior_points[member].numpy(), forward.z[member].numpy(), deviation**2
+        )
         assert found[member].item() == pytest.approx(expected, rel=1e-10)
 
 
@@ -48,7 +54,12 @@ def test_two_points_by_hand(make_forward):
     # Codes at 0 and 0, prior points at ±1, one latent: C is 2 s, squared distances are 0, 4 and 1.
     z = torch.zeros(1, 2, 1, dtype=torch.float64)
     prior = torch.tensor([[[1.0], [-1.0]]], dtype=torch.float64)
-    parts = {"z": z, "mean": z, "prior_points": prior, "reconstruction": torch.tensor([[3.0, 5.0]], dtype=torch.float64)}
+    parts = {
+        "z": z,
+        "mean": z,
+        "prior_points": prior,
+        "reconstruction": torch.tensor([[3.0, 5.0]], dtype=torch.float64),
+    }
     terms = WAE(penalty=10).terms(make_forward(members=1, batch=2, latents=1, **parts))
     constants = [0.2, 0.4, 1.0, 2.0, 4.0, 10.0, 20.0]
     expected = 7 + sum(c / (c + 4) for c in constants) - 2 * sum(c / (c + 1) for c in constants)
@@ -58,7 +69,11 @@ def test_two_points_by_hand(make_forward):
 
 def test_penalty_is_zero_on_average_where_codes_follow_the_prior(make_forward):
     codes, prior = points(2000, 16, 3, seed=2), points(2000, 16, 3, seed=3)
-    found = WAE().terms(make_forward(members=2000, batch=16, latents=3, z=codes, prior_points=prior))["mmd"].value
+    found = (
+        WAE()
+        .terms(make_forward(members=2000, batch=16, latents=3, z=codes, prior_points=prior))["mmd"]
+        .value
+    )
     assert abs(found.mean().item()) < 4 * found.std().item() / 2000**0.5
     assert (found < 0).any()
 
@@ -66,7 +81,10 @@ def test_penalty_is_zero_on_average_where_codes_follow_the_prior(make_forward):
 def test_a_scale_of_everything_changes_nothing(make_forward):
     forward = make_forward(prior_points=points(3, 8, 4))
     scaled = make_forward(z=5.0 * forward.z, prior_points=5.0 * forward.prior_points)
-    plain, wide = WAE().terms(forward)["mmd"].value, WAE(prior_deviation=5).terms(scaled)["mmd"].value
+    plain, wide = (
+        WAE().terms(forward)["mmd"].value,
+        WAE(prior_deviation=5).terms(scaled)["mmd"].value,
+    )
     assert torch.allclose(plain, wide, rtol=1e-12)
 
 
@@ -109,6 +127,9 @@ def test_training_gives_codes_the_moments_of_the_prior(tmp_path):
     )  # fmt: skip
     last = run.history[run.history["step"] > 300].groupby("member")["mmd"].mean()
     assert last[1] < 0.1 < 0.5 < last[0]
-    codes = [run.model(member).encode(run.folder.dataset.images(np.arange(len(run.folder.dataset)))) for member in range(2)]
+    codes = [
+        run.model(member).encode(run.folder.dataset.images(np.arange(len(run.folder.dataset))))
+        for member in range(2)
+    ]
     free, drawn = (abs(one.std(axis=0) - 1).max() for one in codes)
     assert drawn < 0.25 < free

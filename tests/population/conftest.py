@@ -28,14 +28,22 @@ SMALL: dict[str, Any] = {
 }
 
 
-def plan(objective: Any = "beta_vae", data: Any = "sprites", **options: Any) -> tuple[Plan, Dataset]:
+def plan(
+    objective: Any = "beta_vae", data: Any = "sprites", **options: Any
+) -> tuple[Plan, Dataset]:
     settings = {**SMALL, **options}
     if not isinstance(data, str) or data != "sprites":
         settings.pop("data_options")
     return make_plan(data, objective, **settings)
 
 
-def create(folder: Path, objective: Any = "beta_vae", data: Any = "sprites", chunk_size: int = 1, **options: Any) -> RunFolder:
+def create(
+    folder: Path,
+    objective: Any = "beta_vae",
+    data: Any = "sprites",
+    chunk_size: int = 1,
+    **options: Any,
+) -> RunFolder:
     made, dataset = plan(objective, data, **options)
     return RunFolder.create(folder, made, chunk_size, dataset)
 
@@ -55,12 +63,16 @@ def bits(run: RunFolder) -> dict[int, dict[str, torch.Tensor]]:
 
 
 def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    return left.keys() == right.keys() and all(
+        torch.equal(left[name], right[name]) for name in left
+    )
 
 
 @pytest.fixture
 def save_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checkpoints as often as the plan says, however long they take to write beside such small trainings."""
+    """Checkpoints as often as the plan says, however long they take to write beside such small
+    trainings.
+    """
     monkeypatch.setattr(train, "_LEAST_TRAINING_PER_SAVING", 0)
 
 

@@ -14,14 +14,26 @@ pytest.importorskip("triton")
 
 from unbraid.population.adam_kernel import all_finite
 
-LAYOUT = Layout((Weight("few", (5,)), Weight("large", (70, 60)), Weight("more", (3, 11)), Weight("larger", (5000,))))
+LAYOUT = Layout(
+    (
+        Weight("few", (5,)),
+        Weight("large", (70, 60)),
+        Weight("more", (3, 11)),
+        Weight("larger", (5000,)),
+    )
+)
 HEALTHY = torch.tensor([True, False, True])
 RATES = torch.tensor([1e-4, 1e-2, 5e-3])
 
 
 @pytest.fixture(
     params=[
-        pytest.param("cpu", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="kernels run on the device here")),
+        pytest.param(
+            "cpu",
+            marks=pytest.mark.skipif(
+                torch.cuda.is_available(), reason="kernels run on the device here"
+            ),
+        ),
         pytest.param("cuda", marks=pytest.mark.gpu),
     ]
 )
@@ -43,7 +55,10 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def gradients(step: int) -> list[torch.Tensor]:
     """One gradient a weight, of another size at every step; NaN in the member that is not healthy."""
     drawn = torch.Generator().manual_seed(step)
-    made = [torch.randn(3, *weight.shape, generator=drawn) * 10.0 ** (step % 5 - 2) for weight in LAYOUT.weights]
+    made = [
+        torch.randn(3, *weight.shape, generator=drawn) * 10.0 ** (step % 5 - 2)
+        for weight in LAYOUT.weights
+    ]
     for gradient in made:
         gradient[1] = torch.nan
     return made
@@ -51,35 +66,54 @@ def gradients(step: int) -> list[torch.Tensor]:
 
 def fresh() -> Adam:
     drawn = torch.Generator().manual_seed(99)
-    adam = Adam.start(LAYOUT.rows([torch.randn(3, *weight.shape, generator=drawn) for weight in LAYOUT.weights]))
+    adam = Adam.start(
+        LAYOUT.rows([torch.randn(3, *weight.shape, generator=drawn) for weight in LAYOUT.weights])
+    )
     adam.gradient_mean[1], adam.gradient_square[1] = 0.5, 2.0
     return adam
 
 
 def bits(adam: Adam, member: int) -> list[torch.Tensor]:
     tensors = (adam.weights, adam.gradient_mean, adam.gradient_square, adam.lowered)
-    return [tensor[member].cpu().view(torch.uint8).clone() for tensor in tensors if tensor is not None]
+    return [
+        tensor[member].cpu().view(torch.uint8).clone() for tensor in tensors if tensor is not None
+    ]
 
 
 def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
-    precision = torch.bfloat16 if device == "cuda" else torch.float16  # the interpreter knows no bfloat16
+    precision = (
+        torch.bfloat16 if device == "cuda" else torch.float16
+    )  # the interpreter knows no bfloat16
     start = fresh()
-    ours = Adam(*(tensor.to(device) for tensor in (start.weights, start.gradient_mean, start.gradient_square)))
+    ours = Adam(
+        *(
+            tensor.to(device)
+            for tensor in (start.weights, start.gradient_mean, start.gradient_square)
+        )
+    )
     ours.keep_lowered(precision)
     assert ours.lowered is not None
     held = bits(ours, 1)
     for step in range(6):
         gradient = Gradient(LAYOUT, [part.to(device) for part in gradients(step)])
         assert (gradient.rows is None) == (pieces == "in parts")
-        ours.update(gradient, HEALTHY.to(device), RATES.to(device), BETAS, torch.tensor(step, device=device))
+        ours.update(
+            gradient, HEALTHY.to(device), RATES.to(device), BETAS, torch.tensor(step, device=device)
+        )
     monkeypatch.setattr(adam_module, "uses_kernels", lambda device: False)
     plain = fresh()
     for step in range(6):
         plain.update(Gradient(LAYOUT, gradients(step)), HEALTHY, RATES, BETAS, torch.tensor(step))
     for name in ("weights", "gradient_mean", "gradient_square"):
-        torch.testing.assert_close(getattr(ours, name).cpu(), getattr(plain, name), rtol=1e-6, atol=1e-6)
-    assert (plain.weights[[0, 2]] - fresh().weights[[0, 2]]).abs().max() > 1e-4, "nothing moved, so nothing is shown"
-    assert all(torch.equal(before, after) for before, after in zip(held, bits(ours, 1), strict=True))
+        torch.testing.assert_close(
+            getattr(ours, name).cpu(), getattr(plain, name), rtol=1e-6, atol=1e-6
+        )
+    assert (plain.weights[[0, 2]] - fresh().weights[[0, 2]]).abs().max() > 1e-4, (
+        "nothing moved, so nothing is shown"
+    )
+    assert all(
+        torch.equal(before, after) for before, after in zip(held, bits(ours, 1), strict=True)
+    )
     assert torch.equal(ours.lowered, ours.weights.to(precision))
     gaps = torch.ones_like(ours.weights, dtype=torch.bool)
     for view in LAYOUT.views(gaps).values():
@@ -89,12 +123,21 @@ def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
 
 
 def test_the_kernel_corrects_each_member_by_its_own_count(device, pieces, monkeypatch):
-    """As after population-based training, where members have done other numbers of updates than their neighbours."""
+    """As after population-based training, where members have done other numbers of updates than
+    their neighbours.
+    """
     behind, start = torch.tensor([3, 0, 50]), fresh()
-    ours = Adam(*(tensor.to(device) for tensor in (start.weights, start.gradient_mean, start.gradient_square)))
+    ours = Adam(
+        *(
+            tensor.to(device)
+            for tensor in (start.weights, start.gradient_mean, start.gradient_square)
+        )
+    )
     for step in range(4):
         gradient = Gradient(LAYOUT, [part.to(device) for part in gradients(step)])
-        ours.update(gradient, HEALTHY.to(device), RATES.to(device), BETAS, (behind + step).to(device))
+        ours.update(
+            gradient, HEALTHY.to(device), RATES.to(device), BETAS, (behind + step).to(device)
+        )
     monkeypatch.setattr(adam_module, "uses_kernels", lambda device: False)
     plain, alike = fresh(), fresh()
     for step in range(4):
@@ -102,7 +145,9 @@ def test_the_kernel_corrects_each_member_by_its_own_count(device, pieces, monkey
         alike.update(Gradient(LAYOUT, gradients(step)), HEALTHY, RATES, BETAS, torch.tensor(step))
     torch.testing.assert_close(ours.weights.cpu(), plain.weights, rtol=1e-6, atol=1e-6)
     for member in (0, 2):
-        assert (plain.weights[member] - alike.weights[member]).abs().max() > 1e-5, "the count must matter, or nothing is shown"
+        assert (plain.weights[member] - alike.weights[member]).abs().max() > 1e-5, (
+            "the count must matter, or nothing is shown"
+        )
 
 
 def test_joined_and_in_parts_are_the_same_bits(device, monkeypatch):
@@ -110,18 +155,36 @@ def test_joined_and_in_parts_are_the_same_bits(device, monkeypatch):
     for numbers in (0, 2**22):
         monkeypatch.setattr(adam_module, "_NUMBERS_TO_JOIN", numbers)
         start = fresh()
-        ours = Adam(*(tensor.to(device) for tensor in (start.weights, start.gradient_mean, start.gradient_square)))
+        ours = Adam(
+            *(
+                tensor.to(device)
+                for tensor in (start.weights, start.gradient_mean, start.gradient_square)
+            )
+        )
         for step in range(3):
             gradient = Gradient(LAYOUT, [part.to(device) for part in gradients(step)])
-            ours.update(gradient, HEALTHY.to(device), RATES.to(device), BETAS, torch.tensor(step, device=device))
+            ours.update(
+                gradient,
+                HEALTHY.to(device),
+                RATES.to(device),
+                BETAS,
+                torch.tensor(step, device=device),
+            )
         both.append(ours)
     for member in range(3):
-        assert all(torch.equal(a, b) for a, b in zip(*(bits(adam, member) for adam in both), strict=True))
+        assert all(
+            torch.equal(a, b) for a, b in zip(*(bits(adam, member) for adam in both), strict=True)
+        )
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # the interpreter's, of infinity minus itself
+@pytest.mark.filterwarnings(
+    "ignore:invalid value encountered:RuntimeWarning"
+)  # the interpreter's, of infinity minus itself
 def test_gradients_that_are_not_finite_are_found_wherever_they_are(device, pieces):
-    parts = [torch.randn(6, *weight.shape, generator=torch.Generator().manual_seed(3)) for weight in LAYOUT.weights]
+    parts = [
+        torch.randn(6, *weight.shape, generator=torch.Generator().manual_seed(3))
+        for weight in LAYOUT.weights
+    ]
     parts[1][1, 69, 59] = torch.nan
     parts[0][2, 0] = torch.inf
     parts[3][4, 4999] = -torch.inf
@@ -130,4 +193,6 @@ def test_gradients_that_are_not_finite_are_found_wherever_they_are(device, piece
 
 
 def test_large_numbers_are_finite(device):
-    assert all_finite([torch.full((2, 5000), 3e38, device=device), torch.zeros(2, 3, device=device)]).tolist() == [True, True]
+    assert all_finite(
+        [torch.full((2, 5000), 3e38, device=device), torch.zeros(2, 3, device=device)]
+    ).tolist() == [True, True]

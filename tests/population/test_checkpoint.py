@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: two are kept, damage is noticed, said and repaired without changing a bit of the result."""
+"""Checkpoints: two are kept, damage is noticed, said and repaired without changing a bit of the
+result.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def trained(new_run, folder: Path, **options) -> RunFolder:
 
 def test_the_newest_two_are_kept(tmp_path: Path, new_run, save_when_asked):
     run = trained(new_run, tmp_path / "run", checkpoint_seconds=0)
-    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER.replace("010", "019"), NEWEST]
+    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [
+        OLDER.replace("010", "019"),
+        NEWEST,
+    ]
     assert [step for step, _ in run.checkpoints(run.chunks()[0]).files()] == [20, 19]
 
 
@@ -53,7 +58,9 @@ def test_a_quick_run_keeps_halfway_and_end(tmp_path: Path, new_run):
 
 
 @pytest.mark.parametrize("damage", [truncate, flip, empty])
-def test_a_damaged_newest_one_is_passed_over_and_said(tmp_path: Path, new_run, bits_of, same_bits, damage):
+def test_a_damaged_newest_one_is_passed_over_and_said(
+    tmp_path: Path, new_run, bits_of, same_bits, damage
+):
     run = trained(new_run, tmp_path / "run")
     before = bits_of(run)[0]
     path = run.path / "checkpoint" / NEWEST
@@ -64,10 +71,16 @@ def test_a_damaged_newest_one_is_passed_over_and_said(tmp_path: Path, new_run, b
     assert said[0].startswith(f"{path} is damaged: {reason}")
     assert said[1] == f"going on from the last good checkpoint, {OLDER}."
     assert same_bits(bits_of(run)[0], before)
-    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [OLDER, NEWEST, f"{NEWEST}.damaged"]
+    assert sorted(path.name for path in (run.path / "checkpoint").iterdir()) == [
+        OLDER,
+        NEWEST,
+        f"{NEWEST}.damaged",
+    ]
 
 
-def test_with_every_one_damaged_training_starts_again_and_says_so(tmp_path: Path, new_run, bits_of, same_bits):
+def test_with_every_one_damaged_training_starts_again_and_says_so(
+    tmp_path: Path, new_run, bits_of, same_bits
+):
     run = trained(new_run, tmp_path / "run")
     before = bits_of(run)[0]
     flip(run.path / "checkpoint" / NEWEST)
@@ -92,7 +105,10 @@ def test_a_checkpoint_of_another_plan_is_refused(tmp_path: Path, new_run, bits_o
     shutil.copy(other.path / "checkpoint" / NEWEST, path)
     said: list[str] = []
     train_run(run, CPU, warn=said.append)
-    assert said == [f"{path} belongs to another plan.", f"going on from the last good checkpoint, {OLDER}."]
+    assert said == [
+        f"{path} belongs to another plan.",
+        f"going on from the last good checkpoint, {OLDER}.",
+    ]
     assert same_bits(bits_of(run)[0], before)
 
 
@@ -102,10 +118,14 @@ def test_a_renamed_checkpoint_is_not_taken_for_a_later_step(tmp_path: Path, new_
     (folder / OLDER).rename(folder / NEWEST)
     said: list[str] = []
     train_run(run, CPU, warn=said.append)
-    assert said[-1] == "no good checkpoint is left for these members; they train again from the start."
+    assert (
+        said[-1] == "no good checkpoint is left for these members; they train again from the start."
+    )
 
 
-def test_a_checkpoint_from_before_members_had_an_age_goes_on_to_the_same_bits(tmp_path: Path, new_run, bits_of, same_bits):
+def test_a_checkpoint_from_before_members_had_an_age_goes_on_to_the_same_bits(
+    tmp_path: Path, new_run, bits_of, same_bits
+):
     run = trained(new_run, tmp_path / "run")
     before = bits_of(run)[0]
     folder = run.path / "checkpoint"
@@ -134,13 +154,19 @@ def test_reading_results_names_the_remedy(tmp_path: Path, new_run):
     checkpoints = run.checkpoints(run.chunks()[0])
     with pytest.raises(DamagedFileError) as caught:
         checkpoints.newest()
-    assert str(caught.value) == f"{run.path / 'checkpoint'} holds no checkpoint of member 0; run `unbraid resume` on the run first."
+    assert (
+        str(caught.value)
+        == f"{run.path / 'checkpoint'} holds no checkpoint of member 0; run `unbraid resume` on the"
+        " run first."
+    )
     train_run(run, CPU)
     flip(run.path / "checkpoint" / NEWEST)
     with pytest.raises(DamagedFileError) as caught:
         checkpoints.newest()
-    assert str(caught.value) == (
-        f"{run.path / 'checkpoint' / NEWEST} is damaged: its content does not match its checksum."
+    assert (
+        str(caught.value)
+        == f"{run.path / 'checkpoint' / NEWEST} is damaged: its content does not match its"
+        " checksum."
         f" Run `unbraid resume {run.path}` to train it again from the last good one."
     )
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replayed steps have the bits of plain ones, whoever is stopped or diverges on the way; on a CPU they are plain ones."""
+"""Replayed steps have the bits of plain ones, whoever is stopped or diverges on the way; on a CPU
+they are plain ones.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome, train_run
 from unbraid.population.training_step import DRAWN_AT_ONCE, Program, State
 
-CONVOLUTIONS: dict[str, Any] = {"network": "conv_burgess", "network_options": {}, "seeds": 4, "log_every": 7}
+CONVOLUTIONS: dict[str, Any] = {
+    "network": "conv_burgess",
+    "network_options": {},
+    "seeds": 4,
+    "log_every": 7,
+}
 PRECISIONS = pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 
 
@@ -29,7 +36,10 @@ def rows(state: State) -> list[dict[str, torch.Tensor]]:
     """Every tensor of each member as bytes, by name."""
     named = {name: tensor.cpu() for name, tensor in state.tensors().items()}
     return [
-        {name: tensor[k].reshape(-1).contiguous().view(torch.uint8) for name, tensor in named.items()}
+        {
+            name: tensor[k].reshape(-1).contiguous().view(torch.uint8)
+            for name, tensor in named.items()
+        }
         for k in range(len(state.diverged_at))
     ]
 
@@ -66,7 +76,9 @@ def test_on_a_cpu_a_stepper_steps(small_plan):
     assert stepped.step == stepped.clock.item() == 40
     plain = by_steps(Program(plan, plan.members, dataset, torch.device("cpu")), 40)
     assert different(stepped, plain) == [[], []]
-    assert different(stepped, by_steps(Program(plan, plan.members, dataset, torch.device("cpu")), 39)) != [[], []]
+    assert different(
+        stepped, by_steps(Program(plan, plan.members, dataset, torch.device("cpu")), 39)
+    ) != [[], []]
 
 
 @pytest.mark.gpu
@@ -82,7 +94,9 @@ def test_replayed_steps_have_the_bits_of_plain_ones(small_plan, objective: str, 
     assert replayed.diverged_at.tolist() == [-1] * 4
     assert torch.isfinite(replayed.history).all()
     assert different(replayed, plain) == [[]] * 4
-    assert all(different(replayed, by_steps(Program(plan, plan.members, dataset, device), 39))), "the comparison shows nothing"
+    assert all(different(replayed, by_steps(Program(plan, plan.members, dataset, device), 39))), (
+        "the comparison shows nothing"
+    )
 
 
 @pytest.mark.gpu
@@ -99,9 +113,14 @@ def test_the_lowered_copy_follows_the_weights_through_replays(small_plan, precis
 @pytest.mark.gpu
 @PRECISIONS
 @pytest.mark.parametrize("objective", ["beta_vae", "beta_tcvae", "factor_vae"])
-def test_replayed_neighbours_of_a_diverging_member_keep_every_bit(small_plan, objective: str, precision: str):
+def test_replayed_neighbours_of_a_diverging_member_keep_every_bit(
+    small_plan, objective: str, precision: str
+):
     plan, dataset = small_plan(objective, steps=40, precision=precision, **CONVOLUTIONS)
-    broken = [dataclasses.replace(member, learning_rate=1e30) if member.id == 2 else member for member in plan.members]
+    broken = [
+        dataclasses.replace(member, learning_rate=1e30) if member.id == 2 else member
+        for member in plan.members
+    ]
     device = torch.device("cuda")
     healthy, _ = by_stepper(Program(plan, plan.members, dataset, device), 40)
     mixed, _ = by_stepper(Program(plan, broken, dataset, device), 40)
@@ -118,9 +137,18 @@ def test_replayed_neighbours_of_a_diverging_member_keep_every_bit(small_plan, ob
 
 @pytest.mark.gpu
 @PRECISIONS
-@pytest.mark.parametrize(("objective", "halt"), [("beta_vae", 45), ("factor_vae", 3), ("annealed_vae", 70)])
+@pytest.mark.parametrize(
+    ("objective", "halt"), [("beta_vae", 45), ("factor_vae", 3), ("annealed_vae", 70)]
+)
 def test_a_run_stopped_on_a_gpu_ends_with_the_same_bits(
-    tmp_path: Path, new_run, bits_of, same_bits, save_when_asked, objective: str, halt: int, precision: str
+    tmp_path: Path,
+    new_run,
+    bits_of,
+    same_bits,
+    save_when_asked,
+    objective: str,
+    halt: int,
+    precision: str,
 ):
     device = torch.device("cuda")
     settings = {"chunk_size": 4, "steps": 100, "precision": precision, **CONVOLUTIONS}
@@ -154,7 +182,9 @@ def test_a_checkpoint_taken_between_replays_goes_on_with_the_same_bits(small_pla
     whole, _ = by_stepper(Program(plan, plan.members, dataset, device), 60)
     for stop in (1, 18, 21):
         begun, _ = by_stepper(Program(plan, plan.members, dataset, device), stop)
-        state = State.from_tensors({name: tensor.cpu() for name, tensor in begun.tensors().items()}, stop, device)
+        state = State.from_tensors(
+            {name: tensor.cpu() for name, tensor in begun.tensors().items()}, stop, device
+        )
         stepper = Stepper(Program(plan, plan.members, dataset, device), state)
         while state.step < 60:
             stepper.advance(60 - state.step)
@@ -173,10 +203,14 @@ class Unwilling:
         self.steps += 1
 
 
-def test_a_step_that_cannot_be_captured_is_told_once_and_goes_on_slower(monkeypatch: pytest.MonkeyPatch):
+def test_a_step_that_cannot_be_captured_is_told_once_and_goes_on_slower(
+    monkeypatch: pytest.MonkeyPatch,
+):
     def refuse(stepper: Stepper) -> None:
         tried.append(program.steps)
-        raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore about it")
+        raise RuntimeError(
+            "CUDA error: operation not permitted when stream is capturing\nmore about it"
+        )
 
     tried, told, program = [], [], Unwilling()
     monkeypatch.setattr(Stepper, "_capture", refuse)
@@ -202,15 +236,36 @@ def test_no_memory_for_a_capture_is_no_reason_to_go_on(monkeypatch: pytest.Monke
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "data", ["color_dsprites", "noisy_dsprites", "scream_dsprites", "dsprites", "xysquares", "xyobject", "shapes3d_drawn"]
+    "data",
+    [
+        "color_dsprites",
+        "noisy_dsprites",
+        "scream_dsprites",
+        "dsprites",
+        "xysquares",
+        "xyobject",
+        "shapes3d_drawn",
+    ],
 )
-def test_every_kind_of_data_and_a_rule_can_be_captured(small_plan, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_kind_of_data_and_a_rule_can_be_captured(
+    small_plan, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("UNBRAID_DATA", str(tmp_path))
     Image.effect_noise((200, 150), 80).convert("RGB").save(tmp_path / "scream.jpg")
-    rule = "correlated(floor_hue, scale, 0.3)" if data.startswith("shapes") else "x_R < 5" if data == "xysquares" else "x < 9"
-    plan, dataset = small_plan("beta_vae", data, steps=40, precision="bfloat16", where=rule, **CONVOLUTIONS)
+    rule = (
+        "correlated(floor_hue, scale, 0.3)"
+        if data.startswith("shapes")
+        else "x_R < 5"
+        if data == "xysquares"
+        else "x < 9"
+    )
+    plan, dataset = small_plan(
+        "beta_vae", data, steps=40, precision="bfloat16", where=rule, **CONVOLUTIONS
+    )
     device = torch.device("cuda")
     replayed, done = by_stepper(Program(plan, plan.members, dataset, device), 40)
     assert DRAWN_AT_ONCE in done
-    assert different(replayed, by_steps(Program(plan, plan.members, dataset, device), 40)) == [[]] * 4
+    assert (
+        different(replayed, by_steps(Program(plan, plan.members, dataset, device), 40)) == [[]] * 4
+    )
     assert torch.isfinite(replayed.history).all()

@@ -25,14 +25,24 @@ def test_devices_by_name(monkeypatch: pytest.MonkeyPatch):
     assert devices.choose_device("cuda:1") == torch.device("cuda:1")
     with pytest.raises(InputError) as caught:
         devices.choose_device("cuda:2")
-    assert str(caught.value) == ("device must name one of the CUDA devices, counted from 0, and this machine has 2; got 'cuda:2'.")
+    assert (
+        str(caught.value)
+        == "device must name one of the CUDA devices, counted from 0, and this machine has 2; got"
+        " 'cuda:2'."
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cuda", "device needs a CUDA device and this machine has none; got 'cuda'. Use --device cpu."),
-        ("cuda:0", "device needs a CUDA device and this machine has none; got 'cuda:0'. Use --device cpu."),
+        (
+            "cuda",
+            "device needs a CUDA device and this machine has none; got 'cuda'. Use --device cpu.",
+        ),
+        (
+            "cuda:0",
+            "device needs a CUDA device and this machine has none; got 'cuda:0'. Use --device cpu.",
+        ),
         *(
             (name, f"device must be auto, cpu, cuda or cuda:NUMBER; got '{name}'.")
             for name in ("gpu", "cuda:", "cuda:one", "cuda:-1")
@@ -47,13 +57,16 @@ def test_devices_that_are_not_there(monkeypatch: pytest.MonkeyPatch, name: str, 
 
 
 @pytest.mark.parametrize("kernels", [True, False])
-def test_one_member_a_core_on_a_cpu_and_what_fits_on_a_gpu_in_equal_chunks(small_plan, monkeypatch: pytest.MonkeyPatch, kernels):
+def test_one_member_a_core_on_a_cpu_and_what_fits_on_a_gpu_in_equal_chunks(
+    small_plan, monkeypatch: pytest.MonkeyPatch, kernels
+):
     monkeypatch.setattr(devices, "uses_kernels", lambda device: kernels)
     plan, dataset = small_plan(seeds=9)
     assert devices.chunk_size(plan, dataset, torch.device("cpu")) == 1
     cuda = torch.device("cuda")
     each = devices.bytes_per_member(plan, dataset, kernels=kernels)
-    # Of five that fit beside the data a second chunk takes four, of four the third would take one: three times three.
+    # Of five that fit beside the data a second chunk takes four, of four the third would take one:
+    # three times three.
     for fits, expected in ((0, 1), (1, 1), (4, 3), (5, 5), (8, 5), (10**6, 9)):
         free = int((fits * each + devices.dataset_bytes(dataset)) / 0.8) + 2
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 0))
@@ -85,14 +98,20 @@ def test_the_estimate_grows_with_what_a_member_holds(small_plan, kernels: bool):
     # FactorVAE's discriminator: about five million weights with gradient and two running means each
     assert estimate(["vae", "factor_vae"]) - small > 4 * 4 * 5_000_000
     assert estimate(batch_size=64) > small
-    # Pairs decode twice the images, labels encode twice, importance samples decode each image as often as they are many.
+    # Pairs decode twice the images, labels encode twice, importance samples decode each image as
+    # often as they are many.
     images = 4 * 8 * 784 * 64
     assert estimate("ada_gvae") - small >= images
     assert estimate("s2_beta_vae") - small >= images
     assert estimate("iwae", hyper={"importance_samples": 5}) - small >= 4 * images
-    # The MMD holds distances of all pairs of a batch, latent by latent: four numbers for its gradient and three results.
-    assert estimate("decomposition", batch_size=512) - estimate(batch_size=512) >= 4 * 5 * 512**2 * 3
-    assert devices.bytes_per_member(*small_plan(), kernels=False) > devices.bytes_per_member(*small_plan(), kernels=True)
+    # The MMD holds distances of all pairs of a batch, latent by latent: four numbers for its
+    # gradient and three results.
+    assert (
+        estimate("decomposition", batch_size=512) - estimate(batch_size=512) >= 4 * 5 * 512**2 * 3
+    )
+    assert devices.bytes_per_member(*small_plan(), kernels=False) > devices.bytes_per_member(
+        *small_plan(), kernels=True
+    )
 
 
 def test_cores_are_those_this_process_may_use():

@@ -19,13 +19,39 @@ from unbraid.population.run_folder import RunFolder
 
 STEPS = 1200
 TRAIN = [
-    *("train", "sprites:x=6,y=4,image_size=28", "beta_tcvae", "--beta", "2,6", "--seeds", "2", "--steps", str(STEPS)),
-    *("--network", "mlp:hidden=24", "--latents", "3", "--batch-size", "16", "--checkpoint-seconds", "0.1", "--device", "cpu"),
+    *(
+        "train",
+        "sprites:x=6,y=4,image_size=28",
+        "beta_tcvae",
+        "--beta",
+        "2,6",
+        "--seeds",
+        "2",
+        "--steps",
+        str(STEPS),
+    ),
+    *(
+        "--network",
+        "mlp:hidden=24",
+        "--latents",
+        "3",
+        "--batch-size",
+        "16",
+        "--checkpoint-seconds",
+        "0.1",
+        "--device",
+        "cpu",
+    ),
 ]
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "from unbraid.commands.command_line import main; main()", *words]
+    command = [
+        sys.executable,
+        "-c",
+        "from unbraid.commands.command_line import main; main()",
+        *words,
+    ]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -35,7 +61,10 @@ def unbraid(*words: str) -> None:
 
 
 def newest_steps(folder: Path) -> list[int]:
-    names = [path.name.split("step-")[1].split(".")[0] for path in (folder / "checkpoint").glob("*.safetensors")]
+    names = [
+        path.name.split("step-")[1].split(".")[0]
+        for path in (folder / "checkpoint").glob("*.safetensors")
+    ]
     return [int(name) for name in names]
 
 
@@ -58,20 +87,36 @@ def assert_same_bits(left: dict[str, object], right: dict[str, object]) -> None:
         assert left_step == right_step == STEPS
         assert ours.keys() == theirs.keys()
         for key in ours:
-            assert torch.equal(ours[key].view(torch.uint8), theirs[key].view(torch.uint8)), (name, key)
+            assert torch.equal(ours[key].view(torch.uint8), theirs[key].view(torch.uint8)), (
+                name,
+                key,
+            )
 
 
 def kill_at_random_moments(folder: Path, kills: int, seed: int) -> tuple[int, list[int]]:
-    """Start or resume the run and kill it, *kills* times; how many kills met a living process, and the steps reached."""
+    """Start or resume the run and kill it, *kills* times; how many kills met a living process, and
+    the steps reached.
+    """
     moments = random.Random(seed)
     hits, reached = 0, []
     for _ in range(kills):
-        words = ["resume", str(folder)] if (folder / "plan.json").exists() else [*TRAIN, "--out", str(folder)]
+        words = (
+            ["resume", str(folder)]
+            if (folder / "plan.json").exists()
+            else [*TRAIN, "--out", str(folder)]
+        )
         before = max(newest_steps(folder), default=-1)
         with start(*words) as process:
             deadline = time.monotonic() + 60
-            while process.poll() is None and max(newest_steps(folder), default=-1) <= before and time.monotonic() < deadline:
-                time.sleep(0.01)  # until this process itself has moved on: a kill during start-up would test nothing
+            while (
+                process.poll() is None
+                and max(newest_steps(folder), default=-1) <= before
+                and time.monotonic() < deadline
+            ):
+                time.sleep(
+                    0.01
+                    # until this process itself has moved on: a kill during start-up would test nothing
+                )
             time.sleep(moments.uniform(0.0, 0.15))
             process.send_signal(signal.SIGKILL)
         hits += process.returncode == -signal.SIGKILL
@@ -88,7 +133,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 def test_ten_kills_change_no_bit(tmp_path: Path, undisturbed: dict[str, object]):
     folder = tmp_path / "run"
-    hits, reached = kill_at_random_moments(folder, kills=10, seed=int(os.environ.get("UNBRAID_KILL_SEED", "1")))
+    hits, reached = kill_at_random_moments(
+        folder, kills=10, seed=int(os.environ.get("UNBRAID_KILL_SEED", "1"))
+    )
     assert hits == 10, "every kill must meet a living training process, or this test shows nothing"
     assert reached[0] < STEPS, "the first kill must come before the end"
     unbraid("resume", str(folder))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step provides beside images: pairs, labelled images, memory, running means, weight decay, schedules; and old plans."""
+"""What a step provides beside images: pairs, labelled images, memory, running means, weight decay,
+schedules; and old plans.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,17 @@ from unbraid.population.train import Outcome, train_run
 from unbraid.population.training_step import Draws, Program, State
 
 CPU = torch.device("cpu")
-BATCH_NORM = {"network": "conv_batchnorm", "network_options": {}, "data_options": {"x": 4, "y": 2, "scale": 2, "image_size": 32}}
+BATCH_NORM = {
+    "network": "conv_batchnorm",
+    "network_options": {},
+    "data_options": {"x": 4, "y": 2, "scale": 2, "image_size": 32},
+}
 
 
 CONTROLLED = ub.ControlVAE(capacity=["linear(0, 0.2, 10)", 0.1], integral_gain=0.1)  # type: ignore[attr-defined]
-"""So low a capacity that the controller raises β from the first step on, and what it remembers matters."""
+"""So low a capacity that the controller raises β from the first step on, and what it remembers
+matters.
+"""
 
 
 class Killed(Exception):
@@ -50,14 +58,20 @@ def advanced(program: Program, state: State, steps: int) -> State:
 
 def forward_of(program: Program, state: State, draws: Draws, at: int = 0) -> Forward:
     leaves = program._leaves(program.layout, state.model)
-    return program._forward(program.objective.at(state.clock.to(torch.float32)), leaves, state, draws, at)
+    return program._forward(
+        program.objective.at(state.clock.to(torch.float32)), leaves, state, draws, at
+    )
 
 
 def different(left: State, right: State) -> list[str]:
     """Names of the tensors in which two states differ by a bit."""
     ours, theirs = left.tensors(), right.tensors()
     assert ours.keys() == theirs.keys()
-    return [name for name in ours if not torch.equal(ours[name].view(torch.uint8), theirs[name].view(torch.uint8))]
+    return [
+        name
+        for name in ours
+        if not torch.equal(ours[name].view(torch.uint8), theirs[name].view(torch.uint8))
+    ]
 
 
 def encoded(program: Program, state: State, draws: Draws, at: int) -> tuple[torch.Tensor, ...]:
@@ -80,7 +94,9 @@ def test_the_first_half_of_the_rows_are_the_images_of_an_objective_without_pairs
     assert draws.noise.shape == (2, 5, 2 * batch, plan.latents)
     assert torch.equal(draws.indices[..., :batch], program_of(plain, dataset).draw(steps).indices)
     assert program.pairs is not None
-    second, changed = program.pairs.second(program.seed, steps, draws.indices[..., :batch], dataset.factor_sizes)
+    second, changed = program.pairs.second(
+        program.seed, steps, draws.indices[..., :batch], dataset.factor_sizes
+    )
     assert torch.equal(draws.indices[..., batch:], second)
     assert draws.changed is not None
     assert torch.equal(draws.changed, changed)
@@ -90,7 +106,9 @@ def test_changed_is_the_factor_in_which_the_halves_differ(small_plan):
     plan, dataset = small_plan(ub.GVAE(changed_factors=1), batch_size=64, seeds=2)  # type: ignore[attr-defined]
     draws = program_of(plan, dataset).draw(torch.arange(4))
     assert draws.changed is not None
-    first, second = (dataset.factors(half.reshape(-1).numpy()) for half in draws.indices.chunk(2, dim=-1))
+    first, second = (
+        dataset.factors(half.reshape(-1).numpy()) for half in draws.indices.chunk(2, dim=-1)
+    )
     differs = first != second
     assert differs.any(axis=1).mean() > 0.3, "most pairs must differ, or this shows nothing"
     assert (differs.sum(axis=1) <= 1).all()
@@ -114,7 +132,9 @@ def test_the_two_images_of_a_pair_share_all_latents_but_the_changed_one(small_pl
             others = ~own[:, : plan.batch_size]
             assert torch.equal(first[others], second[others])
         average = 0.5 * (own_mean[:, : plan.batch_size] + own_mean[:, plan.batch_size :])
-        torch.testing.assert_close(forward.mean[:, : plan.batch_size][others], average[others], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            forward.mean[:, : plan.batch_size][others], average[others], rtol=1e-5, atol=1e-6
+        )
 
 
 def dataset_sizes(small_plan: Any) -> tuple[int, ...]:
@@ -133,7 +153,9 @@ def test_both_images_of_a_pair_are_compared_with_themselves(small_plan):
     expected = program.likelihood.negative_log(raw, x)
     assert forward.reconstruction.shape == (2, 2 * plan.batch_size)
     torch.testing.assert_close(forward.reconstruction, expected, rtol=1e-5, atol=1e-4)
-    assert not torch.allclose(program.likelihood.negative_log(raw, x.roll(plan.batch_size, dims=1)), expected, atol=1e-2)
+    assert not torch.allclose(
+        program.likelihood.negative_log(raw, x.roll(plan.batch_size, dims=1)), expected, atol=1e-2
+    )
     noise = (forward.z - forward.mean) / torch.exp(0.5 * forward.logvar)
     torch.testing.assert_close(noise, draws.noise[:, 1], rtol=1e-3, atol=1e-4)
 
@@ -143,7 +165,9 @@ def test_both_images_of_a_pair_are_compared_with_themselves(small_plan):
 
 @pytest.mark.parametrize("objective", ["s2_beta_vae", "supervised"])
 def test_labelled_images_stay_with_their_labels(small_plan, objective: str):
-    kind = ub.OBJECTIVES.load(objective)  # 11 labels in batches of 8: the set begins again in the middle of a batch
+    kind = ub.OBJECTIVES.load(
+        objective
+    )  # 11 labels in batches of 8: the set begins again in the middle of a batch
     plan, dataset = small_plan(kind(label_count=11, label_seed=[4, 9]), seeds=2, latents=7)
     program = program_of(plan, dataset)
     state = program.start()
@@ -164,8 +188,12 @@ def test_labelled_images_stay_with_their_labels(small_plan, objective: str):
         torch.testing.assert_close(forward.labelled_mean, own_mean[:, batch:], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(forward.mean, own_mean[:, :batch], rtol=1e-5, atol=1e-6)
         x = program.sampler(draws.indices[:, at, :batch])
-        raw = program.network.decode(program.layout.views(state.model.weights), forward.z, dataset.sample_shape)
-        torch.testing.assert_close(forward.reconstruction, program.likelihood.negative_log(raw, x), rtol=1e-5, atol=1e-4)
+        raw = program.network.decode(
+            program.layout.views(state.model.weights), forward.z, dataset.sample_shape
+        )
+        torch.testing.assert_close(
+            forward.reconstruction, program.likelihood.negative_log(raw, x), rtol=1e-5, atol=1e-4
+        )
     # Sorted by label seed, then member seed: label seeds decide which images, member seeds do not.
     assert torch.equal(program.labelled.indices[0], program.labelled.indices[1])
     assert not torch.equal(program.labelled.indices[0], program.labelled.indices[2])
@@ -210,24 +238,40 @@ def test_the_memory_of_a_controller_is_what_a_plain_controller_remembers(small_p
             above[member] = 0.01 / (1 + np.exp(error)) + integral[member]
             assert beta == pytest.approx(1 + min(max(above[member], 0.0), 4.0), rel=1e-4)
             remembered = dict(zip(names, state.memory[member].tolist(), strict=True))
-            assert remembered == pytest.approx({"integral": integral[member], "above_least": above[member]}, rel=1e-3, abs=1e-5)
+            assert remembered == pytest.approx(
+                {"integral": integral[member], "above_least": above[member]}, rel=1e-3, abs=1e-5
+            )
     assert state.memory.abs().min() > 0
 
 
 RESUMED = [
     pytest.param(CONTROLLED, {}, id="memory"),
-    pytest.param(ub.BetaVAE(beta=["cyclic(0, 4, 6)", 1]), {"learning_rate": "cosine(1e-2, 0, 12)"}, id="schedules"),
+    pytest.param(
+        ub.BetaVAE(beta=["cyclic(0, 4, 6)", 1]),
+        {"learning_rate": "cosine(1e-2, 0, 12)"},
+        id="schedules",
+    ),
     pytest.param("beta_vae", BATCH_NORM, id="batch norm"),
-    pytest.param(ub.ControlVAE(), {"prior": "pca_learned", "likelihood": "gaussian:scale=learned"}, id="learned"),  # type: ignore[attr-defined]
+    pytest.param(
+        ub.ControlVAE(),
+        {"prior": "pca_learned", "likelihood": "gaussian:scale=learned"},
+        id="learned",
+    ),  # type: ignore[attr-defined]
     pytest.param(ub.QLAE(weight_decay=[0.1, "linear(1, 0, 8)"]), {}, id="weight decay"),  # type: ignore[attr-defined]
-    pytest.param("s2_dip_vae_i", {"latents": 7, "hyper": {"label_loss": "embed", "learn_sigma": "yes"}}, id="labels"),
+    pytest.param(
+        "s2_dip_vae_i",
+        {"latents": 7, "hyper": {"label_loss": "embed", "learn_sigma": "yes"}},
+        id="labels",
+    ),
     pytest.param("info_vae", {"prior": "sparse:gamma=linear(0, 0.9, 8)"}, id="prior points"),
     pytest.param("ada_mlvae", {"standardise": True}, id="pairs"),
 ]
 
 
 @pytest.mark.parametrize(("objective", "options"), RESUMED)
-def test_a_checkpoint_in_the_middle_changes_no_bit(small_plan, tmp_path: Path, objective: Any, options: dict[str, Any]):
+def test_a_checkpoint_in_the_middle_changes_no_bit(
+    small_plan, tmp_path: Path, objective: Any, options: dict[str, Any]
+):
     plan, dataset = small_plan(objective, seeds=2, steps=12, log_every=5, **options)
     whole = advanced(program_of(plan, dataset), program_of(plan, dataset).start(), 12)
     files = Checkpoints(tmp_path, tuple(range(len(plan.members))), plan.digest())
@@ -249,7 +293,13 @@ def test_a_checkpoint_in_the_middle_changes_no_bit(small_plan, tmp_path: Path, o
     ],
 )
 def test_a_killed_run_that_is_resumed_ends_with_the_same_bits(
-    tmp_path: Path, new_run, bits_of, same_bits, save_when_asked, objective: Any, options: dict[str, Any]
+    tmp_path: Path,
+    new_run,
+    bits_of,
+    same_bits,
+    save_when_asked,
+    objective: Any,
+    options: dict[str, Any],
 ):
     settings = {"seeds": 2, "steps": 14, **options}
     whole = new_run(tmp_path / "whole", objective, **settings)
@@ -266,8 +316,14 @@ def test_a_killed_run_that_is_resumed_ends_with_the_same_bits(
     with pytest.raises(Killed):
         train_run(killed, CPU, killing)
     again = RunFolder.open(killed.path)
-    reached = [again.checkpoints(chunk).files()[0][0] for chunk in again.chunks() if again.checkpoints(chunk).files()]
-    assert any(0 < step < 14 for step in reached), "the kill came too early or too late to show anything"
+    reached = [
+        again.checkpoints(chunk).files()[0][0]
+        for chunk in again.chunks()
+        if again.checkpoints(chunk).files()
+    ]
+    assert any(0 < step < 14 for step in reached), (
+        "the kill came too early or too late to show anything"
+    )
     assert train_run(again, CPU) == Outcome(True, ())
     left, right = bits_of(again), bits_of(whole)
     assert left.keys() == right.keys()
@@ -279,8 +335,12 @@ def test_a_killed_run_that_is_resumed_ends_with_the_same_bits(
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("objective", "options"), RESUMED)
-def test_replays_and_a_stop_between_them_change_no_bit(small_plan, objective: Any, options: dict[str, Any], precision: str):
-    plan, dataset = small_plan(objective, seeds=2, steps=60, log_every=5, precision=precision, **options)
+def test_replays_and_a_stop_between_them_change_no_bit(
+    small_plan, objective: Any, options: dict[str, Any], precision: str
+):
+    plan, dataset = small_plan(
+        objective, seeds=2, steps=60, log_every=5, precision=precision, **options
+    )
     device = torch.device("cuda")
     program = Program(plan, plan.members, dataset, device)
     plain = program.start()
@@ -302,10 +362,19 @@ def test_replays_and_a_stop_between_them_change_no_bit(small_plan, objective: An
 
 
 def same_in_low_precision(program: Program, state: State) -> bool:
-    """Whether the copy in low precision is that of the weights, but for running means, which no product reads."""
+    """Whether the copy in low precision is that of the weights, but for running means, which no
+    product reads.
+    """
     assert state.model.lowered is not None
-    views, lowered = program.layout.views(state.model.weights), program.layout.views(state.model.lowered)
-    return all(torch.equal(views[name].to(torch.bfloat16), lowered[name]) for name in views if "running" not in name)
+    views, lowered = (
+        program.layout.views(state.model.weights),
+        program.layout.views(state.model.lowered),
+    )
+    return all(
+        torch.equal(views[name].to(torch.bfloat16), lowered[name])
+        for name in views
+        if "running" not in name
+    )
 
 
 def test_a_forgotten_memory_would_be_noticed(small_plan):
@@ -346,9 +415,13 @@ def test_running_means_follow_the_batches_and_stay_with_their_member(small_plan)
     ("objective", "options"),
     [("control_vae", {}), ("control_vae", BATCH_NORM), (ub.QLAE(weight_decay=0.5), BATCH_NORM)],  # type: ignore[attr-defined]
 )
-def test_a_diverged_member_keeps_its_memory_and_running_means(small_plan, objective: Any, options: dict[str, Any]):
+def test_a_diverged_member_keeps_its_memory_and_running_means(
+    small_plan, objective: Any, options: dict[str, Any]
+):
     plan, dataset = small_plan(objective, seeds=3, steps=6, **options)
-    broken = [dataclasses.replace(one, learning_rate=1e30) if one.id == 1 else one for one in plan.members]
+    broken = [
+        dataclasses.replace(one, learning_rate=1e30) if one.id == 1 else one for one in plan.members
+    ]
     healthy, program = program_of(plan, dataset), Program(plan, broken, dataset, CPU)
     whole, state = advanced(healthy, healthy.start(), 1), advanced(program, program.start(), 1)
     before = {
@@ -359,7 +432,9 @@ def test_a_diverged_member_keeps_its_memory_and_running_means(small_plan, object
     whole, state = advanced(healthy, whole, 5), advanced(program, state, 5)
     assert state.diverged_at.tolist() == [-1, 1, -1]
     for name, tensor in before.items():
-        assert torch.equal(tensor.view(torch.uint8), state.tensors()[name][1].view(torch.uint8)), name
+        assert torch.equal(tensor.view(torch.uint8), state.tensors()[name][1].view(torch.uint8)), (
+            name
+        )
     for member in (0, 2):
         for name, tensor in whole.tensors().items():
             assert torch.equal(tensor[member], state.tensors()[name][member]), name
@@ -374,7 +449,9 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
     program = program_of(plan, dataset)
     state = program.start()
     views = program.layout.views(state.model.weights)
-    peers = [{name: view[k].clone().requires_grad_() for name, view in views.items()} for k in range(2)]
+    peers = [
+        {name: view[k].clone().requires_grad_() for name, view in views.items()} for k in range(2)
+    ]
     # QLAE's variance head has no part in the loss: AdamW moves it by the decay alone.
     optimisers = [
         torch.optim.AdamW(
@@ -387,10 +464,14 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
         for own, decay in zip(peers, decays, strict=True)
     ]  # fmt: skip
     for step in range(12):
-        rows = program.layout.rows({name: torch.stack([own[name].detach() for own in peers]) for name in views})
+        rows = program.layout.rows(
+            {name: torch.stack([own[name].detach() for own in peers]) for name in views}
+        )
         beside = dataclasses.replace(state, model=dataclasses.replace(state.model, weights=rows))
         leaves = program._leaves(program.layout, beside.model)
-        forward = program._forward(program.objective, leaves, beside, program.draw(torch.tensor([step])), 0)
+        forward = program._forward(
+            program.objective, leaves, beside, program.draw(torch.tensor([step])), 0
+        )
         loss = total_loss(program.objective.terms(forward)).sum()
         gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
         for k, (own, optimiser) in enumerate(zip(peers, optimisers, strict=True)):
@@ -402,9 +483,14 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
     for k, own in enumerate(peers):
         for name, peer in own.items():
             torch.testing.assert_close(ours[name][k], peer.detach(), rtol=0, atol=1e-6)
-    shrunk = ours["encoder.logvar.weight"] / program.layout.views(program.start().model.weights)["encoder.logvar.weight"]
+    shrunk = (
+        ours["encoder.logvar.weight"]
+        / program.layout.views(program.start().model.weights)["encoder.logvar.weight"]
+    )
     for k, decay in enumerate(decays):
-        torch.testing.assert_close(shrunk[k], torch.full_like(shrunk[k], (1 - 1e-2 * decay) ** 12), rtol=1e-5, atol=0)
+        torch.testing.assert_close(
+            shrunk[k], torch.full_like(shrunk[k], (1 - 1e-2 * decay) ** 12), rtol=1e-5, atol=0
+        )
 
 
 def test_objectives_without_decay_take_nothing_away(small_plan):
@@ -412,7 +498,10 @@ def test_objectives_without_decay_take_nothing_away(small_plan):
     program = program_of(plan, dataset)
     start, state = program.start(), advanced(program, program.start(), 5)
     name = "encoder.logvar.weight"
-    assert torch.equal(program.layout.views(state.model.weights)[name], program.layout.views(start.model.weights)[name])
+    assert torch.equal(
+        program.layout.views(state.model.weights)[name],
+        program.layout.views(start.model.weights)[name],
+    )
 
 
 # Schedules
@@ -422,7 +511,9 @@ BETA, RATE = "linear(0, 4, 8)", "linear(0.0078125, 0.001953125, 4, 2)"
 
 
 def test_scheduled_numbers_are_the_hand_set_ones_at_every_step(small_plan):
-    plan, dataset = small_plan(ub.BetaVAE(beta=[BETA, 1.5]), learning_rate=[RATE, 0.0009765625], steps=12)
+    plan, dataset = small_plan(
+        ub.BetaVAE(beta=[BETA, 1.5]), learning_rate=[RATE, 0.0009765625], steps=12
+    )
     program = program_of(plan, dataset)
     state = program.start()
     seen = set()
@@ -432,8 +523,12 @@ def test_scheduled_numbers_are_the_hand_set_ones_at_every_step(small_plan):
         fixed = [
             dataclasses.replace(
                 member,
-                hyper={"beta": beta if isinstance(member.hyper["beta"], str) else member.hyper["beta"]},
-                learning_rate=rate if isinstance(member.learning_rate, str) else member.learning_rate,
+                hyper={
+                    "beta": beta if isinstance(member.hyper["beta"], str) else member.hyper["beta"]
+                },
+                learning_rate=(
+                    rate if isinstance(member.learning_rate, str) else member.learning_rate
+                ),
             )
             for member in plan.members
         ]
@@ -451,7 +546,10 @@ def test_a_number_of_the_prior_follows_its_schedule_too(small_plan):
     state = program.start()
     for step in range(6):
         gamma = min(step / 4, 1.0)
-        fixed = [dataclasses.replace(one, prior_hyper={"gamma": gamma, "spike": 0.25}) for one in plan.members]
+        fixed = [
+            dataclasses.replace(one, prior_hyper={"gamma": gamma, "spike": 0.25})
+            for one in plan.members
+        ]
         expected = advanced(Program(plan, fixed, dataset, CPU), copy.deepcopy(state), 1)
         program.step(state)
         assert different(state, expected) == []
@@ -507,12 +605,20 @@ def test_an_old_plan_opens_with_the_digest_its_checkpoints_have(tmp_path: Path):
 
 
 def test_an_old_run_goes_on_from_its_checkpoint(tmp_path: Path):
-    """A checkpoint without the tensors that newer objectives have, and the bits that the same plan gives in one go."""
+    """A checkpoint without the tensors that newer objectives have, and the bits that the same plan
+    gives in one go.
+    """
     write_json(tmp_path / "plan.json", {**OLD_PLAN, "chunk_size": 1})
     run = RunFolder.open(tmp_path)
     program = program_of(run.plan, run.dataset)
     halfway = advanced(program, program.start(), 4)
-    assert {name.partition(".")[0] for name in halfway.tensors()} == {"age", "diverged_at", "window", "history", "model"}
+    assert {name.partition(".")[0] for name in halfway.tensors()} == {
+        "age",
+        "diverged_at",
+        "window",
+        "history",
+        "model",
+    }
     checkpoints = run.checkpoints(run.chunks()[0])
     checkpoints.save(halfway)
     state = checkpoints.load(CPU, pytest.fail)

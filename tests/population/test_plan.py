@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans: what a request expands to, what is refused and in which words, and the record that repeats a run."""
+"""Plans: what a request expands to, what is refused and in which words, and the record that repeats
+a run.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ SPRITES: dict[str, Any] = {"x": 6, "y": 4, "image_size": 28}
 
 
 def made(objective: Any = "beta_vae", **options: Any) -> Plan:
-    return make_plan("sprites", objective, **{"data_options": SPRITES, "network": "mlp", **options})[0]
+    return make_plan(
+        "sprites", objective, **{"data_options": SPRITES, "network": "mlp", **options}
+    )[0]
 
 
 def refusal(data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> str:
@@ -48,8 +52,14 @@ def test_objectives_are_slowest_then_rates_then_seeds():
             ("beta_vae", {"beta": 1.0}),
             ("beta_vae", {"beta": 4.0}),
             ("vae", {}),
-            ("annealed_vae", {"max_capacity": 25.0, "gamma": 10.0, "ramp_steps": 100_000.0, "ramp": "linear"}),
-            ("annealed_vae", {"max_capacity": 25.0, "gamma": 20.0, "ramp_steps": 100_000.0, "ramp": "linear"}),
+            (
+                "annealed_vae",
+                {"max_capacity": 25.0, "gamma": 10.0, "ramp_steps": 100_000.0, "ramp": "linear"},
+            ),
+            (
+                "annealed_vae",
+                {"max_capacity": 25.0, "gamma": 20.0, "ramp_steps": 100_000.0, "ramp": "linear"},
+            ),
         )
         for rate in (1e-3, 1e-4)
         for seed in (7, 5)
@@ -97,9 +107,14 @@ def test_every_problem_is_reported_at_once_and_in_full():
         checkpoint_seconds=-1,
     )
     assert message.splitlines() == [
-        f"dataset 'sprite' is unknown; did you mean 'sprites'? Known: {', '.join(sorted(DATA))}."
-        " A folder, an .npy or an .npz is given by its path.",
-        f"objective 'beta_va' is unknown; did you mean 'beta_vae'? Known: {', '.join(sorted(OBJECTIVES))}.",
+        (
+            "dataset 'sprite' is unknown; did you mean 'sprites'? Known:"
+            f" {', '.join(sorted(DATA))}. A folder, an .npy or an .npz is given by its path."
+        ),
+        (
+            "objective 'beta_va' is unknown; did you mean 'beta_vae'? Known:"
+            f" {', '.join(sorted(OBJECTIVES))}."
+        ),
         f"network 'mpl' is unknown; did you mean 'mlp'? Known: {', '.join(sorted(ub.NETWORKS))}.",
         "seeds must be at least 1; got 0.",
         "learning_rate must be a finite number above 0; got nan.",
@@ -121,35 +136,55 @@ def test_every_problem_is_reported_at_once_and_in_full():
         ({"hyper": {"beta": [1, math.inf]}}, "beta_vae: beta must be a finite number; got inf."),
         (
             {"hyper": {"bta": 4}},
-            f"option 'bta' is unknown; did you mean 'beta'? Known: {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}.",
+            (
+                "option 'bta' is unknown; did you mean 'beta'? Known:"
+                f" {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}."
+            ),
         ),
         (
             {"hyper": {"step": 4}},
-            f"option 'step' is unknown; did you mean 'steps'? Known: {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}.",
+            (
+                "option 'step' is unknown; did you mean 'steps'? Known:"
+                f" {', '.join(sorted(GENERAL_OPTIONS | {'beta'}))}."
+            ),
         ),
         (
             {"objective": ub.BetaVAE(), "hyper": {"beta": 2}},
-            "hyper goes to objectives given by name; got {'beta': 2}. Set the values in the objective itself.",
+            (
+                "hyper goes to objectives given by name; got {'beta': 2}. Set the values in the"
+                " objective itself."
+            ),
         ),
         ({"objective": []}, "objective needs at least one; got []."),
         (
             {"likelihood": "bernouli"},
-            "likelihood 'bernouli' is unknown; did you mean 'bernoulli'? Known: bernoulli, gaussian, laplace.",
+            (
+                "likelihood 'bernouli' is unknown; did you mean 'bernoulli'? Known: bernoulli,"
+                " gaussian, laplace."
+            ),
         ),
         (
             {"network": "mlp", "network_options": {"hiden": 8}},
-            "mlp option 'hiden' is unknown; did you mean 'hidden'? "
-            "Known: activation, decoder_layers, encoder_layers, hidden, scale.",
+            (
+                "mlp option 'hiden' is unknown; did you mean 'hidden'? "
+                "Known: activation, decoder_layers, encoder_layers, hidden, scale."
+            ),
         ),
         ({"network_options": {"hidden": 8}}, "network conv_burgess has no options; got 'hidden'."),
-        ({"network": "mlp", "network_options": {"hidden": 0}}, "hidden must be a whole number of at least 1; got 0."),
+        (
+            {"network": "mlp", "network_options": {"hidden": 0}},
+            "hidden must be a whole number of at least 1; got 0.",
+        ),
         ({"seeds": []}, "seeds needs at least one; got []."),
         ({"seeds": -2}, "seeds must be at least 1; got -2."),
         ({"seeds": True}, "seeds must be how many seeds, or a list of them; got True."),
         ({"seeds": 1.5}, "seeds must be how many seeds, or a list of them; got 1.5."),
         ({"seeds": [3, 1, 3]}, "seeds must differ from each other; got [3, 1, 3]."),
         ({"seeds": [True, 2]}, "seeds must be whole numbers of at most 64 bits; got [True, 2]."),
-        ({"seeds": [2**63]}, "seeds must be whole numbers of at most 64 bits; got [9223372036854775808]."),
+        (
+            {"seeds": [2**63]},
+            "seeds must be whole numbers of at most 64 bits; got [9223372036854775808].",
+        ),
         ({"learning_rate": []}, "learning_rate needs at least one; got []."),
         ({"learning_rate": 0}, "learning_rate must be a finite number above 0; got 0."),
         ({"learning_rate": True}, "learning_rate must be a finite number above 0; got True."),
@@ -157,12 +192,21 @@ def test_every_problem_is_reported_at_once_and_in_full():
         ({"steps": "many"}, "steps must be a whole number of at least 1; got 'many'."),
         ({"steps": True}, "steps must be a whole number of at least 1; got True."),
         ({"steps": 10.0}, "steps must be a whole number of at least 1; got 10.0."),
-        ({"checkpoint_seconds": math.nan}, "checkpoint_seconds must be a number of at least 0; got nan."),
-        ({"checkpoint_seconds": "often"}, "checkpoint_seconds must be a number of at least 0; got 'often'."),
+        (
+            {"checkpoint_seconds": math.nan},
+            "checkpoint_seconds must be a number of at least 0; got nan.",
+        ),
+        (
+            {"checkpoint_seconds": "often"},
+            "checkpoint_seconds must be a number of at least 0; got 'often'.",
+        ),
         (
             {"data_options": {"xx": 3}},
-            "sprites option 'xx' is unknown; did you mean 'x'? Known: channels, hue, image_size, orientation, scale, scale_max,"
-            " scale_min, shade, shape, x, x_range, y, y_range.",
+            (
+                "sprites option 'xx' is unknown; did you mean 'x'? Known: channels, hue,"
+                " image_size, orientation, scale, scale_max, scale_min, shade, shape, x, x_range,"
+                " y, y_range."
+            ),
         ),
     ],
 )
@@ -172,17 +216,23 @@ def test_one_refusal(options: dict[str, Any], message: str):
 
 def test_points_take_no_bernoulli_and_no_convolutions():
     assert refusal("pinwheel", likelihood="bernoulli").splitlines() == [
-        "likelihood needs samples between 0 and 1, and these are real-valued or standardised; got 'bernoulli'."
-        " Use the likelihood gaussian.",
-        "samples must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network;"
-        " got vectors of shape (2,). Use the network mlp.",
+        (
+            "likelihood needs samples between 0 and 1, and these are real-valued or standardised;"
+            " got 'bernoulli'. Use the likelihood gaussian."
+        ),
+        (
+            "samples must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a"
+            " convolutional network; got vectors of shape (2,). Use the network mlp."
+        ),
     ]
 
 
 def test_images_that_cannot_be_halved_are_refused_with_a_remedy():
-    assert refusal(np.zeros((4, 50, 50), dtype=np.uint8)) == (
-        "images must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional network;"
-        " got 50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network mlp."
+    assert (
+        refusal(np.zeros((4, 50, 50), dtype=np.uint8))
+        == "images must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a"
+        " convolutional network; got 50x50 with 1 channel. Make them 64x64 (resize=64 for your"
+        " own), or use the network mlp."
     )
 
 
@@ -200,9 +250,11 @@ def test_networks_may_be_given_built_and_must_be_registered():
 
     with pytest.raises(InputError) as caught:
         made(network=Stranger(hidden=5))
-    assert str(caught.value) == (
-        "network Stranger is not registered, so a run could not find it again; call unbraid.NETWORKS.register('my_network', "
-        "Stranger), or add it to the entry points 'unbraid.networks'."
+    assert (
+        str(caught.value)
+        == "network Stranger is not registered, so a run could not find it again; call"
+        " unbraid.NETWORKS.register('my_network', Stranger), or add it to the entry points"
+        " 'unbraid.networks'."
     )
 
 
@@ -213,7 +265,12 @@ def test_recorded_windows_default_to_two_hundred():
 
 
 def test_the_record_survives_json():
-    plan = made([ub.BetaVAE(beta=[1, 4]), "dip_vae_i"], seeds=[3, 2**62], learning_rate=[1e-3, 3e-4], command="unbraid train x")
+    plan = made(
+        [ub.BetaVAE(beta=[1, 4]), "dip_vae_i"],
+        seeds=[3, 2**62],
+        learning_rate=[1e-3, 3e-4],
+        command="unbraid train x",
+    )
     again = Plan.from_record(json.loads(json.dumps(plan.record())))
     assert again == plan
     assert again.digest() == plan.digest()
@@ -224,8 +281,9 @@ def test_the_record_survives_json():
 def test_another_format_is_refused():
     with pytest.raises(InputError) as caught:
         Plan.from_record({**made().record(), "format": 99})
-    assert str(caught.value) == (
-        f"the plan has format 99, and this version of Unbraid reads format {FORMAT}. "
+    assert (
+        str(caught.value)
+        == f"the plan has format 99, and this version of Unbraid reads format {FORMAT}. "
         f"Open it with the version that made it (unbraid {version('unbraid')}), or train it again."
     )
 
@@ -240,10 +298,19 @@ def test_the_digest_covers_every_field():
         "command": "other", "made_with": {}, "format": 3, "standardise": {"mean": [0.5], "std": [0.5]},
         "members": (dataclasses.replace(member, seed=1),),
     }  # fmt: skip
-    assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, "a new field needs a value here"
+    assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, (
+        "a new field needs a value here"
+    )
     digests = {dataclasses.replace(plan, **{name: value}).digest() for name, value in other.items()}
-    for change in ({"hyper": {"beta": 5.0}}, {"learning_rate": 2e-4}, {"id": 4}, {"objective": "vae"}):
-        digests.add(dataclasses.replace(plan, members=(dataclasses.replace(member, **change),)).digest())
+    for change in (
+        {"hyper": {"beta": 5.0}},
+        {"learning_rate": 2e-4},
+        {"id": 4},
+        {"objective": "vae"},
+    ):
+        digests.add(
+            dataclasses.replace(plan, members=(dataclasses.replace(member, **change),)).digest()
+        )
     assert plan.digest() not in digests
     assert len(digests) == len(other) + 4
 
@@ -251,5 +318,8 @@ def test_the_digest_covers_every_field():
 @pytest.mark.parametrize("objective", [3, None, ub.BetaVAE, [ub.BetaVAE], ["vae", 3]])
 def test_what_is_no_objective_is_refused(objective: Any):
     wrong = objective[-1] if isinstance(objective, list) else objective
-    told = f"objective must be an objective, its name, or a list of them; got {wrong!r}. For example 'beta_vae' or "
+    told = (
+        f"objective must be an objective, its name, or a list of them; got {wrong!r}. For example"
+        " 'beta_vae' or "
+    )
     assert refusal(objective=objective) == f"{told}unbraid.BetaVAE(beta=4)."

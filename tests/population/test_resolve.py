@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything goes with everything that makes sense: each objective x prior x likelihood x network takes three finite steps."""
+"""Everything goes with everything that makes sense: each objective x prior x likelihood x network
+takes three finite steps.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,20 @@ from unbraid.population.resolve import setting_of
 from unbraid.population.training_step import Program
 
 CPU = torch.device("cpu")
-LIKELIHOODS = ("bernoulli", "gaussian", "laplace:scale=0.1", "gaussian:scale=learned", "bernoulli+gauss2", "gaussian+box3")
+LIKELIHOODS = (
+    "bernoulli",
+    "gaussian",
+    "laplace:scale=0.1",
+    "gaussian:scale=learned",
+    "bernoulli+gauss2",
+    "gaussian+box3",
+)
 SIDES = {"conv_dcgan": 32, "conv_batchnorm": 32}
 """The smallest images of each network; 28 where none is told."""
 OPTIONS = {"mlp": {"hidden": 8}}
-PRIOR_OPTIONS: dict[str, dict[str, Any]] = {"anisotropic": {"variances": (2.0, 1.0, 1.0, 0.5), "learned": "yes"}}
+PRIOR_OPTIONS: dict[str, dict[str, Any]] = {
+    "anisotropic": {"variances": (2.0, 1.0, 1.0, 0.5), "learned": "yes"}
+}
 LATENTS = 4
 VARIANCE_HEADS = ("encoder.logvar", "encoder.std", "encoder.log_std")
 """What nothing moves where an objective has no use for the posterior's variance."""
@@ -58,7 +69,9 @@ def reasons(objective: str, prior: str) -> str:
 
 @pytest.fixture
 def quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FactorVAE's discriminator small, and a network's first weights drawn once: both would take most of the time."""
+    """FactorVAE's discriminator small, and a network's first weights drawn once: both would take
+    most of the time.
+    """
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
     drawn: dict[Any, torch.Tensor] = {}
     draw = Layout.initial
@@ -74,7 +87,9 @@ def quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES.built_in)
 @pytest.mark.parametrize("network", NETWORKS.built_in)
-def test_every_combination_takes_three_finite_steps(network: str, objective: str, quick_start: None):
+def test_every_combination_takes_three_finite_steps(
+    network: str, objective: str, quick_start: None
+):
     taken = 0
     for prior, likelihood in itertools.product(PRIORS.built_in, LIKELIHOODS):
         if reasons(objective, prior):
@@ -97,7 +112,9 @@ def test_every_combination_takes_three_finite_steps(network: str, objective: str
     assert taken >= len(LIKELIHOODS), f"{objective} goes with no prior at all"
 
 
-@pytest.mark.parametrize(("objective", "prior"), list(itertools.product(OBJECTIVES.built_in, PRIORS.built_in)))
+@pytest.mark.parametrize(
+    ("objective", "prior"), list(itertools.product(OBJECTIVES.built_in, PRIORS.built_in))
+)
 def test_what_makes_no_sense_is_refused_with_a_reason(objective: str, prior: str):
     reason = reasons(objective, prior)
     if not reason:
@@ -105,12 +122,17 @@ def test_what_makes_no_sense_is_refused_with_a_reason(objective: str, prior: str
         return
     with pytest.raises(InputError) as caught:
         combined(objective, prior, "bernoulli", "mlp")
-    assert str(caught.value) == f"{objective}: prior {reason}; got '{prior}'. Use the prior isotropic."
+    assert (
+        str(caught.value) == f"{objective}: prior {reason}; got '{prior}'. Use the prior isotropic."
+    )
 
 
 def test_reasons_by_name():
     assert reasons("factor_vae", "mixture") == "must have independent latents"
-    assert reasons("dip_vae_i", "student_t") == "must be the standard normal, to whose moments the latents are drawn"
+    assert (
+        reasons("dip_vae_i", "student_t")
+        == "must be the standard normal, to whose moments the latents are drawn"
+    )
     assert reasons("ae", "sparse") == "is not used by this objective"
     assert not reasons("decomposition", "mixture")
     assert not any(reasons(name, "isotropic") for name in OBJECTIVES.built_in)
@@ -131,7 +153,13 @@ def test_priors_by_other_names_and_with_options(given: Any, name: str, hyper: di
 
 
 def test_several_priors_are_a_sweep():
-    plan, _ = make_plan(data(28), "beta_vae", prior=["isotropic", ub.Sparse(gamma=[0.0, 0.8])], network="mlp", seeds=2)  # type: ignore[attr-defined]
+    plan, _ = make_plan(
+        data(28),
+        "beta_vae",
+        prior=["isotropic", ub.Sparse(gamma=[0.0, 0.8])],
+        network="mlp",
+        seeds=2,
+    )  # type: ignore[attr-defined]
     assert [(one.prior, one.prior_hyper.get("gamma"), one.seed) for one in plan.members] == [
         (*kind, seed) for kind in (("isotropic", None), ("sparse", 0.0), ("sparse", 0.8)) for seed in (0, 1)
     ]  # fmt: skip
@@ -142,25 +170,55 @@ def test_several_priors_are_a_sweep():
 @pytest.mark.parametrize(
     ("prior", "options", "told"),
     [
-        ("sparce", {}, f"prior 'sparce' is unknown; did you mean 'sparse'? Known: {', '.join(sorted(PRIORS))}."),
-        ("sparse", {"gama": 1}, "sparse option 'gama' is unknown; did you mean 'gamma'? Known: gamma, spike."),
+        (
+            "sparce",
+            {},
+            (
+                "prior 'sparce' is unknown; did you mean 'sparse'? Known:"
+                f" {', '.join(sorted(PRIORS))}."
+            ),
+        ),
+        (
+            "sparse",
+            {"gama": 1},
+            "sparse option 'gama' is unknown; did you mean 'gamma'? Known: gamma, spike.",
+        ),
         ("isotropic", {"scale": 1}, "prior isotropic has no options; got 'scale'."),
         ("sparse", {"gamma": 2}, "sparse: gamma must be at most 1; got 2."),
         ([], {}, "prior needs at least one; got []."),
-        ([3], {}, "prior must be a prior, its name, or a list of them; got 3. For example 'sparse' or unbraid.Sparse(gamma=0.8)."),
-        (3, {}, "prior must be a prior, its name, or a list of them; got 3. For example 'sparse' or unbraid.Sparse(gamma=0.8)."),
+        (
+            [3],
+            {},
+            (
+                "prior must be a prior, its name, or a list of them; got 3. For example 'sparse' or"
+                " unbraid.Sparse(gamma=0.8)."
+            ),
+        ),
+        (
+            3,
+            {},
+            (
+                "prior must be a prior, its name, or a list of them; got 3. For example 'sparse' or"
+                " unbraid.Sparse(gamma=0.8)."
+            ),
+        ),
         (
             None,
             {},
-            "prior must be a prior, its name, or a list of them; got None. For example 'sparse' or unbraid.Sparse(gamma=0.8).",
+            (
+                "prior must be a prior, its name, or a list of them; got None. For example 'sparse'"
+                " or unbraid.Sparse(gamma=0.8)."
+            ),
         ),
         ("sparse", 3, "prior_options must be a dictionary; got 3. For example {'gamma': 0.8}."),
         (
             OwnPrior(),
             {},
-            "prior OwnPrior is not registered, so a run could not find it again; call "
-            "unbraid.PRIORS.register('my_prior', OwnPrior), or add it to the entry points 'unbraid.priors' of an installed "
-            "package.",
+            (
+                "prior OwnPrior is not registered, so a run could not find it again; call"
+                " unbraid.PRIORS.register('my_prior', OwnPrior), or add it to the entry points"
+                " 'unbraid.priors' of an installed package."
+            ),
         ),
     ],
 )
@@ -172,12 +230,19 @@ def test_bad_priors_are_refused_by_name(prior: Any, options: dict[str, Any], tol
 
 def test_weights_of_means_are_converted_and_both_numbers_are_kept():
     plan, dataset = make_plan(
-        data(28), "beta_vae", hyper={"beta": [0.003, "linear(0, 0.003, 10)"]}, convention="mean", network="mlp"
+        data(28),
+        "beta_vae",
+        hyper={"beta": [0.003, "linear(0, 0.003, 10)"]},
+        convention="mean",
+        network="mlp",
     )
     factor = np.prod(dataset.sample_shape) / plan.latents
     assert plan.members[0].hyper["beta"] == pytest.approx(0.003 * factor)
     assert plan.members[1].build().beta.end == pytest.approx(0.003 * factor)  # type: ignore[attr-defined]
-    assert [one.given for one in plan.members] == [{"beta": 0.003}, {"beta": "linear(0, 0.003, 10)"}]
+    assert [one.given for one in plan.members] == [
+        {"beta": 0.003},
+        {"beta": "linear(0, 0.003, 10)"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -187,12 +252,17 @@ def test_weights_of_means_are_converted_and_both_numbers_are_kept():
         ({"standardise": 3}, "standardise must be True or False; got 3."),
         (
             {"convention": "mean"},
-            "convention can be mean only where beta is given, since its default is meant for sums; got beta_vae without it. "
-            "Give beta as the paper states it.",
+            (
+                "convention can be mean only where beta is given, since its default is meant for"
+                " sums; got beta_vae without it. Give beta as the paper states it."
+            ),
         ),
         (
             {"objective": "dip_vae_i", "convention": "mean"},
-            "convention can be mean for objectives whose KL has a weight of its own; got 'dip_vae_i'. Use the convention sum.",
+            (
+                "convention can be mean for objectives whose KL has a weight of its own; got"
+                " 'dip_vae_i'. Use the convention sum."
+            ),
         ),
     ],
 )
@@ -203,7 +273,9 @@ def test_bad_conventions_are_refused(options: dict[str, Any], told: str):
 
 
 def test_standardised_samples_have_mean_0_and_variance_1_and_no_bernoulli():
-    plan, dataset = make_plan(data(28), "beta_vae", standardise=True, network="mlp", network_options={"hidden": 8})
+    plan, dataset = make_plan(
+        data(28), "beta_vae", standardise=True, network="mlp", network_options={"hidden": 8}
+    )
     assert plan.likelihood == "gaussian"
     assert not plan.bounded(dataset)
     x = dataset.sampler("cpu")(torch.arange(len(dataset)))
@@ -233,14 +305,17 @@ def test_a_network_may_be_spelled_with_its_options(given: str):
 def test_modules_given_as_a_network_hear_of_the_class_to_derive_from():
     with pytest.raises(InputError) as caught:
         make_plan(data(28), "vae", network=(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)))  # type: ignore[arg-type]
-    assert str(caught.value) == (
-        "network must be a name or a network object; got a tuple. Plain torch modules become one by a class derived from "
-        "unbraid.networks.ModuleNetwork (examples/own_network.py)."
+    assert (
+        str(caught.value)
+        == "network must be a name or a network object; got a tuple. Plain torch modules become one"
+        " by a class derived from unbraid.networks.ModuleNetwork (examples/own_network.py)."
     )
 
 
 def test_numbers_after_a_comma_go_on_with_the_vector():
-    plan, _ = make_plan(data(28), "beta_vae", prior="anisotropic:variances=4,2,1,1", latents=4, network="mlp")
+    plan, _ = make_plan(
+        data(28), "beta_vae", prior="anisotropic:variances=4,2,1,1", latents=4, network="mlp"
+    )
     assert plan.members[0].prior_hyper["variances"] == (4.0, 2.0, 1.0, 1.0)
 
 
@@ -254,12 +329,21 @@ def test_numbers_after_a_comma_go_on_with_the_vector():
         ),  # type: ignore[attr-defined]
         (ub.BetaVAE(beta="linear(0, 4, 100)"), 100, []),  # type: ignore[attr-defined]
         (ub.BetaVAE(beta="cyclic(0, 4, 100)"), 50, []),  # type: ignore[attr-defined]
-        (ub.AnnealedVAE(), 30_000, ["annealed_vae: the capacity reaches 7.5 of 25 nats in 30,000 steps; ramp_steps is 100000"]),  # type: ignore[attr-defined]
+        (
+            ub.AnnealedVAE(),
+            30_000,
+            [
+                "annealed_vae: the capacity reaches 7.5 of 25 nats in 30,000 steps; ramp_steps is 100000"
+            ],
+        ),  # type: ignore[attr-defined]
         (ub.AnnealedVAE(ramp_steps=10), 30, []),  # type: ignore[attr-defined]
         (
             ub.S2BetaVAE(annealing="fine_tune"),  # type: ignore[attr-defined]
             10_000,
-            ["s2_beta_vae: the supervised term never counts in 10,000 steps; annealing_steps is 10,000"],
+            [
+                "s2_beta_vae: the supervised term never counts in 10,000 steps; annealing_steps is"
+                " 10,000"
+            ],
         ),
         (ub.S2BetaVAE(annealing="anneal", annealing_steps=9), 10, []),  # type: ignore[attr-defined]
     ],

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run folders: refused where they would overwrite or not fit, opened again with the same data or not at all."""
+"""Run folders: refused where they would overwrite or not fit, opened again with the same data or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ CPU = torch.device("cpu")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def refused(make) -> str:
@@ -33,8 +39,9 @@ def refused(make) -> str:
 def test_another_run_is_not_overwritten(tmp_path: Path, new_run):
     new_run(tmp_path / "run")
     before = contents(tmp_path)
-    assert refused(lambda: new_run(tmp_path / "run")) == (
-        f"out must not hold another run; got '{tmp_path / 'run'}'."
+    assert (
+        refused(lambda: new_run(tmp_path / "run"))
+        == f"out must not hold another run; got '{tmp_path / 'run'}'."
         f" Go on with `unbraid resume {tmp_path / 'run'}` or choose another folder."
     )
     assert contents(tmp_path) == before
@@ -42,13 +49,19 @@ def test_another_run_is_not_overwritten(tmp_path: Path, new_run):
 
 def test_a_folder_with_anything_in_it_is_not_used(tmp_path: Path, new_run):
     (tmp_path / "thesis.txt").write_text("mine")
-    assert refused(lambda: new_run(tmp_path)) == f"out must be a new or empty folder; got '{tmp_path}'. Choose another folder."
+    assert (
+        refused(lambda: new_run(tmp_path))
+        == f"out must be a new or empty folder; got '{tmp_path}'. Choose another folder."
+    )
     assert contents(tmp_path) == {"thesis.txt": b"mine"}
 
 
 def test_a_file_is_not_a_folder(tmp_path: Path, new_run):
     (tmp_path / "file").write_text("mine")
-    assert refused(lambda: new_run(tmp_path / "file")) == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
+    assert (
+        refused(lambda: new_run(tmp_path / "file"))
+        == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
+    )
     assert contents(tmp_path) == {"file": b"mine"}
 
 
@@ -57,20 +70,27 @@ def test_an_empty_folder_is_used(tmp_path: Path, new_run):
     assert set(contents(tmp_path)) == {"plan.json", ".lock"}
 
 
-def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path, new_run, small_plan, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_noticed_before_anything_is_written(
+    tmp_path: Path, new_run, small_plan, monkeypatch: pytest.MonkeyPatch
+):
     needed = bytes_needed(*small_plan(seeds=3))
-    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed - 1))
+    monkeypatch.setattr(
+        run_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed - 1)
+    )
     free = f"{(needed - 1) / 1e9:.3f}"
-    assert refused(lambda: new_run(tmp_path / "a" / "run", seeds=3)) == (
-        f"out needs a disk with room for the plan; got {free} GB free at {tmp_path}, {needed / 1e9:.3f} GB needed for 3 members."
-        " Free some room, or train fewer members."
+    assert (
+        refused(lambda: new_run(tmp_path / "a" / "run", seeds=3))
+        == f"out needs a disk with room for the plan; got {free} GB free at {tmp_path},"
+        f" {needed / 1e9:.3f} GB needed for 3 members. Free some room, or train fewer members."
     )
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed))
     new_run(tmp_path / "a" / "run", seeds=3)
 
 
-@pytest.mark.parametrize("objective", ["beta_vae", "factor_vae", "control_vae", "qlae", ["vae", "ada_gvae"]])
+@pytest.mark.parametrize(
+    "objective", ["beta_vae", "factor_vae", "control_vae", "qlae", ["vae", "ada_gvae"]]
+)
 def test_the_estimate_covers_a_finished_run(tmp_path: Path, new_run, objective: str):
     from unbraid.codes.codes import CodeStore
 
@@ -78,14 +98,22 @@ def test_the_estimate_covers_a_finished_run(tmp_path: Path, new_run, objective: 
     train_run(run, CPU)
     CodeStore(run).encode(CPU)
     used = sum(len(content) for content in contents(run.path).values())
-    assert used < bytes_needed(run.plan, run.dataset) < 1.5 * used + 11_000_000  # ten of them for the report
+    assert (
+        used < bytes_needed(run.plan, run.dataset) < 1.5 * used + 11_000_000
+    )  # ten of them for the report
 
 
 def test_a_column_of_numbers_and_schedules_is_words_to_the_last_digit(tmp_path: Path, new_run):
     import unbraid as ub
 
-    priors = ["isotropic", ub.Sparse(gamma=[0.1, "linear(0, 1, 9)"]), ub.Anisotropic(variances=(2.0, 1.0, 0.5))]  # type: ignore[attr-defined]
-    run = new_run(tmp_path / "run", ub.BetaVAE(beta=[1 / 3, "linear(0, 4, 9)", 4]), prior=priors, steps=2)
+    priors = [
+        "isotropic",
+        ub.Sparse(gamma=[0.1, "linear(0, 1, 9)"]),
+        ub.Anisotropic(variances=(2.0, 1.0, 0.5)),
+    ]  # type: ignore[attr-defined]
+    run = new_run(
+        tmp_path / "run", ub.BetaVAE(beta=[1 / 3, "linear(0, 4, 9)", 4]), prior=priors, steps=2
+    )
     train_run(run, CPU)
     table = run.members()
     assert table["beta"].tolist()[::4] == ["0.3333333333333333", "linear(0, 4, 9)", "4"]
@@ -106,7 +134,13 @@ def test_a_column_of_numbers_and_schedules_is_words_to_the_last_digit(tmp_path: 
 
 
 def test_weights_as_they_were_given_stand_beside_the_converted_ones(tmp_path: Path, new_run):
-    run = new_run(tmp_path / "run", "beta_vae", hyper={"beta": [0.01, "linear(0, 0.1, 9)"]}, convention="mean", steps=2)
+    run = new_run(
+        tmp_path / "run",
+        "beta_vae",
+        hyper={"beta": [0.01, "linear(0, 0.1, 9)"]},
+        convention="mean",
+        steps=2,
+    )
     train_run(run, CPU)
     table = run.members()
     assert table["beta_given"].tolist() == ["0.01", "linear(0, 0.1, 9)"]
@@ -115,8 +149,10 @@ def test_weights_as_they_were_given_stand_beside_the_converted_ones(tmp_path: Pa
 
 def test_what_is_not_a_run_is_refused(tmp_path: Path):
     for path in (tmp_path, tmp_path / "missing"):
-        assert refused(lambda path=path: RunFolder.open(path)) == (
-            f"run must be a folder made by `unbraid train`, with a plan.json in it; got '{path}'."
+        assert (
+            refused(lambda path=path: RunFolder.open(path))
+            == "run must be a folder made by `unbraid train`, with a plan.json in it; got"
+            f" '{path}'."
         )
 
 
@@ -135,11 +171,17 @@ def test_a_damaged_plan_is_said(tmp_path: Path, new_run):
     (run.path / "plan.json").write_text(whole.replace('"latents": 3', '"latents": 4'))
     with pytest.raises(DamagedFileError) as caught:
         RunFolder.open(run.path)
-    assert str(caught.value) == f"{run.path / 'plan.json'} is damaged: its content does not match its checksum."
+    assert (
+        str(caught.value)
+        == f"{run.path / 'plan.json'} is damaged: its content does not match its checksum."
+    )
     (run.path / "plan.json").write_text(whole[:100])
     with pytest.raises(DamagedFileError) as caught:
         RunFolder.open(run.path)
-    assert str(caught.value) == f"{run.path / 'plan.json'} is damaged: it is not a whole record (JSONDecodeError)."
+    assert (
+        str(caught.value)
+        == f"{run.path / 'plan.json'} is damaged: it is not a whole record (JSONDecodeError)."
+    )
 
 
 def test_data_that_changed_since_is_refused(tmp_path: Path, new_run):
@@ -151,7 +193,9 @@ def test_data_that_changed_since_is_refused(tmp_path: Path, new_run):
     assert RunFolder.open(run.path).dataset.fingerprint() == run.plan.data_fingerprint
     pixels[3, 5, 5] ^= 1
     np.savez(file, images=pixels)
-    changed = f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    changed = (
+        f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    )
     assert refused(lambda: RunFolder.open(run.path).dataset) == changed
     assert refused(lambda: train_run(RunFolder.open(run.path), CPU)) == changed
 
@@ -161,13 +205,15 @@ def test_an_array_in_memory_must_be_given_again(tmp_path: Path, new_run):
     run = new_run(tmp_path / "run", data=pixels, steps=2, log_every=1)
     train_run(run, CPU)
     opened = ub.open_run(run.path)
-    assert refused(lambda: opened.dataset) == (
-        f"{run.path} was trained on an array in memory; pass it again, loaded as it was: "
+    assert (
+        refused(lambda: opened.dataset)
+        == f"{run.path} was trained on an array in memory; pass it again, loaded as it was: "
         f"unbraid.open_run('{run.path}', data=unbraid.load(array, ...))."
     )
     assert len(ub.open_run(run.path, data=pixels).dataset) == 12
-    assert refused(lambda: ub.open_run(run.path, data=255 - pixels)) == (
-        f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    assert (
+        refused(lambda: ub.open_run(run.path, data=255 - pixels))
+        == f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
     )
 
 
@@ -200,11 +246,17 @@ def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):
         ("search.json", "It holds a search that is not finished. Go on with: unbraid resume {0}"),
         (
             "recursion.json",
-            "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished: unbraid resume {0}",
+            (
+                "It holds a recursion; its runs are the folders in it, such as {0}/root. If"
+                " unfinished: unbraid resume {0}"
+            ),
         ),
         (
             "discovery.json",
-            "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion. If unfinished: unbraid resume {0}",
+            (
+                "It holds a discovery; its models are the run {0}/models, or those in"
+                " {0}/recursion. If unfinished: unbraid resume {0}"
+            ),
         ),
     ],
 )
@@ -212,5 +264,7 @@ def test_a_folder_that_holds_more_than_a_run_says_where_to_look(tmp_path, name, 
     (tmp_path / name).write_text("{}")
     with pytest.raises(InputError) as told:
         RunFolder.open(tmp_path)
-    rule = f"run must be a folder made by `unbraid train`, with a plan.json in it; got '{tmp_path}'."
+    rule = (
+        f"run must be a folder made by `unbraid train`, with a plan.json in it; got '{tmp_path}'."
+    )
     assert str(told.value) == f"{rule} {remedy.format(tmp_path)}"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop: a member alone and among others has the same bits on a CPU, and so has one that was stopped and went on."""
+"""The loop: a member alone and among others has the same bits on a CPU, and so has one that was
+stopped and went on.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def halting_after(steps: int):
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_a_member_alone_has_the_bits_it_has_among_eight(tmp_path: Path, new_run, bits_of, same_bits, objective: str, monkeypatch):
+def test_a_member_alone_has_the_bits_it_has_among_eight(
+    tmp_path: Path, new_run, bits_of, same_bits, objective: str, monkeypatch
+):
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
     together = new_run(tmp_path / "eight", objective, seeds=8, steps=200, log_every=50)
     assert train_run(together, CPU) == Outcome(True, ())
@@ -52,11 +56,14 @@ def test_a_member_alone_has_the_bits_it_has_among_eight(tmp_path: Path, new_run,
     assert not same_bits(one, eight[4])
     history = together.history()
     pd.testing.assert_frame_equal(
-        history[history["member"] == 5].drop(columns="member").reset_index(drop=True), alone.history().drop(columns="member")
+        history[history["member"] == 5].drop(columns="member").reset_index(drop=True),
+        alone.history().drop(columns="member"),
     )
 
 
-def test_neighbours_of_a_diverged_member_have_the_bits_of_a_run_without_it(tmp_path: Path, new_run, bits_of, same_bits):
+def test_neighbours_of_a_diverged_member_have_the_bits_of_a_run_without_it(
+    tmp_path: Path, new_run, bits_of, same_bits
+):
     mixed = new_run(tmp_path / "mixed", seeds=2, learning_rate=[1e-3, 1e30], steps=30, log_every=1)
     outcome = train_run(mixed, CPU)
     assert outcome.finished
@@ -82,11 +89,15 @@ def test_a_huge_beta_diverges_alone(tmp_path: Path, new_run):
     assert run.members()["status"].tolist() == ["trained", "diverged"]
 
 
-def test_resuming_a_run_whose_members_all_diverged_does_nothing(tmp_path: Path, new_run, bits_of, same_bits):
+def test_resuming_a_run_whose_members_all_diverged_does_nothing(
+    tmp_path: Path, new_run, bits_of, same_bits
+):
     run = new_run(tmp_path / "run", learning_rate=1e30)
     assert train_run(run, CPU) == Outcome(True, (0,))
     before, done = bits_of(run)[0], []
-    assert train_run(run, CPU, lambda units, found: done.append((units, found))) == Outcome(True, (0,))
+    assert train_run(run, CPU, lambda units, found: done.append((units, found))) == Outcome(
+        True, (0,)
+    )
     assert same_bits(before, bits_of(run)[0])
     assert all(found for _, found in done)
     assert sum(units for units, _ in done) == 20
@@ -114,15 +125,31 @@ def test_members_and_history_tables(tmp_path: Path, new_run):
     # loss = reconstruction + beta KL survives averaging
     beta = history["member"].map({0: 1.0, 1: 4.0})
     pd.testing.assert_series_equal(
-        history["loss"], history["reconstruction"] + beta * history["kl"], rtol=1e-5, check_names=False, check_dtype=False
+        history["loss"],
+        history["reconstruction"] + beta * history["kl"],
+        rtol=1e-5,
+        check_names=False,
+        check_dtype=False,
     )
     state = run.states()[0][1]
-    assert torch.equal(torch.tensor(history[history["member"] == 0].iloc[:, 2:].to_numpy()), state.history[0])
+    assert torch.equal(
+        torch.tensor(history[history["member"] == 0].iloc[:, 2:].to_numpy()), state.history[0]
+    )
 
 
-@pytest.mark.parametrize(("objective", "steps", "halt"), [("beta_tcvae", 40, 27), ("annealed_vae", 40, 3), ("factor_vae", 6, 4)])
+@pytest.mark.parametrize(
+    ("objective", "steps", "halt"),
+    [("beta_tcvae", 40, 27), ("annealed_vae", 40, 3), ("factor_vae", 6, 4)],
+)
 def test_a_stopped_run_ends_with_the_same_bits(
-    tmp_path: Path, new_run, bits_of, same_bits, save_when_asked, objective: str, steps: int, halt: int
+    tmp_path: Path,
+    new_run,
+    bits_of,
+    same_bits,
+    save_when_asked,
+    objective: str,
+    steps: int,
+    halt: int,
 ):
     whole = new_run(tmp_path / "whole", objective, steps=steps, log_every=4)
     train_run(whole, CPU)
@@ -142,9 +169,16 @@ def test_a_stopped_run_ends_with_the_same_bits(
 
 @pytest.mark.parametrize(
     ("seconds", "saved"),
-    [(0.0, [1, 31, 50, 80, 100]), (20.0, [20, 50, 80, 100]), (40.0, [40, 50, 90, 100]), (1e6, [50, 100])],
+    [
+        (0.0, [1, 31, 50, 80, 100]),
+        (20.0, [20, 50, 80, 100]),
+        (40.0, [40, 50, 90, 100]),
+        (1e6, [50, 100]),
+    ],
 )
-def test_saving_takes_no_more_than_a_tenth_of_the_time(small_plan, monkeypatch: pytest.MonkeyPatch, seconds: float, saved: list):
+def test_saving_takes_no_more_than_a_tenth_of_the_time(
+    small_plan, monkeypatch: pytest.MonkeyPatch, seconds: float, saved: list
+):
     """By a clock on which a step takes a second and a checkpoint three."""
     plan, dataset = small_plan(steps=100)
     program, clock, real = Program(plan, plan.members, dataset, CPU), [0.0], Program.step
@@ -160,11 +194,20 @@ def test_saving_takes_no_more_than_a_tenth_of_the_time(small_plan, monkeypatch: 
 
     monkeypatch.setattr(Program, "step", step)
     monkeypatch.setattr(train_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    train_module._advance(program, Stepper(program, state), save, seconds, threading.Event(), lambda model_steps, found_done: None)
+    train_module._advance(
+        program,
+        Stepper(program, state),
+        save,
+        seconds,
+        threading.Event(),
+        lambda model_steps, found_done: None,
+    )
     assert steps == saved
 
 
-def test_too_little_memory_on_the_device_is_told_with_a_remedy(tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch):
+def test_too_little_memory_on_the_device_is_told_with_a_remedy(
+    tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch
+):
     def full(self: Program, state) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
@@ -172,9 +215,11 @@ def test_too_little_memory_on_the_device_is_told_with_a_remedy(tmp_path: Path, n
     run = new_run(tmp_path / "run", seeds=3, chunk_size=3)
     with pytest.raises(UnbraidError) as caught:
         train_run(run, CPU)
-    assert str(caught.value) == (
-        f"the memory of cpu, which others may use too, has no room for 3 members that train together. Nothing saved is lost: "
-        f"free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
+    assert (
+        str(caught.value)
+        == "the memory of cpu, which others may use too, has no room for 3 members that train"
+        " together. Nothing saved is lost: free some memory and run `unbraid resume"
+        f" {run.path}`, or start again with a smaller batch size."
     )
 
 
@@ -206,14 +251,18 @@ def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(
     assert train_run(run, CPU) == Outcome(False, ())
     assert not (run.path / "members.parquet").exists()
     steps = [run.checkpoints(chunk).files() for chunk in run.chunks()]
-    assert any(files and files[0][0] < 60 for files in steps), "the interruption came too late to show anything"
+    assert any(files and files[0][0] < 60 for files in steps), (
+        "the interruption came too late to show anything"
+    )
     monkeypatch.undo()
     assert train_run(run, CPU).finished
     left, right = bits_of(run), bits_of(whole)
     assert all(same_bits(left[k], right[k]) for k in range(3))
 
 
-def test_a_failing_chunk_stops_the_others_and_its_error_comes_out(tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_chunk_stops_the_others_and_its_error_comes_out(
+    tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch
+):
     real = Program.step
 
     def failing(self: Program, state) -> None:
@@ -231,18 +280,32 @@ def test_a_second_process_is_refused(tmp_path: Path, new_run):
     run = new_run(tmp_path / "run")
     with only_one(run.path), pytest.raises(InputError) as caught:
         train_run(run, CPU)
-    assert str(caught.value) == f"{run.path} is being written by another process; wait for it to end or stop it."
+    assert (
+        str(caught.value)
+        == f"{run.path} is being written by another process; wait for it to end or stop it."
+    )
 
 
 def test_chunks_hold_neighbours_of_one_objective(tmp_path: Path, new_run):
     run = new_run(tmp_path / "run", ["vae", "beta_vae", "dip_vae_i"], chunk_size=2, seeds=3)
-    assert [[m.id for m in chunk] for chunk in run.chunks()] == [[0, 1], [2], [3, 4], [5], [6, 7], [8]]
+    assert [[m.id for m in chunk] for chunk in run.chunks()] == [
+        [0, 1],
+        [2],
+        [3, 4],
+        [5],
+        [6, 7],
+        [8],
+    ]
 
 
-def test_a_run_of_larger_chunks_trains_resumes_and_lists_every_member(tmp_path: Path, new_run, bits_of, same_bits, save_when_asked):
+def test_a_run_of_larger_chunks_trains_resumes_and_lists_every_member(
+    tmp_path: Path, new_run, bits_of, same_bits, save_when_asked
+):
     whole = new_run(tmp_path / "whole", chunk_size=3, seeds=3, steps=24, log_every=4)
     train_run(whole, CPU)
-    broken = new_run(tmp_path / "broken", chunk_size=3, seeds=3, steps=24, log_every=4, checkpoint_seconds=0)
+    broken = new_run(
+        tmp_path / "broken", chunk_size=3, seeds=3, steps=24, log_every=4, checkpoint_seconds=0
+    )
     with pytest.raises(Halt):
         train_run(broken, CPU, halting_after(30))
     again = RunFolder.open(broken.path)

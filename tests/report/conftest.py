@@ -16,9 +16,17 @@ from unbraid.commands.train import Run
 SMALL: dict[str, Any] = {"image_size": 16, "x": 6, "y": 4, "scale": 3}
 
 
-def small_train(out: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> Run:
+def small_train(
+    out: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any
+) -> Run:
     """A run of a few quick steps with a small dense network."""
-    usual: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 24}, "steps": 40, "latents": 4, "learning_rate": 1e-3}
+    usual: dict[str, Any] = {
+        "network": "mlp",
+        "network_options": {"hidden": 24},
+        "steps": 40,
+        "latents": 4,
+        "learning_rate": 1e-3,
+    }
     if isinstance(data, str) and data == "sprites" and "data_options" not in options:
         usual["data_options"] = SMALL
     return ub.train(data, objective, out=out, quiet=True, device="cpu", **{**usual, **options})
@@ -30,8 +38,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     home = tmp_path_factory.mktemp("runs")
     own = np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3), dtype=np.uint8)
     made = {
-        "sweep": small_train(home / "sweep", objective=ub.BetaVAE(beta=[16, 1, 4]), seeds=3, steps=60),
-        "two": small_train(home / "two", objective=[ub.BetaVAE(beta=[1, 4]), ub.FactorVAE(gamma=10)], seeds=2, steps=20),
+        "sweep": small_train(
+            home / "sweep", objective=ub.BetaVAE(beta=[16, 1, 4]), seeds=3, steps=60
+        ),
+        "two": small_train(
+            home / "two",
+            objective=[ub.BetaVAE(beta=[1, 4]), ub.FactorVAE(gamma=10)],
+            seeds=2,
+            steps=20,
+        ),
         "one": small_train(home / "one", objective="vae"),
         "own": small_train(home / "own", data=own, objective=ub.BetaVAE(beta=[1, 4]), seeds=2),
         "points": small_train(home / "points", data="pinwheel", seeds=2, latents=2),
@@ -46,13 +61,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Callable[[Path, int], None]:
-    """Shows a page in a window of so many pixels, a phone's below 600, and waits until its figures are drawn."""
+    """Shows a page in a window of so many pixels, a phone's below 600, and waits until its figures
+    are drawn.
+    """
     from selenium.webdriver.support.ui import WebDriverWait
 
     def show(page: Path, width: int) -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.get(page.as_uri())
-        WebDriverWait(browser, 60).until(lambda it: it.execute_script("return document.documentElement.dataset.ready") == "yes")
+        WebDriverWait(browser, 60).until(
+            lambda it: it.execute_script("return document.documentElement.dataset.ready") == "yes"
+        )
 
     return show

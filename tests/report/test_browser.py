@@ -25,7 +25,9 @@ HEADINGS = [
 
 
 def program(*names: str) -> str:
-    """The first of the programs that is installed; missing all of them fails in CI and skips elsewhere."""
+    """The first of the programs that is installed; missing all of them fails in CI and skips
+    elsewhere.
+    """
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
         message = f"{' or '.join(names)} is not installed"
@@ -43,7 +45,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options = ChromeOptions()
     options.binary_location = program("chromium", "chromium-browser", "google-chrome", "chrome")
     profile = tmp_path_factory.mktemp("profile")
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", f"--user-data-dir={profile}"):
+    for flag in (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        f"--user-data-dir={profile}",
+    ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = Chrome(options=options, service=Service(program("chromedriver")))
@@ -58,16 +66,25 @@ def opened(browser: Any, run: Run, width: int = 1280) -> None:
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(run.report().as_uri())
-    WebDriverWait(browser, 60).until(lambda page: page.execute_script("return document.documentElement.dataset.ready") == "yes")
+    WebDriverWait(browser, 60).until(
+        lambda page: page.execute_script("return document.documentElement.dataset.ready") == "yes"
+    )
 
 
 def rows(browser: Any, column: int) -> list[str]:
-    script = "return [...document.querySelectorAll('#members tbody tr')].map(row => row.cells[arguments[0]].innerText.trim())"
+    script = (
+        "return [...document.querySelectorAll('#members tbody tr')].map(row =>"
+        " row.cells[arguments[0]].innerText.trim())"
+    )
     return browser.execute_script(script, column)
 
 
-@pytest.mark.parametrize("kind", ["sweep", "two", "one", "own", "points", "diverged", "all_diverged", "ae", "colour"])
-def test_everything_is_drawn_without_a_complaint_or_a_fetch(browser: Any, runs: dict[str, Run], kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["sweep", "two", "one", "own", "points", "diverged", "all_diverged", "ae", "colour"]
+)
+def test_everything_is_drawn_without_a_complaint_or_a_fetch(
+    browser: Any, runs: dict[str, Run], kind: str
+) -> None:
     opened(browser, runs[kind])
     undrawn = browser.execute_script(
         "return [...document.querySelectorAll('.figure')]"
@@ -75,17 +92,24 @@ def test_everything_is_drawn_without_a_complaint_or_a_fetch(browser: Any, runs: 
         ".map(box => box.dataset.figure)"
     )
     assert undrawn == []
-    broken = "return [...document.images].filter(one => !(one.complete && one.naturalWidth > 0)).length"
+    broken = (
+        "return [...document.images].filter(one => !(one.complete && one.naturalWidth > 0)).length"
+    )
     assert browser.execute_script(broken) == 0
     # Data URIs are listed as resources too, though nothing is fetched for them.
-    fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
+    fetched = (
+        "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
+        " !name.startsWith('data:'))"
+    )
     assert browser.execute_script(fetched) == []
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("kind", ["sweep", "own", "diverged"])
-def test_the_page_fits_its_window(browser: Any, runs: dict[str, Run], kind: str, width: int) -> None:
+def test_the_page_fits_its_window(
+    browser: Any, runs: dict[str, Run], kind: str, width: int
+) -> None:
     opened(browser, runs[kind], width)
     assert browser.execute_script("return window.innerWidth") == width
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
@@ -98,14 +122,22 @@ def test_the_page_fits_its_window(browser: Any, runs: dict[str, Run], kind: str,
 
 def test_headings_in_order(browser: Any, runs: dict[str, Run]) -> None:
     opened(browser, runs["sweep"])
-    assert browser.execute_script("return [...document.querySelectorAll('h2')].map(one => one.innerText)") == HEADINGS
-    assert browser.execute_script("return document.querySelector('h1').innerText") == "sprites · β-VAE"
+    assert (
+        browser.execute_script(
+            "return [...document.querySelectorAll('h2')].map(one => one.innerText)"
+        )
+        == HEADINGS
+    )
+    assert (
+        browser.execute_script("return document.querySelector('h1').innerText") == "sprites · β-VAE"
+    )
 
 
 def test_the_table_sorts_by_the_chosen_column(browser: Any, runs: dict[str, Run]) -> None:
     opened(browser, runs["sweep"])
     column = browser.execute_script(
-        "return [...document.querySelectorAll('#members thead th')].findIndex(one => one.innerText.startsWith('SAP'))"
+        "return [...document.querySelectorAll('#members thead th')].findIndex(one =>"
+        " one.innerText.startsWith('SAP'))"
     )
     button = browser.find_elements("css selector", "#members thead button")[column]
     expected = sorted(float(value) for value in rows(browser, column))
@@ -113,7 +145,9 @@ def test_the_table_sorts_by_the_chosen_column(browser: Any, runs: dict[str, Run]
     assert [float(value) for value in rows(browser, column)] == expected[::-1]
     browser.execute_script("arguments[0].click()", button)
     assert [float(value) for value in rows(browser, column)] == expected
-    assert browser.execute_script("return [...document.querySelectorAll('[aria-sort]')].length") == 1
+    assert (
+        browser.execute_script("return [...document.querySelectorAll('[aria-sort]')].length") == 1
+    )
 
 
 def test_members_without_a_score_stay_last(browser: Any, runs: dict[str, Run]) -> None:
@@ -132,11 +166,17 @@ def test_choosing_a_model_shows_it_everywhere(browser: Any, runs: dict[str, Run]
     choosers[1].select_by_index(1)
     member = choosers[1].options[1].get_attribute("value")
     visible = browser.execute_script(
-        "return [...document.querySelectorAll('.portrait')].filter(one => one.offsetParent).map(one => one.dataset.member)"
+        "return [...document.querySelectorAll('.portrait')].filter(one => one.offsetParent).map(one"
+        " => one.dataset.member)"
     )
     assert visible == [member] * 3
     assert [one.first_selected_option.get_attribute("value") for one in choosers] == [member] * 3
-    assert browser.execute_script(f"return document.querySelectorAll('[data-figure=bars-{member}] svg.main-svg').length") > 0
+    assert (
+        browser.execute_script(
+            f"return document.querySelectorAll('[data-figure=bars-{member}] svg.main-svg').length"
+        )
+        > 0
+    )
 
 
 def test_a_setting_can_be_hidden_in_all_curves(browser: Any, runs: dict[str, Run]) -> None:
@@ -148,6 +188,11 @@ def test_a_setting_can_be_hidden_in_all_curves(browser: Any, runs: dict[str, Run
     assert browser.execute_script(shown) == [9, 9, 9]
     browser.execute_script("document.querySelector('button.key').click()")
     assert browser.execute_script(shown) == [6, 6, 6]
-    assert browser.execute_script("return document.querySelector('button.key').getAttribute('aria-pressed')") == "false"
+    assert (
+        browser.execute_script(
+            "return document.querySelector('button.key').getAttribute('aria-pressed')"
+        )
+        == "false"
+    )
     browser.execute_script("document.querySelector('button.key').click()")
     assert browser.execute_script(shown) == [9, 9, 9]

@@ -61,21 +61,31 @@ def test_columns_that_are_no_codes_are_answered_with_those_there_are(source: Any
         "column 'sise' is unknown; did you mean 'size'? Known: size, x.",
         "columns must hold codes; got 'image'. Those that do: size, x.",
     ]
-    assert refusal(source, "species") == "columns must hold codes; got 'species'. Those that do: size, x."
+    assert (
+        refusal(source, "species")
+        == "columns must hold codes; got 'species'. Those that do: size, x."
+    )
     for none in ("", [], ["x", "x"]):
-        assert refusal(source, none) == f"columns must name one or more columns, each once; got {none!r}."
+        assert (
+            refusal(source, none)
+            == f"columns must name one or more columns, each once; got {none!r}."
+        )
 
 
 def test_arrays_have_no_columns_to_choose(tmp_path: Path):
     array = np.arange(6.0).reshape(3, 2)
     np.save(tmp_path / "a.npy", array)
     np.savetxt(tmp_path / "a.csv", array, delimiter=",")
-    for source, shown in ((array, "an array"), *((tmp_path / name, f"{tmp_path / name}") for name in ("a.npy", "a.csv"))):
+    for source, shown in (
+        (array, "an array"),
+        *((tmp_path / name, f"{tmp_path / name}") for name in ("a.npy", "a.csv")),
+    ):
         found = read_codes(source, None, "labels")
         assert found.names is None
         np.testing.assert_array_equal(found.codes, array)
-        assert refusal(source, "x") == (
-            f"columns can be chosen only where they have names; got {shown}. "
+        assert (
+            refusal(source, "x")
+            == f"columns can be chosen only where they have names; got {shown}. "
             "Leave them out, or give a .csv or .parquet with a line of names."
         )
 
@@ -83,7 +93,10 @@ def test_arrays_have_no_columns_to_choose(tmp_path: Path):
 def test_a_table_without_codes_is_refused_with_what_it_has(tmp_path: Path):
     path, two = tmp_path / "codes.csv", TABLE[["image", "name"]]
     two.to_csv(path, index=False)
-    end = "must have a column of codes; got the columns image, name. A column of numbers for each latent, separated by commas."
+    end = (
+        "must have a column of codes; got the columns image, name. A column of numbers for each"
+        " latent, separated by commas."
+    )
     assert refusal(path) == f"{path} {end}"
     assert refusal(two) == f"the table of labels {end}"
 
@@ -103,37 +116,57 @@ def test_numbers_and_words_in_one_column_are_refused_where_it_counts(tmp_path: P
 def test_files_that_are_no_tables_are_refused(tmp_path: Path):
     path = tmp_path / "t.csv"
     path.write_text("x,y\n1,2\n3\n")
-    assert refusal(path) == f"line 3 of {path} must have 2 values; got 3. Separate them by commas, as many in each line."
+    assert (
+        refusal(path)
+        == f"line 3 of {path} must have 2 values; got 3. Separate them by commas, as many in each"
+        " line."
+    )
     path.write_text("x,x\n1,2\n")
     assert refusal(path) == f"{path} must have another name for each column; got ['x', 'x']."
     path.write_text(",x\n1,2\n")
-    assert refusal(path) == (
-        f"{path} must not have a column without a name, such as an index; got ['', 'x']. "
+    assert (
+        refusal(path)
+        == f"{path} must not have a column without a name, such as an index; got ['', 'x']. "
         "Write it without (pandas: to_csv(..., index=False))."
     )
     path.write_bytes(b"\xff\xfe\x00x")
-    assert refusal(path).startswith(f"{path} must be a text file of numbers and commas; got another (")
+    assert refusal(path).startswith(
+        f"{path} must be a text file of numbers and commas; got another ("
+    )
     torn = tmp_path / "t.parquet"
     TABLE.to_parquet(torn)
     torn.write_bytes(torn.read_bytes()[:200])
-    assert refusal(torn).startswith(f"{torn} must be a complete Parquet file; got one that cannot be read (")
+    assert refusal(torn).startswith(
+        f"{torn} must be a complete Parquet file; got one that cannot be read ("
+    )
     other = tmp_path / "t.txt"
     other.write_text("x")
-    told = f"labels must be a .npy, .npz, .csv or .parquet file; got '{other}'. Save the array with np.save."
+    told = (
+        f"labels must be a .npy, .npz, .csv or .parquet file; got '{other}'. Save the array with"
+        " np.save."
+    )
     assert refusal(other) == told
-    assert refusal(tmp_path / "none.parquet") == f"labels must be a file that exists; got '{tmp_path / 'none.parquet'}'."
+    assert (
+        refusal(tmp_path / "none.parquet")
+        == f"labels must be a file that exists; got '{tmp_path / 'none.parquet'}'."
+    )
 
 
 def test_two_columns_of_one_name_are_refused():
     twice = pd.DataFrame([[1.0, 2.0]], columns=["x", "x"])
-    assert refusal(twice) == "the table of labels must have another name for each column; got ['x', 'x']."
+    assert (
+        refusal(twice)
+        == "the table of labels must have another name for each column; got ['x', 'x']."
+    )
 
 
 def test_missing_numbers_of_a_table_stay_missing(tmp_path: Path):
     table = pd.DataFrame({"x": pd.array([1, None, 3], dtype="Int64")})
     table.to_parquet(tmp_path / "t.parquet")
     for source in (table, tmp_path / "t.parquet"):
-        np.testing.assert_array_equal(read_codes(source, None, "labels").codes, [[1.0], [np.nan], [3.0]])
+        np.testing.assert_array_equal(
+            read_codes(source, None, "labels").codes, [[1.0], [np.nan], [3.0]]
+        )
 
 
 def test_names_may_be_numbers_and_a_first_line_that_could_be_either_is_refused(tmp_path: Path):
@@ -143,5 +176,8 @@ def test_names_may_be_numbers_and_a_first_line_that_could_be_either_is_refused(t
     assert found.names == ("a", "1")
     np.testing.assert_array_equal(found.codes, [[0.5, 2.0], [0.25, 3.0]])
     path.write_text("0,1\n0.5,2\n0.25,3\n")
-    rule = "must be names or codes, and may be either; got 0,1. Give the columns names in the first line."
+    rule = (
+        "must be names or codes, and may be either; got 0,1. Give the columns names in the first"
+        " line."
+    )
     assert refusal(path) == f"line 1 of {path} {rule}"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in files that people bring: every form reads the same, and what cannot be read loses no row in silence."""
+"""Arrays in files that people bring: every form reads the same, and what cannot be read loses no
+row in silence.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_one_array_in_any_file(tmp_path: Path) -> None:
     [
         lambda text: "\ufeff" + text,
         lambda text: "\n\n" + text,
-        lambda text: "\n".join(",".join(f'"{cell}"' for cell in line.split(",")) for line in text.splitlines()),
+        lambda text: "\n".join(
+            ",".join(f'"{cell}"' for cell in line.split(",")) for line in text.splitlines()
+        ),
     ],
     ids=["mark of Excel", "blank lines", "quotes"],
 )
@@ -53,33 +57,50 @@ def test_no_row_is_taken_for_names(tmp_path: Path, write) -> None:
 
 def test_an_index_is_no_latent(tmp_path: Path) -> None:
     pd.DataFrame(FACTORS, columns=["shape", "size"]).to_csv(tmp_path / "y.csv")
-    assert refused(tmp_path / "y.csv") == (
-        f"{tmp_path / 'y.csv'} must not have a column without a name, such as an index; got ['', 'shape', 'size']. "
-        "Write it without (pandas: to_csv(..., index=False))."
+    assert (
+        refused(tmp_path / "y.csv")
+        == f"{tmp_path / 'y.csv'} must not have a column without a name, such as an index; got ['',"
+        " 'shape', 'size']. Write it without (pandas: to_csv(..., index=False))."
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "shown"), [("1;2\n3;4\n", 2, "3;4"), ("1,2,\n3,4,\n", 1, "1,2,"), ("a,b\n1,2\n3\n", 3, "3")]
+    ("text", "line", "shown"),
+    [("1;2\n3;4\n", 2, "3;4"), ("1,2,\n3,4,\n", 1, "1,2,"), ("a,b\n1,2\n3\n", 3, "3")],
 )
-def test_lines_that_are_no_numbers_are_told(tmp_path: Path, text: str, line: int, shown: str) -> None:
+def test_lines_that_are_no_numbers_are_told(
+    tmp_path: Path, text: str, line: int, shown: str
+) -> None:
     path = tmp_path / "y.csv"
     path.write_text(text)
     told = refused(path)
     assert told.startswith(f"line {line} of {path} must be ")
-    assert told.endswith(f" numbers; got {shown}. Separate numbers by commas, as many in each line.")
+    assert told.endswith(
+        f" numbers; got {shown}. Separate numbers by commas, as many in each line."
+    )
 
 
 def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    assert refused(tmp_path / "z.npy") == f"codes must be a file that exists; got '{tmp_path / 'z.npy'}'."
+    assert (
+        refused(tmp_path / "z.npy")
+        == f"codes must be a file that exists; got '{tmp_path / 'z.npy'}'."
+    )
     (tmp_path / "z.pt").write_text("1 2")
-    assert refused(tmp_path / "z.pt") == (
-        f"codes must be a .npy, .npz or .csv file; got '{tmp_path / 'z.pt'}'. Save the array with np.save."
+    assert (
+        refused(tmp_path / "z.pt")
+        == f"codes must be a .npy, .npz or .csv file; got '{tmp_path / 'z.pt'}'. Save the array"
+        " with np.save."
     )
     (tmp_path / "empty.csv").write_text("\n")
-    assert refused(tmp_path / "empty.csv") == f"{tmp_path / 'empty.csv'} must hold numbers; got an empty file."
+    assert (
+        refused(tmp_path / "empty.csv")
+        == f"{tmp_path / 'empty.csv'} must hold numbers; got an empty file."
+    )
     np.savez(tmp_path / "two.npz", a=CODES, b=FACTORS)
-    assert refused(tmp_path / "two.npz") == f"{tmp_path / 'two.npz'} must hold one array, or one called codes; got a, b."
+    assert (
+        refused(tmp_path / "two.npz")
+        == f"{tmp_path / 'two.npz'} must hold one array, or one called codes; got a, b."
+    )
     np.savez(tmp_path / "torn.npz", codes=CODES)
     whole = (tmp_path / "torn.npz").read_bytes()
     (tmp_path / "torn.npz").write_bytes(whole[: len(whole) // 2])
@@ -87,4 +108,6 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "torn.npy").write_bytes(b"\x93NUMPY\x01")
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     for file in ("torn.npz", "bent.npz", "torn.npy", "objects.npy"):
-        assert refused(tmp_path / file).startswith(f"{tmp_path / file} cannot be read as an array of numbers ("), file
+        assert refused(tmp_path / file).startswith(
+            f"{tmp_path / file} cannot be read as an array of numbers ("
+        ), file

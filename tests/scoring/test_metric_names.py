@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from unbraid.core.errors import Problems
 from unbraid.metrics import METRICS
-from unbraid.scoring.metric_names import FAMILIES, USUAL, WITHOUT_FACTORS, known_words, metric_names, needs
+from unbraid.scoring.metric_names import (
+    FAMILIES,
+    USUAL,
+    WITHOUT_FACTORS,
+    known_words,
+    metric_names,
+    needs,
+)
 
 
 def names(*words: str, labelled: bool = True, possible: list[str] | None = None) -> list[str]:
@@ -34,14 +41,17 @@ def test_without_factors_groups_mean_what_can_be_computed() -> None:
     needing_factors = names("all", labelled=False)
     assert needing_factors == sorted(name for name in METRICS if needs(name) in WITHOUT_FACTORS)
     assert "udr" in needing_factors
-    assert names("unsupervised", "all", labelled=False, possible=["codes"]) == [name for name in needing_factors if needs(name) == "codes"]
+    assert names("unsupervised", "all", labelled=False, possible=["codes"]) == [
+        name for name in needing_factors if needs(name) == "codes"
+    ]
 
 
 def test_a_group_with_nothing_to_compute_is_said() -> None:
     problems = Problems()
     assert metric_names(["supervised"], problems, labelled=False) == []
     assert [str(one) for one in problems.found] == [
-        "without factors there is nothing to compute in 'supervised'. Give factors, or ask for unsupervised metrics."
+        "without factors there is nothing to compute in 'supervised'. Give factors, or ask for"
+        " unsupervised metrics."
     ]
     assert names("usual", labelled=False) == names("unsupervised", labelled=False)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of anybody's codes: those of the metric, rows drawn by the seed, one message for what does not fit."""
+"""Scores of anybody's codes: those of the metric, rows drawn by the seed, one message for what does
+not fit.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def test_scores_are_those_of_the_metric() -> None:
     assert list(found) == ["modularity", "mig", "total_correlation"]
     # The order of rows is drawn anew, which moves sums by rounding only.
     assert found["mig"] == pytest.approx(metrics.mig(CODES, FACTORS).score, abs=1e-12)
-    assert found["total_correlation"] == pytest.approx(metrics.total_correlation(CODES).score, abs=1e-12)
+    assert found["total_correlation"] == pytest.approx(
+        metrics.total_correlation(CODES).score, abs=1e-12
+    )
 
 
 def test_a_sorted_sample_is_shuffled_before_it_is_split() -> None:
@@ -57,7 +61,9 @@ def test_members_are_scored_each_and_compared_by_udr() -> None:
     many = np.stack([CODES, CODES[:, ::-1], GENERATOR.normal(size=CODES.shape)])
     logvar = np.full(many.shape, -4.0)
     table = score_codes(many, FACTORS, ["mig", "udr", "active_units"], logvar=logvar)
-    by_metric = table[table["quantity"] == "score"].pivot(index="member", columns="metric", values="value")
+    by_metric = table[table["quantity"] == "score"].pivot(
+        index="member", columns="metric", values="value"
+    )
     assert by_metric.index.tolist() == [0, 1, 2]
     assert by_metric["mig"][0] == pytest.approx(by_metric["mig"][1], abs=1e-12)
     assert by_metric["active_units"].tolist() == [2.0, 2.0, 2.0]
@@ -71,29 +77,43 @@ def test_without_factors_there_are_unsupervised_scores() -> None:
 
 def test_one_factor_may_be_a_flat_array() -> None:
     column = FACTORS[:, 1]
-    assert scores(score_codes(CODES, column, "mig")) == scores(score_codes(CODES, column[:, None], "mig"))
+    assert scores(score_codes(CODES, column, "mig")) == scores(
+        score_codes(CODES, column[:, None], "mig")
+    )
 
 
 def test_what_is_missing_is_named() -> None:
-    assert refused(lambda: score_codes(CODES, metrics=["mig", "active_units", "elbo", "udr"])).splitlines() == [
+    assert refused(
+        lambda: score_codes(CODES, metrics=["mig", "active_units", "elbo", "udr"])
+    ).splitlines() == [
         "mig needs factors (--factors), whole numbers (n, factors).",
         "active_units needs log-variances (--logvar), shaped like the codes.",
         "elbo needs log-variances (--logvar) and the reconstruction's nats (--reconstruction).",
-        "udr needs codes of at least two models, (members, n, latents), with their log-variances (--logvar).",
+        (
+            "udr needs codes of at least two models, (members, n, latents), with their"
+            " log-variances (--logvar)."
+        ),
     ]
 
 
 def test_shapes_that_do_not_fit_are_told_before_anything_is_computed() -> None:
-    assert refused(lambda: score_codes(CODES[:, 0], FACTORS)) == (
-        "codes must have the shape (n, latents) or (members, n, latents); got shape (300,)."
+    assert (
+        refused(lambda: score_codes(CODES[:, 0], FACTORS))
+        == "codes must have the shape (n, latents) or (members, n, latents); got shape (300,)."
     )
-    assert refused(lambda: score_codes(CODES, FACTORS[:10])) == (
-        "factors must have the shape (300, factors) to fit the codes; got shape (10, 2). Pass samples first: (n, ...)."
+    assert (
+        refused(lambda: score_codes(CODES, FACTORS[:10]))
+        == "factors must have the shape (300, factors) to fit the codes; got shape (10, 2). Pass"
+        " samples first: (n, ...)."
     )
-    assert refused(lambda: score_codes(CODES, FACTORS, logvar=CODES[:, :1])) == (
-        "logvar must have the shape (300, 2) to fit the codes; got shape (300, 1)."
+    assert (
+        refused(lambda: score_codes(CODES, FACTORS, logvar=CODES[:, :1]))
+        == "logvar must have the shape (300, 2) to fit the codes; got shape (300, 1)."
     )
-    assert refused(lambda: score_codes(CODES, FACTORS, samples=2)) == "samples must be a whole number of at least 3; got 2."
+    assert (
+        refused(lambda: score_codes(CODES, FACTORS, samples=2))
+        == "samples must be a whole number of at least 3; got 2."
+    )
 
 
 def test_what_a_metric_refuses_is_told_and_the_others_stay() -> None:
@@ -103,42 +123,69 @@ def test_what_a_metric_refuses_is_told_and_the_others_stay() -> None:
     assert list(found) == ["mig"]
     assert said == [
         "factors that take a single value are left out of every score: column 1 (counted from 0).",
-        "modularity has no value: modularity compares factors and needs at least two that vary; got 1. "
-        "With a single one every model would be perfect.",
+        (
+            "modularity has no value: modularity compares factors and needs at least two that vary;"
+            " got 1. With a single one every model would be perfect."
+        ),
     ]
-    with pytest.raises(InputError, match=r"^nothing that was asked for has a value for these codes; the reasons stand above\.$"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^nothing that was asked for has a value for these codes; the reasons stand above\.$"
+        ),
+    ):
         score_codes(CODES, one, ["modularity"])
 
 
-def test_a_metric_that_fails_unexpectedly_costs_only_its_own_score(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_metric_that_fails_unexpectedly_costs_only_its_own_score(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(*arrays, **options):
         raise ZeroDivisionError("of all things")
 
     broken.__dict__.update(metrics.modularity.__dict__)
     load = metrics.METRICS.load
-    monkeypatch.setattr(metrics.METRICS, "load", lambda name: broken if name == "modularity" else load(name))
+    monkeypatch.setattr(
+        metrics.METRICS, "load", lambda name: broken if name == "modularity" else load(name)
+    )
     said: list[str] = []
-    assert list(scores(score_codes(CODES, FACTORS, ["modularity", "mig"], warn=said.append))) == ["mig"]
-    assert said == ["modularity has no value: it failed unexpectedly, please report it (ZeroDivisionError: of all things)"]
+    assert list(scores(score_codes(CODES, FACTORS, ["modularity", "mig"], warn=said.append))) == [
+        "mig"
+    ]
+    assert said == [
+        "modularity has no value: it failed unexpectedly, please report it (ZeroDivisionError: of"
+        " all things)"
+    ]
 
 
 def test_values_are_checked_once_in_the_order_of_the_file() -> None:
     broken = CODES.copy()
     broken[7, 1] = np.nan
-    assert refused(lambda: score_codes(broken, FACTORS, ["mig", "sap"])) == (
-        "codes must be finite and at most 1e+30 in size; got nan at row 7, latent 1. Leave out such rows, or models that diverged."
+    assert (
+        refused(lambda: score_codes(broken, FACTORS, ["mig", "sap"]))
+        == "codes must be finite and at most 1e+30 in size; got nan at row 7, latent 1. Leave out"
+        " such rows, or models that diverged."
     )
     said: list[str] = []
     table = score_codes(np.stack([broken, CODES]), FACTORS, "mig", warn=said.append)
     assert table["member"].unique().tolist() == [1]
-    assert said[0].startswith("member 0 is left out: codes must be finite and at most 1e+30 in size; got nan at row 7, latent 1.")
+    assert said[0].startswith(
+        "member 0 is left out: codes must be finite and at most 1e+30 in size; got nan at row 7,"
+        " latent 1."
+    )
 
 
 def test_whole_numbers_may_be_stored_as_floats_and_fractions_may_not() -> None:
-    assert scores(score_codes(CODES, FACTORS * 1.0, "mig")) == scores(score_codes(CODES, FACTORS, "mig"))
-    assert refused(lambda: score_codes(CODES, FACTORS * 0.5, "mig")).startswith("factors must be whole numbers; got 0.5 at row ")
+    assert scores(score_codes(CODES, FACTORS * 1.0, "mig")) == scores(
+        score_codes(CODES, FACTORS, "mig")
+    )
+    assert refused(lambda: score_codes(CODES, FACTORS * 0.5, "mig")).startswith(
+        "factors must be whole numbers; got 0.5 at row "
+    )
     words = np.array(["a", "b"])[FACTORS % 2]
-    assert refused(lambda: score_codes(CODES, words, "mig")).startswith("factors must be whole numbers; got dtype <U1. Number")
+    assert refused(lambda: score_codes(CODES, words, "mig")).startswith(
+        "factors must be whole numbers; got dtype <U1. Number"
+    )
 
 
 def test_what_a_group_leaves_out_is_told() -> None:
@@ -146,24 +193,36 @@ def test_what_a_group_leaves_out_is_told() -> None:
     score_codes(CODES, metrics="usual", samples=50, warn=said.append)
     assert said == [
         "50 of 300 rows are used (--samples).",
-        "left out: beta_vae_score, factor_vae_score, mig, dci, sap, modularity, which need factors (--factors), "
-        "whole numbers (n, factors).",
+        (
+            "left out: beta_vae_score, factor_vae_score, mig, dci, sap, modularity, which need"
+            " factors (--factors), whole numbers (n, factors)."
+        ),
     ]
     said.clear()
     score_codes(CODES, metrics="unsupervised", warn=said.append)
     assert said == [
         "left out: active_units, which needs log-variances (--logvar), shaped like the codes.",
-        "left out: elbo, which needs log-variances (--logvar) and the reconstruction's nats (--reconstruction).",
-        "left out: udr, which needs codes of at least two models, (members, n, latents), with their log-variances (--logvar).",
+        (
+            "left out: elbo, which needs log-variances (--logvar) and the reconstruction's nats"
+            " (--reconstruction)."
+        ),
+        (
+            "left out: udr, which needs codes of at least two models, (members, n, latents), with"
+            " their log-variances (--logvar)."
+        ),
     ]
 
 
 def test_options_come_with_the_name() -> None:
     found = scores(score_codes(CODES, FACTORS, ["mig:bins=40", "mig", "sap:continuous=true"]))
     assert list(found) == ["mig:bins=40", "mig", "sap:continuous=true"]
-    assert found["mig:bins=40"] == pytest.approx(metrics.mig(CODES, FACTORS, bins=40).score, abs=1e-12)
+    assert found["mig:bins=40"] == pytest.approx(
+        metrics.mig(CODES, FACTORS, bins=40).score, abs=1e-12
+    )
     assert found["mig:bins=40"] != found["mig"]
-    assert refused(lambda: score_codes(CODES, FACTORS, ["mig:bin=40", "mgi:bins=4"])).splitlines() == [
+    assert refused(
+        lambda: score_codes(CODES, FACTORS, ["mig:bin=40", "mgi:bins=4"])
+    ).splitlines() == [
         "option of mig 'bin' is unknown; did you mean 'bins'? Known: bins.",
         f"metric 'mgi' is unknown; did you mean 'mig'? Known: {', '.join(sorted(known_words()))}.",
     ]
@@ -177,7 +236,9 @@ class TestCommand:
         return str(tmp_path / "z.npy"), str(tmp_path / "y.npy")
 
     def test_a_line_for_each_metric(self, unbraid, files) -> None:
-        done = unbraid("score", "--codes", files[0], "--factors", files[1], "--metrics", "mig,factor_vae_score")
+        done = unbraid(
+            "score", "--codes", files[0], "--factors", files[1], "--metrics", "mig,factor_vae_score"
+        )
         assert done.code == 0
         lines = [line.split() for line in done.out.splitlines()]
         assert [line[0] for line in lines] == ["mig", "factor_vae_score"]
@@ -186,36 +247,90 @@ class TestCommand:
 
     def test_all_numbers_go_to_a_file(self, unbraid, files, tmp_path: Path) -> None:
         out = tmp_path / "scores.csv"
-        done = unbraid("score", "--codes", files[0], "--factors", files[1], "--metrics", "mig", "--out", str(out))
+        done = unbraid(
+            "score",
+            "--codes",
+            files[0],
+            "--factors",
+            files[1],
+            "--metrics",
+            "mig",
+            "--out",
+            str(out),
+        )
         assert done.out.splitlines()[-1] == f"All scores, with their parts: {out}"
-        assert pd.read_csv(out).columns.tolist() == ["member", "metric", "quantity", "value", "seconds"]
-        again = unbraid("score", "--codes", files[0], "--factors", files[1], "--metrics", "mig", "--out", str(out))
-        assert again.err == f"unbraid: out must not exist yet; got '{out}'. Remove it, or choose another name.\n"
+        assert pd.read_csv(out).columns.tolist() == [
+            "member",
+            "metric",
+            "quantity",
+            "value",
+            "seconds",
+        ]
+        again = unbraid(
+            "score",
+            "--codes",
+            files[0],
+            "--factors",
+            files[1],
+            "--metrics",
+            "mig",
+            "--out",
+            str(out),
+        )
+        assert (
+            again.err
+            == f"unbraid: out must not exist yet; got '{out}'. Remove it, or choose another name.\n"
+        )
 
     def test_what_was_read_is_said_and_options_stay_with_their_metric(self, unbraid, files) -> None:
-        done = unbraid("score", "--codes", files[0], "--factors", files[1], "--metrics", "sap:continuous=true,mig:bins=10")
+        done = unbraid(
+            "score",
+            "--codes",
+            files[0],
+            "--factors",
+            files[1],
+            "--metrics",
+            "sap:continuous=true,mig:bins=10",
+        )
         assert done.err.splitlines()[0] == "read codes (300, 2), factors (300, 2)"
-        assert [line.split()[0] for line in done.out.splitlines()] == ["sap:continuous=true", "mig:bins=10"]
+        assert [line.split()[0] for line in done.out.splitlines()] == [
+            "sap:continuous=true",
+            "mig:bins=10",
+        ]
 
     def test_a_model_without_a_value_keeps_its_row(self, unbraid, tmp_path: Path, files) -> None:
         np.save(tmp_path / "many.npy", np.stack([CODES, np.full_like(CODES, np.nan)]))
-        done = unbraid("score", "--codes", str(tmp_path / "many.npy"), "--factors", files[1], "--metrics", "mig")
+        done = unbraid(
+            "score",
+            "--codes",
+            str(tmp_path / "many.npy"),
+            "--factors",
+            files[1],
+            "--metrics",
+            "mig",
+        )
         assert done.out.splitlines()[-1].split() == ["1", "NaN"]
 
     def test_a_run_or_codes(self, unbraid) -> None:
-        assert unbraid("score").err == (
-            "unbraid: score needs a run folder, or --codes with your own arrays; got neither. "
+        assert (
+            unbraid("score").err
+            == "unbraid: score needs a run folder, or --codes with your own arrays; got neither. "
             "Try: unbraid score --codes z.npy --factors y.npy\n"
         )
-        assert unbraid("score", "runs/a", "--codes", "z.npy", "--seed", "3").err == (
-            "unbraid: score takes --codes, --seed for your own codes only; got the run runs/a, whose scores are in its "
-            "scores.parquet. Leave one out.\n"
+        assert (
+            unbraid("score", "runs/a", "--codes", "z.npy", "--seed", "3").err
+            == "unbraid: score takes --codes, --seed for your own codes only; got the run runs/a,"
+            " whose scores are in its scores.parquet. Leave one out.\n"
         )
-        assert unbraid("score", "--codes", "z.npy", "--representation", "sampled").err == (
-            "unbraid: score takes --representation for runs only; got --codes. Leave one out.\n"
+        assert (
+            unbraid("score", "--codes", "z.npy", "--representation", "sampled").err
+            == "unbraid: score takes --representation for runs only; got --codes. Leave one out.\n"
         )
 
     def test_a_bad_name_for_the_table_is_told_first(self, unbraid, files, tmp_path: Path) -> None:
         done = unbraid("score", "--codes", files[0], "--out", str(tmp_path / "scores.txt"))
         assert done.code == 2
-        assert done.err == f"unbraid: out must end in .csv or .parquet; got '{tmp_path / 'scores.txt'}'.\n"
+        assert (
+            done.err
+            == f"unbraid: out must end in .csv or .parquet; got '{tmp_path / 'scores.txt'}'.\n"
+        )

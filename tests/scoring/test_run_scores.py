@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of a run: those of the metric on the stored codes, computed once, one complaint for what has no value."""
+"""Scores of a run: those of the metric on the stored codes, computed once, one complaint for what
+has no value.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two β, two seeds; nothing scored."""
     out = tmp_path_factory.mktemp("scoring") / "run"
-    return ub.train("sprites", ub.BetaVAE(beta=[1, 4]), data_options=SPRITES, seeds=2, out=out, **SETTINGS)
+    return ub.train(
+        "sprites", ub.BetaVAE(beta=[1, 4]), data_options=SPRITES, seeds=2, out=out, **SETTINGS
+    )
 
 
 @pytest.fixture
@@ -67,7 +71,9 @@ def test_split_names_fit_on_the_leading_two_thirds(run: Run):
     table = score_run(run.folder, ["sap"])
     codes = CodeStore(run.folder).load(2)
     cut = codes.train_count
-    expected = ub.metrics.sap(codes.mean[:cut], codes.factors[:cut], codes.mean[cut:], codes.factors[cut:])
+    expected = ub.metrics.sap(
+        codes.mean[:cut], codes.factors[:cut], codes.mean[cut:], codes.factors[cut:]
+    )
     found = table[(table["member"] == 2) & (table["quantity"] == "score")]["value"].item()
     assert found == expected.score
     assert cut == 32
@@ -87,14 +93,21 @@ def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPa
     assert sorted(calls) == [(m, name, "mean") for m in range(4) for name in ("mig", "modularity")]
     calls.clear()
     told: list[tuple[int, bool]] = []
-    again = score_run(run.folder, ["mig", "modularity"], progress=lambda units, found: told.append((units, found)))
+    again = score_run(
+        run.folder, ["mig", "modularity"], progress=lambda units, found: told.append((units, found))
+    )
     assert calls == []
     assert told == [(8, True)]
     assert again.equals(first)
     stored = stored_scores(run.folder)
-    write_table(run.path / "scores.parquet", stored[~((stored["member"] == 2) & (stored["metric"] == "mig"))])
+    write_table(
+        run.path / "scores.parquet",
+        stored[~((stored["member"] == 2) & (stored["metric"] == "mig"))],
+    )
     told.clear()
-    mended = score_run(run.folder, ["mig", "modularity"], progress=lambda units, found: told.append((units, found)))
+    mended = score_run(
+        run.folder, ["mig", "modularity"], progress=lambda units, found: told.append((units, found))
+    )
     assert calls == [(2, "mig", "mean")]
     assert told == [(7, True), (1, False)]
     assert mended.drop(columns="seconds").equals(first.drop(columns="seconds"))
@@ -103,7 +116,9 @@ def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPa
     assert sorted(calls) == [(m, "mig", "sampled") for m in range(4)]
 
 
-def test_what_is_computed_is_on_disk_when_scoring_is_stopped(run: Run, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_computed_is_on_disk_when_scoring_is_stopped(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
     counts: list[int] = []
 
@@ -119,7 +134,9 @@ def test_what_is_computed_is_on_disk_when_scoring_is_stopped(run: Run, monkeypat
     assert len(score_run(run.folder, ["mig"]).query("quantity == 'score'")) == 4
 
 
-def test_the_table_is_written_again_when_that_takes_little_of_the_time(run: Run, monkeypatch: pytest.MonkeyPatch):
+def test_the_table_is_written_again_when_that_takes_little_of_the_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+):
     clock = [0.0]
     written: list[tuple[float, int]] = []
 
@@ -142,7 +159,9 @@ def test_models_compared_are_those_that_differ_by_their_seed(run: Run):
     store = CodeStore(run.folder)
     for group in ((0, 1), (2, 3)):
         codes = [store.load(member) for member in group]
-        expected = ub.metrics.udr(np.stack([c.mean for c in codes]), np.stack([c.kl_per_latent() for c in codes])).per_model
+        expected = ub.metrics.udr(
+            np.stack([c.mean for c in codes]), np.stack([c.kl_per_latent() for c in codes])
+        ).per_model
         found = table[table["member"].isin(group)].sort_values("member")["value"].tolist()
         assert found == pytest.approx(expected.tolist(), abs=1e-9)
 
@@ -152,8 +171,8 @@ def test_a_lone_model_cannot_be_compared(tmp_path: Path):
     said: list[str] = []
     assert len(score_run(run.folder, ["udr"], warn=said.append)) == 0
     assert said == [
-        "member 0: udr has no value: udr compares models that differ only by their seed and needs at least two; got 1. "
-        "Train with more seeds."
+        "member 0: udr has no value: udr compares models that differ only by their seed and needs"
+        " at least two; got 1. Train with more seeds."
     ]
 
 
@@ -165,16 +184,23 @@ def test_scores_of_an_earlier_revision_are_computed_anew(run: Run, monkeypatch: 
     stored = stored_scores(run.folder)
     old = stored.assign(value=7.0).drop(columns="revision")
     write_table(run.path / "scores.parquet", old)
-    assert stored_scores(run.folder)["revision"].tolist() == [1] * len(old), "tables without revisions hold the first"
+    assert stored_scores(run.folder)["revision"].tolist() == [1] * len(old), (
+        "tables without revisions hold the first"
+    )
     monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 3)
     assert set(stored_scores(run.folder)["metric"]) == {"modularity"}
     mended = score_run(run.folder, ["mig", "modularity"])
     by_metric = mended.set_index(["metric", "member", "quantity"])["value"]
     assert by_metric["modularity"].unique().tolist() == [7.0]
-    assert by_metric["mig"].tolist() == first.set_index(["metric", "member", "quantity"])["value"]["mig"].tolist()
+    assert (
+        by_metric["mig"].tolist()
+        == first.set_index(["metric", "member", "quantity"])["value"]["mig"].tolist()
+    )
 
 
-def test_processes_give_the_numbers_that_one_gives(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_processes_give_the_numbers_that_one_gives(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(material, "WORTH_PROCESSES", 10**6)
     here = score_run(run.folder, ["mig"])
     (run.path / "scores.parquet").unlink()
@@ -185,22 +211,30 @@ def test_processes_give_the_numbers_that_one_gives(run: Run, tmp_path: Path, mon
 
 def test_all_stands_for_every_metric_once(run: Run):
     assert check_request(run.folder, ["all"], ["mean"]) == sorted(METRICS)
-    assert check_request(run.folder, ["mig", "all", "mig"], ["mean"]) == ["mig", *(n for n in sorted(METRICS) if n != "mig")]
+    assert check_request(run.folder, ["mig", "all", "mig"], ["mean"]) == [
+        "mig",
+        *(n for n in sorted(METRICS) if n != "mig"),
+    ]
 
 
 def test_every_problem_of_a_request_at_once(run: Run):
     known = ", ".join(sorted(known_words()))
-    assert refused(lambda: check_request(run.folder, ["mgi", "mig", "dcy"], ["mean", "median"])).splitlines() == [
+    assert refused(
+        lambda: check_request(run.folder, ["mgi", "mig", "dcy"], ["mean", "median"])
+    ).splitlines() == [
         f"metric 'mgi' is unknown; did you mean 'mig'? Known: {known}.",
         f"metric 'dcy' is unknown; did you mean 'dci'? Known: {known}.",
         "representation 'median' is unknown; did you mean 'mean'? Known: mean, sampled.",
     ]
-    assert refused(lambda: check_request(run.folder, [], ["mean"])) == (
-        f"metrics needs at least one name; got []. Known: {', '.join(known_words())}."
+    assert (
+        refused(lambda: check_request(run.folder, [], ["mean"]))
+        == f"metrics needs at least one name; got []. Known: {', '.join(known_words())}."
     )
 
 
-def test_a_score_without_a_value_is_told_and_the_others_stay(run: Run, monkeypatch: pytest.MonkeyPatch):
+def test_a_score_without_a_value_is_told_and_the_others_stay(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+):
     real = material.evaluate
 
     def failing(name: str, given: MetricInputs) -> Any:
@@ -222,7 +256,9 @@ def test_a_damaged_table_of_scores_names_the_remedy(run: Run):
     score_run(run.folder, ["mig"])
     path = run.path / "scores.parquet"
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(DamagedFileError, match=r" Remove it and score again; the codes are kept\.$") as caught:
+    with pytest.raises(
+        DamagedFileError, match=r" Remove it and score again; the codes are kept\.$"
+    ) as caught:
         score_run(run.folder, ["mig"])
     assert str(caught.value).startswith(f"{path} is damaged: it cannot be read (")
 
@@ -230,8 +266,9 @@ def test_a_damaged_table_of_scores_names_the_remedy(run: Run):
 def test_unlabelled_data_has_unsupervised_scores_only(tmp_path: Path):
     pixels = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
     run = ub.train(pixels, "vae", out=tmp_path / "run", **SETTINGS)
-    assert refused(lambda: run.score(["mig", "hoyer", "sap"], quiet=True)) == (
-        f"the data of {run.path} has no factors, and mig, sap compare codes with factors. "
+    assert (
+        refused(lambda: run.score(["mig", "hoyer", "sap"], quiet=True))
+        == f"the data of {run.path} has no factors, and mig, sap compare codes with factors. "
         "Give factors when loading the data (factors=...), or score with --metrics unsupervised."
     )
     assert not (run.path / "scores.parquet").exists()
@@ -242,7 +279,9 @@ def test_unlabelled_data_has_unsupervised_scores_only(tmp_path: Path):
 
 def test_diverged_members_are_left_out(tmp_path: Path):
     out = tmp_path / "run"
-    run = ub.train("sprites", "vae", data_options=SPRITES, learning_rate=[1e30, 1e-3], out=out, **SETTINGS)
+    run = ub.train(
+        "sprites", "vae", data_options=SPRITES, learning_rate=[1e30, 1e-3], out=out, **SETTINGS
+    )
     assert run.members["status"].tolist() == ["diverged", "trained"]
     said: list[str] = []
     score_run(run.folder, ["mig"], warn=said.append)
@@ -253,8 +292,13 @@ def test_diverged_members_are_left_out(tmp_path: Path):
 
 
 def test_a_run_of_diverged_members_has_no_scores_and_no_best(tmp_path: Path):
-    run = ub.train("sprites", "vae", data_options=SPRITES, learning_rate=1e30, out=tmp_path / "run", **SETTINGS)
-    message = f"every member of {run.path} diverged; there is nothing to score. Train with a lower learning rate."
+    run = ub.train(
+        "sprites", "vae", data_options=SPRITES, learning_rate=1e30, out=tmp_path / "run", **SETTINGS
+    )
+    message = (
+        f"every member of {run.path} diverged; there is nothing to score. Train with a lower"
+        " learning rate."
+    )
     assert refused(lambda: run.score(["mig", "sap"], quiet=True)) == message
     assert refused(lambda: run.best("mig")) == message
 
@@ -265,7 +309,9 @@ def test_metrics_that_compare_factors_need_two(name):
     one = np.stack([np.arange(60) % 4, np.zeros(60, int)], axis=1)
     with pytest.raises(InputError) as caught:
         evaluate(name, MetricInputs(codes, 40, one))
-    assert str(caught.value) == (
-        f"{name} compares factors and needs at least two that vary; got 1. With a single one every model would be perfect."
+    assert (
+        str(caught.value)
+        == f"{name} compares factors and needs at least two that vary; got 1. With a single one"
+        " every model would be perfect."
     )
     assert evaluate("mig", MetricInputs(codes, 40, one)).score < 0.5

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of objectives: every option explained, what goes with what, and tables of what was measured."""
+"""The page of objectives: every option explained, what goes with what, and tables of what was
+measured.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +45,22 @@ def test_options_by_hand():
 def test_compositions_are_what_objectives_refuse():
     lines = objective_pages.compositions().splitlines()
     assert lines[0] == f"| | {' | '.join(f'`{name}`' for name in PRIORS.built_in)} |"
-    rows = {line.split("`")[1]: [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[2:-2]}
+    rows = {
+        line.split("`")[1]: [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[2:-2]
+    }
     assert list(rows) == list(OBJECTIVES.built_in)
     for name, cells in rows.items():
-        refused = [bool(OBJECTIVES.load(name)().refuses(PRIORS.load(prior)())) for prior in PRIORS.built_in]
+        refused = [
+            bool(OBJECTIVES.load(name)().refuses(PRIORS.load(prior)())) for prior in PRIORS.built_in
+        ]
         assert [cell.startswith("no (") for cell in cells] == refused
     assert rows["dip_vae_i"][0] == "yes"
     assert "must have independent latents" in lines[-1]
 
 
-@pytest.mark.parametrize("name", ["disentangling", "pairs_miniature", "few_labels", "decomposition"])
+@pytest.mark.parametrize(
+    "name", ["disentangling", "pairs_miniature", "few_labels", "decomposition"]
+)
 def test_the_committed_results_make_a_table(name: str):
     record = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
     table = getattr(objective_pages, name)(record)
@@ -69,19 +77,25 @@ def test_medians_with_the_least_and_the_most():
     }  # fmt: skip
     table = objective_pages.disentangling({"rows": [row]})
     assert (
-        "| xysquares, spacing 8 | `ada_gvae` | `gaussian+box31` | 9 | beta 0.01 | 3 | 20,000 | 12 (6 members) | "
-        "**0.300** (0.100 to 0.500) | **0.200** (0.200 to 0.800) |"
-    ) in table
+        "| xysquares, spacing 8 | `ada_gvae` | `gaussian+box31` | 9 | beta 0.01 | 3 | 20,000 | 12"
+        " (6 members) | **0.300** (0.100 to 0.500) | **0.200** (0.200 to 0.800) |" in table
+    )
 
 
 def test_the_prior_in_the_docs_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text = (RESULTS.parents[1] / "docs" / "objectives.md").read_text("utf-8")
-    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "class Laplace(Prior)" in block]
+    (code,) = [
+        block
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        if "class Laplace(Prior)" in block
+    ]
     monkeypatch.chdir(tmp_path)
     module = ModuleType("code_of_the_docs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(PRIORS.__dict__, "_all", PRIORS._all)
-    monkeypatch.setitem(PRIORS._registered, "laplace", None)  # both are as before when the test is over
+    monkeypatch.setitem(
+        PRIORS._registered, "laplace", None
+    )  # both are as before when the test is over
     exec(code, module.__dict__)  # our own documentation
     assert module.run.members["status"].tolist() == ["trained", "trained"]
     assert module.run.members["label"].is_unique

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README does what it says: its tables are those of the registry, its commands exist, its quickstart runs."""
+"""The README does what it says: its tables are those of the registry, its commands exist, its
+quickstart runs.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +55,19 @@ def test_an_old_table_is_noticed_and_mended(tmp_path: Path):
 
 
 def test_a_missing_readme_is_said(tmp_path: Path):
-    with pytest.raises(InputError, match=r"^README must be in the current folder; got '.*'\. Run this in the repository\.$"):
+    with pytest.raises(
+        InputError,
+        match=r"^README must be in the current folder; got '.*'\. Run this in the repository\.$",
+    ):
         refresh(tmp_path / "README.md")
 
 
 def test_the_speed_table_comes_from_the_benchmark_file(tmp_path: Path):
-    record = {"rows": [{"what": "plain", "model_steps_per_second": 10.0, "ratio": 1.0}], "machine": "2 cores", "setting": "a set"}
+    record = {
+        "rows": [{"what": "plain", "model_steps_per_second": 10.0, "ratio": 1.0}],
+        "machine": "2 cores",
+        "setting": "a set",
+    }
     (tmp_path / SPEED_FILE.parent).mkdir(parents=True)
     (tmp_path / SPEED_FILE).write_text(json.dumps(record), encoding="utf-8")
     filled = fill("<!-- speed: generated -->\n<!-- end -->", tmp_path)
@@ -69,7 +78,9 @@ def test_the_speed_table_comes_from_the_benchmark_file(tmp_path: Path):
 @pytest.mark.parametrize("page", ["README.md", "docs/data.md"])
 def test_the_commands_it_shows_exist_and_take_the_options_shown(page: str):
     words = {" ".join(path): command for path, command in all_commands(typer.main.get_command(app))}
-    lines = re.findall(r"^    unbraid (.+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    lines = re.findall(
+        r"^    unbraid (.+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert len(lines) >= 10
     for line in lines:
         name = max((known for known in words if line.startswith(known)), key=len, default="")
@@ -94,7 +105,9 @@ def test_make_has_the_targets_it_shows():
         assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_the_quickstart_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     block = re.search(r"<!-- quickstart -->\n```python\n(.*?)```", TEXT, re.DOTALL)
     assert block
     assert len(block[1].splitlines()) <= 15

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trained members say about the data: posterior means and log-variances over one recorded sample, encoded once.
+"""What trained members say about the data: posterior means and log-variances over one recorded
+sample, encoded once.
 
-The sample is the whole grid where it is small, else `plan.code_samples` distinct indices; its order is random, so that any
-leading part of it is a fair sample too. All members see the same images.
+The sample is the whole grid where it is small, else `plan.code_samples` distinct indices; its order
+is random, so that any leading part of it is a fair sample too. All members see the same images.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.core import random
-from unbraid.core.errors import DamagedFileError, InputError, Problem
+from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.networks.layers import uses_kernels
@@ -50,10 +51,12 @@ class Codes:
     def representation(self, kind: str = "mean") -> NDArray[np.float32]:
         """Codes `(n, latents)`: the means, or one draw from each posterior, the same at every call."""
         if kind not in REPRESENTATIONS:
-            raise InputError(Problem("representation", f"must be one of {', '.join(REPRESENTATIONS)}", kind))
+            raise invalid("representation", f"must be one of {', '.join(REPRESENTATIONS)}", kind)
         if kind == "mean":
             return self.mean
-        noise = random.normal(torch.tensor([self.seed]), 0, Stream.CODE_NOISE, self.mean.shape)[0].numpy()
+        noise = random.normal(torch.tensor([self.seed]), 0, Stream.CODE_NOISE, self.mean.shape)[
+            0
+        ].numpy()
         return self.mean + np.exp(0.5 * self.logvar) * noise
 
     @property
@@ -62,7 +65,9 @@ class Codes:
         return max(1, round(len(self.indices) * _TRAIN_SHARE))
 
     def kl_per_latent(self) -> NDArray[np.float64]:
-        """Mean KL divergence of each latent from the standard normal distribution, whatever the member's prior, in nats."""
+        """Mean KL divergence of each latent from the standard normal distribution, whatever the
+        member's prior, in nats.
+        """
         mean, logvar = self.mean.astype(np.float64), self.logvar.astype(np.float64)
         return 0.5 * (mean**2 + np.exp(logvar) - logvar - 1.0).mean(axis=0)
 
@@ -81,29 +86,40 @@ def encode_images(
     indices: torch.Tensor,
     precision: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of bounded size.
+    """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of
+    bounded size.
 
     *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's images.
     """
     members = next(iter(weights.values())).shape[0]
-    size = images_at_once(samples(indices[:1])[0].numel(), members, indices.device, columns=network.uses_columns)
+    size = images_at_once(
+        samples(indices[:1])[0].numel(), members, indices.device, columns=network.uses_columns
+    )
     found: list[torch.Tensor] = []
     with torch.no_grad():
         for start in range(0, len(indices), size):
             x = samples(indices[start : start + size]).unsqueeze(0)
             parts = network.encode(weights, x.expand(members, *x.shape[1:]), precision)
-            found = found or [torch.empty(members, len(indices), part.shape[2], dtype=part.dtype) for part in parts]
+            found = found or [
+                torch.empty(members, len(indices), part.shape[2], dtype=part.dtype)
+                for part in parts
+            ]
             for whole, part in zip(found, parts, strict=True):
                 whole[:, start : start + size] = part.cpu()
     mean, logvar = found
     return mean, logvar
 
 
-def images_at_once(values: int, members: int, device: torch.device, *, columns: bool = False) -> int:
-    """Images of *values* numbers that are encoded together for so many members; *columns* as `Network.uses_columns` says."""
+def images_at_once(
+    values: int, members: int, device: torch.device, *, columns: bool = False
+) -> int:
+    """Images of *values* numbers that are encoded together for so many members; *columns* as
+    `Network.uses_columns` says.
+    """
     if device.type == "cpu":
         return max(1, min(256, 2048 // members))
-    # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without kernels it is read as 16 columns more.
+    # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without
+    # kernels it is read as 16 columns more.
     bytes_a_value = 64 if uses_kernels(device) and not columns else 1024
     return max(1, min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192))
 
@@ -114,7 +130,9 @@ def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
 
 
 def missing_files(run: RunFolder, file: Callable[[int], Path]) -> list[Member]:
-    """Members whose *file* is not there, not readable, or of an earlier state than the newest checkpoint."""
+    """Members whose *file* is not there, not readable, or of an earlier state than the newest
+    checkpoint.
+    """
     digest = run.plan.digest()
     missing = []
     for chunk in run.chunks():
@@ -133,9 +151,14 @@ def _good(file: Path, digest: str, step: int) -> bool:
 
 
 def for_chunks_of(
-    run: RunFolder, members: set[int], device: torch.device, work: Callable[[tuple[Member, ...], State], None]
+    run: RunFolder,
+    members: set[int],
+    device: torch.device,
+    work: Callable[[tuple[Member, ...], State], None],
 ) -> None:
-    """Call *work* with each chunk that holds one of *members* and its trained state; on a CPU, one chunk a core."""
+    """Call *work* with each chunk that holds one of *members* and its trained state; on a CPU, one
+    chunk a core.
+    """
 
     def on_one_core(chunk: tuple[Member, ...]) -> None:
         if device.type == "cpu":
@@ -158,17 +181,23 @@ class CodeStore:
         return self.folder / f"member-{member:05d}.safetensors"
 
     def missing(self) -> list[Member]:
-        """Members whose codes are not stored, not readable, or of an earlier state than the newest checkpoint."""
+        """Members whose codes are not stored, not readable, or of an earlier state than the newest
+        checkpoint.
+        """
         return missing_files(self.run, self._file)
 
-    def encode(self, device: torch.device, progress: Callable[[int], None] = lambda images: None) -> None:
+    def encode(
+        self, device: torch.device, progress: Callable[[int], None] = lambda images: None
+    ) -> None:
         """Encode what is missing; *progress* is told how many images more were encoded."""
         wanted = {member.id for member in self.missing()}
         if not wanted:
             return
         dataset = self.run.dataset
         indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
-        with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."):
+        with explain_oom(
+            device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."
+        ):
             sampler = dataset.sampler(device)
         network = self.run.plan.build_network()
         precision = self.run.plan.dtype
@@ -179,13 +208,27 @@ class CodeStore:
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
             for first in range(0, len(chunk), together):
                 weights = layout.views(state.model.weights[first : first + together].to(device))
-                with explain_oom(device, "the codes of a batch", "Free some memory, or score with --device cpu."):
-                    mean, logvar = encode_images(network, weights, sampler, indices.to(device), precision)
-                learned = {name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")}
+                with explain_oom(
+                    device, "the codes of a batch", "Free some memory, or score with --device cpu."
+                ):
+                    mean, logvar = encode_images(
+                        network, weights, sampler, indices.to(device), precision
+                    )
+                learned = {
+                    name: weight.cpu()
+                    for name, weight in weights.items()
+                    if name.startswith("objective.")
+                }
                 mean, logvar = objective.representation(mean, logvar, learned)
                 for position, member in enumerate(chunk[first : first + together]):
-                    tensors = {"indices": indices, "mean": mean[position], "logvar": logvar[position]}
-                    write_tensors(self._file(member.id), tensors, made_from(self.run, member, state.step))
+                    tensors = {
+                        "indices": indices,
+                        "mean": mean[position],
+                        "logvar": logvar[position],
+                    }
+                    write_tensors(
+                        self._file(member.id), tensors, made_from(self.run, member, state.step)
+                    )
                     with told:
                         progress(len(indices))
 
@@ -195,4 +238,8 @@ class CodeStore:
         """The stored codes of a member."""
         tensors, _ = read_tensors(self._file(member))
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        return Codes(factors=self.run.dataset.factors(arrays["indices"]), seed=self.run.plan.members[member].seed, **arrays)
+        return Codes(
+            factors=self.run.dataset.factors(arrays["indices"]),
+            seed=self.run.plan.members[member].seed,
+            **arrays,
+        )

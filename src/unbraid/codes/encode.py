@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the models of a population say about images while they train: means, log-variances, and how well they give them back."""
+"""What the models of a population say about images while they train: means, log-variances, and how
+well they give them back.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,30 @@ from unbraid.search.pbt.generation import WHEN_FULL, Chunk, Generation
 Found = TypeVar("Found")
 
 
-def encode_generation(generation: Generation, indices: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and log-variances `(models, n, latents)` of images *indices* by every model of the population, on the host."""
+def encode_generation(
+    generation: Generation, indices: NDArray[np.int64]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and log-variances `(models, n, latents)` of images *indices* by every model of the
+    population, on the host.
+    """
 
     def encode(chunk: Chunk) -> tuple[torch.Tensor, torch.Tensor]:
         program, wanted = chunk.program, torch.from_numpy(indices).to(generation.device)
         weights = program.layout.views(chunk.state.model.weights)
-        mean, logvar = encode_images(program.network, weights, program.sampler, wanted, program.precision)
-        learned = {name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")}
+        mean, logvar = encode_images(
+            program.network, weights, program.sampler, wanted, program.precision
+        )
+        learned = {
+            name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")
+        }
         return program.members[0].build().representation(mean, logvar, learned)
 
     parts = _for_chunks(generation, encode)
     order = torch.tensor([place for chunk in generation.chunks for place in chunk.places]).argsort()
-    return torch.cat([mean for mean, _ in parts])[order], torch.cat([logvar for _, logvar in parts])[order]
+    return (
+        torch.cat([mean for mean, _ in parts])[order],
+        torch.cat([logvar for _, logvar in parts])[order],
+    )
 
 
 def reconstruction_nats(
@@ -43,7 +56,11 @@ def reconstruction_nats(
     found = torch.empty(mean.shape[:2])
 
     def measure(chunk: Chunk) -> None:
-        program, places, wanted = chunk.program, list(chunk.places), torch.from_numpy(indices).to(generation.device)
+        program, places, wanted = (
+            chunk.program,
+            list(chunk.places),
+            torch.from_numpy(indices).to(generation.device),
+        )
         weights = program.layout.views(chunk.state.model.weights)
         likelihood = program.likelihood.bound(weights)
         z = mean[places]
@@ -51,13 +68,22 @@ def reconstruction_nats(
             noise = random.normal(program.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
             z = z + torch.exp(0.5 * logvar[places]) * noise
         size = images_at_once(
-            program.sampler(wanted[:1])[0].numel(), len(places), generation.device, columns=program.network.uses_columns
+            program.sampler(wanted[:1])[0].numel(),
+            len(places),
+            generation.device,
+            columns=program.network.uses_columns,
         )
         with torch.no_grad():
             for start in range(0, len(wanted), size):
                 x = program.sampler(wanted[start : start + size]).unsqueeze(0)
                 part = z[:, start : start + size].to(generation.device)
-                nats = program.network.compare(weights, part, x.expand(len(places), *x.shape[1:]), likelihood, program.precision)
+                nats = program.network.compare(
+                    weights,
+                    part,
+                    x.expand(len(places), *x.shape[1:]),
+                    likelihood,
+                    program.precision,
+                )
                 found[places, start : start + size] = nats.cpu()
 
     _for_chunks(generation, measure)
@@ -80,7 +106,9 @@ def _for_chunks(generation: Generation, work: Callable[[Chunk], Found]) -> list[
 def encode_run(
     run: RunFolder, device: torch.device, indices: NDArray[np.int64], member: int | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Means and log-variances `(models, n, latents)` of images *indices* by the trained models of a run, or by one *member*."""
+    """Means and log-variances `(models, n, latents)` of images *indices* by the trained models of a
+    run, or by one *member*.
+    """
     remedy = "Free some memory, or use --device cpu."
     network, plan = run.plan.build_network(), run.plan
     with explain_oom(device, f"the data '{run.dataset.name}'", remedy):
@@ -93,8 +121,12 @@ def encode_run(
         rows = run.trained_state(chunk).model.weights[wanted]
         with explain_oom(device, "the codes of a batch", remedy):
             weights = run.layout(chunk[0]).views(rows.to(device))
-            mean, logvar = encode_images(network, weights, sampler, torch.from_numpy(indices).to(device), plan.dtype)
-        learned = {name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")}
+            mean, logvar = encode_images(
+                network, weights, sampler, torch.from_numpy(indices).to(device), plan.dtype
+            )
+        learned = {
+            name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")
+        }
         mean, logvar = chunk[0].build().representation(mean, logvar, learned)
         means.append(mean.numpy())
         logvars.append(logvar.numpy())

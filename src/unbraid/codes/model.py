@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.population.run_folder import RunFolder
 
 _ENCODED_AT_ONCE = 256
@@ -32,15 +32,23 @@ class Model:
         return f"<Model {self.member.id}: {self.member.label()}>"
 
     def posterior(self, images: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Means and log-variances `(n, latents)` of images: uint8 `(n, height, width, channels)`, or float in [0, 1]."""
+        """Means and log-variances `(n, latents)` of images: uint8 `(n, height, width, channels)`,
+        or float in [0, 1].
+        """
         samples = self._samples(images)
         with torch.no_grad():
             encoded = [
                 self._network.encode(self._weights, batch.unsqueeze(0), self._precision)
                 for batch in samples.split(_ENCODED_AT_ONCE)
             ]
-            parts = [self._objective.representation(mean, logvar, self._weights) for mean, logvar in encoded]
-        return torch.cat([m[0] for m, _ in parts]).numpy(), torch.cat([v[0] for _, v in parts]).numpy()
+            parts = [
+                self._objective.representation(mean, logvar, self._weights)
+                for mean, logvar in encoded
+            ]
+        return (
+            torch.cat([m[0] for m, _ in parts]).numpy(),
+            torch.cat([v[0] for _, v in parts]).numpy(),
+        )
 
     def encode(self, images: ArrayLike) -> NDArray[np.float32]:
         """Codes of images: the posterior means `(n, latents)`."""
@@ -51,9 +59,13 @@ class Model:
         codes = torch.as_tensor(np.asarray(z, dtype=np.float32))
         latents = self._latents
         if codes.dim() != 2 or codes.shape[1] != latents:
-            raise InputError(Problem("codes", f"must have the shape (n, {latents})", Shown(f"shape {tuple(codes.shape)}")))
+            raise invalid(
+                "codes", f"must have the shape (n, {latents})", Shown(f"shape {tuple(codes.shape)}")
+            )
         with torch.no_grad():
-            raw = self._network.decode(self._weights, codes.unsqueeze(0), self._dataset.sample_shape, self._precision)
+            raw = self._network.decode(
+                self._weights, codes.unsqueeze(0), self._dataset.sample_shape, self._precision
+            )
             return self._dataset.as_images(self._likelihood.expected(raw)[0].numpy())
 
     def reconstruct(self, images: ArrayLike) -> NDArray[np.uint8]:
@@ -66,19 +78,27 @@ class Model:
         if not self._dataset.bounded:
             if array.shape[1:] != shape or array.dtype.kind not in "fiu":
                 rule = f"must be numbers of the shape ({', '.join(map(str, ('n', *shape)))})"
-                raise InputError(Problem("samples", rule, Shown(f"{array.dtype} of shape {array.shape}")))
+                raise invalid("samples", rule, Shown(f"{array.dtype} of shape {array.shape}"))
             return torch.as_tensor(array, dtype=torch.float32)
         if array.ndim == 3 and shape[0] == 1:
             array = array[..., None]
         if array.ndim != 4 or array.shape[1:] != self._dataset.image_shape:
             expected = ("n", *self._dataset.image_shape)
-            raise InputError(
-                Problem("images", f"must have the shape ({', '.join(map(str, expected))})", Shown(f"shape {array.shape}"))
+            raise invalid(
+                "images",
+                f"must have the shape ({', '.join(map(str, expected))})",
+                Shown(f"shape {array.shape}"),
             )
         scale = 255.0 if array.dtype == np.uint8 else 1.0
         if array.dtype.kind not in "bf" and array.dtype != np.uint8:
-            raise InputError(Problem("images", "must be uint8, or floats in [0, 1]", Shown(f"dtype {array.dtype}")))
-        if array.dtype.kind == "f" and array.size and not (array.min() >= 0.0 and array.max() <= 1.0):
+            raise invalid(
+                "images", "must be uint8, or floats in [0, 1]", Shown(f"dtype {array.dtype}")
+            )
+        if (
+            array.dtype.kind == "f"
+            and array.size
+            and not (array.min() >= 0.0 and array.max() <= 1.0)
+        ):
             found = Shown(f"values from {array.min():g} to {array.max():g}")
-            raise InputError(Problem("images", "as floats must lie in [0, 1]", found))
+            raise invalid("images", "as floats must lie in [0, 1]", found)
         return torch.from_numpy(np.moveaxis(array.astype(np.float32) / scale, -1, 1).copy())

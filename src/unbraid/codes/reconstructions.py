@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far trained members' reconstructions are from the recorded sample: nats of each image, measured when a score asks for it.
+"""How far trained members' reconstructions are from the recorded sample: nats of each image,
+measured when a score asks for it.
 
-An image is decoded from the sampled representation, the one draw from its posterior that the codes hold; members that train
-without noise decode the mean. The likelihood is the run's, up to its constants, as in training.
+An image is decoded from the sampled representation, the one draw from its posterior that the codes
+hold; members that train without noise decode the mean. The likelihood is the run's, up to its
+constants, as in training.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from unbraid.population.training_step import State
 
 
 class ReconstructionStore:
-    """The reconstruction losses in the codes/ folder of a run, beside the codes they were decoded from."""
+    """The reconstruction losses in the codes/ folder of a run, beside the codes they were decoded
+    from.
+    """
 
     def __init__(self, codes: CodeStore) -> None:
         self.codes, self.run = codes, codes.run
@@ -32,11 +36,17 @@ class ReconstructionStore:
         return self.codes.folder / f"reconstruction-{member:05d}.safetensors"
 
     def missing(self) -> list[Member]:
-        """Members whose losses are not stored, not readable, or of an earlier state than the newest checkpoint."""
+        """Members whose losses are not stored, not readable, or of an earlier state than the newest
+        checkpoint.
+        """
         return missing_files(self.run, self._file)
 
-    def measure(self, device: torch.device, progress: Callable[[int], None] = lambda images: None) -> None:
-        """Decode what is missing; *progress* is told how many images more were decoded. The codes must be there."""
+    def measure(
+        self, device: torch.device, progress: Callable[[int], None] = lambda images: None
+    ) -> None:
+        """Decode what is missing; *progress* is told how many images more were decoded. The codes
+        must be there.
+        """
         wanted = {member.id for member in self.missing()}
         if not wanted:
             return
@@ -53,12 +63,16 @@ class ReconstructionStore:
             z = torch.from_numpy(np.ascontiguousarray(codes.representation(kind), dtype=np.float32))
             indices, nats = torch.from_numpy(codes.indices), torch.empty(len(z))
             bound = likelihood.bound(weights)
-            size = images_at_once(sampler(indices[:1].to(device))[0].numel(), 1, device, columns=network.uses_columns)
+            size = images_at_once(
+                sampler(indices[:1].to(device))[0].numel(), 1, device, columns=network.uses_columns
+            )
             with torch.no_grad(), explain_oom(device, "the images of a batch", advice):
                 for start in range(0, len(z), size):
                     piece = slice(start, start + size)
                     x = sampler(indices[piece].to(device)).unsqueeze(0)
-                    nats[piece] = network.compare(weights, z[piece].to(device).unsqueeze(0), x, bound, plan.dtype)[0].cpu()
+                    nats[piece] = network.compare(
+                        weights, z[piece].to(device).unsqueeze(0), x, bound, plan.dtype
+                    )[0].cpu()
             write_tensors(self._file(member.id), {"nats": nats}, made_from(self.run, member, step))
             with told:
                 progress(len(z))
@@ -67,7 +81,11 @@ class ReconstructionStore:
             layout = self.run.layout(chunk[0])
             for position, member in enumerate(chunk):
                 if member.id in wanted:
-                    measure_member(layout.views(state.model.weights[position : position + 1].to(device)), member, state.step)
+                    measure_member(
+                        layout.views(state.model.weights[position : position + 1].to(device)),
+                        member,
+                        state.step,
+                    )
 
         for_chunks_of(self.run, wanted, device, measure_chunk)
 

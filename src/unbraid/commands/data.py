@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unbraid data`: what datasets there are, adding published ones from their files, and writing any of them to files."""
+"""`unbraid data`: what datasets there are, adding published ones from their files, and writing any
+of them to files.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.spelling import as_number, as_source
 from unbraid.data import DATA
 
@@ -21,24 +23,35 @@ data_app = typer.Typer(
 )
 
 DataArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A dataset, or a folder of images, .npy or .npz.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="NAME", help="A dataset, or a folder of images, .npy or .npz.", show_default=False
+    ),
 ]
 
 
 @data_app.command()
 def info(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="A dataset, or a folder of images, .npy or .npz; all when left out.")
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A dataset, or a folder of images, .npy or .npz; all when left out.",
+        ),
     ] = "",
-    check: Annotated[bool, typer.Option("--check", help="Compare every stored byte with its checksum.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare every stored byte with its checksum.")
+    ] = False,
 ) -> None:
-    """Say what a dataset is: images, factors, licence, citation, where it lies, whether it was verified."""
+    """Say what a dataset is: images, factors, licence, citation, where it lies, whether it was
+    verified.
+    """
     from unbraid.data.info import describe, overview
 
     if not name:
         if check:
             example = "For example: unbraid data info shapes3d --check."
-            raise InputError(Problem("--check", "needs the name of a dataset", Shown("none"), example))
+            raise invalid("--check", "needs the name of a dataset", Shown("none"), example)
         print(overview(), flush=True)
         return
     source, options = as_source(name)
@@ -48,7 +61,10 @@ def info(
 @data_app.command()
 def show(
     name: DataArgument,
-    out: Annotated[Path | None, typer.Option(help="The page to write; by default data-NAME.html in this folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page to write; by default data-NAME.html in this folder."),
+    ] = None,
 ) -> None:
     """Write a page with samples, one row of images for each factor, sizes and statistics."""
     from unbraid.data import load
@@ -58,30 +74,52 @@ def show(
     source, options = as_source(name)
     place = page_place(name, out)
     dataset = load(source, **options)
-    about = [("Status", status(dataset.name))] if dataset.name in DATA else [("Lies in", str(dataset.options.get("source", "")))]
+    about = (
+        [("Status", status(dataset.name))]
+        if dataset.name in DATA
+        else [("Lies in", str(dataset.options.get("source", "")))]
+    )
     print(f"Open in a browser: {build_data_page(dataset, place, name, about)}", flush=True)
 
 
 @data_app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="A published dataset (`unbraid data info`).", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="A published dataset (`unbraid data info`).", show_default=False)
+    ],
     file: Annotated[
-        str | None, typer.Argument(help="The published file or folder; may be left out where a system package has it.")
+        str | None,
+        typer.Argument(
+            help="The published file or folder; may be left out where a system package has it."
+        ),
     ] = None,
     unverified: Annotated[
-        bool, typer.Option("--unverified", help="Take a file that is not as published, if its structure is right.")
+        bool,
+        typer.Option(
+            "--unverified", help="Take a file that is not as published, if its structure is right."
+        ),
     ] = False,
 ) -> None:
-    """Verify the published files of a dataset and convert them once, so that `unbraid train NAME` finds them."""
+    """Verify the published files of a dataset and convert them once, so that `unbraid train NAME`
+    finds them.
+    """
     from unbraid.data.info import describe
     from unbraid.data.official.adding import add as add_dataset
 
     add_dataset(name, file, unverified=unverified)
-    print(f"{describe(name)}\nNext:  unbraid train {name}{':file=added' if name == 'dsprites' else ''}", flush=True)
+    print(
+        f"{describe(name)}\nNext:  unbraid train"
+        f" {name}{':file=added' if name == 'dsprites' else ''}",
+        flush=True,
+    )
 
 
 @data_app.command()
-def remove(name: Annotated[str, typer.Argument(help="A published dataset that was added.", show_default=False)]) -> None:
+def remove(
+    name: Annotated[
+        str, typer.Argument(help="A published dataset that was added.", show_default=False)
+    ],
+) -> None:
     """Delete what `unbraid data add` kept of a dataset; the published file is not touched."""
     from unbraid.data.official.adding import remove as remove_dataset
 
@@ -91,9 +129,17 @@ def remove(name: Annotated[str, typer.Argument(help="A published dataset that wa
 @data_app.command()
 def export(
     name: DataArgument,
-    out: Annotated[Path, typer.Option(help="An .npz file, or a name without an ending for a folder of .png.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="An .npz file, or a name without an ending for a folder of .png.",
+            show_default=False,
+        ),
+    ],
     count: Annotated[str | None, typer.Option(help="So many images, picked at random.")] = None,
-    indices: Annotated[str | None, typer.Option(help="These images: numbers and ranges, as in 7,9,100:200.")] = None,
+    indices: Annotated[
+        str | None, typer.Option(help="These images: numbers and ranges, as in 7,9,100:200.")
+    ] = None,
     seed: Annotated[str, typer.Option(help="Which images a count picks.")] = "0",
 ) -> None:
     """Write a dataset, or some of it, to files that `load` and other programs read."""

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: a small drawn set whose factors are known, a plain VAE against β-TCVAEs, scores and a report, on a laptop.
+"""The demo: a small drawn set whose factors are known, a plain VAE against β-TCVAEs, scores and a
+report, on a laptop.
 
-The set is chosen so that the outcome is honest and stable. A disc moves in x and y and changes its size; the three change
-the image by clearly different amounts (in x most, in size least), since a VAE orders its latents by that amount and
-has no reason to keep apart what matters equally. Nothing about the factors is shown to the models.
+The set is chosen so that the outcome is honest and stable. A disc moves in x and y and changes its
+size; the three change the image by clearly different amounts (in x most, in size least), since a
+VAE orders its latents by that amount and has no reason to keep apart what matters equally. Nothing
+about the factors is shown to the models.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from typing import Any
 
 from unbraid.commands.train import Run, next_folder, train
 
-DATA = {"image_size": 28, "x": 16, "y": 10, "scale": 6, "y_range": 0.5, "scale_min": 0.18, "scale_max": 0.26}
+DATA = {
+    "image_size": 28,
+    "x": 16,
+    "y": 10,
+    "scale": 6,
+    "y_range": 0.5,
+    "scale_min": 0.18,
+    "scale_max": 0.26,
+}
 OBJECTIVE = "beta_tcvae"
 BETAS = [1.0, 8.0, 32.0]
 STEPS = 1000
@@ -30,10 +40,14 @@ def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], 
     """Train, score and report the demo; *say* prints a line."""
     options = ",".join(f"{name}={value}" for name, value in DATA.items())
     command = (
-        f"unbraid train sprites:{options} {OBJECTIVE} --beta {','.join(f'{beta:g}' for beta in BETAS)} --seeds {_shown(seeds)} "
-        f"--steps {STEPS} --latents {LATENTS} --learning-rate {LEARNING_RATE:g}"
+        f"unbraid train sprites:{options} {OBJECTIVE} --beta"
+        f" {','.join(f'{beta:g}' for beta in BETAS)} --seeds {_shown(seeds)} --steps {STEPS}"
+        f" --latents {LATENTS} --learning-rate {LEARNING_RATE:g}"
     )
-    say(f"A population of β-TCVAEs on a small drawn set (a disc with three factors: size, x, y). The same by hand:\n  {command}\n")
+    say(
+        "A population of β-TCVAEs on a small drawn set (a disc with three factors: size, x, y)."
+        f" The same by hand:\n  {command}\n"
+    )
     run = train(
         "sprites", OBJECTIVE, data_options=DATA, hyper={"beta": BETAS}, seeds=seeds, steps=STEPS, latents=LATENTS,
         learning_rate=LEARNING_RATE, out=out if out is not None else next_folder("demo"), command=command,
@@ -42,24 +56,27 @@ def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], 
     by_beta: Any = table.groupby("beta")["mig"]
     say("\nMIG (1: every factor in a latent of its own; 0: no factor is), over the seeds:")
     for beta, scores in by_beta:
-        say(f"  β = {beta:<4g} " + "  ".join(f"{score:.2f}" for score in sorted(scores, reverse=True)))
+        say(
+            f"  β = {beta:<4g} "
+            + "  ".join(f"{score:.2f}" for score in sorted(scores, reverse=True))
+        )
     winner = by_beta.median().idxmax()
     won = table[table["beta"] == winner]["mig"]
     reached = sum(score >= SUCCESS for score in won)
     say(
-        f"\nβ = {winner:g} wins: {reached} of {len(won)} seeds reach MIG {SUCCESS} or more without having seen a label "
-        "(β = 1 is a plain VAE)."
+        f"\nβ = {winner:g} wins: {reached} of {len(won)} seeds reach MIG {SUCCESS} or more without"
+        " having seen a label (β = 1 is a plain VAE)."
     )
     page = run.report()
     program = "unbraid" if shutil.which("unbraid") else os.path.relpath(sys.argv[0])
     say(
-        f"\nOpen this page in a browser:\n  {page.resolve()}\n"
-        "\nWhat to try next:\n"
-        f"  {program} score {run.path} --metrics all           twenty more scores, a few minutes\n"
-        f"  {program} discover my_images/                      what varies in your own images, without labels\n"
-        f"  {program} train my_images/ beta_vae --beta 1,4 --steps 5000      models of your own folder of images\n"
-        f"  {program} list                                     objectives, metrics, data, networks\n"
-        "or the command above with y_range=1.0: x and y then matter equally, and models mix them."
+        f"\nOpen this page in a browser:\n  {page.resolve()}\n\nWhat to try next:\n  {program}"
+        f" score {run.path} --metrics all           twenty more scores, a few minutes\n  {program}"
+        " discover my_images/                      what varies in your own images, without"
+        f" labels\n  {program} train my_images/ beta_vae --beta 1,4 --steps 5000      models of"
+        f" your own folder of images\n  {program} list                                    "
+        " objectives, metrics, data, networks\nor the command above with y_range=1.0: x and y then"
+        " matter equally, and models mix them."
     )
     return run
 

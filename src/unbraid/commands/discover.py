@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`discover`: the factors in a folder of unlabelled images, with images, a table of codes and a plain report.
+"""`discover`: the factors in a folder of unlabelled images, with images, a table of codes and a
+plain report.
 
-A population is trained without labels and selected by the agreement of its models (`search/pbt/search.py`; with leaf-runs,
-`search/rpu/recursion.py`). What the best model finds and others confirm is written for a person who does not know what a model is.
+A population is trained without labels and selected by the agreement of its models
+(`search/pbt/search.py`; with leaf-runs, `search/rpu/recursion.py`). What the best model finds and
+others confirm is written for a person who does not know what a model is.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 
 from unbraid.commands.pbt import stopped, train_search
 from unbraid.commands.train import Run, next_folder
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 from unbraid.core.progress import Progress
 from unbraid.core.store import read_json, write_bytes, write_json, write_table
 from unbraid.data import load
@@ -31,7 +33,12 @@ from unbraid.search.discover.clock import Clock
 from unbraid.search.discover.find import LITTLE_EXPLAINED, Findings, find
 from unbraid.search.discover.findings import Discovery
 from unbraid.search.discover.image_source import INDICES, image_names, take_images
-from unbraid.search.discover.plan import DiscoveryPlan, check_images, make_discovery_plan, read_request
+from unbraid.search.discover.plan import (
+    DiscoveryPlan,
+    check_images,
+    make_discovery_plan,
+    read_request,
+)
 from unbraid.search.pbt.search import SearchOutcome, SearchRun
 from unbraid.search.rpu.labelling import label
 from unbraid.search.rpu.recursion import Recursion, Stage, leaf_and_level
@@ -56,7 +63,10 @@ class Discovered:
 
     def __repr__(self) -> str:
         """The folder and how much was found."""
-        return f"<Discovered {self.path}: {len(self.found.factors)} factors in {self.found.images:,} images>"
+        return (
+            f"<Discovered {self.path}: {len(self.found.factors)} factors in {self.found.images:,}"
+            " images>"
+        )
 
     @property
     def page(self) -> Path:
@@ -78,9 +88,16 @@ class Discovered:
         for factor, title in titled(self.found.factors):
             lines.append(f"  {title}: {factor.name.sentence} {sure_sentence(factor.certainty)}")
         lines += [doubtful_sentence(self.found), unexplained_sentence(self.found.explained)]
-        lines += [f"Codes of every image: {', '.join(self.found.tables)}", f"Open in a browser: {self.page}"]
+        lines += [
+            f"Codes of every image: {', '.join(self.found.tables)}",
+            f"Open in a browser: {self.page}",
+        ]
         if not learned(self.found):
-            lines += [f"Next:  {command}" for command, _ in self.found.commands if command.startswith("unbraid discover")]
+            lines += [
+                f"Next:  {command}"
+                for command, _ in self.found.commands
+                if command.startswith("unbraid discover")
+            ]
         return "\n".join(line for line in lines if line)
 
 
@@ -101,12 +118,14 @@ def discover(
     quiet: bool = False,
     command: str = "",
 ) -> Discovered:
-    """Find what varies in *images*: a folder, .npy or .npz, an array, a dataset or its name. Labels, if any, are not used.
+    """Find what varies in *images*: a folder, .npy or .npz, an array, a dataset or its name.
+    Labels, if any, are not used.
 
-    It takes *minutes* (15 unless told), or *steps* of each model. *population* groups of *models* models train; on a CPU 5 of 3, on
-    a GPU 12 of 5. *leaf_runs* above 0 repeat the search in parts of the images where what was found first hardly varies (1 on a
-    GPU, 0 on a CPU unless told). Images are scaled to *resize*; unless told, to 32 pixels on a CPU and 64 on a GPU where they
-    are larger or not square.
+    It takes *minutes* (15 unless told), or *steps* of each model. *population* groups of *models*
+    models train; on a CPU 5 of 3, on a GPU 12 of 5. *leaf_runs* above 0 repeat the search in parts
+    of the images where what was found first hardly varies (1 on a GPU, 0 on a CPU unless told).
+    Images are scaled to *resize*; unless told, to 32 pixels on a CPU and 64 on a GPU where they are
+    larger or not square.
     """
     began, chosen = time.monotonic(), choose_device(device)
     request = read_request(
@@ -120,7 +139,10 @@ def discover(
     make_folder(folder)
     with Progress("measuring speed", "images", 0, quiet) as progress:
         if request.minutes is not None:
-            progress.say(f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast models train on them")
+            progress.say(
+                f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast"
+                " models train on them"
+            )
         data, options = taken.stored(folder)
         plan, dataset = make_discovery_plan(
             taken.source,
@@ -138,15 +160,23 @@ def discover(
     return _run(folder, plan, dataset, chosen, quiet, began)
 
 
-def resume_discovery(path: str | Path, *, data: str | None = None, device: str = "auto", quiet: bool = False) -> Discovered:
-    """Go on with a discovery that was stopped; what is done is not done again. *data* is where the images lie now, if moved."""
+def resume_discovery(
+    path: str | Path, *, data: str | None = None, device: str = "auto", quiet: bool = False
+) -> Discovered:
+    """Go on with a discovery that was stopped; what is done is not done again. *data* is where the
+    images lie now, if moved.
+    """
     try:
         plan = DiscoveryPlan.from_record(read_json(Path(path) / RECORD))
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(Problem("run", f"must be a folder made by `unbraid discover`, with a {RECORD} in it", str(path))) from None
+        raise invalid(
+            "run", f"must be a folder made by `unbraid discover`, with a {RECORD} in it", str(path)
+        ) from None
     if data is not None:
         plan = replace(plan, data=str(Path(data).expanduser().absolute()))
-    return _run(Path(path), plan, load(plan.data, **plan.options), choose_device(device), quiet, None)
+    return _run(
+        Path(path), plan, load(plan.data, **plan.options), choose_device(device), quiet, None
+    )
 
 
 def is_discovery(path: str | Path) -> bool:
@@ -154,12 +184,23 @@ def is_discovery(path: str | Path) -> bool:
     return (Path(path) / RECORD).is_file()
 
 
-def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.device, quiet: bool, began: float | None) -> Discovered:
+def _run(
+    folder: Path,
+    plan: DiscoveryPlan,
+    dataset: Dataset,
+    device: torch.device,
+    quiet: bool,
+    began: float | None,
+) -> Discovered:
     """Train what is left, and write everything down."""
     start = time.monotonic() if began is None else began
 
     # After an interruption there is no telling how much of the minutes was used.
-    clock = Clock(None if began is None else plan.minutes, plan.recursion.leaf_runs if plan.recursion else 0, start)
+    clock = Clock(
+        None if began is None else plan.minutes,
+        plan.recursion.leaf_runs if plan.recursion else 0,
+        start,
+    )
     stages: list[Stage] = []
     confirming: list[tuple[SearchRun, NDArray[np.int64]]] = []
     if plan.recursion is None:
@@ -170,7 +211,9 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     else:
         whole = folder / "recursion"
         recursion = (
-            Recursion.open(whole, dataset) if Recursion.is_recursion(whole) else Recursion.create(whole, plan.recursion, dataset)
+            Recursion.open(whole, dataset)
+            if Recursion.is_recursion(whole)
+            else Recursion.create(whole, plan.recursion, dataset)
         )
         done = recursion.train(device, lambda name, run: _train(name, run, device, quiet, clock))
         if done is None:
@@ -181,7 +224,11 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
         final = SearchRun.open(last, dataset) if SearchRun.is_search(last) else root
         if final is not root and 2 * len(final.lineage["epoch"].unique()) < final.search.epochs:
             final = root  # the time was up before it had learned as much
-        confirming = [(search, recursion.places(search)) for search in recursion.searches() if search.path != final.path]
+        confirming = [
+            (search, recursion.places(search))
+            for search in recursion.searches()
+            if search.path != final.path
+        ]
         confirming = [(search, places) for search, places in confirming if search.search.models > 1]
     names = image_names(folder, plan.data)
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
@@ -192,7 +239,9 @@ def _run(folder: Path, plan: DiscoveryPlan, dataset: Dataset, device: torch.devi
     return _written(folder, found, findings, names, Run(final.winner(), device))
 
 
-def _train(stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: Clock) -> SearchOutcome:
+def _train(
+    stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: Clock
+) -> SearchOutcome:
     """Train one stage; what it is doing is told without the names of stages and metrics."""
     doing, score = "searching", "agreement"
     if stage.startswith("leaf"):
@@ -204,7 +253,11 @@ def _train(stage: str, run: SearchRun, device: torch.device, quiet: bool, clock:
 
 def _opened(folder: Path, plan: DiscoveryPlan, dataset: Dataset) -> SearchRun:
     assert plan.search is not None
-    return SearchRun.open(folder, dataset) if SearchRun.is_search(folder) else SearchRun.create(folder, plan.search, dataset)
+    return (
+        SearchRun.open(folder, dataset)
+        if SearchRun.is_search(folder)
+        else SearchRun.create(folder, plan.search, dataset)
+    )
 
 
 def _minutes(folder: Path, seconds: float) -> float:
@@ -225,20 +278,30 @@ def _described(
     settings = {name: value for name, value in final.winner_record()["values"].items()}
     warnings = []
     if plan.drawn_from > len(root.dataset):
-        warnings.append(f"Of the {plan.drawn_from:,} images {len(root.dataset):,} were drawn at random and looked at.")
+        warnings.append(
+            f"Of the {plan.drawn_from:,} images {len(root.dataset):,} were drawn at random and"
+            " looked at."
+        )
     if plan.depth:
         warnings.append(plan.depth)
     if plan.stretched:
         warnings.append(plan.stretched)
     if plan.resized_from is not None:
         side = root.dataset.image_shape[0]
-        warnings.append(f"The models saw the images at {side} × {side} pixels; details smaller than that cannot be found.")
+        warnings.append(
+            f"The models saw the images at {side} × {side} pixels; details smaller than that cannot"
+            " be found."
+        )
     where = "a GPU" if device.type == "cuda" else f"a CPU with {cores()} core{'s' * (cores() != 1)}"
     longer = max(1, round(4 * (plan.minutes or minutes)))
-    again = (again_with(plan.command, plan.source, longer), "the same with more time, into a new folder")
+    again = (
+        again_with(plan.command, plan.source, longer),
+        "the same with more time, into a new folder",
+    )
     if findings.explained < LITTLE_EXPLAINED:
         warnings.append(
-            "The models give back hardly anything of the images yet, so that nothing counts as found. Give it more time."
+            "The models give back hardly anything of the images yet, so that nothing counts as"
+            " found. Give it more time."
         )
     return Discovery(
         source=plan.source or "an array",
@@ -256,7 +319,9 @@ def _described(
         population=root.search.population,
         models_each=root.search.models,
         epochs=len(np.unique(epochs)),
-        best_by_epoch=tuple(float(np.nanmax(scores[epochs == epoch], initial=0.0)) for epoch in np.unique(epochs)),
+        best_by_epoch=tuple(
+            float(np.nanmax(scores[epochs == epoch], initial=0.0)) for epoch in np.unique(epochs)
+        ),
         minutes=minutes,
         device=where,
         objective=root.search.plan.members[0].objective,
@@ -277,7 +342,8 @@ def _described(
 
 
 def again_with(command: str, source: str, minutes: int) -> str:
-    """The command that was typed, with so many minutes and without its folder; a plain one where it was a call from Python.
+    """The command that was typed, with so many minutes and without its folder; a plain one where it
+    was a call from Python.
 
     >>> again_with("unbraid discover my/ --minutes 1 --resize 64 --out=runs/a", "my/", 4)
     'unbraid discover my/ --resize 64 --minutes 4'
@@ -298,10 +364,16 @@ def again_with(command: str, source: str, minutes: int) -> str:
 
 def _stage_sentence(stage: Stage) -> str:
     if stage.name == "root":
-        found = f"{len(stage.active)} things were found that models agree on (agreement {stage.score:.2f})"
+        found = (
+            f"{len(stage.active)} things were found that models agree on (agreement"
+            f" {stage.score:.2f})"
+        )
         return f"In all {stage.images:,} images, {stage.ended or found}."
     if stage.name.startswith("final"):
-        return f"A last population was trained on all images to hold everything that was found (score {stage.score:.2f})."
+        return (
+            "A last population was trained on all images to hold everything that was found (score"
+            f" {stage.score:.2f})."
+        )
     part = f"Part {leaf_and_level(stage.name)[0] + 1}"
     if stage.images == 0:
         return f"{part}: {stage.ended}"
@@ -309,7 +381,9 @@ def _stage_sentence(stage: Stage) -> str:
     return f"{part}: in {stage.images:,} images in which those hardly vary, {what}."
 
 
-def _written(folder: Path, found: Discovery, findings: Findings, names: tuple[str, ...], models: Run) -> Discovered:
+def _written(
+    folder: Path, found: Discovery, findings: Findings, names: tuple[str, ...], models: Run
+) -> Discovered:
     """The table of codes as Parquet and CSV, and the report."""
     import pandas as pd
 
@@ -318,8 +392,14 @@ def _written(folder: Path, found: Discovery, findings: Findings, names: tuple[st
 
     count = len(findings.mean)
     numbers = np.load(folder / INDICES) if (folder / INDICES).is_file() else np.arange(count)
-    first = {"image": numbers, "name": list(names) if names else [str(number) for number in range(count)]}
-    columns = {one.name: first[one.name] if one.latent is None else findings.mean[:, one.latent] for one in table_columns(found)}
+    first = {
+        "image": numbers,
+        "name": list(names) if names else [str(number) for number in range(count)],
+    }
+    columns = {
+        one.name: first[one.name] if one.latent is None else findings.mean[:, one.latent]
+        for one in table_columns(found)
+    }
     table = pd.DataFrame(columns)
     write_table(folder / "codes.parquet", table)
     write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to perceived distances: open the data and the run, measure, write the page. The command line calls the same."""
+"""The door to perceived distances: open the data and the run, measure, write the page. The command
+line calls the same.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import InputError, invalid
 from unbraid.core.progress import Progress
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -34,7 +36,8 @@ def measure_distances(
     command: str = "",
     quiet: bool = False,
 ) -> tuple[Distances, Path]:
-    """Perceived distances of *data*, or of the data of a *run* with one of its members, and the path of the page that shows them.
+    """Perceived distances of *data*, or of the data of a *run* with one of its members, and the
+    path of the page that shows them.
 
     The tables are `importance_table()`, `order_table()` and `matrix_table()` of the first result.
 
@@ -50,11 +53,19 @@ def measure_distances(
 
     chosen = choose_device(device)
     if data is None and run is None:
-        raise InputError("distances need data or a run to look at. For example: unbraid distances dsprites.")
+        raise InputError(
+            "distances need data or a run to look at. For example: unbraid distances dsprites."
+        )
     if member is not None and run is None:
-        raise InputError(Problem("member", "belongs to a run", member, "Give the run too: --run FOLDER."))
+        raise invalid("member", "belongs to a run", member, "Give the run too: --run FOLDER.")
     member = 0 if member is None else member
-    dataset = None if data is None else data if isinstance(data, Dataset) else load(data, **(data_options or {}))
+    dataset = (
+        None
+        if data is None
+        else data
+        if isinstance(data, Dataset)
+        else load(data, **(data_options or {}))
+    )
     folder = run.folder if isinstance(run, Run) else None if run is None else RunFolder.open(run)
     if folder is not None:
         if dataset is not None:
@@ -64,14 +75,27 @@ def measure_distances(
     assert dataset is not None
     with Progress("comparing", "images", 0, quiet) as bar:
         found = perceived_distances(
-            dataset, loss, run=folder, member=member, pairs=pairs, seed=seed, device=chosen, progress=_told(bar)
+            dataset,
+            loss,
+            run=folder,
+            member=member,
+            pairs=pairs,
+            seed=seed,
+            device=chosen,
+            progress=_told(bar),
         )
-    where = Path(out) if out is not None else _usual_folder(found, dataset, folder.path if folder else None, member)
+    where = (
+        Path(out)
+        if out is not None
+        else _usual_folder(found, dataset, folder.path if folder else None, member)
+    )
     return found, write_distances(found, dataset, where, command, _about_run(folder, member))
 
 
 def printed(found: Distances) -> str:
-    """The importance of every factor and the rank correlation with the ground truth, a table for each level."""
+    """The importance of every factor and the rank correlation with the ground truth, a table for
+    each level.
+    """
     import pandas as pd
 
     blocks = []
@@ -99,7 +123,9 @@ def _shown(value: float, form: str = "{:.3f}") -> str:
 
 
 def _told(bar: Progress) -> Callable[[int, int], None]:
-    """Progress as the analysis tells it, which counts from the start, on a bar that is told of every addition."""
+    """Progress as the analysis tells it, which counts from the start, on a bar that is told of
+    every addition.
+    """
     before = 0
 
     def tell(done: int, total: int) -> None:
@@ -122,11 +148,13 @@ def _about_run(folder: Any, member: int) -> list[tuple[str, str]]:
 def _check_same(dataset: Dataset, run: Any) -> None:
     if dataset.fingerprint() != run.plan.data_fingerprint:
         rule = f"must be what {run.path} was trained on, which is {run.plan.data}"
-        raise InputError(Problem("data", rule, dataset.name, "Leave the data out: the run knows its own."))
+        raise invalid("data", rule, dataset.name, "Leave the data out: the run knows its own.")
 
 
 def _usual_folder(found: Distances, dataset: Dataset, run: Path | None, member: int | None) -> Path:
-    """A folder of its own for every data, loss and member: files of one name in two places are told apart by a digest."""
+    """A folder of its own for every data, loss and member: files of one name in two places are told
+    apart by a digest.
+    """
     words = [f"distances-{member or 0}" if run else found.data, found.loss]
     if run is None and "source" in dataset.options:
         words.append(hashlib.sha256(str(dataset.options["source"]).encode()).hexdigest()[:6])

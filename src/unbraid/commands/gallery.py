@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to the gallery: compute every statement, write the page. The command line calls the same."""
+"""The door to the gallery: compute every statement, write the page. The command line calls the
+same.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -31,7 +33,11 @@ class Gallery:
         """A line for each statement with its numbers, how many held, and where the page is."""
         from unbraid.report.gallery.context import held_sentence
 
-        lines = [f"{'holds' if one.verdict.holds else 'FAILS'}  {one.statement.title}: {one.verdict.line}" for one in self.hung]
+        lines = [
+            f"{'holds' if one.verdict.holds else 'FAILS'}  {one.statement.title}:"
+            f" {one.verdict.line}"
+            for one in self.hung
+        ]
         return "\n".join([*lines, "", held_sentence(self.hung), f"Open in a browser: {self.page}"])
 
 
@@ -43,7 +49,9 @@ def make_gallery(
     command: str = "",
     quiet: bool = False,
 ) -> Gallery:
-    """Compute the *statements*, all that there are unless told, and write `gallery.html` into the folder *out* (`gallery/`)."""
+    """Compute the *statements*, all that there are unless told, and write `gallery.html` into the
+    folder *out* (`gallery/`).
+    """
     page = _page_place(Path("gallery") if out is None else Path(out))
     seed = read_whole("seed", seed, 0, 2**31 - 1)
 
@@ -56,7 +64,14 @@ def make_gallery(
         for statement in chosen:
             began = time.perf_counter()
             found = statement.compute(seed)
-            hung.append(Result(statement, statement.panels(found), statement.verdict(found), time.perf_counter() - began))
+            hung.append(
+                Result(
+                    statement,
+                    statement.panels(found),
+                    statement.verdict(found),
+                    time.perf_counter() - began,
+                )
+            )
             bar.advance(1)
     return Gallery(write_gallery(hung, page, seed, command), tuple(hung))
 
@@ -67,8 +82,10 @@ def _page_place(folder: Path) -> Path:
 
     nearest = next((place for place in (folder, *folder.parents) if place.exists()), folder)
     if not nearest.is_dir():
-        raise InputError(Problem("out", "must be a folder", str(folder), f"The page goes into it as {PAGE}."))
+        raise invalid("out", "must be a folder", str(folder), f"The page goes into it as {PAGE}.")
     page = folder / PAGE
     if page.is_dir() or (page.exists() and MARK not in page.read_bytes()):
-        raise InputError(Problem("out", f"must not hold a {PAGE} of another kind", str(folder), "Choose another folder."))
+        raise invalid(
+            "out", f"must not hold a {PAGE} of another kind", str(folder), "Choose another folder."
+        )
     return page

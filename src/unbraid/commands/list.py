@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to choose from, read off the registries: for `unbraid list` and for the README's tables."""
+"""What there is to choose from, read off the registries: for `unbraid list` and for the README's
+tables.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import inspect
 from typing import Any
 
 from unbraid.core.errors import InputError, unknown
-from unbraid.core.registry import Registry
+from unbraid.core.registry import Registry, summary
 from unbraid.data import DATA
 from unbraid.metrics import METRICS
 from unbraid.networks import NETWORKS
@@ -42,18 +44,22 @@ def entries(kind: str) -> list[Entry]:
     found = []
     for name, target in KINDS[kind].items():
         thing = KINDS[kind].load(name)
-        summary = (inspect.getdoc(thing) or "no description").splitlines()[0]
+        words = summary(thing) or "no description"
         file = "src/" + target.partition(":")[0].replace(".", "/") + ".py"
-        found.append(Entry(name, summary, _options(thing), getattr(thing, "citation", None), file))
+        found.append(Entry(name, words, _options(thing), getattr(thing, "citation", None), file))
     return found
 
 
 def _options(thing: Any) -> str:
     """The options with their defaults, as they would be typed."""
     if dataclasses.is_dataclass(thing):
-        return ", ".join(f"{item.name}={_short(item.default)}" for item in dataclasses.fields(thing))
+        return ", ".join(
+            f"{item.name}={_short(item.default)}" for item in dataclasses.fields(thing)
+        )
     parameters = inspect.signature(thing).parameters.values()
-    return ", ".join(f"{p.name}={_short(p.default)}" for p in parameters if p.default is not p.empty)
+    return ", ".join(
+        f"{p.name}={_short(p.default)}" for p in parameters if p.default is not p.empty
+    )
 
 
 def _short(value: Any) -> str:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several commands share: the device, options that belong to an objective, and the command as it was typed."""
+"""What several commands share: the device, options that belong to an objective, and the command as
+it was typed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python door to searches: `evolve` (population-based training), `recurse` (rPU-VAE), and `resume_search` for both.
+"""The Python door to searches: `evolve` (population-based training), `recurse` (rPU-VAE), and
+`resume_search` for both.
 
 The command line calls the same: `unbraid pbt`, `unbraid rpu run`, `unbraid resume`.
 """
@@ -44,7 +45,10 @@ class Search:
 
     def __repr__(self) -> str:
         """The folder and what it was selected by."""
-        return f"<Search {self.path}: {self.run.search.population} individuals by {self.run.search.judge.metric}>"
+        return (
+            f"<Search {self.path}: {self.run.search.population} individuals by"
+            f" {self.run.search.judge.metric}>"
+        )
 
     @property
     def path(self) -> Path:
@@ -74,17 +78,26 @@ class Search:
         from unbraid.report.pbt.context import write_search_page
 
         search, record = self.run.search, self.run.winner_record()
-        metric = "gap with surrogate labels" if search.judge.metric == SURROGATES else search.judge.metric
+        metric = (
+            "gap with surrogate labels"
+            if search.judge.metric == SURROGATES
+            else search.judge.metric
+        )
         data = search.plan.data if not stage else f"{stage} of a recursion"
         told = {
             "Models of an individual": f"{search.models}",
             "Score": metric,
-            "Images scored on": f"at most {search.judge.points or 50_000:,}" + ("" if search.judge.points else " a level"),
+            "Images scored on": (
+                f"at most {search.judge.points or 50_000:,}"
+                + ("" if search.judge.points else " a level")
+            ),
             "Epoch": f"{search.epoch_images:,} images a model",
             "Data": f"{search.plan.data}, {len(self.run.dataset):,} images",
             "Objective": search.plan.members[0].objective,
             "Network": search.plan.network,
-            "Replaced after an epoch": f"{search.rule.share:.0%}" if search.rule.share else "none (random search)",
+            "Replaced after an epoch": (
+                f"{search.rule.share:.0%}" if search.rule.share else "none (random search)"
+            ),
             "Seed": f"{search.seed}",
         }
         return write_search_page(
@@ -106,14 +119,22 @@ def evolve(
     data: Any, objective: Any = "beta_tcvae", *, out: str | Path | None = None, device: str = "auto", precision: str = "auto",
     quiet: bool = False, **options: Any,
 ) -> Search:  # fmt: skip
-    """Train a population whose worst members take over from its best, by any score; returns the finished search.
+    """Train a population whose worst members take over from its best, by any score; returns the
+    finished search.
 
-    Options are those of `unbraid.search.pbt.plan.make_search` and, for what all models share, of `unbraid.train`.
+    Options are those of `unbraid.search.pbt.plan.make_search` and, for what all models share, of
+    `unbraid.train`.
     """
     chosen = choose_device(device)
     _check_names(options, make_search)
-    search, dataset = make_search(data, objective, precision=_precision(precision, chosen), **options)
-    folder = Path(out) if out is not None else next_folder(f"{search.plan.data}-pbt-{search.judge.metric}")
+    search, dataset = make_search(
+        data, objective, precision=_precision(precision, chosen), **options
+    )
+    folder = (
+        Path(out)
+        if out is not None
+        else next_folder(f"{search.plan.data}-pbt-{search.judge.metric}")
+    )
     return _searched(SearchRun.create(folder, search, dataset), chosen, quiet)
 
 
@@ -134,19 +155,34 @@ class Recursed:
 
     def final(self, leaf_runs: int | None = None) -> Search:
         """The final population that used so many leaf-runs; the most by default."""
-        return Search(self.recursion.final(self.recursion.plan.leaf_runs if leaf_runs is None else leaf_runs), self.device)
+        return Search(
+            self.recursion.final(self.recursion.plan.leaf_runs if leaf_runs is None else leaf_runs),
+            self.device,
+        )
 
     @cached_property
     def final_scores(self) -> dict[int, dict[str, float]]:
-        """MIG and DCI of every final winner by its number of leaf-runs; empty where the data has no factors."""
-        finals = [int(stage.name.removeprefix("final-")) for stage in self.stages if stage.name.startswith("final-")]
+        """MIG and DCI of every final winner by its number of leaf-runs; empty where the data has no
+        factors.
+        """
+        finals = [
+            int(stage.name.removeprefix("final-"))
+            for stage in self.stages
+            if stage.name.startswith("final-")
+        ]
         if not self.recursion.dataset.labelled:
             return {}
         try:
-            winners = {count: self.final(count).winner.score(["mig", "dci"], quiet=True).iloc[0] for count in finals}
+            winners = {
+                count: self.final(count).winner.score(["mig", "dci"], quiet=True).iloc[0]
+                for count in finals
+            }
         except StoppedError:
             raise stopped(self.path) from None
-        return {count: {name: float(scores[name]) for name in ("mig", "dci")} for count, scores in winners.items()}
+        return {
+            count: {name: float(scores[name]) for name in ("mig", "dci")}
+            for count, scores in winners.items()
+        }
 
     def table(self) -> pd.DataFrame:
         """One row a stage; with MIG and DCI of the final populations where the data has factors."""
@@ -170,49 +206,76 @@ class Recursed:
         for stage in self.stages:
             scores = [_score(self._known(stage).get(name, math.nan)) for name in known]
             images = f"{stage.images:,}" if stage.images else ""
-            active = f"{len(stage.active)}" if math.isfinite(stage.score) and not stage.name.startswith("final-") else ""
+            active = (
+                f"{len(stage.active)}"
+                if math.isfinite(stage.score) and not stage.name.startswith("final-")
+                else ""
+            )
             # The page and `table` have the whole sentence.
             ended = textwrap.shorten(stage.ended.partition(":")[0], _SHORT, placeholder=" ...")
             rows.append([stage.name, images, _score(stage.score), active, *scores, ended])
         stages, *numbers, ends = zip(*rows, strict=True)
-        columns = [_aligned(stages, str.ljust), *(_aligned(column, str.rjust) for column in numbers), ends]
+        columns = [
+            _aligned(stages, str.ljust),
+            *(_aligned(column, str.rjust) for column in numbers),
+            ends,
+        ]
         lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
         command, _ = following_commands(self.path, self.stages)[0]
-        lines += ["Every stage is a search of its own, with a search.html in its folder.", f"Open in a browser: {self.path / PAGE}"]
+        lines += [
+            "Every stage is a search of its own, with a search.html in its folder.",
+            f"Open in a browser: {self.path / PAGE}",
+        ]
         return "\n".join([*lines, f"Next:  {command}"])
 
     def page(self) -> Path:
-        """Write recursion.html (stages, what leaf-runs add, what was found and cut) and return its path."""
+        """Write recursion.html (stages, what leaf-runs add, what was found and cut) and return its
+        path.
+        """
         from unbraid.report.rpu.context import write_recursion_page
 
         return write_recursion_page(self.recursion, self.stages, self.final_scores, self.device)
 
     def _known(self, stage: Stage) -> dict[str, float]:
-        return self.final_scores.get(int(stage.name.removeprefix("final-")), {}) if stage.name.startswith("final-") else {}
+        return (
+            self.final_scores.get(int(stage.name.removeprefix("final-")), {})
+            if stage.name.startswith("final-")
+            else {}
+        )
 
 
 def recurse(
     data: Any, objective: Any = "beta_tcvae", *, out: str | Path | None = None, device: str = "auto", precision: str = "auto",
     quiet: bool = False, **options: Any,
 ) -> Recursed:  # fmt: skip
-    """rPU-VAE: search without labels, reduce, search again, and train a final population on the labels so found.
+    """rPU-VAE: search without labels, reduce, search again, and train a final population on the
+    labels so found.
 
-    Options are those of `unbraid.search.rpu.recursion.make_recursion`, of `evolve` for each search, and of `unbraid.train`.
+    Options are those of `unbraid.search.rpu.recursion.make_recursion`, of `evolve` for each search,
+    and of `unbraid.train`.
     """
     chosen = choose_device(device)
     _check_names(options, make_search, make_recursion)
-    plan, dataset = make_recursion(data, objective, precision=_precision(precision, chosen), **options)
+    plan, dataset = make_recursion(
+        data, objective, precision=_precision(precision, chosen), **options
+    )
     folder = Path(out) if out is not None else next_folder(f"{plan.root.plan.data}-rpu")
     return _recursed(Recursion.create(folder, plan, dataset), chosen, quiet)
 
 
-def resume_search(path: str | Path, *, data: Any = None, device: str = "auto", quiet: bool = False) -> Search | Recursed:
+def resume_search(
+    path: str | Path, *, data: Any = None, device: str = "auto", quiet: bool = False
+) -> Search | Recursed:
     """Go on with a search or a recursion that was stopped; a finished one is opened."""
     chosen = choose_device(device)
     opened = Recursion.open(path) if Recursion.is_recursion(path) else SearchRun.open(path)
     if data is not None:
         opened.use(data if isinstance(data, Dataset) else load(data))
-    return _recursed(opened, chosen, quiet) if isinstance(opened, Recursion) else _searched(opened, chosen, quiet)
+    return (
+        _recursed(opened, chosen, quiet)
+        if isinstance(opened, Recursion)
+        else _searched(opened, chosen, quiet)
+    )
 
 
 def train_search(
@@ -224,7 +287,8 @@ def train_search(
     score: str = "",
     ends: float = math.inf,
 ) -> SearchOutcome:
-    """Train one search with a progress bar called *name* and a line an epoch, in which *score* stands for the metric's name.
+    """Train one search with a progress bar called *name* and a line an epoch, in which *score*
+    stands for the metric's name.
 
     *ends* is when *out_of_time* will say that it is.
     """
@@ -233,10 +297,13 @@ def train_search(
 
         def tell(epoch: dict[str, Any]) -> None:
             progress.say(
-                f"{name}: epoch {epoch['epoch'] + 1} of {search.epochs}, best {score or search.judge.metric} {epoch['best']:.3f}"
+                f"{name}: epoch {epoch['epoch'] + 1} of {search.epochs}, best"
+                f" {score or search.judge.metric} {epoch['best']:.3f}"
             )
 
-        outcome = run.train(device, progress.advance, progress.say, out_of_time=out_of_time, told_epoch=tell)
+        outcome = run.train(
+            device, progress.advance, progress.say, out_of_time=out_of_time, told_epoch=tell
+        )
         if outcome.finished and outcome.why not in ("found done", "all epochs are done"):
             progress.say(f"{name}: ends since {outcome.why}")
     return outcome
@@ -244,7 +311,9 @@ def train_search(
 
 def stopped(path: Path) -> UnbraidError:
     """What is said after Ctrl-C."""
-    return StoppedError(f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}")
+    return StoppedError(
+        f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}"
+    )
 
 
 def _searched(run: SearchRun, device: torch.device, quiet: bool) -> Search:
@@ -260,7 +329,9 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recurs
 
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
-            stages = recursion.train(device, lambda name, run: train_search(name, run, device, quiet), progress.say)
+            stages = recursion.train(
+                device, lambda name, run: train_search(name, run, device, quiet), progress.say
+            )
             if stages is None:
                 raise stopped(recursion.path)
             made = Recursed(recursion, stages, device)
@@ -285,7 +356,9 @@ def _aligned(column: Sequence[str], to: Callable[[str, int], str]) -> list[str]:
 
 def _images(search: SearchPlan) -> int:
     """How many images all models see if the search takes all its epochs."""
-    return search.epoch_images * (search.trained_models + (search.epochs - 1) * search.population * search.models)
+    return search.epoch_images * (
+        search.trained_models + (search.epochs - 1) * search.population * search.models
+    )
 
 
 def _precision(given: str, device: torch.device) -> str:
@@ -294,6 +367,11 @@ def _precision(given: str, device: torch.device) -> str:
 
 def _check_names(options: dict[str, Any], *functions: Callable[..., Any]) -> None:
     shared = set(inspect.signature(make_plan).parameters) - {"seeds", "steps"}
-    known = shared.union(*(inspect.signature(one).parameters for one in functions)) - {"data", "objective", "options", "surrogates"}
+    known = shared.union(*(inspect.signature(one).parameters for one in functions)) - {
+        "data",
+        "objective",
+        "options",
+        "surrogates",
+    }
     for name in options.keys() - known:
         raise InputError(unknown("option", name, known))

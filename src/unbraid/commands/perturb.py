@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python door to perturbed data (Zietlow et al. 2021): pick a trained model, read s from it, write the data that breaks it.
+"""The Python door to perturbed data (Zietlow et al. 2021): pick a trained model, read s from it,
+write the data that breaks it.
 
-Of a run's members the one with the lowest MIG is taken, and of its latents the one with the least noise, that is the lowest
-posterior variance averaged over the data: the first principal direction as the model sees it. Departs: none; what the paper leaves
-open is in `data.perturbation_pattern`.
+Of a run's members the one with the lowest MIG is taken, and of its latents the one with the least
+noise, that is the lowest posterior variance averaged over the data: the first principal direction
+as the model sees it. Departs: none; what the paper leaves open is in `data.perturbation_pattern`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.dataset import Perturbed, check_base
 from unbraid.data.perturbed.folder import NOISES, write_perturbed
-from unbraid.data.perturbed.pattern import MOST_SHIFT_SCALE, ROWS_PER_STEP, half_rows, make_pattern, steps_of, usual_shift_scale
+from unbraid.data.perturbed.pattern import (
+    MOST_SHIFT_SCALE,
+    ROWS_PER_STEP,
+    half_rows,
+    make_pattern,
+    steps_of,
+    usual_shift_scale,
+)
 from unbraid.population.devices import choose_device
 from unbraid.population.run_folder import RunFolder, check_free
 
@@ -45,17 +53,35 @@ class Perturbation:
         lines = [f"epsilon {data.epsilon:g}, {data.noise} noise, {clipped}, seed {data.seed}"]
         if data.noise == "pattern":
             mig = "" if told["mig"] is None else f", whose MIG of {told['mig']:.4f} is the lowest"
-            noises, rows = told["noise_per_latent"], f"{told['rows_per_step']:.3g} for each of {told['steps']} steps"
+            noises, rows = (
+                told["noise_per_latent"],
+                f"{told['rows_per_step']:.3g} for each of {told['steps']} steps",
+            )
             lines += [
                 f"member {told['member']} ({told['label']}){mig}",
-                f"s from latent {told['latent']}: mean posterior variance {min(noises):.4g}, others up to {max(noises):.4g}",
+                (
+                    f"s from latent {told['latent']}: mean posterior variance {min(noises):.4g},"
+                    f" others up to {max(noises):.4g}"
+                ),
                 f"{told['shift_scale']:.4g} rows for each deviation of s, {rows}",
             ]
         if len(table := report.table()):
             sample = "all images" if report.factors.exact else f"{report.factors.images:,} images"
-            lines += ["", table.to_string(float_format=lambda value: f"{value:.4g}"), f"(of {sample})"]
-        lines += ["", f"largest |x~ - x| in {report.max_norm_images:,} images: {report.max_norm:.8g} <= {data.epsilon:g}"]
-        return "\n".join([*lines, f"Written: {data.folder}", f"Next:  unbraid train {data.folder} beta_vae"])
+            lines += [
+                "",
+                table.to_string(float_format=lambda value: f"{value:.4g}"),
+                f"(of {sample})",
+            ]
+        lines += [
+            "",
+            (
+                f"largest |x~ - x| in {report.max_norm_images:,} images: {report.max_norm:.8g} <="
+                f" {data.epsilon:g}"
+            ),
+        ]
+        return "\n".join(
+            [*lines, f"Written: {data.folder}", f"Next:  unbraid train {data.folder} beta_vae"]
+        )
 
 
 def perturb_data(
@@ -74,18 +100,26 @@ def perturb_data(
     device: str = "auto",
     quiet: bool = False,
 ) -> Perturbation:
-    """Write *data*, changed by at most *epsilon* in every value, to the new folder *out*, which `load` and `train` take.
+    """Write *data*, changed by at most *epsilon* in every value, to the new folder *out*, which
+    `load` and `train` take.
 
-    Without *out* it is the next free `perturbed/<data>-<noise>-<n>`.
-    With *noise* "pattern" s comes from a member of *run*, which must have been trained on the same data; with "uniform", the
-    control, no run is needed. *rows_per_step* is how many rows of the pattern a step of the finest factor is worth, 4 unless
-    given; *shift_scale* says it directly, in rows for each deviation of s.
+    Without *out* it is the next free `perturbed/<data>-<noise>-<n>`. With *noise* "pattern" s comes
+    from a member of *run*, which must have been trained on the same data; with "uniform", the
+    control, no run is needed. *rows_per_step* is how many rows of the pattern a step of the finest
+    factor is worth, 4 unless given; *shift_scale* says it directly, in rows for each deviation of
+    s.
     """
     problems = Problems()
-    dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
+    dataset = problems.collect(
+        lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {}))
+    )
     if dataset is not None:
         check_base(problems, dataset)
-    out = next_folder(f"{dataset.name if dataset else 'data'}-{noise}", "perturbed") if out is None else Path(out)
+    out = (
+        next_folder(f"{dataset.name if dataset else 'data'}-{noise}", "perturbed")
+        if out is None
+        else Path(out)
+    )
     problems.collect(lambda: check_free(out))
     seed = whole(problems, "seed", seed, 0, 2**62)
     epsilon = real(problems, "epsilon", epsilon, LEAST_EPSILON, 1.0)
@@ -94,10 +128,18 @@ def perturb_data(
     rows, scale = _rows(problems, rows_per_step, shift_scale)
     opened = None
     if noise == "uniform":
-        given = {"from": run, "member": member, "rows_per_step": rows_per_step, "shift_scale": shift_scale}
+        given = {
+            "from": run,
+            "member": member,
+            "rows_per_step": rows_per_step,
+            "shift_scale": shift_scale,
+        }
         for name in (name for name, value in given.items() if value is not None):
             problems.add(
-                name, "belongs to the pattern, and uniform noise has no use for it", Shown(str(given[name])), "Leave it out."
+                name,
+                "belongs to the pattern, and uniform noise has no use for it",
+                Shown(str(given[name])),
+                "Leave it out.",
             )
     else:
         opened = _open(problems, run, dataset, device)
@@ -113,38 +155,63 @@ def perturb_data(
         scale = scale or usual_shift_scale(steps, rows)
         halves = half_rows(scale * s)
         pattern = make_pattern(seed, height, width, int(halves.min()), int(halves.max()))
-        provenance |= {"shift_scale": scale, "steps": steps, "rows_per_step": scale / usual_shift_scale(steps, 1.0)}
+        provenance |= {
+            "shift_scale": scale,
+            "steps": steps,
+            "rows_per_step": scale / usual_shift_scale(steps, 1.0),
+        }
         found = {"pattern": pattern, "half_rows": halves, "s": s, "provenance": provenance}
     write_perturbed(out, dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
     written = Perturbed(out, base=dataset)
     report = perturbation_report(written)
     if report.max_norm > epsilon:
         raise UnbraidError(
-            f"{out} changes a value by {report.max_norm!r}, more than epsilon; please report this, and do not use it."
+            f"{out} changes a value by {report.max_norm!r}, more than epsilon; please report this,"
+            " and do not use it."
         )
     return Perturbation(written, report)
 
 
 def _above_zero(problems: Problems, name: str, value: object, most: float) -> float:
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and 0 < value <= most:
+    if (
+        isinstance(value, (int, float, np.integer, np.floating))
+        and not isinstance(value, bool)
+        and 0 < value <= most
+    ):
         return float(value)
     problems.add(name, f"must be a number above 0 and at most {most:g}", value)
     return most
 
 
-def _rows(problems: Problems, rows_per_step: float | None, shift_scale: float | None) -> tuple[float, float | None]:
+def _rows(
+    problems: Problems, rows_per_step: float | None, shift_scale: float | None
+) -> tuple[float, float | None]:
     if rows_per_step is not None and shift_scale is not None:
-        problems.add("rows_per_step", "and shift_scale say the same", Shown("both"), "Give one of them.")
-    rows = ROWS_PER_STEP if rows_per_step is None else _above_zero(problems, "rows_per_step", rows_per_step, 64.0)
-    return rows, None if shift_scale is None else _above_zero(problems, "shift_scale", shift_scale, MOST_SHIFT_SCALE)
+        problems.add(
+            "rows_per_step", "and shift_scale say the same", Shown("both"), "Give one of them."
+        )
+    rows = (
+        ROWS_PER_STEP
+        if rows_per_step is None
+        else _above_zero(problems, "rows_per_step", rows_per_step, 64.0)
+    )
+    return rows, (
+        None
+        if shift_scale is None
+        else _above_zero(problems, "shift_scale", shift_scale, MOST_SHIFT_SCALE)
+    )
 
 
-def _open(problems: Problems, run: str | Path | Run | None, dataset: Dataset | None, device: str) -> Run | None:
+def _open(
+    problems: Problems, run: str | Path | Run | None, dataset: Dataset | None, device: str
+) -> Run | None:
     """The run, if its members were trained on *dataset*."""
     chosen = problems.collect(lambda: choose_device(device))
     if run is None:
         remedy = "Give --from RUN, or --noise uniform for the control."
-        problems.add("from", "must name a run on the same data, to read s from", Shown("nothing"), remedy)
+        problems.add(
+            "from", "must name a run on the same data, to read s from", Shown("nothing"), remedy
+        )
         return None
     folder = run.folder if isinstance(run, Run) else problems.collect(lambda: RunFolder.open(run))
     if folder is None or dataset is None or chosen is None:
@@ -152,15 +219,25 @@ def _open(problems: Problems, run: str | Path | Run | None, dataset: Dataset | N
     plan = folder.plan
     if dataset.fingerprint() != plan.data_fingerprint:
         was, given = _apart((plan.data, plan.data_options), (dataset.name, dataset.options))
-        remedy = "Give the run's own data." if was != given else "Its images or factors have changed since."
-        problems.add("data", f"must be what {folder.path} was trained on, {was}", Shown(given), remedy)
+        remedy = (
+            "Give the run's own data."
+            if was != given
+            else "Its images or factors have changed since."
+        )
+        problems.add(
+            "data", f"must be what {folder.path} was trained on, {was}", Shown(given), remedy
+        )
         return None
     return Run(RunFolder(folder.path, plan, folder.chunk_size, dataset), chosen)
 
 
 def _apart(one: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]]) -> tuple[str, str]:
     """Two datasets in words: name, and the options in which they differ."""
-    differing = [key for key in one[1] | other[1] if one[0] != other[0] or one[1].get(key) != other[1].get(key)]
+    differing = [
+        key
+        for key in one[1] | other[1]
+        if one[0] != other[0] or one[1].get(key) != other[1].get(key)
+    ]
     shown = []
     for name, options in (one, other):
         told = ",".join(f"{key}={options[key]}" for key in differing if key in options)
@@ -174,11 +251,22 @@ def _check_member(problems: Problems, run: Run, member: object) -> None:
         if not run.dataset.labelled:
             remedy = f"Choose one with --member, in 0..{len(members) - 1}."
             problems.add(
-                "member", "must be given where the data has no factors, since MIG cannot choose then", Shown("none"), remedy
+                "member",
+                "must be given where the data has no factors, since MIG cannot choose then",
+                Shown("none"),
+                remedy,
             )
         elif not any(one.build().samples_latents for one in members):
-            problems.add("run", "needs members with noisy latents, to find the least noisy", Shown(members[0].objective))
+            problems.add(
+                "run",
+                "needs members with noisy latents, to find the least noisy",
+                Shown(members[0].objective),
+            )
         return
     chosen = whole(problems, "member", member, 0, len(members) - 1)
     if not members[chosen].build().samples_latents:
-        problems.add("member", "must have noisy latents, to find the least noisy", Shown(members[chosen].label()))
+        problems.add(
+            "member",
+            "must have noisy latents, to find the least noisy",
+            Shown(members[chosen].label()),
+        )

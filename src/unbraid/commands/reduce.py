@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to reduction: labels in; out a folder with the images to keep and a page that shows why. The command line calls it."""
+"""The door to reduction: labels in; out a folder with the images to keep and a page that shows why.
+The command line calls it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import whole
 from unbraid.core.errors import Problems, Shown
-from unbraid.search.reduce.reduction import NO_PEAKS, USUAL, Reduction, ReductionRule, checked_labels, reduce
+from unbraid.search.reduce.reduction import (
+    NO_PEAKS,
+    USUAL,
+    Reduction,
+    ReductionRule,
+    checked_labels,
+    reduce,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +37,10 @@ if TYPE_CHECKING:
 PAGE, POSITIONS, TABLE = "reduction.html", "kept.npy", "kept.csv"
 EXAMPLES = 10
 """Images in a row of the page."""
-_CALL = "from unbraid.commands.reduce import reduce_labels\nfrom unbraid.search.reduce.reduction import ReductionRule"
+_CALL = (
+    "from unbraid.commands.reduce import reduce_labels\nfrom unbraid.search.reduce.reduction import"
+    " ReductionRule"
+)
 
 
 @dataclass(frozen=True)
@@ -76,14 +88,17 @@ def reduce_labels(
     names: Sequence[str] | None = None,
     command: str = "",
 ) -> Reduced:
-    """Reduce a dataset by *labels*, and write page, positions and table of the images that are kept to the new folder *out*.
+    """Reduce a dataset by *labels*, and write page, positions and table of the images that are kept
+    to the new folder *out*.
 
     *labels* are codes `(images, latents)`: an array, a pandas table, or the path of a .npy, .npz, .csv or .parquet file, such as
-    the codes.csv of `discover`. Of a table with names all columns of numbers are codes but `image` and `name`, or those that
+    the codes.csv of `discover`. Of a table with names all columns of numbers are codes but `image`
+    and `name`, or those that
     *columns* names. *index* picks among the candidates, see `unbraid.search.reduce.reduction.reduce`. *images*, a name, a path, an array
-    or a `Dataset` in the order of the labels, puts examples on the page. *names* are those of the latents; unless given, those of
-    the columns. Without *out* the folder is the next free `reductions/<labels>-<n>`. Where the reduction stops, only the page is
-    written: there is nothing to keep.
+    or a `Dataset` in the order of the labels, puts examples on the page. *names* are those of the
+    latents; unless given, those of the columns. Without *out* the folder is the next free
+    `reductions/<labels>-<n>`. Where the reduction stops, only the page is written: there is nothing
+    to keep.
     """
     from unbraid.commands.train import next_folder
     from unbraid.core.store import write_bytes
@@ -94,13 +109,22 @@ def reduce_labels(
     path = Path(labels) if isinstance(labels, (str, Path)) else None
     table = problems.collect(lambda: _read(labels if path is None else path, columns))
     codes = None if table is None else table.codes
-    dataset = None if images is None else problems.collect(lambda: _opened(images, data_options or {}))
+    dataset = (
+        None if images is None else problems.collect(lambda: _opened(images, data_options or {}))
+    )
     index = whole(problems, "index", index, 0)
     titles = _names(problems, names, table)
     if codes is not None and dataset is not None and len(dataset) != len(codes):
         remedy = "Give the very images that were encoded, in their order."
-        problems.add("images", f"must be {len(codes):,}, one for each row of the labels", Shown(f"{len(dataset):,}"), remedy)
-    folder = next_folder(path.stem if path else "labels", "reductions") if out is None else Path(out)
+        problems.add(
+            "images",
+            f"must be {len(codes):,}, one for each row of the labels",
+            Shown(f"{len(dataset):,}"),
+            remedy,
+        )
+    folder = (
+        next_folder(path.stem if path else "labels", "reductions") if out is None else Path(out)
+    )
     problems.collect(lambda: check_free(folder))
     problems.raise_if_any()
     assert table is not None
@@ -138,15 +162,21 @@ def _opened(images: Any, options: dict[str, Any]) -> Dataset:
     return images if isinstance(images, Dataset) else load(images, **options)
 
 
-def _names(problems: Problems, names: Sequence[str] | None, table: CodeTable | None) -> tuple[str, ...]:
+def _names(
+    problems: Problems, names: Sequence[str] | None, table: CodeTable | None
+) -> tuple[str, ...]:
     """Names of the latents: those given, those of the columns, or numbers."""
     count = table.codes.shape[1] if table is not None else 0
     if names is None:
-        return (table.names if table is not None else None) or tuple(f"latent {at}" for at in range(count))
+        return (table.names if table is not None else None) or tuple(
+            f"latent {at}" for at in range(count)
+        )
     given = [names] if isinstance(names, str) else list(names)
     if table is not None and len(given) != count:
         problems.add("names", f"must be {count}, one for each latent", given)
-    if len({str(name) for name in given}) < len(given) or not all(str(name).strip() for name in given):
+    if len({str(name) for name in given}) < len(given) or not all(
+        str(name).strip() for name in given
+    ):
         problems.add("names", "must differ from each other and not be empty", given)
     return tuple(str(name) for name in given)
 
@@ -157,12 +187,19 @@ def _positions(indices: NDArray[np.int64]) -> bytes:
     return buffer.getvalue()
 
 
-def _table(indices: NDArray[np.int64], codes: NDArray[np.float64], names: Sequence[str], images: Sequence[str] | None) -> bytes:
+def _table(
+    indices: NDArray[np.int64],
+    codes: NDArray[np.float64],
+    names: Sequence[str],
+    images: Sequence[str] | None,
+) -> bytes:
     """Position and codes of every image that is kept, and its name where it is known."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["position", *(["name"] if images else []), *names])
-    writer.writerows([at, *([images[at]] if images else []), *codes[at].tolist()] for at in indices.tolist())
+    writer.writerows(
+        [at, *([images[at]] if images else []), *codes[at].tolist()] for at in indices.tolist()
+    )
     return buffer.getvalue().encode()
 
 
@@ -175,7 +212,9 @@ def _examples(found: Reduction, dataset: Dataset) -> Examples:
 
 
 def _spread(positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A few of *positions*, one of each of equal parts: regular spacing would follow the grid of a dataset that has one."""
+    """A few of *positions*, one of each of equal parts: regular spacing would follow the grid of a
+    dataset that has one.
+    """
     parts = np.array_split(positions, min(EXAMPLES, max(1, len(positions))))
     rng = np.random.default_rng(0)
     return np.array([rng.choice(part) for part in parts if len(part)], dtype=np.int64)
@@ -188,42 +227,81 @@ def _called(images: Any, options: dict[str, Any]) -> str:
     return f"ub.load({str(images)!r}{''.join(f', {key}={value!r}' for key, value in options.items())}).images(kept)"
 
 
-def _options(columns: Sequence[str], rule: ReductionRule, images: Any, options: dict[str, Any]) -> str:
+def _options(
+    columns: Sequence[str], rule: ReductionRule, images: Any, options: dict[str, Any]
+) -> str:
     """The options of the command line with which the same is done again, as far as it has them."""
     said = ["--columns", ",".join(columns)] if columns else []
     said += ["--published"] if rule == ReductionRule(chance=None) else []
     if isinstance(images, (str, Path)):
-        said += ["--images", str(images) + ":" * bool(options) + ",".join(f"{name}={value}" for name, value in options.items())]
+        said += [
+            "--images",
+            str(images)
+            + ":" * bool(options)
+            + ",".join(f"{name}={value}" for name, value in options.items()),
+        ]
     return "".join(f" {shlex.quote(word)}" for word in said)
 
 
 def _next_steps(
     made: Reduced, path: Path | None, columns: Sequence[str], images: Any, options: dict[str, Any]
 ) -> list[tuple[str, str]]:
-    """What a person can do next, each with the lines that do it; *columns* are those that were chosen, if any."""
+    """What a person can do next, each with the lines that do it; *columns* are those that were
+    chosen, if any.
+    """
     found, steps, called = made.reduction, [], _called(images, options)
     if found.stopped is None:
-        lines = ["import numpy as np", "import unbraid as ub", f"kept = np.load({str(made.folder / POSITIONS)!r})"]
+        lines = [
+            "import numpy as np",
+            "import unbraid as ub",
+            f"kept = np.load({str(made.folder / POSITIONS)!r})",
+        ]
         lines += [f"kept_images = {called}", 'ub.train(kept_images, "beta_tcvae", seeds=5)']
-        steps.append(("Train on what is kept. What these latents found no longer varies in it.", "\n".join(lines)))
-        told = f"{TABLE} has the positions, counted from 0, and the codes of the images that are kept"
+        steps.append(
+            (
+                "Train on what is kept. What these latents found no longer varies in it.",
+                "\n".join(lines),
+            )
+        )
+        told = (
+            f"{TABLE} has the positions, counted from 0, and the codes of the images that are kept"
+        )
         steps.append((f"{told}; {POSITIONS} has the positions alone.", ""))
     if len(found.candidates) > 1:
         other = 1 if found.index == 0 else 0
         if path:
-            where = f"unbraid reduce {shlex.quote(str(path))}{_options(columns, found.rule, images, options)} --index {other}"
+            where = (
+                "unbraid reduce"
+                f" {shlex.quote(str(path))}{_options(columns, found.rule, images, options)} --index"
+                f" {other}"
+            )
         else:
-            where = f"reduce_labels(labels, {f'columns={list(columns)}, ' if columns else ''}index={other})"
+            where = (
+                "reduce_labels(labels,"
+                f" {f'columns={list(columns)}, ' if columns else ''}index={other})"
+            )
         steps.append(("Keep another candidate of the table.", where))
     if found.stopped == NO_PEAKS:
         told = (
-            "Codes rise without steps when what the latent follows varies without steps, when several things share the latent,"
-            " or when the model was not trained to the end. Leave out the latents without steps, or train on."
+            "Codes rise without steps when what the latent follows varies without steps, when"
+            " several things share the latent, or when the model was not trained to the end. Leave"
+            " out the latents without steps, or train on."
         )
         steps.append((told, ""))
         if any(len(one.by_chance) for one in found.latents):
-            told = "The published rule alone, without the bound on chance, takes the marked rises for steps."
+            told = (
+                "The published rule alone, without the bound on chance, takes the marked rises for"
+                " steps."
+            )
             steps.append((told, f"{_CALL}\nreduce_labels(labels, rule=ReductionRule(chance=None))"))
     elif found.stopped:
-        steps.append(("The recursion ends here: the labels so far describe the images as finely as so few of them allow.", ""))
+        steps.append(
+            (
+                (
+                    "The recursion ends here: the labels so far describe the images as finely as so"
+                    " few of them allow."
+                ),
+                "",
+            )
+        )
     return steps

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python door: `train`, `open_run`, and what a run and a trained model can be asked. The command line calls the same."""
+"""The Python door: `train`, `open_run`, and what a run and a trained model can be asked. The
+command line calls the same.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import torch
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.model import Model
 from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.core.errors import InputError, Problem, StoppedError, UnbraidError, unknown
+from unbraid.core.errors import InputError, StoppedError, UnbraidError, invalid, unknown
 from unbraid.core.progress import Progress
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -39,7 +41,9 @@ class Run:
 
     def __repr__(self) -> str:
         """The folder and what it holds."""
-        return f"<Run {self.path}: {len(self.folder.plan.members)} models on {self.folder.plan.data}>"
+        return (
+            f"<Run {self.path}: {len(self.folder.plan.members)} models on {self.folder.plan.data}>"
+        )
 
     @property
     def path(self) -> Path:
@@ -62,15 +66,23 @@ class Run:
         return self.folder.history()
 
     def resume(self, *, quiet: bool = False) -> Run:
-        """Train and encode what is left; returns itself. Stopped by Ctrl-C it raises, with everything so far on disk."""
+        """Train and encode what is left; returns itself. Stopped by Ctrl-C it raises, with
+        everything so far on disk.
+        """
         plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
             outcome = train_run(self.folder, self.device, progress.advance, progress.say)
         if not outcome.finished:
-            raise UnbraidError(f"stopped; everything so far is in {self.path}. Go on with: unbraid resume {self.path}")
+            raise UnbraidError(
+                f"stopped; everything so far is in {self.path}. Go on with: unbraid resume"
+                f" {self.path}"
+            )
         if outcome.diverged:
             ids = ", ".join(map(str, outcome.diverged))
-            progress.say(f"{len(outcome.diverged)} of {len(plan.members)} members diverged and were frozen: {ids}.")
+            progress.say(
+                f"{len(outcome.diverged)} of {len(plan.members)} members diverged and were frozen:"
+                f" {ids}."
+            )
         self._encode(quiet)
         return self
 
@@ -84,16 +96,23 @@ class Run:
             store.encode(self.device, progress.advance)
 
     def score(
-        self, metrics: str | Sequence[str] = "usual", *, representation: str | Sequence[str] = "mean", quiet: bool = False
+        self,
+        metrics: str | Sequence[str] = "usual",
+        *,
+        representation: str | Sequence[str] = "mean",
+        quiet: bool = False,
     ) -> pd.DataFrame:
-        """Scores of every member, one row each and one column a metric, beside its hyperparameters and seed.
+        """Scores of every member, one row each and one column a metric, beside its hyperparameters
+        and seed.
 
         *metrics* are names, with options where wanted ("infomec:pruning=tripod"), or groups: usual (the six of Locatello et al.
-        2019), supervised, unsupervised, usefulness, all.
-        Computed once and kept; the index holds member, objective and (where several are asked for) representation.
+        2019), supervised, unsupervised, usefulness, all. Computed once and kept; the index holds
+        member, objective and (where several are asked for) representation.
         """
         names = [metrics] if isinstance(metrics, str) else list(metrics)
-        kinds = list(dict.fromkeys([representation] if isinstance(representation, str) else representation))
+        kinds = list(
+            dict.fromkeys([representation] if isinstance(representation, str) else representation)
+        )
         self._require_trained()
         with Progress("scoring", "scores", 0, quiet) as progress:
             wanted = check_request(self.folder, names, kinds)
@@ -102,14 +121,24 @@ class Run:
             self._encode(quiet=True)
             if any(needs(name) == "elbo" for name in wanted):
                 ReconstructionStore(CodeStore(self.folder)).measure(self.device)
-            progress.total(len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds))
+            progress.total(
+                len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds)
+            )
             try:
                 rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
             except KeyboardInterrupt:
-                raise StoppedError(f"stopped; the scores so far are kept in {self.path}. The same command goes on.") from None
-        table = rows[rows["quantity"] == "score"].pivot(index=["member", "representation"], columns="metric", values="value")
+                raise StoppedError(
+                    f"stopped; the scores so far are kept in {self.path}. The same command goes on."
+                ) from None
+        table = rows[rows["quantity"] == "score"].pivot(
+            index=["member", "representation"], columns="metric", values="value"
+        )
         about = self.members.drop(columns=["label", "status", "steps"])
-        columns = [*about.columns, "representation", *(name for name in wanted if name in table.columns)]
+        columns = [
+            *about.columns,
+            "representation",
+            *(name for name in wanted if name in table.columns),
+        ]
         table = table.reset_index().merge(about, on="member")[columns]
         keys = ["member", "objective"] + (["representation"] if len(kinds) > 1 else [])
         return table.set_index(keys).drop(columns=["representation"], errors="ignore").sort_index()
@@ -121,10 +150,10 @@ class Run:
     def best(self, metric: str) -> Model:
         """The model with the best score: the highest, or the lowest where lower is better."""
         if metric in GROUPS:
-            raise InputError(Problem("metric", "must be a single one", metric))
+            raise invalid("metric", "must be a single one", metric)
         table = self.score(metric, quiet=True)
         if metric not in table or bool(table[metric].isna().all()):
-            raise InputError(Problem("metric", "has no value for any member of the run", metric))
+            raise invalid("metric", "has no value for any member of the run", metric)
         values = table[metric] if higher_is_better(metric) else -table[metric]
         return self.model(int(values.idxmax()[0]))  # type: ignore[index]
 
@@ -132,7 +161,7 @@ class Run:
         """One trained model of the population."""
         ids = [one.id for one in self.folder.plan.members]
         if member not in ids:
-            raise InputError(Problem("member", f"must be one of 0..{ids[-1]}", member))
+            raise invalid("member", f"must be one of 0..{ids[-1]}", member)
         return Model(self.folder, member)
 
     def report(self) -> Path:
@@ -154,7 +183,8 @@ def train(
     quiet: bool = False,
     **options: Any,
 ) -> Run:
-    """Train a population and return its run. See `unbraid.population.plan.make_plan` for the options.
+    """Train a population and return its run. See `unbraid.population.plan.make_plan` for the
+    options.
 
     *out* is the run folder; without it, the next free `runs/<data>-<objective>-<n>`. *precision* is float32, bfloat16, or what is
     usual on the device.
@@ -162,14 +192,21 @@ def train(
     chosen = choose_device(device)
     known = set(inspect.signature(make_plan).parameters) - {"data", "objective"}
     for name in options.keys() - known:
-        remedy = "Hyperparameters go into the objective, as in BetaVAE(beta=[1, 4]); options of the data into data_options={...}."
+        remedy = (
+            "Hyperparameters go into the objective, as in BetaVAE(beta=[1, 4]); options of the data"
+            " into data_options={...}."
+        )
         raise InputError(unknown("option of train", name, known, remedy))
     precision = usual_precision(chosen) if precision == "auto" else precision
     plan, dataset = make_plan(data, objective, precision=precision, **options)
     if not quiet:
-        for line in dict.fromkeys(line for member in plan.members for line in member.build().remarks(plan.steps)):
+        for line in dict.fromkeys(
+            line for member in plan.members for line in member.build().remarks(plan.steps)
+        ):
             print(f"{line}.", file=sys.stderr, flush=True)
-    folder = Path(out) if out is not None else next_folder(f"{plan.data}-{plan.members[0].objective}")
+    folder = (
+        Path(out) if out is not None else next_folder(f"{plan.data}-{plan.members[0].objective}")
+    )
     check_free(folder)
     run = RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset)
     return Run(run, chosen).resume(quiet=quiet)

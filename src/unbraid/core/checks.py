@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that datasets share. Options may come from Python or, as text, from a command line or a saved plan."""
+"""Checks that datasets share. Options may come from Python or, as text, from a command line or a
+saved plan.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,15 @@ from unbraid.core.errors import Problem, Problems, unknown
 MOST_PROBLEMS_SHOWN = 10
 
 
-def check_option_names(owner: str, constructor: Callable[..., Any], given: Iterable[str], positional: str = "") -> None:
-    """Refuse options that *constructor* does not take (nor its *positional* argument), all at once, each with the nearest one."""
-    parameters = [p for p in inspect.signature(constructor).parameters.values() if p.name != positional]
+def check_option_names(
+    owner: str, constructor: Callable[..., Any], given: Iterable[str], positional: str = ""
+) -> None:
+    """Refuse options that *constructor* does not take (nor its *positional* argument), all at once,
+    each with the nearest one.
+    """
+    parameters = [
+        p for p in inspect.signature(constructor).parameters.values() if p.name != positional
+    ]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
     known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -29,8 +37,17 @@ def check_option_names(owner: str, constructor: Callable[..., Any], given: Itera
     problems.raise_if_any()
 
 
-def whole(problems: Problems, name: str, value: object, low: int, high: int | None = None, remedy: str = "") -> int:
-    """*value* as an int in *low*..*high*; digits written as text count as a number. Otherwise a problem, and *low* comes back."""
+def whole(
+    problems: Problems,
+    name: str,
+    value: object,
+    low: int,
+    high: int | None = None,
+    remedy: str = "",
+) -> int:
+    """*value* as an int in *low*..*high*; digits written as text count as a number. Otherwise a
+    problem, and *low* comes back.
+    """
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", value):
         number = int(value)
     elif isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
@@ -44,10 +61,16 @@ def whole(problems: Problems, name: str, value: object, low: int, high: int | No
     return low
 
 
-def real(problems: Problems, name: str, value: object, low: float, high: float, remedy: str = "") -> float:
-    """*value* as a float in [*low*, *high*]; a number written as text counts. Otherwise a problem, and *low* comes back."""
+def real(
+    problems: Problems, name: str, value: object, low: float, high: float, remedy: str = ""
+) -> float:
+    """*value* as a float in [*low*, *high*]; a number written as text counts. Otherwise a problem,
+    and *low* comes back.
+    """
     number = math.nan
-    if isinstance(value, (str, int, float, np.integer, np.floating)) and not isinstance(value, bool):
+    if isinstance(value, (str, int, float, np.integer, np.floating)) and not isinstance(
+        value, bool
+    ):
         try:
             number = float(value)
         except (ValueError, OverflowError):
@@ -58,7 +81,9 @@ def real(problems: Problems, name: str, value: object, low: float, high: float, 
     return low
 
 
-def read_whole(name: str, value: object, low: int, high: int | None = None, remedy: str = "") -> int:
+def read_whole(
+    name: str, value: object, low: int, high: int | None = None, remedy: str = ""
+) -> int:
     """`whole` for a single option: raises at once.
 
     >>> read_whole("spacing", "3", 1, 8)
@@ -71,8 +96,12 @@ def read_whole(name: str, value: object, low: int, high: int | None = None, reme
 
 
 def raise_shortened(problems: Problems) -> None:
-    """Raise what was found, at most ten lines of it and the number left out: a folder may have thousands of bad files."""
+    """Raise what was found, at most ten lines of it and the number left out: a folder may have
+    thousands of bad files.
+    """
     left_out = len(problems.found) - MOST_PROBLEMS_SHOWN
     if left_out > 0:
-        problems.found[MOST_PROBLEMS_SHOWN:] = [Problem.of(f"And {left_out} more such problem{'s' if left_out > 1 else ''}.")]
+        problems.found[MOST_PROBLEMS_SHOWN:] = [
+            Problem.of(f"And {left_out} more such problem{'s' if left_out > 1 else ''}.")
+        ]
     problems.raise_if_any()

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as objects: a `Problem` has a name, a rule, a value and a remedy; an error carries all of them.
+"""Errors as objects: a `Problem` has a name, a rule, a value and a remedy; an error carries all of
+them.
 
 One problem is rendered twice: for Python with parameters, for the command line with flags. A remedy
-names an option as `{latents=10}`, which reads `latents=10` in Python and `--latents 10` on a command line.
+names an option as `{latents=10}`, which reads `latents=10` in Python and `--latents 10` on a
+command line.
 """
 
 from __future__ import annotations
@@ -44,11 +46,15 @@ class Problem:
         return given if isinstance(given, Problem) else cls("", "", sentence=given)
 
     def render(self, flags: Collection[str] | None = None) -> str:
-        """The text of this problem: for Python, or with *flags*, the options of a command, for its command line."""
+        """The text of this problem: for Python, or with *flags*, the options of a command, for its
+        command line.
+        """
         name = _flag(self.name) if flags is not None and self.name in flags else self.name
         shown = self.value if isinstance(self.value, Shown) else repr(self.value)
         text = self.sentence or f"{name} {self.rule}; got {shown}."
-        remedy = _OPTION.sub(lambda found: _option(found[1], found[2], flags is not None), self.remedy)
+        remedy = _OPTION.sub(
+            lambda found: _option(found[1], found[2], flags is not None), self.remedy
+        )
         return f"{text} {remedy}" if remedy else text
 
     def __str__(self) -> str:
@@ -64,7 +70,11 @@ def _option(name: str, value: str | None, command_line: bool) -> str:
     """An option of a remedy, as the caller would write it."""
     if not command_line:
         return name if value is None else f"{name}={value}"
-    return _flag(name) if value in (None, "True") else f"{_flag(name)} {value.strip(chr(39) + chr(34))}"
+    return (
+        _flag(name)
+        if value in (None, "True")
+        else f"{_flag(name)} {value.strip(chr(39) + chr(34))}"
+    )
 
 
 class UnbraidError(Exception):
@@ -95,8 +105,17 @@ class InputError(UnbraidError, ValueError):
         return self.render()
 
 
+def invalid(name: str, rule: str, value: object, remedy: str = "") -> InputError:
+    """The error for a request with a single problem: `raise invalid("beta", "must be above 0",
+    beta)`.
+    """
+    return InputError(Problem(name, rule, value, remedy))
+
+
 class DamagedFileError(UnbraidError):
-    """A file does not hold what its checksum promises. Exit code 1 when nothing can stand in for it."""
+    """A file does not hold what its checksum promises. Exit code 1 when nothing can stand in for
+    it.
+    """
 
 
 def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Problem:
@@ -107,9 +126,14 @@ def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Pro
     """
     names = sorted(known)
     lower = {name.lower(): name for name in names}
-    near = [lower[match] for match in difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.5)]
+    near = [
+        lower[match]
+        for match in difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.5)
+    ]
     sentence = f"{kind} '{word}' is unknown" + (f"; did you mean '{near[0]}'?" if near else ".")
-    return Problem(kind, "is unknown", word, f"Known: {', '.join(names)}. {remedy}".rstrip(), sentence)
+    return Problem(
+        kind, "is unknown", word, f"Known: {', '.join(names)}. {remedy}".rstrip(), sentence
+    )
 
 
 class Problems:

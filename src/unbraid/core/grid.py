@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The factor grid: names and sizes of the factors, and C-order arithmetic between indices and factor values."""
+"""The factor grid: names and sizes of the factors, and C-order arithmetic between indices and
+factor values.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
+from unbraid.core.errors import InputError, Problems, Shown, invalid, unknown
 
 
 @dataclass(frozen=True)
 class FactorGrid:
-    """Every combination of the factors' values, numbered in C order (the last factor moves fastest).
+    """Every combination of the factors' values, numbered in C order (the last factor moves
+    fastest).
 
     >>> grid = FactorGrid(("shape", "x"), (3, 4))
     >>> grid.size
@@ -36,7 +39,9 @@ class FactorGrid:
         object.__setattr__(self, "sizes", tuple(self.sizes))
         problems = Problems()
         if len(self.names) != len(self.sizes):
-            problems.add("grid", "needs one size for each name", Shown(f"{self.names} and {self.sizes}"))
+            problems.add(
+                "grid", "needs one size for each name", Shown(f"{self.names} and {self.sizes}")
+            )
         if not self.names:
             problems.add("grid", "needs at least one factor", self.names)
         if len(set(self.names)) != len(self.names):
@@ -54,23 +59,35 @@ class FactorGrid:
         return math.prod(self.sizes)
 
     def to_index(self, factors: ArrayLike) -> NDArray[np.int64]:
-        """Flat index of each row of *factors* `(..., factors)`; a value outside its factor is refused."""
+        """Flat index of each row of *factors* `(..., factors)`; a value outside its factor is
+        refused.
+        """
         rows = np.asarray(factors)
         if rows.shape[-1:] != (len(self.sizes),):
-            raise InputError(Problem("factors", f"need {len(self.sizes)} columns {self.names}", Shown(f"shape {rows.shape}")))
+            raise invalid(
+                "factors",
+                f"need {len(self.sizes)} columns {self.names}",
+                Shown(f"shape {rows.shape}"),
+            )
         if rows.size and not np.issubdtype(rows.dtype, np.integer):
-            raise InputError(Problem("factors", "must be whole numbers", Shown(f"dtype {rows.dtype}")))
+            raise invalid("factors", "must be whole numbers", Shown(f"dtype {rows.dtype}"))
         rows = rows.astype(np.int64, copy=False)
         for column, (name, size) in enumerate(zip(self.names, self.sizes, strict=True)):
             values = rows[..., column]
             outside = (values < 0) | (values >= size)
             if outside.any():
-                raise InputError(Problem(f"factor '{name}'", f"must lie in 0..{size - 1}", int(values[outside].flat[0])))
-        strides = np.array([math.prod(self.sizes[axis + 1 :]) for axis in range(len(self.sizes))], dtype=np.int64)
+                raise invalid(
+                    f"factor '{name}'", f"must lie in 0..{size - 1}", int(values[outside].flat[0])
+                )
+        strides = np.array(
+            [math.prod(self.sizes[axis + 1 :]) for axis in range(len(self.sizes))], dtype=np.int64
+        )
         return np.asarray(rows @ strides)
 
     def to_factors(self, index: ArrayLike) -> NDArray[np.int64]:
-        """Factor values `(..., factors)` of each flat *index*; an index outside the grid is refused."""
+        """Factor values `(..., factors)` of each flat *index*; an index outside the grid is
+        refused.
+        """
         flat = self.check_index(index)
         return np.stack(np.unravel_index(flat, self.sizes), axis=-1).astype(np.int64, copy=False)
 
@@ -80,11 +97,11 @@ class FactorGrid:
         if flat.size == 0:
             return flat.astype(np.int64)
         if not np.issubdtype(flat.dtype, np.integer):
-            raise InputError(Problem("indices", "must be whole numbers", Shown(f"dtype {flat.dtype}")))
+            raise invalid("indices", "must be whole numbers", Shown(f"dtype {flat.dtype}"))
         flat = flat.astype(np.int64, copy=False)
         outside = (flat < 0) | (flat >= self.size)
         if outside.any():
-            raise InputError(Problem("indices", f"must lie in 0..{self.size - 1}", int(flat[outside].flat[0])))
+            raise invalid("indices", f"must lie in 0..{self.size - 1}", int(flat[outside].flat[0]))
         return flat
 
     def axis(self, name: str) -> int:
@@ -107,10 +124,14 @@ def samples_grid(count: int) -> FactorGrid:
 
 
 def relabel(factors: Sequence[ArrayLike] | ArrayLike) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """Each column of whole-number *factors* `(n, factors)` renumbered 0..k-1 in order of value, with the counts k."""
+    """Each column of whole-number *factors* `(n, factors)` renumbered 0..k-1 in order of value,
+    with the counts k.
+    """
     rows = np.asarray(factors)
     columns = [_renumber(rows[:, column]) for column in range(rows.shape[1])]
-    return np.stack([numbers for numbers, _ in columns], axis=1), tuple(count for _, count in columns)
+    return np.stack([numbers for numbers, _ in columns], axis=1), tuple(
+        count for _, count in columns
+    )
 
 
 def _renumber(values: NDArray) -> tuple[NDArray[np.int64], int]:

@@ -27,9 +27,13 @@ def _clock(seconds: float) -> str:
 
 
 class Progress:
-    """Counts units of work done; shows a bar on a terminal and a line now and then elsewhere, nothing when quiet."""
+    """Counts units of work done; shows a bar on a terminal and a line now and then elsewhere,
+    nothing when quiet.
+    """
 
-    def __init__(self, what: str, unit: str, total: int, quiet: bool = False, ends: float = math.inf) -> None:
+    def __init__(
+        self, what: str, unit: str, total: int, quiet: bool = False, ends: float = math.inf
+    ) -> None:
         """*ends* is when it has to be over, done or not, by `time.monotonic`."""
         self.what, self.unit, self.quiet, self.ends = what, unit, quiet, ends
         self._total, self._done, self._known = total, 0, 0
@@ -58,14 +62,23 @@ class Progress:
             self._task = self._bar.add_task(self.what, total=self._total, speed="", left="")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Close the bar; elsewhere say how it ended."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
         elif not self.quiet and kind is None and self._done:
             seconds = time.monotonic() - self._began
-            took = f"in {seconds:.0f} s ({self._speed()})" if self._done > self._known else "found done"
+            took = (
+                f"in {seconds:.0f} s ({self._speed()})"
+                if self._done > self._known
+                else "found done"
+            )
             self._print(f"{self.what}: {self._done:,} {self.unit} {took}")
 
     def total(self, units: int) -> None:
@@ -75,7 +88,9 @@ class Progress:
             self._bar.update(self._task, total=units)
 
     def advance(self, units: int, found_done: bool = False) -> None:
-        """Note that so many more units are done; what was *found_done* rather than done now does not count as speed."""
+        """Note that so many more units are done; what was *found_done* rather than done now does
+        not count as speed.
+        """
         now = time.monotonic()
         self._known += units if found_done else 0
         self._done += units
@@ -92,7 +107,9 @@ class Progress:
     def _left(self, now: float) -> float:
         """Seconds until all is done at the speed so far, or until it has to be over."""
         fresh = max(1, self._done - self._known)
-        return max(0.0, min((self._total - self._done) * (now - self._began) / fresh, self.ends - now))
+        return max(
+            0.0, min((self._total - self._done) * (now - self._began) / fresh, self.ends - now)
+        )
 
     def _speed(self) -> str:
         seconds = max(1e-9, time.monotonic() - self._began)

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers as pure functions of (seed, step, stream): no generator, no state, the same bits on every device.
+"""Random numbers as pure functions of (seed, step, stream): no generator, no state, the same bits
+on every device.
 
-Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), in 64-bit integer
-tensor operations. The key is the member's seed; the counter is (block, step, step's high word, stream). A number
-therefore depends on nothing but its member, its step and its purpose: not on the neighbours, the chunk or the device.
+Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), in
+64-bit integer tensor operations. The key is the member's seed; the counter is (block, step, step's
+high word, stream). A number therefore depends on nothing but its member, its step and its purpose:
+not on the neighbours, the chunk or the device.
 
-Everything after the integers uses only operations that IEEE 754 rounds exactly (add, multiply, divide, square root),
-one tensor operation each, so that uniform and normal numbers have the same bits on CPU and CUDA as well. The logarithm
-of the normal quantile is for that reason our own: a library's `log` differs between devices in the last bit.
+Everything after the integers uses only operations that IEEE 754 rounds exactly (add, multiply,
+divide, square root), one tensor operation each, so that uniform and normal numbers have the same
+bits on CPU and CUDA as well. The logarithm of the normal quantile is for that reason our own: a
+library's `log` differs between devices in the last bit.
 
-Every function takes `seed`, an int64 tensor `(members,)`, and `step`, an int or an int64 tensor of any shape `(...)`,
-and returns `(members, ..., *shape)`: asking for many steps at once gives the same numbers as asking one by one.
+Every function takes `seed`, an int64 tensor `(members,)`, and `step`, an int or an int64 tensor of
+any shape `(...)`, and returns `(members, ..., *shape)`: asking for many steps at once gives the
+same numbers as asking one by one.
 """
 
 from __future__ import annotations
@@ -23,11 +27,13 @@ import torch
 from torch import Tensor
 
 from unbraid.core import triton_support
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 
 
 class Stream(IntEnum):
-    """What a number is for; numbers of different streams are independent. Values are part of the file format."""
+    """What a number is for; numbers of different streams are independent. Values are part of the
+    file format.
+    """
 
     INITIAL_WEIGHTS = 0
     IMAGE_INDICES = 1
@@ -37,7 +43,9 @@ class Stream(IntEnum):
     CODE_SAMPLE = 5
     CODE_NOISE = 6
     IMAGE_NOISE = 7
-    """Chance inside an image; the step is the image's index and, in its upper half, which of the index's images."""
+    """Chance inside an image; the step is the image's index and, in its upper half, which of the
+    index's images.
+    """
     FRESH_IMAGES = 8
     PAIR_FACTORS = 9
     PAIR_COUNTS = 10
@@ -56,12 +64,17 @@ _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 
 
-def philox(counter: tuple[Tensor, ...], key: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Philox4x32-10 of four counter words and two key words, each an int64 tensor holding 0..2^32-1."""
+def philox(
+    counter: tuple[Tensor, ...], key: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Philox4x32-10 of four counter words and two key words, each an int64 tensor holding
+    0..2^32-1.
+    """
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
-        # Products of two 32-bit words wrap around in int64 without losing bits; masking the shift undoes the sign.
+        # Products of two 32-bit words wrap around in int64 without losing bits; masking the shift
+        # undoes the sign.
         left, right = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
         c0, c1, c2, c3 = (
             ((right >> 32) & _MASK) ^ c1 ^ k0,
@@ -75,10 +88,16 @@ def philox(counter: tuple[Tensor, ...], key: tuple[Tensor, ...]) -> tuple[Tensor
 
 def _check(seed: Tensor) -> None:
     if seed.dtype != torch.int64 or seed.dim() != 1:
-        raise InputError(Problem("seed", "must be an int64 tensor with one entry per member", (seed.dtype, tuple(seed.shape))))
+        raise invalid(
+            "seed",
+            "must be an int64 tensor with one entry per member",
+            (seed.dtype, tuple(seed.shape)),
+        )
 
 
-def _blocks(seed: Tensor, step: int | Tensor, stream: int, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _blocks(
+    seed: Tensor, step: int | Tensor, stream: int, count: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four words for each of *count* blocks: each `(members, *step.shape, count)`."""
     _check(seed)
     steps = torch.as_tensor(step, dtype=torch.int64, device=seed.device)
@@ -91,15 +110,23 @@ def _blocks(seed: Tensor, step: int | Tensor, stream: int, count: int) -> tuple[
     return philox(counter, (members & _MASK, (members >> 32) & _MASK))
 
 
-def _by_kernel(kind: str, seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int = 1) -> Tensor | None:
-    """The numbers from one kernel on CUDA, where they are the same bits and hundreds of launches fewer; else None."""
+def _by_kernel(
+    kind: str, seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int = 1
+) -> Tensor | None:
+    """The numbers from one kernel on CUDA, where they are the same bits and hundreds of launches
+    fewer; else None.
+    """
     _check(seed)
     if not triton_support.usable(seed.device):
         return None
     from unbraid.core import random_kernel
 
     device = seed.device
-    steps = torch.full((), step, dtype=torch.int64, device=device) if isinstance(step, int) else step.to(device, torch.int64)
+    steps = (
+        torch.full((), step, dtype=torch.int64, device=device)
+        if isinstance(step, int)
+        else step.to(device, torch.int64)
+    )
     return random_kernel.draw(seed, steps, stream, shape, getattr(random_kernel, kind).value, high)
 
 
@@ -121,20 +148,25 @@ def uniform(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...
 
 
 def normal(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:
-    """Standard normal numbers by inversion of 32-bit uniforms: float32 `(members, ..., *shape)`, at most 6.34 in size."""
+    """Standard normal numbers by inversion of 32-bit uniforms: float32 `(members, ..., *shape)`, at
+    most 6.34 in size.
+    """
     if (drawn := _by_kernel("NORMAL", seed, step, stream, shape)) is not None:
         return drawn
     return normal_quantile(words(seed, step, stream, shape)).to(torch.float32)
 
 
-def integers(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int) -> Tensor:
+def integers(
+    seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int
+) -> Tensor:
     """Whole numbers uniform on 0..high-1: int64 `(members, ..., *shape)`.
 
-    Multiply-shift with rejection (Lemire 2019) on 64-bit words, each number with two tries of its own, so that no loop
-    waits for the device. Both tries are refused with probability below 2^-66; only then is the second kept as it is.
+    Multiply-shift with rejection (Lemire 2019) on 64-bit words, each number with two tries of its
+    own, so that no loop waits for the device. Both tries are refused with probability below 2^-66;
+    only then is the second kept as it is.
     """
     if not 1 <= high <= 2**31:
-        raise InputError(Problem("high", "must lie in 1..2^31", high))
+        raise invalid("high", "must lie in 1..2^31", high)
     if (drawn := _by_kernel("INTEGERS", seed, step, stream, shape, high)) is not None:
         return drawn
     count = math.prod(shape)
@@ -146,7 +178,9 @@ def integers(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ..
 
 
 def _multiply_shift(upper: Tensor, lower: Tensor, high: int) -> tuple[Tensor, Tensor]:
-    """`floor(x * high / 2^64)` of the 64-bit word x, and where x falls in the incomplete last stretch."""
+    """`floor(x * high / 2^64)` of the 64-bit word x, and where x falls in the incomplete last
+    stretch.
+    """
     tail = lower * high
     head = upper * high + (tail >> 32)
     refused = ((head & _MASK) == 0) & ((tail & _MASK) < (2**64 % high))
@@ -156,7 +190,8 @@ def _multiply_shift(upper: Tensor, lower: Tensor, high: int) -> tuple[Tensor, Te
 def permutations(seed: Tensor, step: int | Tensor, stream: int, rows: int, length: int) -> Tensor:
     """Independent uniform permutations of 0..length-1: int64 `(members, ..., rows, length)`."""
     pairs = words(seed, step, stream, (rows, length, 2))
-    # 63-bit keys: two equal ones among 1,000 have probability below 1e-13, and the stable sort keeps even that repeatable.
+    # 63-bit keys: two equal ones among 1,000 have probability below 1e-13, and the stable sort
+    # keeps even that repeatable.
     keys = ((pairs[..., 0] & 0x7FFFFFFF) << 32) | pairs[..., 1]
     return torch.argsort(keys, dim=-1, stable=True)
 
@@ -180,7 +215,9 @@ _TAIL_BOTTOM = (
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    """Horner's rule with separate multiply and add: a fused one would round differently on another device."""
+    """Horner's rule with separate multiply and add: a fused one would round differently on another
+    device.
+    """
     total = torch.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         total = total * x
@@ -189,15 +226,18 @@ def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
 
 
 def normal_quantile(word: Tensor) -> Tensor:
-    """Standard normal quantile of (word + 1/2) / 2^32 for 32-bit words, float64 (Wichura 1988, AS 241, PPND16).
+    """Standard normal quantile of (word + 1/2) / 2^32 for 32-bit words, float64 (Wichura 1988, AS
+    241, PPND16).
 
-    AS 241's third branch is for probabilities below e^-25; the smallest here is 2^-33 > e^-25, so two branches suffice.
+    AS 241's third branch is for probabilities below e^-25; the smallest here is 2^-33 > e^-25, so
+    two branches suffice.
     """
     probability = (word.to(torch.float64) + 0.5) * 2.0**-32
     offset = probability - 0.5
     near = 0.180625 - offset * offset
     centre = offset * (_polynomial(_CENTRE_TOP, near) / _polynomial(_CENTRE_BOTTOM, near))
-    # min(p, 1 - p) = (2 v + 1) / 2^33 with a whole v: its logarithm needs only that of an odd integer below 2^32.
+    # min(p, 1 - p) = (2 v + 1) / 2^33 with a whole v: its logarithm needs only that of an odd
+    # integer below 2^32.
     odd = 2 * torch.minimum(word, _MASK - word) + 1
     far = _square_root(33 * math.log(2.0) - _log(odd.to(torch.float64))) - 1.6
     size = _polynomial(_TAIL_TOP, far) / _polynomial(_TAIL_BOTTOM, far)
@@ -206,7 +246,9 @@ def normal_quantile(word: Tensor) -> Tensor:
 
 
 def _square_root(x: Tensor) -> Tensor:
-    """Exactly rounded square root: on a CPU by NumPy, since torch's own is wrong there in the last bit of one in a hundred."""
+    """Exactly rounded square root: on a CPU by NumPy, since torch's own is wrong there in the last
+    bit of one in a hundred.
+    """
     return torch.from_numpy(np.sqrt(x.numpy())) if x.device.type == "cpu" else torch.sqrt(x)
 
 

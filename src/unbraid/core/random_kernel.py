@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of `random` as single Triton kernels, bit for bit: one launch instead of hundreds of tensor operations.
+"""The functions of `random` as single Triton kernels, bit for bit: one launch instead of hundreds
+of tensor operations.
 
-Fused multiply-adds are switched off at the launch, since they round once where the definition rounds twice.
+Fused multiply-adds are switched off at the launch, since they round once where the definition
+rounds twice.
 """
 
 from __future__ import annotations
@@ -14,7 +16,12 @@ import triton.language as tl
 from torch import Tensor
 
 _NUMBERS = 256
-WORDS, UNIFORM, NORMAL, INTEGERS = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+WORDS, UNIFORM, NORMAL, INTEGERS = (
+    tl.constexpr(0),
+    tl.constexpr(1),
+    tl.constexpr(2),
+    tl.constexpr(3),
+)
 _LOG_2 = tl.constexpr(math.log(2.0))
 _SQRT_2 = tl.constexpr(math.sqrt(2.0))
 _TOP = tl.constexpr(33 * math.log(2.0))
@@ -113,7 +120,8 @@ def _draw_kernel(
     STREAM: tl.constexpr, KIND: tl.constexpr, HIGH: tl.constexpr, REST: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """A program draws NUMBERS blocks of four words for one member and step."""
-    # All in one axis of the grid: the others end at 65,535, and images of noise ask for a step each.
+    # All in one axis of the grid: the others end at 65,535, and images of noise ask for a step
+    # each.
     stretches = tl.cdiv(blocks, NUMBERS)
     program = tl.program_id(0)
     member, number = program // (stretches * steps), program // stretches % steps
@@ -137,8 +145,12 @@ def _draw_kernel(
         tl.store(out_ptr + row + at + 3, _finish(d, KIND), mask=at + 3 < count)
 
 
-def draw(seed: Tensor, step: Tensor, stream: int, shape: tuple[int, ...], kind: int, high: int = 1) -> Tensor:
-    """Numbers of one *kind* `(members, *step.shape, *shape)` for int64 tensors *seed* and *step* on one device."""
+def draw(
+    seed: Tensor, step: Tensor, stream: int, shape: tuple[int, ...], kind: int, high: int = 1
+) -> Tensor:
+    """Numbers of one *kind* `(members, *step.shape, *shape)` for int64 tensors *seed* and *step* on
+    one device.
+    """
     count = math.prod(shape)
     blocks = count if kind == INTEGERS.value else -(-count // 4)
     dtype = torch.int64 if kind in (WORDS.value, INTEGERS.value) else torch.float32

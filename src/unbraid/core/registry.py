@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lazy tables of what exists: a name, where it lives, nothing imported until it is asked for.
 
-Other packages add to a table through entry points of the same name (`unbraid.objectives`, `unbraid.networks`,
-`unbraid.priors`, `unbraid.metrics`, `unbraid.data`, `unbraid.studies`). A script or notebook adds to it for as long as it runs:
+Other packages add to a table through entry points of the same name (`unbraid.objectives`,
+`unbraid.networks`, `unbraid.priors`, `unbraid.metrics`, `unbraid.data`, `unbraid.studies`). A
+script or notebook adds to it for as long as it runs:
 `unbraid.networks.NETWORKS.register("my_network", MyNetwork)`.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any
 
-from unbraid.core.errors import InputError, Problem, unknown
+from unbraid.core.errors import InputError, invalid, unknown
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Citation:
 
     def __str__(self) -> str:
         """Authors (year), title, place."""
-        return f"{self.authors} ({self.year}). {self.title}." + (f" {self.where}." if self.where else "")
+        return f"{self.authors} ({self.year}). {self.title}." + (
+            f" {self.where}." if self.where else ""
+        )
 
 
 class Registry(Mapping[str, str]):
@@ -39,17 +43,23 @@ class Registry(Mapping[str, str]):
         self.kind = kind
         self.group = group
         self.base = base
-        """The class that every entry derives from, as "module:attribute"; anything callable where there is none."""
+        """The class that every entry derives from, as "module:attribute"; anything callable where
+        there is none.
+        """
         self.built_in = dict(table)
 
     @cached_property
     def _outside(self) -> dict[str, str]:
-        """What other packages offer; asked once, since asking reads a file of every package installed."""
+        """What other packages offer; asked once, since asking reads a file of every package
+        installed.
+        """
         return {point.name: point.value for point in entry_points(group=self.group)}
 
     @cached_property
     def _registered(self) -> dict[str, Any]:
-        """What this process added, the objects themselves: what a script defines cannot be imported by name."""
+        """What this process added, the objects themselves: what a script defines cannot be imported
+        by name.
+        """
         return {}
 
     @cached_property
@@ -58,24 +68,27 @@ class Registry(Mapping[str, str]):
         return {**self._outside, **own, **self.built_in}
 
     def register(self, name: str, thing: Any) -> None:
-        """Offer *thing*, a class or function of yours, as *name* until this process ends; again replaces it, as a notebook does.
+        """Offer *thing*, a class or function of yours, as *name* until this process ends; again
+        replaces it, as a notebook does.
 
         Runs remember the name alone: whoever opens one in another process registers it there first.
         """
         if not isinstance(name, str) or not name.isidentifier():
-            raise InputError(Problem(f"{self.kind} name", "must be a word of letters, digits and underscores", name))
+            raise invalid(
+                f"{self.kind} name", "must be a word of letters, digits and underscores", name
+            )
         if name in self.built_in:
             rule = f"must not be that of a built-in {self.kind}"
-            raise InputError(Problem(f"{self.kind} name", rule, name, "Choose another."))
+            raise invalid(f"{self.kind} name", rule, name, "Choose another.")
         if name in self._outside:
             rule = f"must not be that of another package's {self.kind} ('{self._outside[name]}')"
-            raise InputError(Problem(f"{self.kind} name", rule, name, "Choose another."))
+            raise invalid(f"{self.kind} name", rule, name, "Choose another.")
         if not callable(thing) or not hasattr(thing, "__qualname__"):
             rule = "must be a class or a function"
-            raise InputError(Problem(f"{self.kind} '{name}'", rule, thing, "Give the class itself."))
+            raise invalid(f"{self.kind} '{name}'", rule, thing, "Give the class itself.")
         if self.base and not (isinstance(thing, type) and issubclass(thing, _load(self.base))):
             rule = f"must be a class derived from {self.base.replace(':', '.')}"
-            raise InputError(Problem(f"{self.kind} '{name}'", rule, thing))
+            raise invalid(f"{self.kind} '{name}'", rule, thing)
         self._registered[name] = thing
         self.__dict__.pop("_all", None)  # made again with the newcomer
 
@@ -89,7 +102,9 @@ class Registry(Mapping[str, str]):
         return len(self._all)
 
     def load(self, name: str) -> Any:
-        """Import and return the object behind *name*; an unknown name is an `InputError` with a suggestion."""
+        """Import and return the object behind *name*; an unknown name is an `InputError` with a
+        suggestion.
+        """
         if name in self.built_in:
             return _load(self.built_in[name])
         if name in self._registered:
@@ -100,16 +115,21 @@ class Registry(Mapping[str, str]):
         try:
             return _load(target)
         except (ImportError, AttributeError) as error:
-            message = f"{self.kind} '{name}' is offered by another package as '{target}', which cannot be loaded ({error})."
+            message = (
+                f"{self.kind} '{name}' is offered by another package as '{target}', which cannot be"
+                f" loaded ({error})."
+            )
             raise InputError(message) from error
 
     def recall(self, name: str) -> Any:
-        """The same for a *name* that a run remembers: where it is unknown, nobody mistyped it, and the message says so."""
+        """The same for a *name* that a run remembers: where it is unknown, nobody mistyped it, and
+        the message says so.
+        """
         if name not in self:
             raise InputError(
-                f"{self.kind} '{name}' of the run is unknown in this process; "
-                f"register it first, as the program that trained it did: {self.kind.upper()}S.register('{name}', ...); "
-                "or install the package that offers it."
+                f"{self.kind} '{name}' of the run is unknown in this process; register it first, as"
+                f" the program that trained it did: {self.kind.upper()}S.register('{name}', ...);"
+                " or install the package that offers it."
             )
         return self.load(name)
 
@@ -119,6 +139,11 @@ class Registry(Mapping[str, str]):
             if target.partition(":")[2] == attribute:
                 return name
         return None
+
+
+def summary(thing: Any) -> str:
+    """The first paragraph of a docstring in one line: what lists, docs and pages say of *thing*."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
 
 
 def home(thing: Any) -> str:

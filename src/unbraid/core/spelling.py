@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From words on a command line to values: numbers, lists, `name:key=value` and options that belong to an objective."""
+"""From words on a command line to values: numbers, lists, `name:key=value` and options that belong
+to an objective.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 
 
 def split_list(text: str) -> list[str]:
@@ -22,7 +24,8 @@ def split_list(text: str) -> list[str]:
 
 
 def split_names(text: str) -> list[str]:
-    """Like `split_list`, but options stay with their name: `"mig,dci:backend=sklearn,seed=1,sap"` has three parts.
+    """Like `split_list`, but options stay with their name: `"mig,dci:backend=sklearn,seed=1,sap"`
+    has three parts.
 
     >>> split_names("mig,dci:backend=sklearn,seed=1,sap")
     ['mig', 'dci:backend=sklearn,seed=1', 'sap']
@@ -41,7 +44,9 @@ def split_names(text: str) -> list[str]:
 
 
 def as_number(text: str) -> Any:
-    """An int where the text is one, else a float, else the text itself, for whoever checks it to refuse by name."""
+    """An int where the text is one, else a float, else the text itself, for whoever checks it to
+    refuse by name.
+    """
     try:
         return int(text)
     except ValueError:
@@ -60,10 +65,11 @@ def as_numbers(text: str, *, always_list: bool = False) -> Any:
 
 
 def as_source(text: str) -> tuple[str, dict[str, str]]:
-    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`; a path that exists is taken whole.
+    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`; a path that exists is taken
+    whole.
 
-    Options begin at the first colon with a `key=` behind it; a part without `=` belongs to the value before it, so that
-    values may be lists: `own.npz:factor_names=shape,size`.
+    Options begin at the first colon with a `key=` behind it; a part without `=` belongs to the
+    value before it, so that values may be lists: `own.npz:factor_names=shape,size`.
     """
     begin = re.search(r":(?=\s*[A-Za-z_]\w*\s*=)", text)
     if os.path.exists(text) or begin is None:
@@ -85,28 +91,40 @@ def as_source(text: str) -> tuple[str, dict[str, str]]:
 def _without_options(name: str, rest: str) -> tuple[str, dict[str, str]]:
     """What follows a colon without being `key=value`: nothing, or a mistake."""
     if rest.strip(" ,"):
-        raise InputError(Problem(f"option of {name}", "must be written key=value", rest, f"For example {name}:key=3."))
+        raise invalid(
+            f"option of {name}", "must be written key=value", rest, f"For example {name}:key=3."
+        )
     return name, {}
 
 
 def parse_extra_options(words: Sequence[str], objectives: Sequence[str]) -> dict[str, Any]:
-    """`["--beta", "1,4"]` or `["--beta=1,4"]` -> `{"beta": [1, 4]}`: the options that the objectives define."""
+    """`["--beta", "1,4"]` or `["--beta=1,4"]` -> `{"beta": [1, 4]}`: the options that the
+    objectives define.
+    """
     options: dict[str, Any] = {}
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
         if not word.startswith("--") or word == "--":
-            raise InputError(
-                Problem("command line", "has a word too many", word, "Lists are written with commas and no blanks: --beta 1,4.")
+            raise invalid(
+                "command line",
+                "has a word too many",
+                word,
+                "Lists are written with commas and no blanks: --beta 1,4.",
             )
         name, equals, value = word[2:].partition("=")
         if not equals:
             if not waiting:
                 known = f"Options of {', '.join(objectives)}: unbraid list objectives."
-                raise InputError(Problem(f"option --{name}", "needs a value", Shown("nothing"), known))
+                raise invalid(f"option --{name}", "needs a value", Shown("nothing"), known)
             value = waiting.pop(0)
         key = name.replace("-", "_")
         if key in options:
-            raise InputError(Problem(f"option --{name}", "may be given once", Shown("twice"), f"For a sweep write --{name} 1,4."))
+            raise invalid(
+                f"option --{name}",
+                "may be given once",
+                Shown("twice"),
+                f"For a sweep write --{name} 1,4.",
+            )
         options[key] = as_numbers(value)
     return options

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are either whole or known to be damaged: written beside their place, synced, renamed, and checked when read.
+"""Files that are either whole or known to be damaged: written beside their place, synced, renamed,
+and checked when read.
 
-JSON for records, safetensors for numbers, Parquet for tables; nothing that is read can execute code.
+JSON for records, safetensors for numbers, Parquet for tables; nothing that is read can execute
+code.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _PLACE_OF_CHECKSUM = b"0" * 64
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Put *content* at *path* in one step: a reader sees the old file or the new one, never a mixture."""
+    """Put *content* at *path* in one step: a reader sees the old file or the new one, never a
+    mixture.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +47,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             size = f"{len(content) / 1e6:.1f} MB"
             raise UnbraidError(
-                f"{path.name} needs {size} and the disk at {path.parent} is full; free some room and resume the run."
+                f"{path.name} needs {size} and the disk at {path.parent} is full; free some room"
+                " and resume the run."
             ) from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
 
@@ -66,7 +71,9 @@ def remove_unfinished(folder: Path) -> None:
 
 def digest(record: Any) -> str:
     """SHA-256 of a record's canonical JSON."""
-    return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    ).hexdigest()
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
@@ -74,7 +81,9 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
     # As a reader will see it: keys that are numbers turn to text, and text sorts differently.
     plain = json.loads(json.dumps(dict(record), allow_nan=False))
     whole = {**plain, _CHECKSUM: digest(plain)}
-    write_bytes(path, (json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    write_bytes(
+        path, (json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -88,7 +97,9 @@ def read_json(path: Path) -> dict[str, Any]:
     except PermissionError as error:  # says nothing against the file
         raise UnbraidError(f"{path} cannot be read: {error.strerror}.") from error
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise DamagedFileError(f"{path} is damaged: it is not a whole record ({type(error).__name__}).") from error
+        raise DamagedFileError(
+            f"{path} is damaged: it is not a whole record ({type(error).__name__})."
+        ) from error
     if found != promised:
         raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
     return record
@@ -110,8 +121,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     from safetensors.torch import save
 
     on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    # One entry: safetensors writes several in a random order, and the same content should be the same bytes.
-    header = {"record": json.dumps({"about": dict(about), _CHECKSUM: _tensor_digest(on_host, about)})}
+    # One entry: safetensors writes several in a random order, and the same content should be the
+    # same bytes.
+    header = {
+        "record": json.dumps({"about": dict(about), _CHECKSUM: _tensor_digest(on_host, about)})
+    }
     write_bytes(path, save(on_host, metadata=header))
 
 
@@ -123,8 +137,12 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            # A view into the mapped file may start at any byte, and some CPU kernels round differently by alignment.
-            tensors = {name: file.get_tensor(name).clone(memory_format=torch.contiguous_format) for name in file.keys()}
+            # A view into the mapped file may start at any byte, and some CPU kernels round
+            # differently by alignment.
+            tensors = {
+                name: file.get_tensor(name).clone(memory_format=torch.contiguous_format)
+                for name in file.keys()
+            }
         record = json.loads(header["record"])
         about, promised = record["about"], record[_CHECKSUM]
         found = _tensor_digest(tensors, about)
@@ -132,7 +150,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise
     except OSError as error:  # too many open files, no permission: says nothing against the file
         raise UnbraidError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (SafetensorError, KeyError, ValueError, RuntimeError, TypeError, AttributeError) as error:
+    except (
+        SafetensorError,
+        KeyError,
+        ValueError,
+        RuntimeError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
     if found != promised:
         raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
@@ -142,8 +167,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Write a table as Parquet that carries the checksum of its own file.
 
-    Parquet's page checksums leave the footer uncovered, where the columns' names and types are. The SHA-256 here is that
-    of the whole file with zeros in the checksum's place.
+    Parquet's page checksums leave the footer uncovered, where the columns' names and types are. The
+    SHA-256 here is that of the whole file with zeros in the checksum's place.
     """
     import io
 
@@ -152,7 +177,12 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
     rows = pa.Table.from_pandas(table, preserve_index=False)
     buffer = io.BytesIO()
-    pq.write_table(rows.replace_schema_metadata({**(rows.schema.metadata or {}), _CHECKSUM: _PLACE_OF_CHECKSUM}), buffer)
+    pq.write_table(
+        rows.replace_schema_metadata(
+            {**(rows.schema.metadata or {}), _CHECKSUM: _PLACE_OF_CHECKSUM}
+        ),
+        buffer,
+    )
     content = buffer.getvalue()
     before, _, after = content.rpartition(_PLACE_OF_CHECKSUM)
     write_bytes(path, before + hashlib.sha256(content).hexdigest().encode() + after)
@@ -176,7 +206,9 @@ def read_table(path: Path) -> pd.DataFrame:
 
 @contextlib.contextmanager
 def only_one(folder: Path, name: str = ".lock") -> Iterator[None]:
-    """Hold *folder* for one writing process; a second one is told so. The lock ends with its process, however it ends."""
+    """Hold *folder* for one writing process; a second one is told so. The lock ends with its
+    process, however it ends.
+    """
     import fcntl
 
     try:
@@ -187,5 +219,7 @@ def only_one(folder: Path, name: str = ".lock") -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder} is being written by another process; wait for it to end or stop it.") from None
+            raise InputError(
+                f"{folder} is being written by another process; wait for it to end or stop it."
+            ) from None
         yield

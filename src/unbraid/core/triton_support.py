@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Triton's kernels can run on a device: installed, a CUDA device, and its driver, which needs a C compiler, at work."""
+"""Whether Triton's kernels can run on a device: installed, a CUDA device, and its driver, which
+needs a C compiler, at work.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,9 @@ def _installed_and_working() -> bool:
         driver.active.get_current_target()
     except Exception as error:  # whatever is wrong, the plain path remains
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        warnings.warn(f"Triton is installed but does not work here, so training is much slower: {reason}", stacklevel=2)
+        warnings.warn(
+            f"Triton is installed but does not work here, so training is much slower: {reason}",
+            stacklevel=2,
+        )
         return False
     return True

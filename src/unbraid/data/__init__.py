@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factor grids and the images on them: `load("dsprites")`, `load("folder/of/images")`, `load(array, factors=labels)`."""
+"""Factor grids and the images on them: `load("dsprites")`, `load("folder/of/images")`, `load(array,
+factors=labels)`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ DATA = Registry(
         "xcolumns": "unbraid.data.drawn.xcolumns:XColumns",
         "pinwheel": "unbraid.data.drawn.pinwheel:Pinwheel",
         "sprites": "unbraid.data.drawn.sprites:Sprites",
-        **{name: target for name, target in OFFICIAL.built_in.items() if name != "dsprites"},  # which is drawn
+        **{
+            name: target for name, target in OFFICIAL.built_in.items() if name != "dsprites"
+        },  # which is drawn
     },
 )
 

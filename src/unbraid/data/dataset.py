@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every dataset offers: a grid of indices, images for them, factor values where known, and a fast form for training.
+"""What every dataset offers: a grid of indices, images for them, factor values where known, and a
+fast form for training.
 
-Images for people are uint8 `(n, height, width, channels)` with values 0..255. Samples for training are float32
-`(..., channels, height, width)` in [0, 1] on the training device, made there from the smallest stored form, so that no
-loader stands between the data and the step.
+Images for people are uint8 `(n, height, width, channels)` with values 0..255. Samples for training
+are float32 `(..., channels, height, width)` in [0, 1] on the training device, made there from the
+smallest stored form, so that no loader stands between the data and the step.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 class Dataset(ABC):
     """Images on a factor grid.
 
-    A subclass sets `name`, `grid`, `image_shape` and `options` in its `__init__` and implements `images` and `sampler`.
-    `factor_names` and `factor_sizes` describe the columns that `factors` returns; both are empty where nothing is known
-    about how the data was made.
+    A subclass sets `name`, `grid`, `image_shape` and `options` in its `__init__` and implements
+    `images` and `sampler`. `factor_names` and `factor_sizes` describe the columns that `factors`
+    returns; both are empty where nothing is known about how the data was made.
     """
 
     citation: ClassVar[Citation | None] = None
@@ -64,7 +65,9 @@ class Dataset(ABC):
 
     @property
     def factor_values(self) -> tuple[NDArray[np.int64], ...]:
-        """For each factor the values as people wrote them, ascending: `factors` returns positions in these."""
+        """For each factor the values as people wrote them, ascending: `factors` returns positions
+        in these.
+        """
         return tuple(np.arange(size) for size in self.factor_sizes)
 
     @property
@@ -79,12 +82,16 @@ class Dataset(ABC):
 
     @property
     def repeatable(self) -> bool:
-        """Whether `load(name, **options)` makes this dataset again; not so for arrays that only lived in memory."""
+        """Whether `load(name, **options)` makes this dataset again; not so for arrays that only
+        lived in memory.
+        """
         return True
 
     @property
     def device_bytes(self) -> int:
-        """About what `sampler` keeps on its device; unless told otherwise a byte for every value there is."""
+        """About what `sampler` keeps on its device; unless told otherwise a byte for every value
+        there is.
+        """
         return len(self) * math.prod(self.sample_shape)
 
     @property
@@ -98,9 +105,14 @@ class Dataset(ABC):
 
     def __repr__(self) -> str:
         """Name, number and size of the images, factors."""
-        named = ", ".join(f"{name} {size}" for name, size in zip(self.factor_names, self.factor_sizes, strict=True))
+        named = ", ".join(
+            f"{name} {size}"
+            for name, size in zip(self.factor_names, self.factor_sizes, strict=True)
+        )
         shape = "x".join(map(str, self.image_shape))
-        return f"<Dataset {self.name}: {len(self):,} images of {shape}, {named or 'no factors known'}>"
+        return (
+            f"<Dataset {self.name}: {len(self):,} images of {shape}, {named or 'no factors known'}>"
+        )
 
     @abstractmethod
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
@@ -112,38 +124,52 @@ class Dataset(ABC):
 
     @abstractmethod
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Put the smallest stored form on *device*; returns `indices (...) -> float32 samples (..., *sample_shape)`.
+        """Put the smallest stored form on *device*; returns `indices (...) -> float32 samples (...,
+        *sample_shape)`.
 
-        On a GPU the returned function becomes part of a captured step, so it must work on tensors alone, without asking the
-        host for their values; where it does ask, training is slower.
+        On a GPU the returned function becomes part of a captured step, so it must work on tensors
+        alone, without asking the host for their values; where it does ask, training is slower.
 
-        Where the dataset is `fresh`, the function takes a second argument, whole numbers in 0..2^31-1 of the indices' shape: each
-        names one of the images of its index, and training draws them at random. Without it, it gives the images of `images`.
+        Where the dataset is `fresh`, the function takes a second argument, whole numbers in
+        0..2^31-1 of the indices' shape: each names one of the images of its index, and training
+        draws them at random. Without it, it gives the images of `images`.
         """
 
     def as_images(self, samples: ArrayLike) -> NDArray[np.uint8]:
-        """Images of *samples* `(n, *sample_shape)`, the decoder's output included: clipped to [0, 1] and scaled."""
+        """Images of *samples* `(n, *sample_shape)`, the decoder's output included: clipped to [0,
+        1] and scaled.
+        """
         values = np.clip(np.asarray(samples, dtype=np.float32), 0.0, 1.0)
         return np.rint(np.moveaxis(values, 1, -1) * 255.0).astype(np.uint8)
 
     def fingerprint(self) -> str:
-        """A digest that changes when the data does: options, sizes and a spread of 64 images with their factors."""
+        """A digest that changes when the data does: options, sizes and a spread of 64 images with
+        their factors.
+        """
         spread = np.unique(np.linspace(0, self.grid.size - 1, 64).astype(np.int64))
-        digest = hashlib.sha256(json.dumps([self.name, self.options, self.grid.names, self.grid.sizes], sort_keys=True).encode())
+        digest = hashlib.sha256(
+            json.dumps(
+                [self.name, self.options, self.grid.names, self.grid.sizes], sort_keys=True
+            ).encode()
+        )
         digest.update(self.images(spread).tobytes())
         digest.update(self.factors(spread).tobytes())
         return digest.hexdigest()
 
 
 class PixelDataset(Dataset):
-    """A dataset whose images are stored, in memory or in a mapped file, as bytes in the order that training reads."""
+    """A dataset whose images are stored, in memory or in a mapped file, as bytes in the order that
+    training reads.
+    """
 
     planes: NDArray[np.uint8]
     """All images, `(n, channels, height, width)`; the only copy on the host."""
 
     @property
     def pixels(self) -> NDArray[np.uint8]:
-        """All images `(n, height, width, channels)`: a view, not a copy; setting them sets `planes`."""
+        """All images `(n, height, width, channels)`: a view, not a copy; setting them sets
+        `planes`.
+        """
         return np.moveaxis(self.planes, 1, -1)
 
     @pixels.setter
@@ -157,10 +183,14 @@ class PixelDataset(Dataset):
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
         """Images of *indices*, copied out of the stored array."""
-        return np.ascontiguousarray(np.moveaxis(self.planes[self.grid.check_index(indices)], -3, -1))
+        return np.ascontiguousarray(
+            np.moveaxis(self.planes[self.grid.check_index(indices)], -3, -1)
+        )
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """The stored bytes on *device*, scaled to [0, 1] when drawn; on a CPU the very bytes that are stored."""
+        """The stored bytes on *device*, scaled to [0, 1] when drawn; on a CPU the very bytes that
+        are stored.
+        """
         import torch
 
         stored = torch.from_numpy(self.planes).to(device)
@@ -174,7 +204,9 @@ class PixelDataset(Dataset):
 
 
 def as_planes(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Images `(n, height, width, channels)` as `PixelDataset.planes` holds them; grey ones are not copied."""
+    """Images `(n, height, width, channels)` as `PixelDataset.planes` holds them; grey ones are not
+    copied.
+    """
     return np.ascontiguousarray(np.moveaxis(pixels, -1, 1))
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any dataset, or some of it, as files that other programs read and `load` reads back: one .npz, or a folder of .png.
+"""Any dataset, or some of it, as files that other programs read and `load` reads back: one .npz, or
+a folder of .png.
 
     data.npz         images uint8 (n, height, width, channels); where known factors int64 (n, factors) and factor_names
     folder/          000000.png, 000001.png, ...; where factors are known factors.csv: file, then a column for each factor
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem, Shown, UnbraidError
+from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, invalid
 from unbraid.core.progress import Progress
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
@@ -44,8 +45,9 @@ def export(
 ) -> Path:
     """Write *dataset* to *out*: an .npz, or without an ending a folder. Returns the path.
 
-    `indices` picks images and their order; `count` picks so many at random (by `seed`), in ascending order; by default all.
-    What is lost in images of 8 bits is said on standard error, unless `quiet`.
+    `indices` picks images and their order; `count` picks so many at random (by `seed`), in
+    ascending order; by default all. What is lost in images of 8 bits is said on standard error,
+    unless `quiet`.
     """
     path = _free_place(out)
     chosen = _chosen(dataset, indices, count, seed)
@@ -74,7 +76,8 @@ def export(
 
 
 def parse_indices(text: str, size: int) -> NDArray[np.int64]:
-    """Indices below *size* from a command line: numbers and ranges `first:end` (end left out), with commas.
+    """Indices below *size* from a command line: numbers and ranges `first:end` (end left out), with
+    commas.
 
     >>> parse_indices("7,0:3", 24)
     array([7, 0, 1, 2])
@@ -84,11 +87,11 @@ def parse_indices(text: str, size: int) -> NDArray[np.int64]:
         found = re.fullmatch(r"([0-9]{1,12})(?::([0-9]{1,12}))?", word)
         if found is None:
             remedy = "For example 7,9 or 0:100 (which ends at 99)."
-            raise InputError(Problem("indices", "must be whole numbers and ranges with commas", text, remedy))
+            raise invalid("indices", "must be whole numbers and ranges with commas", text, remedy)
         first = int(found[1])
         end = first + 1 if found[2] is None else int(found[2])
         if first >= size or end > size:
-            raise InputError(Problem("indices", f"must lie in 0..{size - 1}", Shown(word)))
+            raise invalid("indices", f"must lie in 0..{size - 1}", Shown(word))
         parts.append(np.arange(first, end, dtype=np.int64))
     return np.concatenate(parts)
 
@@ -98,40 +101,62 @@ def _lost(dataset: Dataset) -> str:
     if dataset.name != "perturbed":
         return ""
     clipped = "" if dataset.bounded else "clipped to [0, 1] and "
-    return f"Note: images are {clipped}rounded to 256 grey levels, which moves values by up to 1/510."
+    return (
+        f"Note: images are {clipped}rounded to 256 grey levels, which moves values by up to 1/510."
+    )
 
 
 def _free_place(out: str | os.PathLike[str]) -> Path:
     path = Path(out).expanduser().absolute()
     if path.suffix.lower() not in ("", ".npz"):
         remedy = "Write data.npz, or a name without an ending for a folder."
-        raise InputError(Problem("out", "must end in .npz, or have no ending for a folder of .png", Shown(path.name), remedy))
+        raise invalid(
+            "out",
+            "must end in .npz, or have no ending for a folder of .png",
+            Shown(path.name),
+            remedy,
+        )
     if os.path.lexists(path):
         raise InputError(_taken(path))
     return path
 
 
 def _taken(path: Path) -> Problem:
-    return Problem("out", "must not exist yet", Shown(str(path)), "Choose another name, or remove it first.")
+    return Problem(
+        "out", "must not exist yet", Shown(str(path)), "Choose another name, or remove it first."
+    )
 
 
-def _chosen(dataset: Dataset, indices: ArrayLike | None, count: int | None, seed: int) -> NDArray[np.int64]:
+def _chosen(
+    dataset: Dataset, indices: ArrayLike | None, count: int | None, seed: int
+) -> NDArray[np.int64]:
     """The indices to write."""
     seed = read_whole("seed", seed, 0, 2**62)
     if indices is not None and count is not None:
-        raise InputError(Problem("export", "takes indices or a count", Shown("both"), "Leave one of them out."))
+        raise invalid("export", "takes indices or a count", Shown("both"), "Leave one of them out.")
     if indices is not None:
         chosen = dataset.grid.check_index(indices).reshape(-1)
     elif count is not None:
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not FEWEST_IMAGES <= count <= len(dataset):
-            rule = f"must be a whole number in {FEWEST_IMAGES}..{len(dataset)}, the size of {dataset.name}"
-            raise InputError(Problem("count", rule, count))
+        if (
+            isinstance(count, bool)
+            or not isinstance(count, (int, np.integer))
+            or not FEWEST_IMAGES <= count <= len(dataset)
+        ):
+            rule = (
+                f"must be a whole number in {FEWEST_IMAGES}..{len(dataset)}, the size of"
+                f" {dataset.name}"
+            )
+            raise invalid("count", rule, count)
         # A sample at random, since every n-th image would leave values of the fast factors out.
-        chosen = np.sort(np.random.default_rng(seed).choice(len(dataset), int(count), replace=False))
+        chosen = np.sort(
+            np.random.default_rng(seed).choice(len(dataset), int(count), replace=False)
+        )
     else:
         chosen = np.arange(len(dataset))
     if len(chosen) < FEWEST_IMAGES:
-        raise InputError(Problem("export", f"must write at least {FEWEST_IMAGES} images", Shown(str(len(chosen)))))
+        raise invalid(
+            "export", f"must write at least {FEWEST_IMAGES} images", Shown(str(len(chosen)))
+        )
     return chosen
 
 
@@ -142,12 +167,18 @@ def _blocks(dataset: Dataset, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.
         yield chosen[start : start + step]
 
 
-def _write_npz(beside: Path, dataset: Dataset, chosen: NDArray[np.int64], progress: Progress) -> None:
+def _write_npz(
+    beside: Path, dataset: Dataset, chosen: NDArray[np.int64], progress: Progress
+) -> None:
     with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         if dataset.labelled:
             _member(archive, "factor_names", np.array(dataset.factor_names))
             _member(archive, "factors", dataset.factors(chosen))
-        header = {"descr": "|u1", "fortran_order": False, "shape": (len(chosen), *dataset.image_shape)}
+        header = {
+            "descr": "|u1",
+            "fortran_order": False,
+            "shape": (len(chosen), *dataset.image_shape),
+        }
         with archive.open("images.npy", "w", force_zip64=True) as stream:
             np.lib.format.write_array_header_1_0(stream, header)
             for block in _blocks(dataset, chosen):
@@ -160,7 +191,9 @@ def _member(archive: zipfile.ZipFile, key: str, array: NDArray[Any]) -> None:
         np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
-def _write_folder(beside: Path, dataset: Dataset, chosen: NDArray[np.int64], progress: Progress) -> None:
+def _write_folder(
+    beside: Path, dataset: Dataset, chosen: NDArray[np.int64], progress: Progress
+) -> None:
     from PIL import Image
 
     beside.mkdir()
@@ -169,14 +202,18 @@ def _write_folder(beside: Path, dataset: Dataset, chosen: NDArray[np.int64], pro
     nth = 0
     for block in _blocks(dataset, chosen):
         for image in dataset.images(block):
-            Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(beside / names[nth])
+            Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(
+                beside / names[nth]
+            )
             nth += 1
         progress.advance(len(block))
     if dataset.labelled:
         _write_csv(beside / LABELS, ["file", *dataset.factor_names], names, dataset.factors(chosen))
 
 
-def _write_csv(path: Path, header: Sequence[str], names: Sequence[str], rows: NDArray[np.int64]) -> None:
+def _write_csv(
+    path: Path, header: Sequence[str], names: Sequence[str], rows: NDArray[np.int64]
+) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(header)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A few labelled images of a dataset, and the ways in which labels may be worse than the truth.
 
-Locatello et al. (2020), "Disentangling factors of variation using few labels": 100 or 1,000 images are drawn
-uniformly, with replacement, and a labeller names their factor values:
+Locatello et al. (2020), "Disentangling factors of variation using few labels": 100 or 1,000 images
+are drawn uniformly, with replacement, and a labeller names their factor values:
 
     perfect     the values themselves
     binned      at most `bins` values a factor: y <- floor(y bins / n) where a factor has n > bins of them
@@ -10,9 +10,10 @@ uniformly, with replacement, and a labeller names their factor values:
     partial     `observed` factors, chosen at random, in the order of the data; the others stay unknown
     permuted    each factor's values renamed by a random permutation, so that their order is lost
 
-Images and labels are functions of the label seed alone: the same for every member that shares it, on every device, and a set of
-100 is the beginning of the set of 1,000. Departs: disentanglement_lib draws from NumPy's generator, so its sets differ from
-ours; it bins in float32, where we count in whole numbers; and its partial labeller leaves the factors in random order.
+Images and labels are functions of the label seed alone: the same for every member that shares it,
+on every device, and a set of 100 is the beginning of the set of 1,000. Departs: disentanglement_lib
+draws from NumPy's generator, so its sets differ from ours; it bins in float32, where we count in
+whole numbers; and its partial labeller leaves the factors in random order.
 """
 
 from __future__ import annotations
@@ -66,29 +67,59 @@ class LabelRequest:
         return self.observed if self.labeller == "partial" else len(sizes)
 
     def most_values(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The most values that each labelled factor can have, known before it is drawn which factors are observed."""
+        """The most values that each labelled factor can have, known before it is drawn which
+        factors are observed.
+        """
         if self.labeller == "partial":
             return (max(sizes),) * self.observed
         return tuple(min(size, self.bins) if self.labeller == "binned" else size for size in sizes)
 
     def problems(self, name: str, setting: Any) -> list[Problem]:
-        """Why such data has no such labels; *name* is the objective that asks, *setting* what it knows of data and plan."""
+        """Why such data has no such labels; *name* is the objective that asks, *setting* what it
+        knows of data and plan.
+        """
         factors = len(setting.factor_sizes)
         if factors == 0:
-            remedy = "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
-            return [Problem(f"{name}: data", "needs known factors to take labels from", Shown("none"), remedy)]
+            remedy = (
+                "Load it with factors (a factors.csv, a key factors, factors=...), or use an"
+                " objective without."
+            )
+            return [
+                Problem(
+                    f"{name}: data",
+                    "needs known factors to take labels from",
+                    Shown("none"),
+                    remedy,
+                )
+            ]
         found = []
         partial = self.labeller == "partial"
         if partial and self.observed > factors:
             remedy = f"Use observed_factors={factors} or less."
             found.append(
-                Problem(f"{name}: observed_factors", f"must be at most the {factors} factors of the data", self.observed, remedy)
+                Problem(
+                    f"{name}: observed_factors",
+                    f"must be at most the {factors} factors of the data",
+                    self.observed,
+                    remedy,
+                )
             )
         labelled = min(self.factors(setting.factor_sizes), factors)
         if labelled > setting.latents:
             rule = f"must be at least the {labelled} labelled factors, one for each"
-            fewer = "fewer observed_factors" if partial else f"labeller=partial with observed_factors={setting.latents}"
-            found.append(Problem(f"{name}: latents", rule, setting.latents, f"Use latents={labelled} or more, or {fewer}."))
+            fewer = (
+                "fewer observed_factors"
+                if partial
+                else f"labeller=partial with observed_factors={setting.latents}"
+            )
+            found.append(
+                Problem(
+                    f"{name}: latents",
+                    rule,
+                    setting.latents,
+                    f"Use latents={labelled} or more, or {fewer}.",
+                )
+            )
         if setting.where:
             rule = "cannot be used, since labelled images are drawn from all images"
             found.append(Problem(f"{name}: where", rule, setting.where, "Leave it out."))
@@ -96,15 +127,22 @@ class LabelRequest:
 
     def draw(self, dataset: Dataset) -> LabelledSet:
         """The labelled images of *dataset*."""
-        indices = random.integers(self._seed, 0, Stream.LABELLED_INDICES, (self.count,), len(dataset))[0].numpy()
+        indices = random.integers(
+            self._seed, 0, Stream.LABELLED_INDICES, (self.count,), len(dataset)
+        )[0].numpy()
         return self.label(indices, dataset.factors(indices), dataset.factor_sizes)
 
-    def label(self, indices: NDArray[np.int64], truth: NDArray[np.int64], sizes: Sequence[int]) -> LabelledSet:
-        """What the labeller says of images *indices* with the factor values *truth* `(count, factors)`."""
+    def label(
+        self, indices: NDArray[np.int64], truth: NDArray[np.int64], sizes: Sequence[int]
+    ) -> LabelledSet:
+        """What the labeller says of images *indices* with the factor values *truth* `(count,
+        factors)`.
+        """
         every = tuple(range(len(sizes)))
         if self.labeller == "binned":
             coarse = [
-                truth[:, factor] * self.bins // size if size > self.bins else truth[:, factor] for factor, size in enumerate(sizes)
+                truth[:, factor] * self.bins // size if size > self.bins else truth[:, factor]
+                for factor, size in enumerate(sizes)
             ]
             return LabelledSet(indices, np.stack(coarse, axis=1), self.most_values(sizes), every)
         if self.labeller == "noisy":
@@ -112,10 +150,16 @@ class LabelRequest:
         if self.labeller == "partial":
             order = random.permutations(self._seed, 0, Stream.LABEL_NOISE, 1, len(sizes))[0, 0]
             observed = tuple(sorted(order[: self.observed].tolist()))
-            return LabelledSet(indices, truth[:, list(observed)], tuple(sizes[factor] for factor in observed), observed)
+            return LabelledSet(
+                indices,
+                truth[:, list(observed)],
+                tuple(sizes[factor] for factor in observed),
+                observed,
+            )
         if self.labeller == "permuted":
             names = [
-                random.permutations(self._seed, factor, Stream.LABEL_NOISE, 1, size)[0, 0] for factor, size in enumerate(sizes)
+                random.permutations(self._seed, factor, Stream.LABEL_NOISE, 1, size)[0, 0]
+                for factor, size in enumerate(sizes)
             ]
             renamed = [name.numpy()[truth[:, factor]] for factor, name in enumerate(names)]
             return LabelledSet(indices, np.stack(renamed, axis=1), tuple(sizes), every)
@@ -129,7 +173,9 @@ class LabelRequest:
         """*truth* with some labels replaced; image i draws the same chance whatever the count."""
         chance = random.uniform(self._seed, 0, Stream.LABEL_NOISE, truth.shape)[0].numpy()
         drawn = [
-            random.integers(self._seed, 1 + factor, Stream.LABEL_NOISE, (len(truth),), size)[0].numpy()
+            random.integers(self._seed, 1 + factor, Stream.LABEL_NOISE, (len(truth),), size)[
+                0
+            ].numpy()
             for factor, size in enumerate(sizes)
         ]
         return np.where(chance < self.noise, np.stack(drawn, axis=1), truth)
@@ -154,7 +200,9 @@ class LabelledSets:
         return self.indices.shape[1]
 
     @classmethod
-    def of(cls, requests: Sequence[LabelRequest | None], dataset: Dataset, device: torch.device) -> LabelledSets | None:
+    def of(
+        cls, requests: Sequence[LabelRequest | None], dataset: Dataset, device: torch.device
+    ) -> LabelledSets | None:
         """The sets that *requests*, one a member, ask for; None where they ask for none."""
         asked = [request for request in requests if request is not None]
         if not asked:
@@ -163,7 +211,9 @@ class LabelledSets:
         sets = [drawn[request] for request in asked]
         return cls(
             indices=torch.from_numpy(np.stack([one.indices for one in sets])).to(device),
-            labels=torch.from_numpy(np.stack([one.labels for one in sets])).to(device, torch.float32),
+            labels=torch.from_numpy(np.stack([one.labels for one in sets])).to(
+                device, torch.float32
+            ),
             sizes=torch.tensor([one.sizes for one in sets], dtype=torch.float32, device=device),
             values=max(max(one.sizes) for one in sets),
         )

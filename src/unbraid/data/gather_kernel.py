@@ -15,7 +15,13 @@ _NUMBERS = 1024
 
 @triton.jit
 def _gather_kernel(
-    stored_ptr, index_ptr, out_ptr, VALUES: tl.constexpr, BITS: tl.constexpr, SCALE: tl.constexpr, NUMBERS: tl.constexpr
+    stored_ptr,
+    index_ptr,
+    out_ptr,
+    VALUES: tl.constexpr,
+    BITS: tl.constexpr,
+    SCALE: tl.constexpr,
+    NUMBERS: tl.constexpr,
 ):
     """One stretch of one image: bytes divided by SCALE, or bits, the lowest of a byte first."""
     image = tl.program_id(0).to(tl.int64)
@@ -31,8 +37,12 @@ def _gather_kernel(
     tl.store(out_ptr + image * VALUES + at, value, mask=inside)
 
 
-def gather(stored: Tensor, indices: Tensor, sample_shape: tuple[int, ...], *, bits: bool = False) -> Tensor:
-    """Float32 samples `(*indices.shape, *sample_shape)` of *stored*, uint8 with a row an image: bytes / 255, or bits."""
+def gather(
+    stored: Tensor, indices: Tensor, sample_shape: tuple[int, ...], *, bits: bool = False
+) -> Tensor:
+    """Float32 samples `(*indices.shape, *sample_shape)` of *stored*, uint8 with a row an image:
+    bytes / 255, or bits.
+    """
     out = torch.empty(*indices.shape, *sample_shape, device=stored.device)
     values = math.prod(sample_shape)
     indices = indices.to(torch.int64).contiguous()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person wants to know of a dataset before using it, in plain lines: for `unbraid data info`."""
+"""What a person wants to know of a dataset before using it, in plain lines: for `unbraid data
+info`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.core.errors import DamagedFileError, InputError
+from unbraid.core.registry import summary
 from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset, PixelDataset
 from unbraid.data.official import OFFICIAL, published
@@ -20,7 +23,10 @@ from unbraid.data.official.verify import NO, UNKNOWN, YES
 _VERIFIED = {
     YES: "yes: every file has its published checksum",
     NO: "no: added with --unverified; it is not the published file",
-    UNKNOWN: "not possible: no published checksum is known for files in this form; their structure was checked",
+    UNKNOWN: (
+        "not possible: no published checksum is known for files in this form; their structure was"
+        " checked"
+    ),
 }
 _LABEL = 13
 _WIDTH = 118
@@ -44,8 +50,8 @@ def overview() -> str:
     """All datasets, one line each: name, status, summary."""
     lines = []
     for name in DATA:
-        summary = (inspect.getdoc(DATA.load(name)) or "no description").splitlines()[0]
-        lines.append(f"{name:<18}{status(name):<19}{summary}")
+        words = summary(DATA.load(name)) or "no description"
+        lines.append(f"{name:<18}{status(name):<19}{words}")
     lines.append("\nOne of them:  unbraid data info NAME")
     return "\n".join(lines)
 
@@ -53,7 +59,8 @@ def overview() -> str:
 def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bool = False) -> str:
     """Everything about one dataset: a registered name, or the path of a folder, .npy or .npz.
 
-    A published dataset that is not here yet is described from what is known about it. *full_check* reads every stored byte.
+    A published dataset that is not here yet is described from what is known about it. *full_check*
+    reads every stored byte.
     """
     lines: list[str] = []
     here = name not in OFFICIAL or name == "dsprites" or status(name) not in ("not here", "damaged")
@@ -64,7 +71,11 @@ def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bo
             if name not in DATA or options:
                 raise
             # One that needs something of the user's, as a painting.
-            _say(lines, name, " ".join((inspect.getdoc(DATA.load(name)) or "").split("\n\n")[0].split()))
+            _say(
+                lines,
+                name,
+                " ".join((inspect.getdoc(DATA.load(name)) or "").split("\n\n")[0].split()),
+            )
             _say(lines, "not ready", str(error))
             return "\n".join(lines)
         _about(lines, dataset)
@@ -74,7 +85,15 @@ def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bo
         _origin(lines, name, full_check)
     elif full_check:
         stored = "source" in dataset.options
-        _say(lines, "check", "every file was read and found whole" if stored else "nothing is stored that could be damaged")
+        _say(
+            lines,
+            "check",
+            (
+                "every file was read and found whole"
+                if stored
+                else "nothing is stored that could be damaged"
+            ),
+        )
     return "\n".join(lines)
 
 
@@ -84,7 +103,9 @@ def _about(lines: list[str], dataset: Dataset) -> None:
     _say(lines, dataset.name, " ".join(words[0].split()))
     height, width, channels = dataset.image_shape
     _say(lines, "images", f"{len(dataset):,} of {height}x{width}x{channels}")
-    source = getattr(dataset, "published_as", None) or (published(dataset.name).source if dataset.name in OFFICIAL else None)
+    source = getattr(dataset, "published_as", None) or (
+        published(dataset.name).source if dataset.name in OFFICIAL else None
+    )
     meanings = {factor.name: factor.meaning for factor in source.factors} if source else {}
     meanings |= dataset.factor_meanings
     _factors(lines, [(name, size, meanings.get(name, "")) for name, size in _named_sizes(dataset)])
@@ -115,7 +136,7 @@ def _named_sizes(dataset: Dataset) -> list[tuple[str, int]]:
 
 def _about_absent(lines: list[str], source: Source) -> None:
     """The same of a published dataset whose files are not here."""
-    words = (inspect.getdoc(published(source.name)) or "").splitlines()[0]
+    words = summary(published(source.name))
     height, width, channels = source.image_shape
     _say(lines, source.name, words)
     _say(lines, "images", f"{source.grid.size:,} of {height}x{width}x{channels}")
@@ -131,7 +152,11 @@ def _factors(lines: list[str], rows: list[tuple[str, int, str]]) -> None:
         _say(lines, "factors", "none known")
     if len(rows) > _MOST_FACTOR_LINES and len({row[1:] for row in rows}) == 1:
         _, size, meaning = rows[0]
-        _say(lines, "factors", f"{len(rows)} of {size} values ({meaning}): {', '.join(name for name, _, _ in rows)}")
+        _say(
+            lines,
+            "factors",
+            f"{len(rows)} of {size} values ({meaning}): {', '.join(name for name, _, _ in rows)}",
+        )
         return
     widest = max((len(name) for name, _, _ in rows), default=0)
     for nth, (name, size, meaning) in enumerate(rows):
@@ -141,7 +166,11 @@ def _factors(lines: list[str], rows: list[tuple[str, int, str]]) -> None:
 def _device_bytes(dataset: Dataset) -> str:
     """What training keeps on its device."""
     kept = _megabytes(dataset.device_bytes)
-    return f"{kept}, uint8" if isinstance(dataset, PixelDataset) else f"{kept}; the rest is drawn there"
+    return (
+        f"{kept}, uint8"
+        if isinstance(dataset, PixelDataset)
+        else f"{kept}; the rest is drawn there"
+    )
 
 
 def _origin(lines: list[str], name: str, full_check: bool) -> None:
@@ -149,7 +178,11 @@ def _origin(lines: list[str], name: str, full_check: bool) -> None:
     source = published(name).source
     for nth, file in enumerate(source.files):
         size = f"{file.size:,} bytes" if file.size is not None else "size not known"
-        _say(lines, "" if nth else "files", f"{file.name}, {size}{' unpacked' if file.unpacked else ''}")
+        _say(
+            lines,
+            "" if nth else "files",
+            f"{file.name}, {size}{' unpacked' if file.unpacked else ''}",
+        )
         _say(lines, "", " ".join(file.checksum) if file.checksum else "no published checksum known")
     _say(lines, "from", source.page)
     _say(lines, "status", status(name))
@@ -163,7 +196,11 @@ def _origin(lines: list[str], name: str, full_check: bool) -> None:
         _say(lines, "lies in", place or f"{folder_of(name)}, once it is added")
         _say(lines, "to add it", source.how_to_add())
         return
-    _say(lines, "lies in", f"{folder_of(name)}, {_megabytes(sum(one['bytes'] for one in record['arrays'].values()))}")
+    _say(
+        lines,
+        "lies in",
+        f"{folder_of(name)}, {_megabytes(sum(one['bytes'] for one in record['arrays'].values()))}",
+    )
     _say(lines, "added", f"{record['added']} from {record['from']}")
     _say(lines, "verified", _VERIFIED[record["verified"]])
     if full_check:
@@ -180,8 +217,12 @@ def _megabytes(size: int) -> str:
 
 
 def _say(lines: list[str], label: str, text: str) -> None:
-    """Add a labelled line, folded so that it stays readable on a terminal; a path or checksum is never broken."""
+    """Add a labelled line, folded so that it stays readable on a terminal; a path or checksum is
+    never broken.
+    """
     indent = max(_LABEL, len(label) + 2)
-    folded = textwrap.wrap(text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True)
+    folded = textwrap.wrap(
+        text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )
     for nth, line in enumerate(folded if "  " not in text else [text]):
         lines.append(f"{label if nth == 0 else '':<{indent}}{line}")

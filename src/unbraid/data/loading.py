@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.checks import check_option_names
-from unbraid.core.errors import InputError, Problem, Shown, unknown
+from unbraid.core.errors import InputError, Shown, invalid, unknown
 from unbraid.data import DATA
 from unbraid.data.dataset import Dataset
 
@@ -20,12 +20,14 @@ _MADE_FROM_OTHERS = ("own", "perturbed", "subset")
 
 
 def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Dataset:
-    """The dataset of *source*: a registered name, the path of a folder, .npy or .npz, or an array of images.
+    """The dataset of *source*: a registered name, the path of a folder, .npy or .npz, or an array
+    of images.
 
-    A folder may hold images, or data that `unbraid perturb` wrote. The name "subset" with `of`, `of_options` and `indices`, the
-    path of an .npy, gives part of another dataset.
+    A folder may hold images, or data that `unbraid perturb` wrote. The name "subset" with `of`,
+    `of_options` and `indices`, the path of an .npy, gives part of another dataset.
 
-    Options are those of the dataset's class; numbers may be written as text. `load(d.name, **d.options)` makes *d* again.
+    Options are those of the dataset's class; numbers may be written as text. `load(d.name,
+    **d.options)` makes *d* again.
 
     >>> load("xysquares", spacing="3").options
     {'spacing': 3}
@@ -41,7 +43,9 @@ def _is_path(source: str) -> bool:
         return False
     separators = {os.sep, os.altsep or os.sep, "/"}
     return (
-        any(mark in source for mark in separators) or source.endswith((".npz", ".npy")) or (source != "" and os.path.exists(source))
+        any(mark in source for mark in separators)
+        or source.endswith((".npz", ".npy"))
+        or (source != "" and os.path.exists(source))
     )
 
 
@@ -58,8 +62,10 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
         if colon and first in DATA:
             words = ", ".join(part.strip() for part in rest.split(",") if part.strip())
             remedy = f"In Python write load('{first}', {words}), or data_options={{...}}."
-            raise InputError(Problem("data", "takes its options apart from its name", name, remedy))
-        raise InputError(unknown("dataset", name, DATA, "A folder, an .npy or an .npz is given by its path."))
+            raise invalid("data", "takes its options apart from its name", name, remedy)
+        raise InputError(
+            unknown("dataset", name, DATA, "A folder, an .npy or an .npz is given by its path.")
+        )
     constructor = DATA.load(name)
     check_option_names(name, constructor, options)
     return constructor(**options)
@@ -70,11 +76,13 @@ def _own(source: Any, options: dict[str, Any]) -> Dataset:
     from unbraid.data.perturbed.folder import is_perturbed
 
     if isinstance(source, (str, os.PathLike)) and not Path(source).expanduser().exists():
-        raise InputError(Problem("data", "must be an existing folder or file", Shown(f"'{source}', which does not exist")))
+        raise invalid(
+            "data", "must be an existing folder or file", Shown(f"'{source}', which does not exist")
+        )
     if not isinstance(source, (str, os.PathLike, np.ndarray)):
         remedy = "Use numpy.asarray for other kinds of arrays."
         value = Shown(type(source).__name__)
-        raise InputError(Problem("data", "must be a registered name, a path or a numpy array", value, remedy))
+        raise invalid("data", "must be a registered name, a path or a numpy array", value, remedy)
     if not isinstance(source, np.ndarray) and is_perturbed(Path(source).expanduser()):
         return _perturbed(source, options)
     check_option_names("image data", OwnImages, options, positional="source")
@@ -88,10 +96,15 @@ def _again(options: dict[str, Any]) -> Dataset:
     rest = dict(options)
     source = rest.pop("source", None)
     if source is None:
-        raise InputError(Problem("own data", "needs its source", Shown("none"), "Give the path or the array itself to load."))
+        raise invalid(
+            "own data",
+            "needs its source",
+            Shown("none"),
+            "Give the path or the array itself to load.",
+        )
     if isinstance(source, str) and source == IN_MEMORY:
         rule = "was an array in memory and cannot be loaded again"
-        raise InputError(Problem("own data", rule, IN_MEMORY, "Pass the array: load(array, ...)."))
+        raise invalid("own data", rule, IN_MEMORY, "Pass the array: load(array, ...).")
     return _own(source, rest)
 
 
@@ -101,7 +114,9 @@ def _perturbed(source: Any, options: dict[str, Any]) -> Dataset:
 
     if options:
         remedy = "Give them to `unbraid perturb`."
-        raise InputError(Problem("perturbed data", "takes no options but its folder", Shown(", ".join(options)), remedy))
+        raise invalid(
+            "perturbed data", "takes no options but its folder", Shown(", ".join(options)), remedy
+        )
     return Perturbed(source)
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers about a whole dataset that plans need: the mean and deviation of each channel, and its principal variances.
+"""Numbers about a whole dataset that plans need: the mean and deviation of each channel, and its
+principal variances.
 
-Taken over at most 20,000 samples, evenly spread over the indices, so that every call gives the same numbers.
+Taken over at most 20,000 samples, evenly spread over the indices, so that every call gives the same
+numbers.
 """
 
 from __future__ import annotations
@@ -21,37 +23,54 @@ _MANY_VALUES = 4_096
 
 
 def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[NDArray[np.float64]]:
-    """Samples `(n, *sample_shape)` part by part, at most *most* of them in all: together they could fill the memory."""
-    indices = np.unique(np.linspace(0, len(dataset) - 1, min(most, len(dataset))).round().astype(np.int64))
+    """Samples `(n, *sample_shape)` part by part, at most *most* of them in all: together they could
+    fill the memory.
+    """
+    indices = np.unique(
+        np.linspace(0, len(dataset) - 1, min(most, len(dataset))).round().astype(np.int64)
+    )
     draw = dataset.sampler("cpu")
     for part in np.array_split(indices, -(-len(indices) // _AT_ONCE)):
         yield draw(torch.from_numpy(part)).numpy().astype(np.float64)
 
 
 def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
-    """Mean and standard deviation of each channel of images, or of all values where samples are points.
+    """Mean and standard deviation of each channel of images, or of all values where samples are
+    points.
 
     A channel that never changes has the deviation 1, since nothing can be divided by 0.
     """
     total = square = count = 0.0
     for part in spread_of_samples(dataset):
-        values = np.moveaxis(part, 1, 0).reshape(part.shape[1], -1) if part.ndim == 4 else part.reshape(1, -1)
-        total, square, count = total + values.sum(axis=1), square + (values**2).sum(axis=1), count + values.shape[1]
+        values = (
+            np.moveaxis(part, 1, 0).reshape(part.shape[1], -1)
+            if part.ndim == 4
+            else part.reshape(1, -1)
+        )
+        total, square, count = (
+            total + values.sum(axis=1),
+            square + (values**2).sum(axis=1),
+            count + values.shape[1],
+        )
     mean = np.asarray(total / count)
     std = np.sqrt(np.maximum(square / count - mean**2, 0.0))
     return {"mean": mean.tolist(), "std": np.where(std > 1e-8, std, 1.0).tolist()}
 
 
 def principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
-    """The *count* largest squared singular values of the uncentred samples, a row each, largest first.
+    """The *count* largest squared singular values of the uncentred samples, a row each, largest
+    first.
 
-    Samples of many values are fewer, at most 4,096: the products between samples have the same eigenvalues in a smaller matrix.
+    Samples of many values are fewer, at most 4,096: the products between samples have the same
+    eigenvalues in a smaller matrix.
     """
     from scipy.linalg import eigh
 
     values = math.prod(dataset.sample_shape)
     if values > _MANY_VALUES:
-        rows = np.concatenate([part.reshape(len(part), -1) for part in spread_of_samples(dataset, _MANY_VALUES)])
+        rows = np.concatenate(
+            [part.reshape(len(part), -1) for part in spread_of_samples(dataset, _MANY_VALUES)]
+        )
         products = rows @ rows.T
     else:
         products = np.zeros((values, values))
@@ -59,5 +78,7 @@ def principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
             rows = part.reshape(len(part), -1)
             products += rows.T @ rows
     size = len(products)
-    found = eigh(products, eigvals_only=True, subset_by_index=(max(0, size - count), size - 1))[::-1]
+    found = eigh(products, eigvals_only=True, subset_by_index=(max(0, size - count), size - 1))[
+        ::-1
+    ]
     return np.maximum(found, 0.0)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Part of another dataset's images, chosen by their indices: for training on what a search has narrowed the data down to.
+"""Part of another dataset's images, chosen by their indices: for training on what a search has
+narrowed the data down to.
 
-Nothing is copied. Position p of a subset shows image `indices[p]` of the data it is part of, in memory and on the training device
-alike, where the sampler looks the index up and asks the other's sampler. The grid has one axis, `sample`, since a part of a factor
-grid is no grid; factors keep the names, sizes and values they have in the whole, also those that take fewer values in the part.
+Nothing is copied. Position p of a subset shows image `indices[p]` of the data it is part of, in
+memory and on the training device alike, where the sampler looks the index up and asks the other's
+sampler. The grid has one axis, `sample`, since a part of a factor grid is no grid; factors keep the
+names, sizes and values they have in the whole, also those that take fewer values in the part.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.grid import samples_grid
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES, read_npy
@@ -32,21 +34,30 @@ if TYPE_CHECKING:
 class Subset(Dataset):
     """Part of another dataset: the images of chosen indices, in the order given.
 
-    `base` is the other dataset; `indices` are different whole numbers, or the path of an .npy that holds them. Of a subset of a
-    subset `base` is the whole data, and `indices` are those of the whole.
+    `base` is the other dataset; `indices` are different whole numbers, or the path of an .npy that
+    holds them. Of a subset of a subset `base` is the whole data, and `indices` are those of the
+    whole.
     """
 
     def __init__(self, base: Dataset, indices: ArrayLike | str | os.PathLike[str]) -> None:
         if not isinstance(base, Dataset):
             value = Shown(type(base).__name__)
-            raise InputError(Problem("base", "must be a Dataset", value, "Make one with unbraid.load."))
-        path, given = _opened(indices) if isinstance(indices, (str, os.PathLike)) else (None, indices)
+            raise invalid("base", "must be a Dataset", value, "Make one with unbraid.load.")
+        path, given = (
+            _opened(indices) if isinstance(indices, (str, os.PathLike)) else (None, indices)
+        )
         chosen = _checked(given, base)
         self.name = "subset"
-        self.options = {"of": base.name, "of_options": base.options, "indices": IN_MEMORY if path is None else str(path)}
+        self.options = {
+            "of": base.name,
+            "of_options": base.options,
+            "indices": IN_MEMORY if path is None else str(path),
+        }
         self._repeatable = base.repeatable and path is not None
         self.base = base.base if isinstance(base, Subset) else base
-        self.indices: NDArray[np.int64] = base.indices[chosen] if isinstance(base, Subset) else chosen
+        self.indices: NDArray[np.int64] = (
+            base.indices[chosen] if isinstance(base, Subset) else chosen
+        )
         """Index in `base` of each image."""
         self.indices.setflags(write=False)
         self.grid = samples_grid(len(self.indices))
@@ -74,7 +85,10 @@ class Subset(Dataset):
     @property
     def about(self) -> list[tuple[str, str]]:
         """What it is part of, and what there is to know of that."""
-        return [("Part of", f"{self.base.name}: {len(self):,} of {len(self.base):,} images"), *self.base.about]
+        return [
+            ("Part of", f"{self.base.name}: {len(self):,} of {len(self.base):,} images"),
+            *self.base.about,
+        ]
 
     @property
     def repeatable(self) -> bool:
@@ -115,7 +129,9 @@ class Subset(Dataset):
         return self.base.as_images(samples)
 
     def fingerprint(self) -> str:
-        """A digest of the whole data's fingerprint and the indices; where a file of indices lies does not matter."""
+        """A digest of the whole data's fingerprint and the indices; where a file of indices lies
+        does not matter.
+        """
         digest = hashlib.sha256(json.dumps([self.name, self.base.fingerprint()]).encode())
         digest.update(self.indices.astype("<i8").tobytes())
         return digest.hexdigest()
@@ -126,20 +142,34 @@ def load_subset(
     of_options: dict[str, Any] | None = None,
     indices: str | os.PathLike[str] | ArrayLike | None = None,
 ) -> Subset:
-    """The subset that `load("subset", of=..., of_options=..., indices=...)` asks for; options of a saved subset make it again."""
+    """The subset that `load("subset", of=..., of_options=..., indices=...)` asks for; options of a
+    saved subset make it again.
+    """
     from unbraid.data.loading import load
 
     if of is None:
-        remedy = "Name the dataset it is part of, as in load('subset', of='dsprites', indices='some.npy')."
-        raise InputError(Problem("subset", "needs of=", Shown("none"), remedy))
+        remedy = (
+            "Name the dataset it is part of, as in load('subset', of='dsprites',"
+            " indices='some.npy')."
+        )
+        raise invalid("subset", "needs of=", Shown("none"), remedy)
     if indices is None:
-        raise InputError(Problem("subset", "needs indices=", Shown("none"), "Give the path of an .npy of whole numbers."))
+        raise invalid(
+            "subset", "needs indices=", Shown("none"), "Give the path of an .npy of whole numbers."
+        )
     if of_options is not None and not isinstance(of_options, dict):
         remedy = "For example of_options={'spacing': 3}."
-        raise InputError(Problem("of_options", "must be a dictionary of the other dataset's options", of_options, remedy))
+        raise invalid(
+            "of_options", "must be a dictionary of the other dataset's options", of_options, remedy
+        )
     if isinstance(indices, str) and indices == IN_MEMORY:
-        remedy = "Pass the dataset itself, data=Subset(base, indices), or save the indices with numpy.save."
-        raise InputError(Problem("subset indices", "were an array in memory and cannot be loaded again", indices, remedy))
+        remedy = (
+            "Pass the dataset itself, data=Subset(base, indices), or save the indices with"
+            " numpy.save."
+        )
+        raise invalid(
+            "subset indices", "were an array in memory and cannot be loaded again", indices, remedy
+        )
     return Subset(load(of, **(of_options or {})), indices)
 
 
@@ -147,29 +177,50 @@ def _opened(indices: str | os.PathLike[str]) -> tuple[Path, NDArray[Any]]:
     """The file of indices by its full path, and what it holds."""
     path = Path(indices).expanduser().resolve()
     if path.suffix.lower() != ".npy" or not path.is_file():
-        raise InputError(Problem("subset indices", "must be an existing .npy file", Shown(str(path)), "Write it with numpy.save."))
+        raise invalid(
+            "subset indices",
+            "must be an existing .npy file",
+            Shown(str(path)),
+            "Write it with numpy.save.",
+        )
     return path, read_npy(path)
 
 
 def _checked(indices: ArrayLike, base: Dataset) -> NDArray[np.int64]:
-    """*indices* as int64 of their own; refused where they do not choose two or more different images of *base*."""
+    """*indices* as int64 of their own; refused where they do not choose two or more different
+    images of *base*.
+    """
     given = np.asarray(indices)
     if given.ndim != 1:
-        raise InputError(
-            Problem("subset indices", "must be a flat array", Shown(f"shape {given.shape}"), "Use indices.reshape(-1).")
+        raise invalid(
+            "subset indices",
+            "must be a flat array",
+            Shown(f"shape {given.shape}"),
+            "Use indices.reshape(-1).",
         )
     if given.size < FEWEST_IMAGES:
-        raise InputError(Problem("subset indices", f"must choose at least {FEWEST_IMAGES} images", given.size))
+        raise invalid("subset indices", f"must choose at least {FEWEST_IMAGES} images", given.size)
     if not np.issubdtype(given.dtype, np.integer):
-        remedy = "Use numpy.flatnonzero(mask) for a mask." if given.dtype == np.bool_ else "Use indices.astype(int)."
-        raise InputError(Problem("subset indices", "must be whole numbers", Shown(f"dtype {given.dtype}"), remedy))
+        remedy = (
+            "Use numpy.flatnonzero(mask) for a mask."
+            if given.dtype == np.bool_
+            else "Use indices.astype(int)."
+        )
+        raise invalid(
+            "subset indices", "must be whole numbers", Shown(f"dtype {given.dtype}"), remedy
+        )
     outside = (given < 0) | (given >= len(base))
     if outside.any():
         rule = f"must lie in 0..{len(base) - 1}, the images of {base.name}"
-        raise InputError(Problem("subset indices", rule, int(given[outside][0])))
+        raise invalid("subset indices", rule, int(given[outside][0]))
     ordered = np.sort(given)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if repeated.size:
         remedy = "Use numpy.unique(indices)."
-        raise InputError(Problem("subset indices", "must name every image once", Shown(f"{repeated[0]} more than once"), remedy))
+        raise invalid(
+            "subset indices",
+            "must name every image once",
+            Shown(f"{repeated[0]} more than once"),
+            remedy,
+        )
     return given.astype(np.int64)

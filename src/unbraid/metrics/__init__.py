@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of codes against factors: pure functions of arrays, samples first, that return their evidence.
+"""Scores of codes against factors: pure functions of arrays, samples first, that return their
+evidence.
 
-`codes` are float `(n, latents)`, `factors` whole numbers `(n, factors)`, NumPy or torch; codes with a leading member axis are
-scored one by one in one call (`Members`). A function says by its attributes `label`, `needs`, `family`, `citation` and `result`
-what it is called, what to pass, what it is for, where it comes from and what it returns. `check_codes`, `check_codes_factors`,
+`codes` are float `(n, latents)`, `factors` whole numbers `(n, factors)`, NumPy or torch; codes with
+a leading member axis are scored one by one in one call (`Members`). A function says by its
+attributes `label`, `needs`, `family`, `citation` and `result` what it is called, what to pass, what
+it is for, where it comes from and what it returns. `check_codes`, `check_codes_factors`,
 `check_split` and `check_codes_grid` read what people pass, for metrics of other packages too.
 """
 
@@ -37,7 +39,9 @@ METRICS = Registry(
         "irs": "unbraid.metrics.irs:irs",
         "unified_scores": "unbraid.metrics.unified_scores:unified_scores",
         "total_correlation": "unbraid.metrics.total_correlation:total_correlation",
-        "wasserstein_correlation": "unbraid.metrics.wasserstein_correlation:wasserstein_correlation",
+        "wasserstein_correlation": (
+            "unbraid.metrics.wasserstein_correlation:wasserstein_correlation"
+        ),
         "pairwise_information": "unbraid.metrics.pairwise_information:pairwise_information",
         "udr": "unbraid.metrics.udr:udr",
         "active_units": "unbraid.metrics.active_units:active_units",
@@ -50,14 +54,20 @@ METRICS = Registry(
     },
 )
 
-# A metric has the name of its file, so importing the file puts the module where `unbraid.metrics.mig` should be the
-# function. Binding all functions now, once, settles it: Python sets that attribute only when a module is first imported.
-# The modules need only NumPy; predictors are imported when called.
+# A metric has the name of its file, so importing the file puts the module where
+# `unbraid.metrics.mig` should be the function. Binding all functions now, once, settles it: Python
+# sets that attribute only when a module is first imported. The modules need only NumPy; predictors
+# are imported when called.
 for _name in METRICS.built_in:
     _function = METRICS.load(_name)
     globals()[_name] = _function
     globals()[_function.result.__name__] = _function.result
 
-# The same scores of batches that were drawn elsewhere; no metrics of their own, for no run has such batches.
-from unbraid.metrics.beta_vae_score import beta_vae_score_of_pairs as beta_vae_score_of_pairs  # noqa: E402
-from unbraid.metrics.factor_vae_score import factor_vae_score_of_batches as factor_vae_score_of_batches  # noqa: E402
+# The same scores of batches that were drawn elsewhere; no metrics of their own, for no run has such
+# batches.
+from unbraid.metrics.beta_vae_score import (  # noqa: E402
+    beta_vae_score_of_pairs as beta_vae_score_of_pairs,
+)
+from unbraid.metrics.factor_vae_score import (  # noqa: E402
+    factor_vae_score_of_batches as factor_vae_score_of_batches,
+)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agreement of models on their latents, for many groups of models at once: what UDR (Duan et al. 2020) is made of.
+"""Agreement of models on their latents, for many groups of models at once: what UDR (Duan et al.
+2020) is made of.
 
-`udr.py` says what is measured. Here it is computed for tensors with a leading group axis, on the device where they lie, in
-double precision: all Lasso regressions or rank correlations between the models of all groups together. In unsupervised
-population-based training (Estermann et al. 2020) a group is a member of the population: models that share all but the seed.
+`udr.py` says what is measured. Here it is computed for tensors with a leading group axis, on the
+device where they lie, in double precision: all Lasso regressions or rank correlations between the
+models of all groups together. In unsupervised population-based training (Estermann et al. 2020) a
+group is a member of the population: models that share all but the seed.
 
-Groups do not feel each other. One in which a model diverged scores NaN as a whole and leaves the others as they are bit for bit.
-Large inputs are worked through in blocks of groups; how many depends on shapes alone.
+Groups do not feel each other. One in which a model diverged scores NaN as a whole and leaves the
+others as they are bit for bit. Large inputs are worked through in blocks of groups; how many
+depends on shapes alone.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
+from unbraid.core.errors import Problems, Shown, invalid, unknown
 from unbraid.metrics._arrays import LARGEST_CODE
 from unbraid.metrics._lasso import lasso, lasso_to_gap
 from unbraid.metrics._standardise import ROUNDING_SHARE, SMALLEST_MOVE
@@ -27,34 +30,43 @@ from unbraid.metrics._standardise import ROUNDING_SHARE, SMALLEST_MOVE
 Method = Literal["lasso", "spearman"]
 
 BLANK_KL = 0.01
-"""At or below this KL a latent is noise; the reference's constant beside its threshold, and equal to it by default."""
+"""At or below this KL a latent is noise; the reference's constant beside its threshold, and equal
+to it by default.
+"""
 BLOCK_BYTES = 2**28
 """About how much memory a block of groups may take."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Scores of all models with their evidence; a group with a number that is not finite has NaN for all but `informative`."""
+    """Scores of all models with their evidence; a group with a number that is not finite has NaN
+    for all but `informative`.
+    """
 
     per_model: Tensor
     """`(groups, models)`: the median over the others of the column below."""
     pairwise: Tensor
-    """`(groups, models, models)`: how well the first predicts the second, latent by latent; 0 on the diagonal."""
+    """`(groups, models, models)`: how well the first predicts the second, latent by latent; 0 on
+    the diagonal.
+    """
     similarity: Tensor
-    """`(groups, models, models, latents, latents)`: before latents are left out; 0 for a model with itself."""
+    """`(groups, models, models, latents, latents)`: before latents are left out; 0 for a model with
+    itself.
+    """
     informative: Tensor
     """`(groups, models, latents)`: latents with a KL above the threshold."""
 
 
 def mean_kl(mean: Tensor, logvar: Tensor) -> Tensor:
-    """Mean KL divergence of `N(mean, exp(logvar))` to N(0, 1) of each latent, nats: `(..., n, latents)` to `(..., latents)`.
+    """Mean KL divergence of `N(mean, exp(logvar))` to N(0, 1) of each latent, nats: `(..., n,
+    latents)` to `(..., latents)`.
 
     >>> mean_kl(torch.tensor([[0.0, 2.0]]), torch.zeros(1, 2))
     tensor([0., 2.], dtype=torch.float64)
     """
     if mean.shape != logvar.shape:
         shown = Shown(f"{tuple(mean.shape)} and {tuple(logvar.shape)}")
-        raise InputError(Problem("mean and logvar", "must have the same shape", shown))
+        raise invalid("mean and logvar", "must have the same shape", shown)
     mean, logvar = mean.detach().double(), logvar.detach().double()
     # expm1 keeps what is left of exp(v) - v - 1 when v is small.
     return 0.5 * (mean**2 + (torch.expm1(logvar) - logvar)).mean(dim=-2)
@@ -100,12 +112,18 @@ def agreement(
     tolerance: float,
     as_reference: bool = False,
 ) -> Agreement:
-    """Scores and evidence for all groups in one block, unchecked; *as_reference* for what `compat` changes in `udr`."""
+    """Scores and evidence for all groups in one block, unchecked; *as_reference* for what `compat`
+    changes in `udr`.
+    """
     # From here on samples are last, side by side in memory, since almost everything runs over them.
     codes, kl = codes.detach().double().mT.contiguous(), kl.detach().double()
-    sound = (codes.abs() <= LARGEST_CODE).flatten(1).all(dim=1) & kl.isfinite().flatten(1).all(dim=1)  # NaN is not <= anything
+    sound = (codes.abs() <= LARGEST_CODE).flatten(1).all(dim=1) & kl.isfinite().flatten(1).all(
+        dim=1
+    )  # NaN is not <= anything
     codes = torch.where(sound[:, None, None, None], codes, 0.0)
-    shown = (kl > (BLANK_KL if as_reference else min(BLANK_KL, kl_threshold))) & varying_latents(codes)
+    shown = (kl > (BLANK_KL if as_reference else min(BLANK_KL, kl_threshold))) & varying_latents(
+        codes
+    )
     informative = kl > kl_threshold
     if method == "lasso":
         similarity = _lasso_similarity(codes, shown, alpha, tolerance)
@@ -113,7 +131,9 @@ def agreement(
         similarity = _rank_similarity(codes, shown, math.nan if as_reference else 0.0)
     same = torch.eye(codes.shape[1], dtype=torch.bool, device=codes.device)[..., None, None]
     similarity = torch.where(same, 0.0, similarity)
-    pairwise = pair_scores(similarity, informative if filter_low_kl else torch.ones_like(informative))
+    pairwise = pair_scores(
+        similarity, informative if filter_low_kl else torch.ones_like(informative)
+    )
 
     def of_sound_groups(part: Tensor) -> Tensor:
         return torch.where(sound.view(-1, *[1] * (part.ndim - 1)), part, math.nan)
@@ -123,8 +143,12 @@ def agreement(
 
 
 def pair_scores(similarity: Tensor, counted: Tensor) -> Tensor:
-    """Score of each pair `(..., models, models)` from *similarity*, over the latents *counted* `(..., models, latents)` of both."""
-    kept = torch.where(counted[..., :, None, :, None] & counted[..., None, :, None, :], similarity, 0.0)
+    """Score of each pair `(..., models, models)` from *similarity*, over the latents *counted*
+    `(..., models, latents)` of both.
+    """
+    kept = torch.where(
+        counted[..., :, None, :, None] & counted[..., None, :, None, :], similarity, 0.0
+    )
     latents = counted.sum(dim=-1).clamp(min=1)
     by_column = _strength(kept, dim=-2).sum(dim=-1) / latents[..., None, :]
     by_row = _strength(kept, dim=-1).sum(dim=-1) / latents[..., :, None]
@@ -132,13 +156,17 @@ def pair_scores(similarity: Tensor, counted: Tensor) -> Tensor:
 
 
 def _strength(matrices: Tensor, dim: int) -> Tensor:
-    """Largest entry squared by the sum of all, along *dim*; 0 where there is none, or NaN among them."""
+    """Largest entry squared by the sum of all, along *dim*; 0 where there is none, or NaN among
+    them.
+    """
     largest, total = matrices.amax(dim=dim), matrices.sum(dim=dim)
     return torch.where(total > 0, largest**2 / total, 0.0)
 
 
 def _median_of_others(pairwise: Tensor) -> Tensor:
-    """Of every column of *pairwise* `(groups, models, models)` the median over the rows of the other models."""
+    """Of every column of *pairwise* `(groups, models, models)` the median over the rows of the
+    other models.
+    """
     models = pairwise.shape[-1]
     model = torch.arange(models, device=pairwise.device)
     others = (model[:, None] + model[1:]) % models
@@ -149,35 +177,59 @@ def _median_of_others(pairwise: Tensor) -> Tensor:
 def _lasso_similarity(codes: Tensor, shown: Tensor, alpha: float, tolerance: float) -> Tensor:
     groups, models, latents, _ = codes.shape
     correlation = _correlations(codes) * shown[..., None, None] * shown[:, None, None]
-    gram = torch.diagonal(correlation, dim1=1, dim2=3).permute(0, 3, 1, 2).reshape(groups * models, latents, latents)
-    # A model need not predict itself: without correlation to its own latents those regressions are done before they start.
+    gram = (
+        torch.diagonal(correlation, dim1=1, dim2=3)
+        .permute(0, 3, 1, 2)
+        .reshape(groups * models, latents, latents)
+    )
+    # A model need not predict itself: without correlation to its own latents those regressions are
+    # done before they start.
     same = torch.eye(models, dtype=torch.bool, device=codes.device)[:, None, :, None]
     cross = torch.where(same, 0.0, correlation).reshape(groups * models, latents, models * latents)
-    squares = shown.double().flatten(1).repeat_interleave(models, dim=0)  # standardised latents have mean square 1
-    coefficients = lasso_to_gap(gram, cross, squares, alpha, tolerance) if tolerance else lasso(gram, cross, alpha)
-    return coefficients.abs().reshape(groups, models, latents, models, latents).permute(0, 1, 3, 2, 4)
+    squares = (
+        shown.double().flatten(1).repeat_interleave(models, dim=0)
+    )  # standardised latents have mean square 1
+    coefficients = (
+        lasso_to_gap(gram, cross, squares, alpha, tolerance)
+        if tolerance
+        else lasso(gram, cross, alpha)
+    )
+    return (
+        coefficients.abs().reshape(groups, models, latents, models, latents).permute(0, 1, 3, 2, 4)
+    )
 
 
 def _rank_similarity(codes: Tensor, shown: Tensor, if_blank: float) -> Tensor:
     sizes = _correlations(average_ranks(codes)).abs().clamp(max=1.0)  # rounding can pass 1
-    return torch.where(shown[..., None, None] & shown[:, None, None], sizes, if_blank).permute(0, 1, 3, 2, 4)
+    return torch.where(shown[..., None, None] & shown[:, None, None], sizes, if_blank).permute(
+        0, 1, 3, 2, 4
+    )
 
 
 def _correlations(codes: Tensor) -> Tensor:
-    """Of every latent with every latent of all models of its group, `(groups, models, latents, models, latents)`."""
+    """Of every latent with every latent of all models of its group, `(groups, models, latents,
+    models, latents)`.
+    """
     groups, models, latents, samples = codes.shape
     together = standardise(codes).flatten(1, 2)
     return (together @ together.mT / samples).reshape(groups, models, latents, models, latents)
 
 
 def average_ranks(codes: Tensor) -> Tensor:
-    """Rank 1..n of each value of *codes* `(..., latents, n)` within its latent; equal values share the mean of their places."""
+    """Rank 1..n of each value of *codes* `(..., latents, n)` within its latent; equal values share
+    the mean of their places.
+    """
     ordered, order = codes.sort(dim=-1)
     place = torch.arange(codes.shape[-1], device=codes.device)
     step = ordered[..., 1:] != ordered[..., :-1]
     edge = torch.ones_like(step[..., :1])
     first = torch.where(torch.cat([edge, step], dim=-1), place, 0).cummax(dim=-1).values
-    last = torch.where(torch.cat([step, edge], dim=-1), place, len(place)).flip(-1).cummin(dim=-1).values.flip(-1)
+    last = (
+        torch.where(torch.cat([step, edge], dim=-1), place, len(place))
+        .flip(-1)
+        .cummin(dim=-1)
+        .values.flip(-1)
+    )
     ranks = (first + last).to(codes.dtype) / 2.0 + 1.0
     return torch.empty_like(ranks).scatter_(-1, order, ranks)
 
@@ -185,11 +237,15 @@ def average_ranks(codes: Tensor) -> Tensor:
 def varying_latents(codes: Tensor) -> Tensor:
     """Which latents of *codes* `(..., latents, n)` take more than one value, rounding aside."""
     lowest, highest = codes.aminmax(dim=-1)
-    return highest - lowest > (ROUNDING_SHARE * torch.maximum(lowest.abs(), highest.abs())).clamp(min=SMALLEST_MOVE)
+    return highest - lowest > (ROUNDING_SHARE * torch.maximum(lowest.abs(), highest.abs())).clamp(
+        min=SMALLEST_MOVE
+    )
 
 
 def standardise(codes: Tensor) -> Tensor:
-    """*codes* `(..., latents, n)` with mean 0 and variance 1 (dividing by n) in each latent; constant latents are all 0."""
+    """*codes* `(..., latents, n)` with mean 0 and variance 1 (dividing by n) in each latent;
+    constant latents are all 0.
+    """
     varying = varying_latents(codes)[..., None]
     centred = torch.where(varying, codes - codes.mean(dim=-1, keepdim=True), 0.0)
     # In units of the largest deviation no square overflows or vanishes.
@@ -214,21 +270,38 @@ def _check_tensors(codes: Tensor, kl: Tensor) -> None:
     problems = Problems()
     for name, tensor in (("codes", codes), ("kl", kl)):
         if not isinstance(tensor, Tensor):
-            problems.add(name, "must be a torch tensor", Shown(f"a {type(tensor).__name__}"), "Use udr for NumPy arrays.")
+            problems.add(
+                name,
+                "must be a torch tensor",
+                Shown(f"a {type(tensor).__name__}"),
+                "Use udr for NumPy arrays.",
+            )
     problems.raise_if_any()
     groups, models, rows, latents = codes.shape if codes.ndim == 4 else (0, 0, 0, 0)
     if groups < 1 or models < 2 or rows < 2 or latents < 1:
-        rule = "must have the shape (groups, models, n, latents) with at least one group, two models, two rows and one latent"
-        problems.add("codes", rule, Shown(f"shape {tuple(codes.shape)}"), "A model alone has nothing to agree with.")
+        rule = (
+            "must have the shape (groups, models, n, latents) with at least one group, two models,"
+            " two rows and one latent"
+        )
+        problems.add(
+            "codes",
+            rule,
+            Shown(f"shape {tuple(codes.shape)}"),
+            "A model alone has nothing to agree with.",
+        )
     elif kl.shape != (groups, models, latents):
         rule = f"must have the shape (groups, models, latents), here {(groups, models, latents)}"
         problems.add("kl", rule, Shown(f"shape {tuple(kl.shape)}"))
     if codes.device != kl.device:
-        problems.add("codes and kl", "must lie on the same device", Shown(f"{codes.device} and {kl.device}"))
+        problems.add(
+            "codes and kl", "must lie on the same device", Shown(f"{codes.device} and {kl.device}")
+        )
     problems.raise_if_any()
 
 
 def _bytes_of_a_group(codes: Tensor) -> int:
-    """About what a group takes at most: a few copies of its codes, and of the Gram matrix of each of its regressions."""
+    """About what a group takes at most: a few copies of its codes, and of the Gram matrix of each
+    of its regressions.
+    """
     _, models, samples, latents = codes.shape
     return 8 * (9 * models * samples * latents + 5 * models**2 * latents**3)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes and factors as the metrics want them: checked once, with every problem named before anything is computed."""
+"""Codes and factors as the metrics want them: checked once, with every problem named before
+anything is computed.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.core.grid import FactorGrid, relabel
 
-# Predictors work in single precision, which ends at 3e38; nothing that a network says comes near it.
+# Predictors work in single precision, which ends at 3e38; nothing that a network says comes near
+# it.
 LARGEST_CODE = 1e30
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Checked codes with their factor values; `levels` are the values renumbered 0..size-1 in order of value."""
+    """Checked codes with their factor values; `levels` are the values renumbered 0..size-1 in order
+    of value.
+    """
 
     codes: NDArray[np.float64]
     factors: NDArray[np.int64]
@@ -36,7 +41,9 @@ class Labelled:
 
 
 def to_numpy(values: ArrayLike) -> NDArray:
-    """*values* as a NumPy array, or one message; a torch tensor is taken off its graph and device without importing torch."""
+    """*values* as a NumPy array, or one message; a torch tensor is taken off its graph and device
+    without importing torch.
+    """
     if hasattr(values, "detach"):
         tensor = values.detach().cpu()  # pyright: ignore[reportAttributeAccessIssue]
         try:
@@ -46,7 +53,9 @@ def to_numpy(values: ArrayLike) -> NDArray:
     try:
         return np.asarray(values)
     except (ValueError, RuntimeError) as error:  # rows of different lengths; tensors in a list
-        raise InputError(Problem("arrays", "must be regular", Shown(f"a {type(values).__name__}: {error}"))) from error
+        raise invalid(
+            "arrays", "must be regular", Shown(f"a {type(values).__name__}: {error}")
+        ) from error
 
 
 def read_numbers(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.float64] | None:
@@ -58,24 +67,39 @@ def read_numbers(values: ArrayLike, name: str, problems: Problems) -> NDArray[np
     return numbers.astype(np.float64, copy=False)
 
 
-def check_finite(codes: NDArray[np.float64], name: str, axes: tuple[str, ...], problems: Problems) -> None:
+def check_finite(
+    codes: NDArray[np.float64], name: str, axes: tuple[str, ...], problems: Problems
+) -> None:
     """Record where the first of *codes* stands, by its *axes*, that is not finite or too large."""
     fine = np.abs(codes) <= LARGEST_CODE  # false for NaN and infinity too
     if not fine.all():
         place = tuple(np.argwhere(~fine)[0])
-        shown = Shown(f"{codes[place]} at " + ", ".join(f"{axis} {at}" for axis, at in zip(axes, place, strict=True)))
+        shown = Shown(
+            f"{codes[place]} at "
+            + ", ".join(f"{axis} {at}" for axis, at in zip(axes, place, strict=True))
+        )
         rule = f"must be finite and at most {LARGEST_CODE:g} in size"
         problems.add(name, rule, shown, "Leave out such rows, or models that diverged.")
 
 
-def _read_codes(values: ArrayLike, name: str, least_rows: int, problems: Problems) -> NDArray[np.float64]:
+def _read_codes(
+    values: ArrayLike, name: str, least_rows: int, problems: Problems
+) -> NDArray[np.float64]:
     codes = read_numbers(values, name, problems)
     if codes is None:
         return np.empty(np.shape(values))
     if codes.ndim != 2 or codes.shape[1] == 0:
-        problems.add(name, "must have the shape (n, latents) with at least one latent", Shown(f"shape {codes.shape}"))
+        problems.add(
+            name,
+            "must have the shape (n, latents) with at least one latent",
+            Shown(f"shape {codes.shape}"),
+        )
     elif codes.shape[0] < least_rows:
-        problems.add(name, f"must have at least {least_rows} row{'s' * (least_rows > 1)}", Shown(f"shape {codes.shape}"))
+        problems.add(
+            name,
+            f"must have at least {least_rows} row{'s' * (least_rows > 1)}",
+            Shown(f"shape {codes.shape}"),
+        )
     else:
         check_finite(codes, name, ("row", "latent"), problems)
     return codes
@@ -84,18 +108,31 @@ def _read_codes(values: ArrayLike, name: str, least_rows: int, problems: Problem
 def _read_factors(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.int64]:
     factors = to_numpy(values)
     if factors.dtype.kind not in "iub":
-        remedy = "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
+        remedy = (
+            "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
+        )
         problems.add(name, "must be whole numbers", Shown(f"dtype {factors.dtype}"), remedy)
         return np.empty(factors.shape, dtype=np.int64)
     if factors.ndim != 2 or factors.shape[1] == 0:
-        problems.add(name, "must have the shape (n, factors) with at least one factor", Shown(f"shape {factors.shape}"))
+        problems.add(
+            name,
+            "must have the shape (n, factors) with at least one factor",
+            Shown(f"shape {factors.shape}"),
+        )
     return factors.astype(np.int64, copy=False)
 
 
-def _length_problem(codes: NDArray, factors: NDArray, names: tuple[str, str], problems: Problems) -> None:
+def _length_problem(
+    codes: NDArray, factors: NDArray, names: tuple[str, str], problems: Problems
+) -> None:
     if codes.ndim == 2 and factors.ndim == 2 and len(codes) != len(factors):
         shown = Shown(f"{len(codes)} and {len(factors)}")
-        problems.add(f"{names[0]} and {names[1]}", "must have the same number of rows", shown, "Pass samples first: (n, ...).")
+        problems.add(
+            f"{names[0]} and {names[1]}",
+            "must have the same number of rows",
+            shown,
+            "Pass samples first: (n, ...).",
+        )
 
 
 def _labelled(codes: NDArray[np.float64], factors: NDArray[np.int64]) -> Labelled:
@@ -111,7 +148,8 @@ def _nothing_varies(factors: int) -> Problem:
 
 
 def check_codes_factors(codes: ArrayLike, factors: ArrayLike) -> Labelled:
-    """Codes `(n, latents)` and whole-number factors `(n, factors)`, refused with every problem at once.
+    """Codes `(n, latents)` and whole-number factors `(n, factors)`, refused with every problem at
+    once.
 
     Constant factors pass as long as one factor varies; a caller leaves them out by `varying`.
     """
@@ -123,7 +161,9 @@ def check_codes_factors(codes: ArrayLike, factors: ArrayLike) -> Labelled:
     return _labelled(code_rows, factor_rows)
 
 
-def check_codes(codes: ArrayLike, *, least_rows: int = 2, name: str = "codes") -> NDArray[np.float64]:
+def check_codes(
+    codes: ArrayLike, *, least_rows: int = 2, name: str = "codes"
+) -> NDArray[np.float64]:
     """Codes `(n, latents)` alone, refused where they are no finite numbers or too few."""
     problems = Problems()
     rows = _read_codes(codes, name, least_rows, problems)
@@ -131,21 +171,32 @@ def check_codes(codes: ArrayLike, *, least_rows: int = 2, name: str = "codes") -
     return rows
 
 
-def check_posterior(mean: ArrayLike, logvar: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def check_posterior(
+    mean: ArrayLike, logvar: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Posterior means and log-variances, both `(n, latents)`, refused with every problem at once."""
     problems = Problems()
-    means, logvars = _read_codes(mean, "mean", 1, problems), _read_codes(logvar, "logvar", 1, problems)
+    means, logvars = (
+        _read_codes(mean, "mean", 1, problems),
+        _read_codes(logvar, "logvar", 1, problems),
+    )
     if means.shape != logvars.shape:
-        problems.add("mean and logvar", "must have the same shape", Shown(f"{means.shape} and {logvars.shape}"))
+        problems.add(
+            "mean and logvar",
+            "must have the same shape",
+            Shown(f"{means.shape} and {logvars.shape}"),
+        )
     problems.raise_if_any()
     return means, logvars
 
 
-def check_split(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike) -> tuple[Labelled, Labelled]:
+def check_split(
+    codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike
+) -> tuple[Labelled, Labelled]:
     """Training and test part, refused with every problem at once.
 
-    Both parts are numbered by the training part's values; a test value that training never showed has level -1, which no
-    prediction equals.
+    Both parts are numbered by the training part's values; a test value that training never showed
+    has level -1, which no prediction equals.
     """
     problems = Problems()
     train_codes = _read_codes(codes, "codes", 2, problems)
@@ -157,7 +208,10 @@ def check_split(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, tes
     if train_codes.ndim == held_codes.ndim == 2 and train_codes.shape[1] != held_codes.shape[1]:
         shown = Shown(f"{train_codes.shape[1]} and {held_codes.shape[1]}")
         problems.add("codes and test_codes", "must have the same latents", shown)
-    if train_factors.ndim == held_factors.ndim == 2 and train_factors.shape[1] != held_factors.shape[1]:
+    if (
+        train_factors.ndim == held_factors.ndim == 2
+        and train_factors.shape[1] != held_factors.shape[1]
+    ):
         shown = Shown(f"{train_factors.shape[1]} and {held_factors.shape[1]}")
         problems.add("factors and test_factors", "must have the same factors", shown)
     problems.raise_if_any()
@@ -171,14 +225,21 @@ def check_split(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, tes
 
 
 def check_codes_grid(codes: ArrayLike, grid: FactorGrid | ArrayLike) -> Labelled:
-    """Codes of a whole `FactorGrid` in C order, or of any rows with their factor values `(n, factors)` as *grid*."""
+    """Codes of a whole `FactorGrid` in C order, or of any rows with their factor values `(n,
+    factors)` as *grid*.
+    """
     if not isinstance(grid, FactorGrid):
         return check_codes_factors(codes, grid)
     problems = Problems()
     code_rows = _read_codes(codes, "codes", 1, problems)
     if code_rows.ndim == 2 and len(code_rows) != grid.size:
         remedy = "For a part of the grid pass the factor values (n, factors) of the rows instead."
-        problems.add("codes", f"must have {grid.size} rows, one for each point of the grid", len(code_rows), remedy)
+        problems.add(
+            "codes",
+            f"must have {grid.size} rows, one for each point of the grid",
+            len(code_rows),
+            remedy,
+        )
     if grid.size == 1:
         problems.say(_nothing_varies(len(grid.sizes)))
     problems.raise_if_any()
@@ -187,7 +248,9 @@ def check_codes_grid(codes: ArrayLike, grid: FactorGrid | ArrayLike) -> Labelled
 
 
 def check_counts(**options: tuple[int, int]) -> None:
-    """Refuse options given as `name=(value, least)` that are no whole numbers or too small, all at once."""
+    """Refuse options given as `name=(value, least)` that are no whole numbers or too small, all at
+    once.
+    """
     problems = Problems()
     for name, (value, least) in options.items():
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)

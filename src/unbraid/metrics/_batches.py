@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that somebody drew from a generator of their own, and the factor that each shares, checked."""
+"""Batches that somebody drew from a generator of their own, and the factor that each shares,
+checked.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,14 @@ MOST_FACTORS = 10_000
 
 
 def read_batches(
-    batches: Mapping[str, ArrayLike], factor: Mapping[str, ArrayLike], least: int, problems: Problems
+    batches: Mapping[str, ArrayLike],
+    factor: Mapping[str, ArrayLike],
+    least: int,
+    problems: Problems,
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.int64]]:
-    """The *batches* of one part by name, `(batches, batch, latents)` of one shape, and the *factor* of each, `(batches,)`."""
+    """The *batches* of one part by name, `(batches, batch, latents)` of one shape, and the *factor*
+    of each, `(batches,)`.
+    """
     read = [_read_codes(values, name, least, problems) for name, values in batches.items()]
     shapes = {array.shape for array in read}
     if len(shapes) > 1:
@@ -29,26 +36,41 @@ def read_batches(
     first = next(iter(batches))
     if chosen.ndim == 1 and read[0].ndim == 3 and len(chosen) != len(read[0]):
         shown = Shown(f"{len(read[0])} and {len(chosen)}")
-        problems.add(f"{first} and {factor_name}", "must have the same length", shown, "Pass one factor for each batch.")
+        problems.add(
+            f"{first} and {factor_name}",
+            "must have the same length",
+            shown,
+            "Pass one factor for each batch.",
+        )
     return read, chosen
 
 
 def check_latents(arrays: Mapping[str, NDArray[np.float64]], problems: Problems) -> None:
-    """Record a problem where the last axes of *arrays* differ; those with a problem of their own are passed over."""
+    """Record a problem where the last axes of *arrays* differ; those with a problem of their own
+    are passed over.
+    """
     latents = {name: array.shape[-1] for name, array in arrays.items() if array.ndim > 1}
     if len(set(latents.values())) > 1:
         shown = Shown(", ".join(str(count) for count in latents.values()))
         problems.add(" and ".join(latents), "must have the same latents", shown)
 
 
-def _read_codes(values: ArrayLike, name: str, least: int, problems: Problems) -> NDArray[np.float64]:
+def _read_codes(
+    values: ArrayLike, name: str, least: int, problems: Problems
+) -> NDArray[np.float64]:
     codes = read_numbers(values, name, problems)
     if codes is None:
         return np.empty(np.shape(values))
     if codes.ndim != 3 or min(codes.shape) == 0:
-        problems.add(name, "must have the shape (batches, batch, latents), none of them 0", Shown(f"shape {codes.shape}"))
+        problems.add(
+            name,
+            "must have the shape (batches, batch, latents), none of them 0",
+            Shown(f"shape {codes.shape}"),
+        )
     elif codes.shape[1] < least:
-        problems.add(name, f"must have at least {least} rows in a batch", Shown(f"shape {codes.shape}"))
+        problems.add(
+            name, f"must have at least {least} rows in a batch", Shown(f"shape {codes.shape}")
+        )
     else:
         check_finite(codes, name, ("batch", "row", "latent"), problems)
     return codes
@@ -57,7 +79,12 @@ def _read_codes(values: ArrayLike, name: str, least: int, problems: Problems) ->
 def _read_factor(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.int64]:
     factor = to_numpy(values)
     if factor.dtype.kind not in "iub":
-        problems.add(name, "must be whole numbers", Shown(f"dtype {factor.dtype}"), "Pass the number of the factor, from 0.")
+        problems.add(
+            name,
+            "must be whole numbers",
+            Shown(f"dtype {factor.dtype}"),
+            "Pass the number of the factor, from 0.",
+        )
         return np.zeros(factor.shape, dtype=np.int64)
     if factor.ndim != 1:
         problems.add(name, "must have the shape (batches,)", Shown(f"shape {factor.shape}"))

@@ -6,8 +6,14 @@ from __future__ import annotations
 from unbraid.core.registry import Citation
 
 LOCATELLO_2019 = Citation(
-    "Locatello et al.", 2019, "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations", "ICML"
+    "Locatello et al.",
+    2019,
+    "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
+    "ICML",
 )
 MATHIEU_2019 = Citation(
-    "Mathieu, Rainforth, Siddharth and Teh", 2019, "Disentangling Disentanglement in Variational Autoencoders", "ICML"
+    "Mathieu, Rainforth, Siddharth and Teh",
+    2019,
+    "Disentangling Disentanglement in Variational Autoencoders",
+    "ICML",
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`compat="disentanglement_lib"`: the reference's number where ours departs from it on purpose.
 
-A metric takes the option where the reference computes another *number*. Where it stops with an error or says NaN there is
-nothing to give again; the file of the metric says so.
+A metric takes the option where the reference computes another *number*. Where it stops with an
+error or says NaN there is nothing to give again; the file of the metric says so.
 """
 
 from __future__ import annotations

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric function says about itself: its label, its family, its paper, its result and what it has to be given.
+"""What a metric function says about itself: its label, its family, its paper, its result and what
+it has to be given.
 
 `needs` tells a caller that scores many metrics what to pass:
 
 - `codes`: `(codes,)`;
 - `sample`: `(codes, factors)`;
 - `split`: `(codes, factors, test_codes, test_factors)`;
-- `grid`: `(codes, grid)`, codes of a whole factor grid, or of any rows with their factor values in place of the grid;
+- `grid`: `(codes, grid)`, codes of a whole factor grid, or of any rows with their factor values in
+  place of the grid;
 - `posterior`: `(mean, logvar)`, both `(n, latents)`;
 - `elbo`: `(mean, logvar, reconstruction)`, the last `(n,)`, nats of each sample;
-- `population`: `(codes, kl)`, `(models, n, latents)` and `(models, latents)`; one score for each model.
+- `population`: `(codes, kl)`, `(models, n, latents)` and `(models, latents)`; one score for each
+  model.
 
-Except for `population`, which is about many models anyway, every metric also takes a leading member axis: codes
-`(members, n, latents)` beside the factors that all members share. It returns `Members`, one result each.
+Except for `population`, which is about many models anyway, every metric also takes a leading member
+axis: codes `(members, n, latents)` beside the factors that all members share. It returns `Members`,
+one result each.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown, unknown
+from unbraid.core.errors import InputError, Shown, invalid, unknown
 from unbraid.core.registry import Citation
 
 Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
@@ -34,11 +38,15 @@ Family = Literal["supervised", "unsupervised", "usefulness"]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 AXES_OF_A_MEMBER = {"codes": 2, "test_codes": 2, "mean": 2, "logvar": 2, "reconstruction": 1}
-"""Arguments that differ between members, with the axes that one member's has; factors and grids are shared."""
+"""Arguments that differ between members, with the axes that one member's has; factors and grids are
+shared.
+"""
 
 
 class Result(Protocol):
-    """What every metric returns: a frozen dataclass with a score, its range and its direction, and the evidence."""
+    """What every metric returns: a frozen dataclass with a score, its range and its direction, and
+    the evidence.
+    """
 
     range: ClassVar[tuple[float, float]]
     higher_is_better: ClassVar[bool]
@@ -51,7 +59,8 @@ class Result(Protocol):
 
 @dataclass(frozen=True)
 class Members(Sequence[Any]):
-    """The results of a batch of members, in their order; an attribute is that of every result, stacked.
+    """The results of a batch of members, in their order; an attribute is that of every result,
+    stacked.
 
     >>> from unbraid.metrics import mig
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -79,7 +88,9 @@ class Members(Sequence[Any]):
         values = [np.asarray(getattr(result, name)) for result in self.results]
         if len({value.shape for value in values}) == 1:
             return np.stack(values)
-        uneven = np.empty(len(values), dtype=object)  # such as lists of latents, longer for some members
+        uneven = np.empty(
+            len(values), dtype=object
+        )  # such as lists of latents, longer for some members
         uneven[:] = values
         return uneven
 
@@ -94,18 +105,24 @@ def describe(
     compares_factors: bool = False,
     revision: int = 1,
 ) -> Callable[[Function], Function]:
-    """Put `label`, `needs`, `citation`, `result` (the class returned) and `family` on a metric function as attributes.
+    """Put `label`, `needs`, `citation`, `result` (the class returned) and `family` on a metric
+    function as attributes.
 
     *compares_factors* says that the metric asks which of the factors a latent knows: with a single one everything is perfect.
     *revision* rises when the same codes get other numbers, so that stored scores of an earlier one are not taken for current.
     The function also learns to take a leading member axis.
     """
-    for name, word, known in (("needs", needs, get_args(Needs)), ("family", family, get_args(Family))):
+    for name, word, known in (
+        ("needs", needs, get_args(Needs)),
+        ("family", family, get_args(Family)),
+    ):
         if word not in known:
             raise InputError(unknown(name, word, known))
     for needed in ("range", "higher_is_better"):
         if not hasattr(result, needed):
-            raise InputError(Problem(f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")))
+            raise invalid(
+                f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")
+            )
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
 
@@ -118,7 +135,9 @@ def describe(
 
 
 def _with_member_axis(function: Callable[..., Any]) -> Callable[..., Any]:
-    """*function*, which takes one member, made to take many: where the first argument has one axis more, it is called for each."""
+    """*function*, which takes one member, made to take many: where the first argument has one axis
+    more, it is called for each.
+    """
     signature = inspect.signature(function)
     first = next(iter(signature.parameters))
 
@@ -156,10 +175,10 @@ def _count_members(apart: dict[str, Any]) -> int:
     for name, value in apart.items():
         if np.ndim(value) != AXES_OF_A_MEMBER[name] + 1:
             rule = "must have a leading member axis like the other codes"
-            raise InputError(Problem(name, rule, Shown(f"shape {tuple(np.shape(value))}")))
+            raise invalid(name, rule, Shown(f"shape {tuple(np.shape(value))}"))
         lengths[name] = len(value)
     members = set(lengths.values())
     if len(members) > 1 or 0 in members:
         shown = Shown(", ".join(str(count) for count in lengths.values()))
-        raise InputError(Problem(" and ".join(lengths), "must hold the same members, at least one", shown))
+        raise invalid(" and ".join(lengths), "must hold the same members, at least one", shown)
     return members.pop()

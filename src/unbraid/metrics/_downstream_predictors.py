@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two predictors of the downstream tasks, with an answer for every sample, however small.
 
-A sample of one value has nothing to learn: that value is predicted everywhere. Codes without a latent say nothing: the most
-frequent value is predicted, the lowest of several. Fewer rows than folds make as many folds as there are rows. Levels may
-have gaps, as those of a small part of a sample do.
+A sample of one value has nothing to learn: that value is predicted everywhere. Codes without a
+latent say nothing: the most frequent value is predicted, the lowest of several. Fewer rows than
+folds make as many folds as there are rows. Levels may have gaps, as those of a small part of a
+sample do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown, unknown
+from unbraid.core.errors import InputError, Shown, invalid, unknown
 from unbraid.metrics._arrays import Labelled
 from unbraid.metrics._logistic import as_far_as_it_gets
 from unbraid.metrics._trees import Fit, fit_lightgbm, fit_sklearn
@@ -27,7 +28,9 @@ PENALTIES = 10
 
 @dataclass(frozen=True)
 class Trees:
-    """Boosted trees of one backend; scikit-learn's break ties by one stream for all fits, as the reference's do."""
+    """Boosted trees of one backend; scikit-learn's break ties by one stream for all fits, as the
+    reference's do.
+    """
 
     backend: Backend
     seed: int
@@ -40,7 +43,9 @@ class Trees:
             raise InputError(unknown("backend", str(backend), get_args(Backend)))
         return cls(backend, seed, np.random.RandomState(seed % 2**32))
 
-    def fit(self, codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]) -> Fit:
+    def fit(
+        self, codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]
+    ) -> Fit:
         """Importances and predicted levels of both parts."""
         if codes.shape[1] == 0:
             values, counts = np.unique(levels, return_counts=True)
@@ -54,10 +59,12 @@ class Trees:
 def fit_logistic(
     codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Predicted levels of both parts by logistic regression whose penalty is chosen by five-fold cross-validation.
+    """Predicted levels of both parts by logistic regression whose penalty is chosen by five-fold
+    cross-validation.
 
-    scikit-learn's own loop over penalties and folds is used, not a faster one: at weak penalties it stops after 100
-    iterations without having converged, so that only the same arithmetic chooses the same penalty.
+    scikit-learn's own loop over penalties and folds is used, not a faster one: at weak penalties it
+    stops after 100 iterations without having converged, so that only the same arithmetic chooses
+    the same penalty.
     """
     from sklearn.linear_model import LogisticRegressionCV
     from sklearn.model_selection import KFold
@@ -76,8 +83,10 @@ def accuracy(prediction: NDArray[np.int64], levels: NDArray[np.int64]) -> float:
 
 
 def check_two_vary(rows: Labelled) -> NDArray[np.int64]:
-    """Columns of the factors that vary, refused where there are fewer than two to set against each other."""
+    """Columns of the factors that vary, refused where there are fewer than two to set against each
+    other.
+    """
     varying = np.flatnonzero(rows.varying)
     if len(varying) < 2:
-        raise InputError(Problem("factors", "must vary in at least two columns", Shown(f"{len(varying)}")))
+        raise invalid("factors", "must vary in at least two columns", Shown(f"{len(varying)}"))
     return varying

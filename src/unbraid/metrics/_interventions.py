@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Setting one factor and leaving the others: rows looked up in codes that have every combination of the factors' values."""
+"""Setting one factor and leaving the others: rows looked up in codes that have every combination of
+the factors' values.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,17 @@ class Interventions:
         count = np.bincount(point, minlength=combinations)
         if not count.all():
             return None
-        return cls(rows.levels, rows.sizes, np.argsort(point, kind="stable"), np.cumsum(count) - count, count)
+        return cls(
+            rows.levels,
+            rows.sizes,
+            np.argsort(point, kind="stable"),
+            np.cumsum(count) - count,
+            count,
+        )
 
     def draw(self, factor: int, points: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Rows that agree in all but *factor*, which has each of its values once: as many such groups as *points*.
+        """Rows that agree in all but *factor*, which has each of its values once: as many such
+        groups as *points*.
 
         The first of them is any row; of several rows with a combination one is drawn.
         """

@@ -2,15 +2,17 @@
 """Linear SVMs on a single number, one class against the rest, as LIBLINEAR trains them.
 
 The problem is `LinearSVC(C=0.01, class_weight="balanced")` of scikit-learn: for each class minimise
-`(w^2 + b^2) / 2 + sum of C_i max(0, 1 - y_i (w x_i + b))^2`, where `C_i = C n / (classes * count)` inside the class and `C`
-outside, or, of two classes, each its own. On sorted numbers the samples that still cost something form one run inside the
-class and one outside, so running sums of 1, x and x^2 give loss, slope and curvature for any (w, b) without going through
-the samples, for all classes of all factors at once.
+`(w^2 + b^2) / 2 + sum of C_i max(0, 1 - y_i (w x_i + b))^2`, where `C_i = C n / (classes * count)`
+inside the class and `C` outside, or, of two classes, each its own. On sorted numbers the samples
+that still cost something form one run inside the class and one outside, so running sums of 1, x and
+x^2 give loss, slope and curvature for any (w, b) without going through the samples, for all classes
+of all factors at once.
 
-Iterations and stopping are those of LIBLINEAR's trust region method (Lin, Weng and Keerthi 2008, algorithms 1 and 2; radius
-constants after Lin and Moré 1999), because it stops early and its numbers are the published ones: of three or more classes
-lines agree with scikit-learn's to eleven digits, some ten times sooner. Of two classes it can be rounding that decides whether
-a last step is taken, and lines may differ there.
+Iterations and stopping are those of LIBLINEAR's trust region method (Lin, Weng and Keerthi 2008,
+algorithms 1 and 2; radius constants after Lin and Moré 1999), because it stops early and its
+numbers are the published ones: of three or more classes lines agree with scikit-learn's to eleven
+digits, some ten times sooner. Of two classes it can be rounding that decides whether a last step is
+taken, and lines may differ there.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ COST = 0.01
 TOLERANCE = 1e-4
 MOST_ITERATIONS = 1_000
 CONJUGATE_TOLERANCE = 0.1
-# A step is taken when it achieves more than the first share of what its model promised; the others rate how well it did.
+# A step is taken when it achieves more than the first share of what its model promised; the others
+# rate how well it did.
 TAKEN, FAIR, GOOD = 1e-4, 0.25, 0.75
 SHRINK, HALVE, GROW = 0.25, 0.5, 4.0
 ROUNDING = 1e-12
@@ -33,8 +36,11 @@ Vectors = NDArray[np.float64]
 """`(2, problems)`: slope and offset of a line for each problem, or a change of them."""
 
 
-def train_lines(numbers: NDArray[np.float64], levels: NDArray[np.int64], sizes: Sequence[int]) -> Vectors:
-    """Slope and offset `(2, classes of all factors)` that tell each class from the rest by *numbers* `(n,)`.
+def train_lines(
+    numbers: NDArray[np.float64], levels: NDArray[np.int64], sizes: Sequence[int]
+) -> Vectors:
+    """Slope and offset `(2, classes of all factors)` that tell each class from the rest by
+    *numbers* `(n,)`.
 
     *levels* `(n, factors)` number the classes of each factor from 0, all of *sizes* occurring.
 
@@ -55,24 +61,40 @@ def train_lines(numbers: NDArray[np.float64], levels: NDArray[np.int64], sizes: 
         new_loss, new_slope, new_curvature = losses(lines + step)
         achieved = loss - new_loss
         length = _norm(step)
-        radius = _next_radius(np.where(taken == 0, np.minimum(radius, length), radius), length, along, achieved, promised)
+        radius = _next_radius(
+            np.where(taken == 0, np.minimum(radius, length), radius),
+            length,
+            along,
+            achieved,
+            promised,
+        )
         better = going & (achieved > TAKEN * promised)
         taken += better
         lines, loss = np.where(better, lines + step, lines), np.where(better, new_loss, loss)
-        slope, curvature = np.where(better, new_slope, slope), np.where(better, new_curvature, curvature)
+        slope, curvature = (
+            np.where(better, new_slope, slope),
+            np.where(better, new_curvature, curvature),
+        )
         still = np.maximum(np.abs(achieved), np.abs(promised)) > ROUNDING * np.abs(loss)
-        going &= still & ~(better & (_norm(slope) <= losses.tolerance * first)) & (taken < MOST_ITERATIONS)
+        going &= (
+            still
+            & ~(better & (_norm(slope) <= losses.tolerance * first))
+            & (taken < MOST_ITERATIONS)
+        )
     return lines
 
 
 class _Losses:
     """Loss, slope and curvature of every problem at any lines."""
 
-    def __init__(self, numbers: NDArray[np.float64], levels: NDArray[np.int64], sizes: Sequence[int]) -> None:
+    def __init__(
+        self, numbers: NDArray[np.float64], levels: NDArray[np.int64], sizes: Sequence[int]
+    ) -> None:
         samples = len(numbers)
         order = np.argsort(numbers, kind="stable")
         self._sorted = numbers[order]
-        # In units of the largest number a constant latent is 1 throughout, so that equal counts give equal sums.
+        # In units of the largest number a constant latent is 1 throughout, so that equal counts
+        # give equal sums.
         unit = float(np.abs(numbers).max()) or 1.0
         places, counts, inside, outside = [], [], [], []
         for factor, size in enumerate(sizes):
@@ -87,7 +109,8 @@ class _Losses:
         self._inside, self._outside = np.concatenate(inside), np.concatenate(outside)
         self.tolerance = TOLERANCE * np.maximum(np.minimum(count, samples - count), 1) / samples
         self._start = np.concatenate([[0], np.cumsum(count)[:-1]])
-        # Sorted by problem, then by number: how many of a class lie below a place is one search for all problems.
+        # Sorted by problem, then by number: how many of a class lie below a place is one search for
+        # all problems.
         self._first_key = (samples + 1) * np.arange(len(count))
         self._keys = np.repeat(self._first_key, count) + place
         self._below_all = _running_sums(self._sorted / unit, unit)
@@ -96,24 +119,42 @@ class _Losses:
         self._others = self._below_all[:, -1:] - self._own
 
     def __call__(self, lines: Vectors) -> tuple[NDArray[np.float64], Vectors, NDArray[np.float64]]:
-        """Loss `(problems,)`, slope `(2, problems)` and curvature `(3, problems)`: w with w, w with b, b with b."""
+        """Loss `(problems,)`, slope `(2, problems)` and curvature `(3, problems)`: w with w, w with
+        b, b with b.
+        """
         w, b = lines
         own = self._own_sums(1.0 - b, w) * self._inside
         others = self._other_sums(-1.0 - b, w) * self._outside
         ones, numbers, squares = own + others
         pull_b, pull_w, _ = own - others
-        loss = 0.5 * (w * w + b * b) + ones - 2 * (w * pull_w + b * pull_b) + w * w * squares + 2 * w * b * numbers + b * b * ones
+        loss = (
+            0.5 * (w * w + b * b)
+            + ones
+            - 2 * (w * pull_w + b * pull_b)
+            + w * w * squares
+            + 2 * w * b * numbers
+            + b * b * ones
+        )
         slope_w = w + 2 * (w * squares + b * numbers - pull_w)
         slope_b = b + 2 * (w * numbers + b * ones - pull_b)
-        return loss, np.stack([slope_w, slope_b]), np.stack([1 + 2 * squares, 2 * numbers, 1 + 2 * ones])
+        return (
+            loss,
+            np.stack([slope_w, slope_b]),
+            np.stack([1 + 2 * squares, 2 * numbers, 1 + 2 * ones]),
+        )
 
     def _own_sums(self, reach: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sums over a class's samples with `w x < reach`."""
-        below = self._below_own[:, self._own_place(self._place(reach, w, ("left", "right")))] - self._below_own[:, self._start]
+        below = (
+            self._below_own[:, self._own_place(self._place(reach, w, ("left", "right")))]
+            - self._below_own[:, self._start]
+        )
         sums = np.where(w > 0, below, self._own - below)
         return np.where(w == 0, np.where(reach > 0, self._own, 0.0), sums)
 
-    def _other_sums(self, reach: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _other_sums(
+        self, reach: NDArray[np.float64], w: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Sums over the samples outside a class with `w x > reach`."""
         place = self._place(reach, w, ("right", "left"))
         own = self._below_own[:, self._own_place(place)] - self._below_own[:, self._start]
@@ -121,8 +162,12 @@ class _Losses:
         sums = np.where(w > 0, self._others - below, below)
         return np.where(w == 0, np.where(reach < 0, self._others, 0.0), sums)
 
-    def _place(self, reach: NDArray[np.float64], w: NDArray[np.float64], sides: tuple[str, str]) -> NDArray[np.int64]:
-        """Where `x = reach / w` falls among the sorted numbers; *sides* for rising and falling lines."""
+    def _place(
+        self, reach: NDArray[np.float64], w: NDArray[np.float64], sides: tuple[str, str]
+    ) -> NDArray[np.int64]:
+        """Where `x = reach / w` falls among the sorted numbers; *sides* for rising and falling
+        lines.
+        """
         with np.errstate(over="ignore"):  # an almost flat line crosses beyond all numbers
             number = reach / np.where(w == 0, 1.0, w)
         rising, falling = (np.searchsorted(self._sorted, number, side) for side in sides)  # pyright: ignore[reportArgumentType, reportCallIssue]
@@ -135,12 +180,18 @@ class _Losses:
 def _running_sums(numbers: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
     """Sums of 1, x and x^2 below each place, x being *numbers* times *unit*: `(3, n + 1)`."""
     sums = np.zeros((3, len(numbers) + 1))
-    np.cumsum(np.stack([np.ones_like(numbers), numbers, numbers * numbers]), axis=1, out=sums[:, 1:])
+    np.cumsum(
+        np.stack([np.ones_like(numbers), numbers, numbers * numbers]), axis=1, out=sums[:, 1:]
+    )
     return sums * np.array([[1.0], [unit], [unit * unit]])
 
 
-def _conjugate_gradients(slope: Vectors, curvature: NDArray[np.float64], radius: NDArray[np.float64]) -> tuple[Vectors, Vectors]:
-    """Step towards the minimum of each quadratic model, cut at *radius*, and what is left of the slope there."""
+def _conjugate_gradients(
+    slope: Vectors, curvature: NDArray[np.float64], radius: NDArray[np.float64]
+) -> tuple[Vectors, Vectors]:
+    """Step towards the minimum of each quadratic model, cut at *radius*, and what is left of the
+    slope there.
+    """
     step, left = np.zeros_like(slope), -slope
     direction, square = left, _dot(left, left)
     enough = CONJUGATE_TOLERANCE * np.sqrt(square)
@@ -158,11 +209,15 @@ def _conjugate_gradients(slope: Vectors, curvature: NDArray[np.float64], radius:
         step, left = step + size * direction, left - size * bent
         before, square = square, _dot(left, left)
         going &= ~beyond & (np.sqrt(square) > enough)
-        direction = np.where(going, left + square / np.where(before > 0, before, 1.0) * direction, direction)
+        direction = np.where(
+            going, left + square / np.where(before > 0, before, 1.0) * direction, direction
+        )
     return step, left
 
 
-def _to_the_edge(step: Vectors, direction: Vectors, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+def _to_the_edge(
+    step: Vectors, direction: Vectors, radius: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """How far along *direction* the length of *step* reaches *radius*."""
     across, length = _dot(step, direction), _dot(direction, direction)
     free = np.maximum(radius * radius - _dot(step, step), 0.0)
@@ -190,7 +245,9 @@ def _next_radius(
     good = np.maximum(SHRINK * radius, np.minimum(reach, GROW * radius))
     excellent = np.maximum(radius, np.minimum(reach, GROW * radius))
     return np.select(
-        [achieved < TAKEN * promised, achieved < FAIR * promised, achieved < GOOD * promised], [poor, fair, good], excellent
+        [achieved < TAKEN * promised, achieved < FAIR * promised, achieved < GOOD * promised],
+        [poor, fair, good],
+        excellent,
     )
 
 

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutual information of a continuous latent and a discrete factor by nearest neighbours (Ross 2014), by sorting.
+"""Mutual information of a continuous latent and a discrete factor by nearest neighbours (Ross
+2014), by sorting.
 
-`I = psi(n) + psi(k) - mean psi(n_v) - mean psi(m)`: `n_v` samples share a sample's factor value, `m` samples of any value,
-itself included, lie nearer than the k-th neighbour of the same value; negative estimates are 0. On a line the neighbours
-stand side by side once the codes are sorted, so no tree is needed. As scikit-learn's `mutual_info_classif` does, `k` falls
-to `n_v - 1` for rare values, samples whose value is unique are left out, and noise of 1e-10 of a standard deviation parts
-equal codes: without it the estimate collapses for codes that take few values. The noise is drawn from the seed and is the
-same for every latent, so the order of latents does not matter and a call there with one latent and `random_state=seed` gives
-the same number.
+`I = psi(n) + psi(k) - mean psi(n_v) - mean psi(m)`: `n_v` samples share a sample's factor value,
+`m` samples of any value, itself included, lie nearer than the k-th neighbour of the same value;
+negative estimates are 0. On a line the neighbours stand side by side once the codes are sorted, so
+no tree is needed. As scikit-learn's `mutual_info_classif` does, `k` falls to `n_v - 1` for rare
+values, samples whose value is unique are left out, and noise of 1e-10 of a standard deviation parts
+equal codes: without it the estimate collapses for codes that take few values. The noise is drawn
+from the seed and is the same for every latent, so the order of latents does not matter and a call
+there with one latent and `random_state=seed` gives the same number.
 
-Departs from scikit-learn: distances are compared as they are; there, their squares are rounded first, and for values of
-fewer than 2k samples found by an expansion whose error hides the noise that parts equal codes.
+Departs from scikit-learn: distances are compared as they are; there, their squares are rounded
+first, and for values of fewer than 2k samples found by an expansion whose error hides the noise
+that parts equal codes.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ FAR = 1e300
 def neighbour_information(
     codes: NDArray[np.float64], levels: NDArray[np.int64], *, neighbours: int, seed: int
 ) -> NDArray[np.float64]:
-    """Information in nats `(latents, factors)`; a constant latent has none, nor has a factor whose values are all unique."""
+    """Information in nats `(latents, factors)`; a constant latent has none, nor has a factor whose
+    values are all unique.
+    """
     noise = NOISE * np.random.RandomState(seed % 2**32).standard_normal(len(codes))
     psi = _digamma(len(codes))
     nats = np.zeros((codes.shape[1], levels.shape[1]))
@@ -43,7 +48,12 @@ def neighbour_information(
     return nats
 
 
-def _ross(ordered: NDArray[np.float64], labels: NDArray[np.int64], neighbours: int, psi: NDArray[np.float64]) -> float:
+def _ross(
+    ordered: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    neighbours: int,
+    psi: NDArray[np.float64],
+) -> float:
     """The estimate for codes in ascending order; *psi* is the digamma function of 0..n."""
     sharing = np.bincount(labels)[labels]
     kept = sharing > 1
@@ -63,14 +73,19 @@ def _digamma(largest: int) -> NDArray[np.float64]:
     return np.concatenate([[0.0, 0.0], np.cumsum(1.0 / np.arange(1, largest))]) - np.euler_gamma
 
 
-def _radius_among_equals(ordered: NDArray[np.float64], labels: NDArray[np.int64], neighbours: int) -> NDArray[np.float64]:
-    """Distance of each sample to its k-th neighbour of the same label, or to the farthest where there are fewer."""
+def _radius_among_equals(
+    ordered: NDArray[np.float64], labels: NDArray[np.int64], neighbours: int
+) -> NDArray[np.float64]:
+    """Distance of each sample to its k-th neighbour of the same label, or to the farthest where
+    there are fewer.
+    """
     grouped = np.argsort(labels, kind="stable")
     values, group = ordered[grouped], labels[grouped]
     place = np.arange(len(values)) + neighbours * (group + 1)
     spaced = np.full(place[-1] + neighbours + 1, FAR)
     spaced[place] = values
-    # The k nearest and the sample itself are k + 1 in a row; of the rows that hold it the shortest reach counts.
+    # The k nearest and the sample itself are k + 1 in a row; of the rows that hold it the shortest
+    # reach counts.
     reach = np.full(len(values), FAR)
     for before in range(neighbours + 1):
         left, right = spaced[place - before], spaced[place + neighbours - before]
@@ -87,11 +102,17 @@ def _radius_among_equals(ordered: NDArray[np.float64], labels: NDArray[np.int64]
 def _count_nearer(ordered: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray[np.int64]:
     """How many of the *ordered* codes, itself included, are nearer to each than its *radius*."""
     radius = np.maximum(radius, np.nextafter(0.0, 1.0))  # a sample is always near itself
-    return _first_beyond(ordered, radius) + _first_beyond(-ordered[::-1], radius[::-1])[::-1] - len(ordered)
+    return (
+        _first_beyond(ordered, radius)
+        + _first_beyond(-ordered[::-1], radius[::-1])[::-1]
+        - len(ordered)
+    )
 
 
 def _first_beyond(ordered: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Index of the first code at least a radius above each; the sum `code + radius` may round past it, hence the steps."""
+    """Index of the first code at least a radius above each; the sum `code + radius` may round past
+    it, hence the steps.
+    """
     fenced = np.append(ordered, FAR)
     first = np.searchsorted(ordered, ordered + radius)
     while (short := np.flatnonzero(fenced[first] - ordered < radius)).size:

@@ -1,27 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian posteriors with a diagonal covariance, `N(mean, exp(logvar))`, as the metrics want them: checked, and their KL."""
+"""Gaussian posteriors with a diagonal covariance, `N(mean, exp(logvar))`, as the metrics want them:
+checked, and their KL.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.metrics._arrays import check_posterior
 
 # Beyond it variances, or their inverses, leave the range of double precision.
 LARGEST_LOGVAR = 500.0
 
 
-def check_gaussian(mean: ArrayLike, logvar: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and log-variances, both `(n, latents)`, refused also where a variance is practically infinite or 0."""
+def check_gaussian(
+    mean: ArrayLike, logvar: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and log-variances, both `(n, latents)`, refused also where a variance is practically
+    infinite or 0.
+    """
     means, logvars = check_posterior(mean, logvar)
     fine = np.abs(logvars) <= LARGEST_LOGVAR
     if not fine.all():
         row, latent = np.argwhere(~fine)[0]
         shown = Shown(f"{logvars[row, latent]} at row {row}, latent {latent}")
         rule = f"must be at most {LARGEST_LOGVAR:g} in size"
-        raise InputError(Problem("logvar", rule, shown, "Pass log-variances, and leave out models that diverged."))
+        raise invalid(
+            "logvar", rule, shown, "Pass log-variances, and leave out models that diverged."
+        )
     return means, logvars
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks for rank correlations: equal values share the mean of their places, as in Spearman's coefficient with ties."""
+"""Ranks for rank correlations: equal values share the mean of their places, as in Spearman's
+coefficient with ties.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def average_ranks(codes: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     latents_first = np.ascontiguousarray(codes.swapaxes(-1, -2))
     ranks, samples = np.empty_like(latents_first), codes.shape[-2]
-    for values, places in zip(latents_first.reshape(-1, samples), ranks.reshape(-1, samples), strict=True):
+    for values, places in zip(
+        latents_first.reshape(-1, samples), ranks.reshape(-1, samples), strict=True
+    ):
         order = np.argsort(values)
         ordered = values[order]
         starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, [samples]])

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of rows that share the value of one factor: the intervention behind the β-VAE and FactorVAE scores.
+"""Batches of rows that share the value of one factor: the intervention behind the β-VAE and
+FactorVAE scores.
 
-On a whole factor grid this is the sampling of the papers: the shared value and all other factors are uniform. On any other
-labelled sample, "shares factor k" means drawn uniformly, with replacement, from the rows of the sample with that value, and
-the shared value is as frequent as in the sample, values that a single row has left out: that row shares them with nobody.
+On a whole factor grid this is the sampling of the papers: the shared value and all other factors
+are uniform. On any other labelled sample, "shares factor k" means drawn uniformly, with
+replacement, from the rows of the sample with that value, and the shared value is as frequent as in
+the sample, values that a single row has left out: that row shares them with nobody.
 
-Departs: factors take turns instead of being drawn, which leaves every expectation as it is and takes the scatter of the draw
-out of the score (at 1,000 votes 0.013 for a code that misses one factor of five); constant factors are left out. With
-`as_reference` factors are drawn, constant ones too, as disentanglement_lib does.
+Departs: factors take turns instead of being drawn, which leaves every expectation as it is and
+takes the scatter of the draw out of the score (at 1,000 votes 0.013 for a code that misses one
+factor of five); constant factors are left out. With `as_reference` factors are drawn, constant ones
+too, as disentanglement_lib does.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.metrics._arrays import Labelled
 
 
@@ -53,28 +56,44 @@ class SharedFactor:
             if count[place].max() == 1:
                 remedy = "Pass codes of a whole grid, or drop the factor."
                 shown = Shown(f"{len(levels)} rows with {rows.sizes[factor]} values")
-                raise InputError(Problem(f"factor {factor}", "must have rows that share a value", shown, remedy))
+                raise invalid(
+                    f"factor {factor}", "must have rows that share a value", shown, remedy
+                )
             order[place] = np.argsort(narrow[:, place], kind="stable")
-        return cls(factors, levels, order, np.cumsum(count, axis=1) - count, count, not as_reference)
+        return cls(
+            factors, levels, order, np.cumsum(count, axis=1) - count, count, not as_reference
+        )
 
     def rows_of(self, place: int, level: int) -> NDArray[np.int64]:
         """All rows with *level* of the factor at *place*."""
         begin = self.start[place, level]
         return self.order[place, begin : begin + self.count[place, level]]
 
-    def draw(self, batches: int, batch: int, generator: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Factors `(batches,)` and rows `(batches, batch)`: in a batch all rows have the same value of its factor."""
+    def draw(
+        self, batches: int, batch: int, generator: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Factors `(batches,)` and rows `(batches, batch)`: in a batch all rows have the same value
+        of its factor.
+        """
         place = self._places(batches, generator)[:, None]
         example = self._examples(place, 1, generator)
-        return self.factors[place[:, 0]], self._alike(place, example, generator.random((batches, batch)))
+        return self.factors[place[:, 0]], self._alike(
+            place, example, generator.random((batches, batch))
+        )
 
     def draw_pairs(
         self, batches: int, batch: int, generator: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Factors `(batches,)` and two rows `(batches, batch)`: each pair has its own value of its batch's factor in common."""
+        """Factors `(batches,)` and two rows `(batches, batch)`: each pair has its own value of its
+        batch's factor in common.
+        """
         place = self._places(batches, generator)[:, None]
         first = self._examples(place, batch, generator)
-        return self.factors[place[:, 0]], first, self._alike(place, first, generator.random((batches, batch)))
+        return (
+            self.factors[place[:, 0]],
+            first,
+            self._alike(place, first, generator.random((batches, batch))),
+        )
 
     def _places(self, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Places of the factors of *batches*: in turns from one that is drawn, or all drawn."""
@@ -82,8 +101,12 @@ class SharedFactor:
             return generator.integers(len(self.factors), size=batches)
         return (np.arange(batches) + generator.integers(len(self.factors))) % len(self.factors)
 
-    def _examples(self, place: NDArray[np.int64], width: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Rows `(batches, width)` drawn from those that share their value of the factor at *place* `(batches, 1)`."""
+    def _examples(
+        self, place: NDArray[np.int64], width: int, generator: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Rows `(batches, width)` drawn from those that share their value of the factor at *place*
+        `(batches, 1)`.
+        """
         alone = self.count == 1
         if not alone.any():
             return generator.integers(len(self.levels), size=(len(place), width))
@@ -94,8 +117,12 @@ class SharedFactor:
             row[mine] = generator.choice(accompanied, size=(int(mine.sum()), width))
         return row
 
-    def _alike(self, place: NDArray[np.int64], example: NDArray[np.int64], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """A row for each *uniform* number, with the value that row *example* has of the factor at *place*."""
+    def _alike(
+        self, place: NDArray[np.int64], example: NDArray[np.int64], uniform: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """A row for each *uniform* number, with the value that row *example* has of the factor at
+        *place*.
+        """
         level = self.levels[example, place]
         within = (uniform * self.count[place, level]).astype(np.int64)
         within += self.start[place, level]

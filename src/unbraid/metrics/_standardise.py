@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes put on a common scale: which latents vary, by how much, and all of them with mean 0 and variance 1."""
+"""Codes put on a common scale: which latents vary, by how much, and all of them with mean 0 and
+variance 1.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,23 @@ SMALLEST_MOVE = float(np.finfo(np.float64).tiny)
 def varying_latents(codes: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which latents of *codes* `(..., n, latents)` take more than one value, rounding aside."""
     lowest, highest = codes.min(axis=-2), codes.max(axis=-2)
-    return highest - lowest > np.maximum(ROUNDING_SHARE * np.maximum(np.abs(lowest), np.abs(highest)), SMALLEST_MOVE)
+    return highest - lowest > np.maximum(
+        ROUNDING_SHARE * np.maximum(np.abs(lowest), np.abs(highest)), SMALLEST_MOVE
+    )
 
 
 def standard_deviations(codes: NDArray[np.float64], *, lost: int = 0) -> NDArray[np.float64]:
-    """Standard deviation of each latent of *codes* `(..., n, latents)`, 0 where it is constant; divides by n - *lost*."""
+    """Standard deviation of each latent of *codes* `(..., n, latents)`, 0 where it is constant;
+    divides by n - *lost*.
+    """
     _, deviations = _centred(codes)
     return deviations * np.sqrt(codes.shape[-2] / (codes.shape[-2] - lost))
 
 
 def standardise(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """*codes* `(..., n, latents)` with mean 0 and variance 1 (dividing by n) in each latent; constant latents are all 0."""
+    """*codes* `(..., n, latents)` with mean 0 and variance 1 (dividing by n) in each latent;
+    constant latents are all 0.
+    """
     centred, deviations = _centred(codes)
     return centred / np.where(deviations > 0, deviations, 1.0)[..., None, :]
 

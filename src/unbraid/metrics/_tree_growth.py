@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Depth-3 regression trees grown by LightGBM on residuals, and the leaves in which samples end.
 
-With the residuals as gradients and 1 as every curvature, the gain that LightGBM maximises is the variance that a split
-removes, which is scikit-learn's criterion too. LightGBM sees the bins of the latents only; which leaf a sample is in is found
-here, for all trees of a round at once.
+With the residuals as gradients and 1 as every curvature, the gain that LightGBM maximises is the
+variance that a split removes, which is scikit-learn's criterion too. LightGBM sees the bins of the
+latents only; which leaf a sample is in is found here, for all trees of a round at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ COARSE_BINS = 254
 """Bins of equal counts for a latent of more values; what LightGBM keeps in one byte."""
 
 ORDERS = 4
-"""Orders of the latents that take turns: of equally good latents LightGBM takes the first, scikit-learn draws lots."""
+"""Orders of the latents that take turns: of equally good latents LightGBM takes the first,
+scikit-learn draws lots.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,25 @@ class Binned:
 
     @classmethod
     def of(cls, codes: NDArray[np.float64], test_codes: NDArray[np.float64]) -> Binned:
-        """Bin every latent of *codes* and *test_codes* `(n, latents)`; cuts are halfway between training values."""
+        """Bin every latent of *codes* and *test_codes* `(n, latents)`; cuts are halfway between
+        training values.
+        """
         train, test = (np.empty(part.shape[::-1], dtype=np.uint16) for part in (codes, test_codes))
         for latent, (values, asked) in enumerate(zip(codes.T, test_codes.T, strict=True)):
             distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
             bin_of_value = np.arange(len(distinct))
             if len(distinct) > EXACT_VALUES:
                 middle = np.cumsum(counts) - counts / 2
-                bin_of_value = np.unique((COARSE_BINS * middle / len(values)).astype(np.int64), return_inverse=True)[1]
+                bin_of_value = np.unique(
+                    (COARSE_BINS * middle / len(values)).astype(np.int64), return_inverse=True
+                )[1]
             last = np.flatnonzero(np.diff(bin_of_value))
             below, above = distinct[last], distinct[last + 1]
             halfway = (below + above) / 2
             train[latent] = bin_of_value[place]
-            test[latent] = np.searchsorted(np.where(halfway < above, halfway, below), asked)  # of neighbours it rounds to one
+            test[latent] = np.searchsorted(
+                np.where(halfway < above, halfway, below), asked
+            )  # of neighbours it rounds to one
         widest = train.max(initial=0)
         narrow = np.uint8 if widest < 256 else np.uint16
         return cls(train.astype(narrow), test.astype(narrow))
@@ -59,46 +67,64 @@ class Binned:
 
 @dataclass(frozen=True)
 class Trees:
-    """The splits of a round of trees `(trees, 7)`: root, its two children, their four; a sample goes right above the cut."""
+    """The splits of a round of trees `(trees, 7)`: root, its two children, their four; a sample
+    goes right above the cut.
+    """
 
     latent: NDArray[np.int64]
     cut: NDArray[np.uint16]
 
     def leaf(self, bins: NDArray[np.unsignedinteger]) -> NDArray[np.uint8]:
         """Leaf 0..7 `(trees, n)` of each sample of *bins* `(latents, n)`."""
-        cut = np.minimum(self.cut, np.iinfo(bins.dtype).max).astype(bins.dtype)  # bytes compare fastest with bytes
+        cut = np.minimum(self.cut, np.iinfo(bins.dtype).max).astype(
+            bins.dtype
+        )  # bytes compare fastest with bytes
         right = [bins[self.latent[:, node]] > cut[:, node, None] for node in range(INNER_NODES)]
         second = _choose(right[0], right[2], right[1])
-        third = _choose(right[0], _choose(second, right[6], right[5]), _choose(second, right[4], right[3]))
+        third = _choose(
+            right[0], _choose(second, right[6], right[5]), _choose(second, right[4], right[3])
+        )
         first, second, third = (side.view(np.uint8) for side in (right[0], second, third))
         return np.bitwise_or(np.bitwise_or(first << 2, second << 1), third, dtype=np.uint8)
 
 
-def _choose(condition: NDArray[np.bool_], then: NDArray[np.bool_], otherwise: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _choose(
+    condition: NDArray[np.bool_], then: NDArray[np.bool_], otherwise: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """`np.where` of truth values, several times faster."""
     return otherwise ^ (condition & (then ^ otherwise))
 
 
 class Grower:
-    """Grows one tree for each column of residuals, round after round, and adds up the variance that each latent removes."""
+    """Grows one tree for each column of residuals, round after round, and adds up the variance that
+    each latent removes.
+    """
 
-    def __init__(self, data: list[lightgbm.Dataset], orders: list[NDArray[np.int64]], columns: int) -> None:
+    def __init__(
+        self, data: list[lightgbm.Dataset], orders: list[NDArray[np.int64]], columns: int
+    ) -> None:
         import lightgbm
 
         self._orders = orders
-        self._boosters = [lightgbm.Booster({**PARAMETERS, "num_class": columns}, each) for each in data]
+        self._boosters = [
+            lightgbm.Booster({**PARAMETERS, "num_class": columns}, each) for each in data
+        ]
         self._curvature = np.ones(columns * data[0].num_data(), dtype=np.float32)
         self._rounds = 0
 
     def grow(self, residual: NDArray[np.float64]) -> Trees | None:
-        """Trees that predict *residual* `(columns, n)`; None when there is no variance left that a split could remove."""
+        """Trees that predict *residual* `(columns, n)`; None when there is no variance left that a
+        split could remove.
+        """
         earlier, turn = divmod(self._rounds, len(self._boosters))
         booster = self._boosters[turn]
         gradient = np.negative(residual, dtype=np.float32, casting="same_kind").ravel()
         if booster.update(fobj=lambda *_: (gradient, self._curvature)):
             return None
         self._rounds += 1
-        return _read_trees(booster.model_to_string(num_iteration=1, start_iteration=earlier), self._orders[turn])
+        return _read_trees(
+            booster.model_to_string(num_iteration=1, start_iteration=earlier), self._orders[turn]
+        )
 
     def removed_variance(self) -> NDArray[np.float64]:
         """Variance removed by the splits of each latent, over all trees grown."""
@@ -129,17 +155,25 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def as_datasets(bins: NDArray[np.unsignedinteger], orders: list[NDArray[np.int64]]) -> list[lightgbm.Dataset]:
-    """LightGBM's form of *bins* `(latents, n)`, once for each order of the latents; a bin's number is its value."""
+def as_datasets(
+    bins: NDArray[np.unsignedinteger], orders: list[NDArray[np.int64]]
+) -> list[lightgbm.Dataset]:
+    """LightGBM's form of *bins* `(latents, n)`, once for each order of the latents; a bin's number
+    is its value.
+    """
     import lightgbm
 
     rows = np.ascontiguousarray(bins.T, dtype=np.float32)
     unused = np.zeros(len(rows))  # residuals come round by round, but LightGBM insists on a target
-    return [lightgbm.Dataset(rows[:, order], unused, params=PARAMETERS).construct() for order in orders]
+    return [
+        lightgbm.Dataset(rows[:, order], unused, params=PARAMETERS).construct() for order in orders
+    ]
 
 
 def _read_trees(text: str, order: NDArray[np.int64]) -> Trees:
-    """The trees of LightGBM's text *text*, whose latents stand in *order*; a missing split sends every sample left."""
+    """The trees of LightGBM's text *text*, whose latents stand in *order*; a missing split sends
+    every sample left.
+    """
     written = text.split("\nTree=")[1:]
     latent = np.zeros((len(written), INNER_NODES), dtype=np.int64)
     cut = np.full((len(written), INNER_NODES), np.iinfo(np.uint16).max, dtype=np.uint16)
@@ -148,14 +182,20 @@ def _read_trees(text: str, order: NDArray[np.int64]) -> Trees:
         if fields["num_leaves"] == "1":
             continue
         chosen, threshold, left, right = (
-            fields[name].split() for name in ("split_feature", "threshold", "left_child", "right_child")
+            fields[name].split()
+            for name in ("split_feature", "threshold", "left_child", "right_child")
         )
         waiting = [(0, 0)]
         while waiting:
             node, place = waiting.pop()
             latent[tree, place] = order[int(chosen[node])]
-            cut[tree, place] = int(float(threshold[node]))  # halfway between the numbers of two bins
-            for child, below in ((int(left[node]), 2 * place + 1), (int(right[node]), 2 * place + 2)):
+            cut[tree, place] = int(
+                float(threshold[node])
+            )  # halfway between the numbers of two bins
+            for child, below in (
+                (int(left[node]), 2 * place + 1),
+                (int(right[node]), 2 * place + 2),
+            ):
                 if child >= 0:  # leaves count downwards from -1
                     waiting.append((child, below))
     return Trees(latent, cut)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boosted trees that predict a factor from codes, and how much each latent contributed to them.
 
-Both backends are scikit-learn's gradient boosting: 100 rounds of depth-3 trees with learning rate 0.1 from the class
-frequencies, splits by the variance of the residuals, leaves by one Newton step of the deviance, and a latent counts by the
-variance that its splits remove. The second has its trees grown by LightGBM, which differs in three things: a latent of more
-than 1,000 values is cut at 254 places, ties between latents are settled by turns, and latents that order the samples alike,
-forwards or backwards, are one latent whose importance is shared equally (scikit-learn draws lots, the same in the mean).
+Both backends are scikit-learn's gradient boosting: 100 rounds of depth-3 trees with learning rate
+0.1 from the class frequencies, splits by the variance of the residuals, leaves by one Newton step
+of the deviance, and a latent counts by the variance that its splits remove. The second has its
+trees grown by LightGBM, which differs in three things: a latent of more than 1,000 values is cut at
+254 places, ties between latents are settled by turns, and latents that order the samples alike,
+forwards or backwards, are one latent whose importance is shared equally (scikit-learn draws lots,
+the same in the mean).
 """
 
 from __future__ import annotations
@@ -35,25 +37,43 @@ class Fit:
 
 
 def fit_sklearn(
-    codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64], draws: np.random.RandomState
+    codes: NDArray[np.float64],
+    levels: NDArray[np.int64],
+    test_codes: NDArray[np.float64],
+    draws: np.random.RandomState,
 ) -> Fit:
     """scikit-learn's `GradientBoostingClassifier` with its defaults, ties broken by *draws*."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     if np.ptp(levels) == 0:
         return _always(levels[0], codes, test_codes)
-    model = GradientBoostingClassifier(n_estimators=ROUNDS, learning_rate=LEARNING_RATE, max_depth=DEPTH, random_state=draws)
+    model = GradientBoostingClassifier(
+        n_estimators=ROUNDS, learning_rate=LEARNING_RATE, max_depth=DEPTH, random_state=draws
+    )
     model.fit(codes, levels)
-    return Fit(np.abs(model.feature_importances_), np.asarray(model.predict(codes)), np.asarray(model.predict(test_codes)))
+    return Fit(
+        np.abs(model.feature_importances_),
+        np.asarray(model.predict(codes)),
+        np.asarray(model.predict(test_codes)),
+    )
 
 
-def fit_lightgbm(codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64], seed: int) -> Fit:
+def fit_lightgbm(
+    codes: NDArray[np.float64],
+    levels: NDArray[np.int64],
+    test_codes: NDArray[np.float64],
+    seed: int,
+) -> Fit:
     """The same boosting with trees grown by LightGBM; *seed* orders the latents."""
     return lightgbm_fitter(codes, test_codes, seed)(levels)
 
 
-def lightgbm_fitter(codes: NDArray[np.float64], test_codes: NDArray[np.float64], seed: int) -> Callable[[NDArray[np.int64]], Fit]:
-    """`fit_lightgbm` for many factors of the same codes: what depends on codes alone is prepared once."""
+def lightgbm_fitter(
+    codes: NDArray[np.float64], test_codes: NDArray[np.float64], seed: int
+) -> Callable[[NDArray[np.int64]], Fit]:
+    """`fit_lightgbm` for many factors of the same codes: what depends on codes alone is prepared
+    once.
+    """
     alike = latents_ordered_alike(codes)
     first = [group[0] for group in alike]
     bins = Binned.of(codes[:, first], test_codes[:, first])
@@ -74,13 +94,18 @@ def lightgbm_fitter(codes: NDArray[np.float64], test_codes: NDArray[np.float64],
             for group, variance in zip(alike, removed, strict=True):
                 importance[group] = variance / len(group)
         share = importance / importance.sum() if importance.any() else importance
-        return Fit(share, values[boosting.choice(boosting.score)], values[boosting.choice(boosting.test_score)])
+        return Fit(
+            share,
+            values[boosting.choice(boosting.score)],
+            values[boosting.choice(boosting.test_score)],
+        )
 
     return fit
 
 
 def latents_ordered_alike(codes: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    """Groups of latents that a tree cannot tell apart: they order the samples of *codes* `(n, latents)` alike, or in reverse.
+    """Groups of latents that a tree cannot tell apart: they order the samples of *codes* `(n,
+    latents)` alike, or in reverse.
 
     Constant latents, which no tree can use, are in no group.
 
@@ -98,18 +123,24 @@ def latents_ordered_alike(codes: NDArray[np.float64]) -> list[NDArray[np.int64]]
 
 def _always(level: Any, codes: NDArray[np.float64], test_codes: NDArray[np.float64]) -> Fit:
     """A single level needs no trees."""
-    return Fit(np.zeros(codes.shape[1]), np.full(len(codes), level), np.full(len(test_codes), level))
+    return Fit(
+        np.zeros(codes.shape[1]), np.full(len(codes), level), np.full(len(test_codes), level)
+    )
 
 
 class _Boosting:
-    """Scores `(columns, n)` of both parts, one column for each class, or one column of log-odds for two classes."""
+    """Scores `(columns, n)` of both parts, one column for each class, or one column of log-odds for
+    two classes.
+    """
 
     def __init__(self, classes: NDArray[np.int64], bins: Binned) -> None:
         share = np.bincount(classes) / len(classes)
         start = np.log(share) if len(share) > 2 else np.log(share[1:] / share[:1])
         self.columns = len(start)
         self._classes, self._bins, self._rows = classes, bins, np.arange(len(classes))
-        self.score, self.test_score = (np.repeat(start[:, None], part.shape[1], axis=1) for part in (bins.train, bins.test))
+        self.score, self.test_score = (
+            np.repeat(start[:, None], part.shape[1], axis=1) for part in (bins.train, bins.test)
+        )
 
     def run(self, grower: Grower) -> None:
         """All rounds, or as many as find something to split."""
@@ -136,14 +167,23 @@ class _Boosting:
         return weight / weight.sum(axis=0)
 
     def _newton_step(
-        self, leaf: NDArray[np.int64], residual: NDArray[np.float64], probability: NDArray[np.float64]
+        self,
+        leaf: NDArray[np.int64],
+        residual: NDArray[np.float64],
+        probability: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """What each leaf adds to the score: its residuals over its curvature, times the learning rate."""
+        """What each leaf adds to the score: its residuals over its curvature, times the learning
+        rate.
+        """
         slots = LEAVES * self.columns
         slope = np.bincount(leaf.ravel(), residual.ravel(), slots)
         curvature = np.bincount(leaf.ravel(), (probability * (1.0 - probability)).ravel(), slots)
-        redundant = (self.columns - 1) / self.columns if self.columns > 1 else 1.0  # Friedman 2001, algorithm 6
-        step = np.divide(slope, curvature, where=curvature > SMALLEST_CURVATURE, out=np.zeros(slots))
+        redundant = (
+            (self.columns - 1) / self.columns if self.columns > 1 else 1.0
+        )  # Friedman 2001, algorithm 6
+        step = np.divide(
+            slope, curvature, where=curvature > SMALLEST_CURVATURE, out=np.zeros(slots)
+        )
         return LEARNING_RATE * redundant * step
 
     def choice(self, score: NDArray[np.float64]) -> NDArray[np.int64]:

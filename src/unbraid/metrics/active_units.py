@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Active units (Burda et al. 2016; Zietlow et al. 2021; Estermann et al. 2020): how many latents a model uses.
+"""Active units (Burda et al. 2016; Zietlow et al. 2021; Estermann et al. 2020): how many latents a
+model uses.
 
-A VAE switches latents off: their posterior becomes the prior, whatever the image. Three published rules say which are on:
+A VAE switches latents off: their posterior becomes the prior, whatever the image. Three published
+rules say which are on:
 
 - `posterior_variance`: the mean posterior variance is below 0.8 (Zietlow et al. 2021);
-- `kl`: the mean KL divergence to the prior is above 1 nat (Estermann et al. 2020, for choosing latents to label; UDR takes
-  0.01);
-- `code_std`: the standard deviation of the posterior mean is at least 0.05 (disentanglement_lib's FactorVAE score). Burda et
-  al. ask for a variance of the mean above 0.01, which is `rule="code_std", threshold=0.1`.
+- `kl`: the mean KL divergence to the prior is above 1 nat (Estermann et al. 2020, for choosing
+  latents to label; UDR takes 0.01);
+- `code_std`: the standard deviation of the posterior mean is at least 0.05 (disentanglement_lib's
+  FactorVAE score). Burda et al. ask for a variance of the mean above 0.01, which is
+  `rule="code_std", threshold=0.1`.
 
-`score` counts the latents that are active by `rule`; the masks and counts of all three at their usual thresholds come with
-it.
+`score` counts the latents that are active by `rule`; the masks and counts of all three at their
+usual thresholds come with it.
 
-Traps: the rules disagree where it matters, for latents that carry little: a latent with `mean = 0.5 x` and variance 0.75 is
-active by variance and by standard deviation but not by KL (0.14 nats). `code_std` looks at the scale of the means only, and
-`posterior_variance` at the noise only: a latent of variance 0.5 whose mean never moves is active by the latter and knows
-nothing. An autoencoder without noise has no posterior to judge. More active units are not better in themselves.
+Traps: the rules disagree where it matters, for latents that carry little: a latent with `mean = 0.5
+x` and variance 0.75 is active by variance and by standard deviation but not by KL (0.14 nats).
+`code_std` looks at the scale of the means only, and `posterior_variance` at the noise only: a
+latent of variance 0.5 whose mean never moves is active by the latter and knows nothing. An
+autoencoder without noise has no posterior to judge. More active units are not better in themselves.
 
-Departs from disentanglement_lib: its scores report `num_active_dims`, which is the number of all latents for the FactorVAE
-score and the sum of all codes for IRS; here active latents are counted. The standard deviation of the means divides by n, not
-n - 1.
+Departs from disentanglement_lib: its scores report `num_active_dims`, which is the number of all
+latents for the FactorVAE score and the sum of all codes for IRS; here active latents are counted.
+The standard deviation of the means divides by n, not n - 1.
 """
 
 from __future__ import annotations
@@ -74,13 +78,20 @@ class ActiveUnits:
     label="Active units",
     needs="posterior",
     family="unsupervised",
-    citation=Citation("Burda, Grosse and Salakhutdinov", 2016, "Importance Weighted Autoencoders", "ICLR"),
+    citation=Citation(
+        "Burda, Grosse and Salakhutdinov", 2016, "Importance Weighted Autoencoders", "ICLR"
+    ),
     result=ActiveUnits,
 )
 def active_units(
-    mean: ArrayLike, logvar: ArrayLike, *, rule: Rule = "posterior_variance", threshold: float | None = None
+    mean: ArrayLike,
+    logvar: ArrayLike,
+    *,
+    rule: Rule = "posterior_variance",
+    threshold: float | None = None,
 ) -> ActiveUnits:
-    """How many latents the model uses, by the variance of their posterior, their KL or the spread of their means.
+    """How many latents the model uses, by the variance of their posterior, their KL or the spread
+    of their means.
 
     *mean* and *logvar* are those of the posteriors, `(n, latents)`. *threshold* is the rule's usual one unless given.
 
@@ -116,7 +127,9 @@ def active_units(
 
 
 def _active(rule: str, judged: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
-    """Which latents the rule calls active; each compares as published, that is below, above, or at least."""
+    """Which latents the rule calls active; each compares as published, that is below, above, or at
+    least.
+    """
     if rule == "posterior_variance":
         return judged < threshold
     return judged > threshold if rule == "kl" else judged >= threshold

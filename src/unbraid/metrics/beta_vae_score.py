@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""β-VAE score (Higgins et al. 2017, section 3): a linear classifier names the factor that pairs of samples share.
+"""β-VAE score (Higgins et al. 2017, section 3): a linear classifier names the factor that pairs of
+samples share.
 
-A point is the mean over 64 pairs of `|z_1 - z_2|`, all pairs sharing one and the same factor (each pair its own value of
-it); its label is that factor. The classifier is a logistic regression with scikit-learn's defaults on the raw differences,
-fitted on 10,000 points; the score is its accuracy on 5,000 others, and chance is one over the number of factors. Counts,
-batch and classifier are those of disentanglement_lib. With a `FactorGrid` pairs are drawn from the whole grid;
+A point is the mean over 64 pairs of `|z_1 - z_2|`, all pairs sharing one and the same factor (each
+pair its own value of it); its label is that factor. The classifier is a logistic regression with
+scikit-learn's defaults on the raw differences, fitted on 10,000 points; the score is its accuracy
+on 5,000 others, and chance is one over the number of factors. Counts, batch and classifier are
+those of disentanglement_lib. With a `FactorGrid` pairs are drawn from the whole grid;
 `beta_vae_score_of_pairs` takes pairs that were drawn elsewhere.
 
-Traps: it saturates: codes that miss a factor or mix them with noise still score 1.0, a full rotation of five factors 0.84.
-The differences are not standardised, so the strength of the classifier's regularisation depends on the scale of the codes.
-Versions of scikit-learn before 0.22 fitted one classifier for each factor; published numbers of that time differ.
+Traps: it saturates: codes that miss a factor or mix them with noise still score 1.0, a full
+rotation of five factors 0.84. The differences are not standardised, so the strength of the
+classifier's regularisation depends on the scale of the codes. Versions of scikit-learn before 0.22
+fitted one classifier for each factor; published numbers of that time differ.
 
-Departs from disentanglement_lib: factors take turns instead of being drawn, and constant ones are never chosen; where one
-factor varies, an error there, there is nothing to tell apart and the score is 1. `compat="disentanglement_lib"` draws
-factors, constant ones too: pairs that share nothing are then one class more.
+Departs from disentanglement_lib: factors take turns instead of being drawn, and constant ones are
+never chosen; where one factor varies, an error there, there is nothing to tell apart and the score
+is 1. `compat="disentanglement_lib"` draws factors, constant ones too: pairs that share nothing are
+then one class more.
 """
 
 from __future__ import annotations
@@ -39,12 +43,15 @@ ROWS_AT_ONCE = 1 << 16
 """Pairs compared in one piece: small enough for the processor's cache, and a bound on memory."""
 
 Points = tuple[NDArray[np.float64], NDArray[np.int64]]
-"""Mean absolute differences `(points, latents)` and the factor that the pairs of each point share."""
+"""Mean absolute differences `(points, latents)` and the factor that the pairs of each point share.
+"""
 
 
 @dataclass(frozen=True)
 class BetaVAEScore:
-    """Test accuracy of the classifier, with its training accuracy and the mean differences it works on."""
+    """Test accuracy of the classifier, with its training accuracy and the mean differences it works
+    on.
+    """
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -52,7 +59,9 @@ class BetaVAEScore:
     score: float
     train_accuracy: float
     mean_difference: NDArray[np.float64]
-    """`(factors, latents)`: mean `|z_1 - z_2|` of the training points that share the factor; NaN where none do."""
+    """`(factors, latents)`: mean `|z_1 - z_2|` of the training points that share the factor; NaN
+    where none do.
+    """
     constant_factors: tuple[int, ...]
     """Columns never chosen because they take one value."""
 
@@ -63,7 +72,10 @@ class BetaVAEScore:
     compares_factors=True,
     revision=2,
     citation=Citation(
-        "Higgins et al.", 2017, "beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework", "ICLR"
+        "Higgins et al.",
+        2017,
+        "beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework",
+        "ICLR",
     ),
     result=BetaVAEScore,
 )
@@ -77,7 +89,8 @@ def beta_vae_score(
     seed: int = 0,
     compat: Compat | None = None,
 ) -> BetaVAEScore:
-    """How well a linear classifier tells from differences of codes which factor pairs of samples share.
+    """How well a linear classifier tells from differences of codes which factor pairs of samples
+    share.
 
     *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
     rows. Each point averages *batch* pairs.
@@ -87,7 +100,12 @@ def beta_vae_score(
     1.0
     """
     reference = as_reference(compat)
-    check_counts(train_points=(train_points, 1), test_points=(test_points, 1), batch=(batch, 1), seed=(seed, 0))
+    check_counts(
+        train_points=(train_points, 1),
+        test_points=(test_points, 1),
+        batch=(batch, 1),
+        seed=(seed, 0),
+    )
     rows = check_codes_grid(codes, grid)
     shared = SharedFactor.of(rows, as_reference=reference)
     generator = np.random.default_rng(seed)
@@ -95,7 +113,9 @@ def beta_vae_score(
     def draw(count: int) -> Points:
         points, labels = np.empty((count, rows.codes.shape[1])), np.empty(count, dtype=np.int64)
         for piece in _pieces(count, batch):
-            labels[piece], first, second = shared.draw_pairs(piece.stop - piece.start, batch, generator)
+            labels[piece], first, second = shared.draw_pairs(
+                piece.stop - piece.start, batch, generator
+            )
             difference = rows.codes[first.ravel()]
             difference -= rows.codes[second.ravel()]
             points[piece] = _mean_size(difference.reshape(-1, batch, points.shape[1]))
@@ -128,9 +148,14 @@ def beta_vae_score_of_pairs(
     """
     check_counts(seed=(seed, 0))
     problems = Problems()
-    train, factor = read_batches({"first": first, "second": second}, {"factor": factor}, 1, problems)
+    train, factor = read_batches(
+        {"first": first, "second": second}, {"factor": factor}, 1, problems
+    )
     test, test_factor = read_batches(
-        {"test_first": test_first, "test_second": test_second}, {"test_factor": test_factor}, 1, problems
+        {"test_first": test_first, "test_second": test_second},
+        {"test_factor": test_factor},
+        1,
+        problems,
     )
     check_latents({"first": train[0], "test_first": test[0]}, problems)
     problems.raise_if_any()
@@ -152,13 +177,19 @@ def _pieces(count: int, batch: int) -> list[slice]:
 
 
 def _mean_size(difference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean absolute value over each batch of *difference* `(points, batch, latents)`, which is written over."""
+    """Mean absolute value over each batch of *difference* `(points, batch, latents)`, which is
+    written over.
+    """
     return np.abs(difference, out=difference).mean(axis=1)
 
 
-def _score(train: Points, test: Points, factors: int, constant_factors: tuple[int, ...], seed: int) -> BetaVAEScore:
+def _score(
+    train: Points, test: Points, factors: int, constant_factors: tuple[int, ...], seed: int
+) -> BetaVAEScore:
     predict = _classifier(*train, seed)
-    train_accuracy, score = (float(np.mean(predict(points) == labels)) for points, labels in (train, test))
+    train_accuracy, score = (
+        float(np.mean(predict(points) == labels)) for points, labels in (train, test)
+    )
     mean_difference = np.full((factors, train[0].shape[1]), np.nan)
     for factor in np.unique(train[1]):
         mean_difference[factor] = train[0][train[1] == factor].mean(axis=0)

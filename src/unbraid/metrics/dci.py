@@ -1,29 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCI, disentanglement, completeness, informativeness (Eastwood and Williams 2018, section 2): which latents predict which factors.
+"""DCI, disentanglement, completeness, informativeness (Eastwood and Williams 2018, section 2):
+which latents predict which factors.
 
-Boosted trees predict each factor from all latents: 100 rounds of depth-3 trees with learning rate 0.1. R `(latents, factors)`
-holds their importances, the share of each latent in the variance that the splits remove. Disentanglement of a latent is 1
-minus the entropy of its row of R to the base of the number of factors, completeness of a factor the same for its column to
-the base of the number of latents; both are averaged with the mass of row or column as weight. Informativeness is the test
+Boosted trees predict each factor from all latents: 100 rounds of depth-3 trees with learning rate
+0.1. R `(latents, factors)` holds their importances, the share of each latent in the variance that
+the splits remove. Disentanglement of a latent is 1 minus the entropy of its row of R to the base of
+the number of factors, completeness of a factor the same for its column to the base of the number of
+latents; both are averaged with the mass of row or column as weight. Informativeness is the test
 accuracy, as disentanglement_lib has it (the paper has the error). `score` is disentanglement.
 
-Two backends grow the trees. `sklearn` is what the reference uses. `lightgbm` is the same boosting with splits found by
-LightGBM, more than forty times faster at 10,000 samples. A latent of up to 1,000 values is cut wherever scikit-learn could cut
-it, and disentanglement then agrees to 0.001, as one seed of scikit-learn does with another; a latent of more values is cut at 254
-places, which moved it by up to 0.02 (0.443 for 0.462 on the mixture of the speed benchmark, 0.265 for 0.256 on a rotation).
+Two backends grow the trees. `sklearn` is what the reference uses. `lightgbm` is the same boosting
+with splits found by LightGBM, more than forty times faster at 10,000 samples. A latent of up to
+1,000 values is cut wherever scikit-learn could cut it, and disentanglement then agrees to 0.001, as
+one seed of scikit-learn does with another; a latent of more values is cut at 254 places, which
+moved it by up to 0.02 (0.443 for 0.462 on the mixture of the speed benchmark, 0.265 for 0.256 on a
+rotation).
 
-Traps: completeness is to the base of the number of latents, so runs of different width are not comparable in it. Trees fit
-noise: at 1,000 samples of five or six factors of 3 to 15 values the training accuracy of pure noise is 0.84 to 0.91 with
-five latents and 0.90 to 0.95 with ten, so read the test one. There random rotations of perfect codes keep a disentanglement
-of 0.08 to 0.62, the more the fewer values factors have, and noise at most 0.005. Importances are relative: a latent that
-matters to nothing may look pure, which the weights hide in the score but not in `disentanglement_per_latent`. Values move by
-0.001 with the seed, by more in a hundred samples, where many splits are equally good.
+Traps: completeness is to the base of the number of latents, so runs of different width are not
+comparable in it. Trees fit noise: at 1,000 samples of five or six factors of 3 to 15 values the
+training accuracy of pure noise is 0.84 to 0.91 with five latents and 0.90 to 0.95 with ten, so read
+the test one. There random rotations of perfect codes keep a disentanglement of 0.08 to 0.62, the
+more the fewer values factors have, and noise at most 0.005. Importances are relative: a latent that
+matters to nothing may look pure, which the weights hide in the score but not in
+`disentanglement_per_latent`. Values move by 0.001 with the seed, by more in a hundred samples,
+where many splits are equally good.
 
-Departs from disentanglement_lib: the default backend is `lightgbm`, in which latents that order the samples alike share their
-importance exactly, where scikit-learn draws lots for each split, and codes may have any scale, where scikit-learn overlooks
-differences below 1e-7. With either backend ties are broken by `seed`, not by the global generator; a constant factor, an error
-in the reference, is left out and listed; with one varying factor every latent is disentangled, with one latent every factor
-complete (0/0 in the reference).
+Departs from disentanglement_lib: the default backend is `lightgbm`, in which latents that order the
+samples alike share their importance exactly, where scikit-learn draws lots for each split, and
+codes may have any scale, where scikit-learn overlooks differences below 1e-7. With either backend
+ties are broken by `seed`, not by the global generator; a constant factor, an error in the
+reference, is left out and listed; with one varying factor every latent is disentangled, with one
+latent every factor complete (0/0 in the reference).
 """
 
 from __future__ import annotations
@@ -60,7 +67,9 @@ class DCI:
     """Mean test accuracy; a factor value that training never showed counts as wrong."""
     informativeness_train: float
     importance: NDArray[np.float64]
-    """`(latents, factors)`; each column of a varying factor sums to 1, or is 0 when no latent helps."""
+    """`(latents, factors)`; each column of a varying factor sums to 1, or is 0 when no latent
+    helps.
+    """
     disentanglement_per_latent: NDArray[np.float64]
     completeness_per_factor: NDArray[np.float64]
     """NaN for a constant factor, as in the next."""
@@ -88,7 +97,9 @@ def completeness(importance: NDArray[np.float64]) -> tuple[float, NDArray[np.flo
 
 
 def _concentration(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 minus the entropy of each row as shares, to the base of their number; a row of one share is concentrated."""
+    """1 minus the entropy of each row as shares, to the base of their number; a row of one share is
+    concentrated.
+    """
     shares = rows + SMALLEST_SHARE
     shares = shares / shares.sum(axis=1, keepdims=True)
     if rows.shape[1] == 1:
@@ -106,7 +117,10 @@ def _unit(value: float) -> float:
     compares_factors=True,
     revision=2,
     citation=Citation(
-        "Eastwood and Williams", 2018, "A Framework for the Quantitative Evaluation of Disentangled Representations", "ICLR"
+        "Eastwood and Williams",
+        2018,
+        "A Framework for the Quantitative Evaluation of Disentangled Representations",
+        "ICLR",
     ),
     result=DCI,
 )
@@ -119,7 +133,8 @@ def dci(
     backend: Backend = "lightgbm",
     seed: int = 0,
 ) -> DCI:
-    """How far each latent matters to a single factor when boosted trees predict the factors, with completeness and accuracy.
+    """How far each latent matters to a single factor when boosted trees predict the factors, with
+    completeness and accuracy.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. *backend* grows the trees: `lightgbm` quickly,
     `sklearn` as published.
@@ -163,7 +178,8 @@ def check_backend(backend: str) -> None:
 
 def fit_trees(train: Labelled, test: Labelled, backend: Backend, seed: int) -> dict[int, Fit]:
     """Boosted trees for every factor that varies, by its column."""
-    # One stream for all factors, as the reference draws from one global stream; RandomState is what scikit-learn accepts.
+    # One stream for all factors, as the reference draws from one global stream; RandomState is what
+    # scikit-learn accepts.
     draws = np.random.RandomState(seed % 2**32)
 
     def by_sklearn(levels: NDArray[np.int64]) -> Fit:

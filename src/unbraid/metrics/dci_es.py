@@ -1,28 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCI-ES, explicitness and size beside DCI (Eastwood et al. 2023): how little capacity it takes to use the codes.
+"""DCI-ES, explicitness and size beside DCI (Eastwood et al. 2023): how little capacity it takes to
+use the codes.
 
-Probes of growing capacity `c_1 < ... < c_T` predict each factor from all latents, with test losses `l_1 ... l_T`. The less
-capacity the lowest loss `l*` takes, the more explicit the codes:
+Probes of growing capacity `c_1 < ... < c_T` predict each factor from all latents, with test losses
+`l_1 ... l_T`. The less capacity the lowest loss `l*` takes, the more explicit the codes:
 
-`E = 1 - A / Z`, where `A` is the area between the curve of losses over capacities and the line `l*`, and
-`Z = (c_T - c_1) (l_b - l*) / 2`, the triangle of a loss that falls evenly from the baseline `l_b` to `l*`.
+`E = 1 - A / Z`, where `A` is the area between the curve of losses over capacities and the line
+`l*`, and `Z = (c_T - c_1) (l_b - l*) / 2`, the triangle of a loss that falls evenly from the
+baseline `l_b` to `l*`.
 
-So E is 1 where the smallest probe does as well as any, 0 where each bit of capacity helps alike, and -1 where only the largest
-probe helps at all; the score is the mean over factors. At each capacity the loss is the lowest reached so far, and at most the
-baseline. As in the authors' code the probes are random forests of 100 trees, their capacity is the largest depth (1 to 32),
-and the loss is the share of wrong test predictions; the baseline always says the commonest training value. One forest is
-grown for each factor and read at every depth, which gives what forests grown to that depth give on average. Size is
-`S = factors / latents`, 1 where there are as many latents as factors. D, C and I are those of `dci`.
+So E is 1 where the smallest probe does as well as any, 0 where each bit of capacity helps alike,
+and -1 where only the largest probe helps at all; the score is the mean over factors. At each
+capacity the loss is the lowest reached so far, and at most the baseline. As in the authors' code
+the probes are random forests of 100 trees, their capacity is the largest depth (1 to 32), and the
+loss is the share of wrong test predictions; the baseline always says the commonest training value.
+One forest is grown for each factor and read at every depth, which gives what forests grown to that
+depth give on average. Size is `S = factors / latents`, 1 where there are as many latents as
+factors. D, C and I are those of `dci`.
 
-Traps: E says how, not how well: read it beside informativeness. With trees as probes it prefers latents along the factors (at
-1,000 samples of factors of 3 to 10 values perfect codes have 0.96, a rotation of them 0.82), with linear probes it would not.
-Most of the curve lies at depths that few codes need, so that values crowd near 1. Other probes, depths or numbers of samples
-give other values; compare only what was measured alike.
+Traps: E says how, not how well: read it beside informativeness. With trees as probes it prefers
+latents along the factors (at 1,000 samples of factors of 3 to 10 values perfect codes have 0.96, a
+rotation of them 0.82), with linear probes it would not. Most of the curve lies at depths that few
+codes need, so that values crowd near 1. Other probes, depths or numbers of samples give other
+values; compare only what was measured alike.
 
-Not in disentanglement_lib: the formula is the paper's, with losses, depths and forests of the authors' code. That code
-divides by the triangle down to a loss of 0 instead of `l*`, and so gives noise 0.99, more than perfect codes;
-`per_factor_as_released` has its numbers. Here a factor whose lowest loss is not below the baseline by more than three standard
-errors of their difference counts as never predicted, E = -1, for no capacity that was tried makes use of it.
+Not in disentanglement_lib: the formula is the paper's, with losses, depths and forests of the
+authors' code. That code divides by the triangle down to a loss of 0 instead of `l*`, and so gives
+noise 0.99, more than perfect codes; `per_factor_as_released` has its numbers. Here a factor whose
+lowest loss is not below the baseline by more than three standard errors of their difference counts
+as never predicted, E = -1, for no capacity that was tried makes use of it.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
@@ -84,7 +90,10 @@ class DCIES:
     label="DCI-ES explicitness",
     needs="split",
     citation=Citation(
-        "Eastwood et al.", 2023, "DCI-ES: An Extended Disentanglement Framework with Connections to Identifiability", "ICLR"
+        "Eastwood et al.",
+        2023,
+        "DCI-ES: An Extended Disentanglement Framework with Connections to Identifiability",
+        "ICLR",
     ),
     result=DCIES,
 )
@@ -113,20 +122,28 @@ def dci_es(
     loss = np.full((len(train.sizes), len(depths)), np.nan)
     baseline, explicit, released = (np.full(len(train.sizes), np.nan) for _ in range(3))
     for factor in np.flatnonzero(train.varying):
-        baseline[factor] = np.mean(test.levels[:, factor] != np.bincount(train.levels[:, factor]).argmax())
+        baseline[factor] = np.mean(
+            test.levels[:, factor] != np.bincount(train.levels[:, factor]).argmax()
+        )
     counted = np.flatnonzero(baseline > 0)
     if len(counted) == 0:
         rule = "must somewhere take another value than the commonest of factors"
-        raise InputError(Problem("test_factors", rule, Shown("that value in every row")))
+        raise invalid("test_factors", rule, Shown("that value in every row"))
     for factor in counted:
         forest = _grow(train.codes, train.levels[:, factor], max(depths), trees, seed)
         said = predictions_by_depth(forest, test.codes, depths)
         loss[factor] = np.mean(said != test.levels[:, factor], axis=1)
         explicit[factor] = explicitness_of_curve(depths, loss[factor], baseline[factor])
-        released[factor] = 1.0 - 2.0 * _area_above_lowest(depths, loss[factor]) / ((depths[-1] - depths[0]) * baseline[factor])
+        released[factor] = 1.0 - 2.0 * _area_above_lowest(depths, loss[factor]) / (
+            (depths[-1] - depths[0]) * baseline[factor]
+        )
     lowest = loss.min(axis=1)
     error = np.sqrt((baseline * (1.0 - baseline) + lowest * (1.0 - lowest)) / len(test.codes))
-    never = [factor for factor in counted if baseline[factor] - lowest[factor] <= STANDARD_ERRORS * error[factor]]
+    never = [
+        factor
+        for factor in counted
+        if baseline[factor] - lowest[factor] <= STANDARD_ERRORS * error[factor]
+    ]
     explicit[never] = -1.0
     return DCIES(
         explicitness=float(explicit[counted].mean()),
@@ -142,8 +159,11 @@ def dci_es(
     )
 
 
-def explicitness_of_curve(capacities: Sequence[float], losses: Sequence[float] | NDArray[np.float64], baseline: float) -> float:
-    """Explicitness of a loss-capacity curve: 1 for the lowest loss at once, -1 for none below *baseline*.
+def explicitness_of_curve(
+    capacities: Sequence[float], losses: Sequence[float] | NDArray[np.float64], baseline: float
+) -> float:
+    """Explicitness of a loss-capacity curve: 1 for the lowest loss at once, -1 for none below
+    *baseline*.
 
     >>> explicitness_of_curve([1, 2, 3], [0.8, 0.4, 0.0], 0.8), explicitness_of_curve([1, 2, 3], [0.0, 0.0, 0.0], 0.8)
     (0.0, 1.0)
@@ -165,23 +185,32 @@ def _area_above_lowest(capacities: Sequence[float], losses: NDArray[np.float64])
 
 def _check_depths(depths: Sequence[int]) -> tuple[int, ...]:
     given = depths if isinstance(depths, (Sequence, np.ndarray)) else ()
-    whole = tuple(int(depth) for depth in given if isinstance(depth, (int, np.integer)) and depth >= 1)
+    whole = tuple(
+        int(depth) for depth in given if isinstance(depth, (int, np.integer)) and depth >= 1
+    )
     if len(whole) < 2 or whole != tuple(given) or any(np.diff(whole) <= 0):
-        raise InputError(Problem("depths", "must be at least two whole numbers of at least 1, rising", depths))
+        raise invalid("depths", "must be at least two whole numbers of at least 1, rising", depths)
     return whole
 
 
-def _grow(codes: NDArray[np.float64], levels: NDArray[np.int64], depth: int, trees: int, seed: int) -> RandomForestClassifier:
+def _grow(
+    codes: NDArray[np.float64], levels: NDArray[np.int64], depth: int, trees: int, seed: int
+) -> RandomForestClassifier:
     from sklearn.ensemble import RandomForestClassifier
 
     with as_far_as_it_gets():
-        return RandomForestClassifier(n_estimators=trees, max_depth=depth, random_state=seed % 2**32).fit(codes, levels)
+        return RandomForestClassifier(
+            n_estimators=trees, max_depth=depth, random_state=seed % 2**32
+        ).fit(codes, levels)
 
 
-def predictions_by_depth(forest: RandomForestClassifier, codes: NDArray[np.float64], depths: Sequence[int]) -> NDArray[np.int64]:
+def predictions_by_depth(
+    forest: RandomForestClassifier, codes: NDArray[np.float64], depths: Sequence[int]
+) -> NDArray[np.int64]:
     """What *forest* says of *codes* at each of *depths* if its trees end there: `(depths, n)`.
 
-    A tree splits a node without looking below it, so that its upper part is the tree that a smaller largest depth grows.
+    A tree splits a node without looking below it, so that its upper part is the tree that a smaller
+    largest depth grows.
     """
     single = codes.astype(np.float32)  # as scikit-learn compares them
     rows = np.arange(len(codes))
@@ -192,7 +221,9 @@ def predictions_by_depth(forest: RandomForestClassifier, codes: NDArray[np.float
         node, depth = np.zeros(len(codes), dtype=np.int64), 0
         for vote, asked in zip(votes, depths, strict=True):
             for _ in range(depth, min(asked, tree.max_depth)):
-                latent = np.maximum(tree.feature[node], 0)  # a leaf has none, and stays where it is below
+                latent = np.maximum(
+                    tree.feature[node], 0
+                )  # a leaf has none, and stays where it is below
                 goes_left = single[rows, latent] <= tree.threshold[node]
                 below = np.where(goes_left, tree.children_left[node], tree.children_right[node])
                 node = np.where(tree.children_left[node] >= 0, below, node)

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCIMIG, also 3CharM (Sepliarskaia et al. 2019): how much of the factors is held by latents that hold little else.
+"""DCIMIG, also 3CharM (Sepliarskaia et al. 2019): how much of the factors is held by latents that
+hold little else.
 
-Each latent is credited to the factor that it knows most about, with its gap `D_j = I(z_j; v_k*) - second largest I(z_j; v_k)`
-in nats. A factor takes the largest gap credited to it, 0 if none is; `DCIMIG = sum of these gaps / sum of H(v_k)`. The score
-is 1 only if every factor has a latent of its own; the authors prove that it is high for such codes and low for entangled ones.
-Information is counted with each latent cut into 20 equal-width bins, as in `mig`. With one varying factor the gap is to 0.
+Each latent is credited to the factor that it knows most about, with its gap `D_j = I(z_j; v_k*) -
+second largest I(z_j; v_k)` in nats. A factor takes the largest gap credited to it, 0 if none is;
+`DCIMIG = sum of these gaps / sum of H(v_k)`. The score is 1 only if every factor has a latent of
+its own; the authors prove that it is high for such codes and low for entangled ones. Information is
+counted with each latent cut into 20 equal-width bins, as in `mig`. With one varying factor the gap
+is to 0.
 
-Traps: factors weigh by their entropy, so a factor of 40 values counts more than three times as much as one of 3; a factor of
-more values than bins cannot be held whole. Duplicated and dead latents do not lower the score, for a factor needs one latent
-only; with one latent left out of five perfect ones it falls to 0.72 to 0.87, the lower the more values its factor has.
-Random rotations of four to six perfect codes score from 0.03 to 0.46, noise at most 0.01 at 1,000 samples.
+Traps: factors weigh by their entropy, so a factor of 40 values counts more than three times as much
+as one of 3; a factor of more values than bins cannot be held whole. Duplicated and dead latents do
+not lower the score, for a factor needs one latent only; with one latent left out of five perfect
+ones it falls to 0.72 to 0.87, the lower the more values its factor has. Random rotations of four to
+six perfect codes score from 0.03 to 0.46, noise at most 0.01 at 1,000 samples.
 
-Not in disentanglement_lib: it follows the review of Zaidi et al. (2020) and its code. Departs from that: 20 bins instead of
-10, whole-number factors are not binned, and constant factors, whose entropy and information are 0, are listed.
+Not in disentanglement_lib: it follows the review of Zaidi et al. (2020) and its code. Departs from
+that: 20 bins instead of 10, whole-number factors are not binned, and constant factors, whose
+entropy and information are 0, are listed.
 """
 
 from __future__ import annotations
@@ -32,7 +37,9 @@ from unbraid.metrics._information import entropy, histogram_bins, mutual_informa
 
 @dataclass(frozen=True)
 class DCIMIG:
-    """The share of all entropy, each factor's share, each latent's gap and the information they were taken from."""
+    """The share of all entropy, each factor's share, each latent's gap and the information they
+    were taken from.
+    """
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -56,11 +63,17 @@ class DCIMIG:
     label="DCIMIG",
     needs="sample",
     compares_factors=True,
-    citation=Citation("Sepliarskaia, Kiseleva and de Rijke", 2019, "How to Not Measure Disentanglement", "arXiv:1910.05587"),
+    citation=Citation(
+        "Sepliarskaia, Kiseleva and de Rijke",
+        2019,
+        "How to Not Measure Disentanglement",
+        "arXiv:1910.05587",
+    ),
     result=DCIMIG,
 )
 def dcimig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> DCIMIG:
-    """Share of the factors' entropy that is held by a latent of their own, over what that latent knows of the next factor.
+    """Share of the factors' entropy that is held by a latent of their own, over what that latent
+    knows of the next factor.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
 
@@ -71,7 +84,9 @@ def dcimig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> DCIMIG:
     """
     check_counts(bins=(bins, 2))
     sample = check_codes_factors(codes, factors)
-    information = mutual_information(histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes)
+    information = mutual_information(
+        histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
+    )
     factor_entropy = entropy(sample.levels, sample.sizes)
     gaps = top_gap(information[:, sample.varying].T)
     credited = information.argmax(axis=1)

@@ -1,27 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Downstream accuracy (Locatello et al. 2019): how well simple predictors learn the factors from few and from many codes.
+"""Downstream accuracy (Locatello et al. 2019): how well simple predictors learn the factors from
+few and from many codes.
 
-Each factor is predicted from all latents by multinomial logistic regression, whose penalty five-fold cross-validation chooses
-among 10 (inverse strengths from 1e-4 to 1e4), and by boosted trees (100 rounds of depth 3). Both learn from the first 10, 100,
-1,000 and 10,000 rows of the training part and are tested on the whole test part. The score is the mean test accuracy over the
-factors at the largest size, of the trees, or of the logistic regression where only that is asked for.
+Each factor is predicted from all latents by multinomial logistic regression, whose penalty
+five-fold cross-validation chooses among 10 (inverse strengths from 1e-4 to 1e4), and by boosted
+trees (100 rounds of depth 3). Both learn from the first 10, 100, 1,000 and 10,000 rows of the
+training part and are tested on the whole test part. The score is the mean test accuracy over the
+factors at the largest size, of the trees, or of the logistic regression where only that is asked
+for.
 
-Efficiency is the mean accuracy after 100 rows, or after 1,000, divided by that at the largest size, the study's 10,000: what
-few labels are worth. A size beyond the training part is cut to all of it. Where a few rows show one value of a factor only,
-that value is predicted; a value that they do not show counts as wrong in the test.
+Efficiency is the mean accuracy after 100 rows, or after 1,000, divided by that at the largest size,
+the study's 10,000: what few labels are worth. A size beyond the training part is cut to all of it.
+Where a few rows show one value of a factor only, that value is predicted; a value that they do not
+show counts as wrong in the test.
 
-Traps: chance is the share of the most frequent value, not 0, and efficiency is highest for codes that nothing can be learned
-from. The linear predictor needs more rows the more values a factor has: of a perfect latent of unit variance with 40 values
-it gets 0.54 to 0.67 right after 100 rows and 0.97 to 1.00 after 1,000 (trees: 0.88 to 0.91 and all). Codes are not
-standardised, and its penalty and the steps its solver takes depend on their scale: the same latent numbered from 0 to 39
-gives 0.49 to 0.52 and 0.66 to 0.78, and trees, which see order alone, the same as before. At weak penalties the solver stops
-after 100 iterations before it has converged, so that rounding, which differs between builds of the linear algebra, can
-choose another penalty: another solver of the same problem moved 8 of the 104 golden accuracies, by at most 0.004.
+Traps: chance is the share of the most frequent value, not 0, and efficiency is highest for codes
+that nothing can be learned from. The linear predictor needs more rows the more values a factor has:
+of a perfect latent of unit variance with 40 values it gets 0.54 to 0.67 right after 100 rows and
+0.97 to 1.00 after 1,000 (trees: 0.88 to 0.91 and all). Codes are not standardised, and its penalty
+and the steps its solver takes depend on their scale: the same latent numbered from 0 to 39 gives
+0.49 to 0.52 and 0.66 to 0.78, and trees, which see order alone, the same as before. At weak
+penalties the solver stops after 100 iterations before it has converged, so that rounding, which
+differs between builds of the linear algebra, can choose another penalty: another solver of the same
+problem moved 8 of the 104 golden accuracies, by at most 0.004.
 
-Departs from disentanglement_lib: the sizes are leading parts of one training sample and share one test sample, where it draws
-new ones for each. Trees are LightGBM's unless `backend="sklearn"`; the logistic regression is its own, scikit-learn's
-`LogisticRegressionCV`. A constant factor, an error there, is left out and listed; so are samples of one value, predicted as said
-above, and those of fewer rows than folds, which make as many folds as rows.
+Departs from disentanglement_lib: the sizes are leading parts of one training sample and share one
+test sample, where it draws new ones for each. Trees are LightGBM's unless `backend="sklearn"`; the
+logistic regression is its own, scikit-learn's `LogisticRegressionCV`. A constant factor, an error
+there, is left out and listed; so are samples of one value, predicted as said above, and those of
+fewer rows than folds, which make as many folds as rows.
 """
 
 from __future__ import annotations
@@ -33,7 +40,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, unknown
+from unbraid.core.errors import InputError, invalid, unknown
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
@@ -77,7 +84,9 @@ class LearningCurve:
         return float(self.mean_test[self.sizes.index(size)]) if size in self.sizes else None
 
     def efficiency(self, size: int) -> float | None:
-        """Mean test accuracy after *size* rows beside that at the largest size; None where there is no such ratio."""
+        """Mean test accuracy after *size* rows beside that at the largest size; None where there is
+        no such ratio.
+        """
         few, most = self.at(size), float(self.mean_test[-1])
         return few / most if few is not None and size < self.sizes[-1] and most > 0 else None
 
@@ -132,7 +141,8 @@ def downstream(
     backend: Backend = "lightgbm",
     seed: int = 0,
 ) -> Downstream:
-    """How well logistic regression and boosted trees predict the factors after few and after many samples.
+    """How well logistic regression and boosted trees predict the factors after few and after many
+    samples.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. Each of *train_sizes* takes as many leading rows;
     *backend* grows the trees.
@@ -155,21 +165,34 @@ def downstream(
         curves["logistic"] = _curve("logistic", trees, train, test, sizes)
     if predictor != "logistic":
         curves["trees"] = _curve("trees", trees, train, test, sizes)
-    numbers = {key: value for name, curve in curves.items() for key, value in _numbers(name, curve).items()}
+    numbers = {
+        key: value for name, curve in curves.items() for key, value in _numbers(name, curve).items()
+    }
     score = float(list(curves.values())[-1].mean_test[-1])
-    return Downstream(score, curves.get("logistic"), curves.get("trees"), train.constant_factors, **numbers)
+    return Downstream(
+        score, curves.get("logistic"), curves.get("trees"), train.constant_factors, **numbers
+    )
 
 
 def _check_sizes(train_sizes: Sequence[int]) -> tuple[int, ...]:
     sizes = tuple(train_sizes) if isinstance(train_sizes, (Sequence, np.ndarray)) else ()
-    whole = all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1 for size in sizes)
+    whole = all(
+        isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1
+        for size in sizes
+    )
     if not sizes or not whole:
-        raise InputError(Problem("train_sizes", "must be whole numbers of at least 1, one or more", train_sizes))
+        raise invalid(
+            "train_sizes", "must be whole numbers of at least 1, one or more", train_sizes
+        )
     return tuple(int(size) for size in sizes)
 
 
-def _curve(name: str, trees: Trees, train: Labelled, test: Labelled, sizes: tuple[int, ...]) -> LearningCurve:
-    train_accuracy, test_accuracy = (np.full((len(sizes), len(train.sizes)), np.nan) for _ in range(2))
+def _curve(
+    name: str, trees: Trees, train: Labelled, test: Labelled, sizes: tuple[int, ...]
+) -> LearningCurve:
+    train_accuracy, test_accuracy = (
+        np.full((len(sizes), len(train.sizes)), np.nan) for _ in range(2)
+    )
     for place, size in enumerate(sizes):
         for factor in np.flatnonzero(train.varying):
             codes, levels = train.codes[:size], train.levels[:size, factor]
@@ -186,4 +209,7 @@ def _curve(name: str, trees: Trees, train: Labelled, test: Labelled, sizes: tupl
 def _numbers(name: str, curve: LearningCurve) -> dict[str, float | None]:
     numbers = {f"{name}_{size}": curve.at(size) for size in STUDY_SIZES}
     numbers |= {f"{name}_efficiency_{size}": curve.efficiency(size) for size in (100, 1_000)}
-    return numbers | {f"{name}_train": float(curve.mean_train[-1]), f"{name}_min": float(curve.min_test[-1])}
+    return numbers | {
+        f"{name}_train": float(curve.mean_train[-1]),
+        f"{name}_min": float(curve.min_test[-1]),
+    }

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduced downstream accuracy (a task of disentanglement_lib): what is left of a factor when its latent is taken away.
+"""Reduced downstream accuracy (a task of disentanglement_lib): what is left of a factor when its
+latent is taken away.
 
-For each factor in turn the latent that matters most to boosted trees which predict it is taken out of the codes, `remove`
-times over, with new trees each time; then trees predict all factors from what is left. `reduced_test` is the accuracy of the
-factor that lost its latents, `other_test` that of the others, both means over the factors in turn. The score is the second minus
-the first: large where every factor sits in a latent of its own and nowhere else, and about 0 both where factors are spread over
-many latents and where nothing is known of them.
+For each factor in turn the latent that matters most to boosted trees which predict it is taken out
+of the codes, `remove` times over, with new trees each time; then trees predict all factors from
+what is left. `reduced_test` is the accuracy of the factor that lost its latents, `other_test` that
+of the others, both means over the factors in turn. The score is the second minus the first: large
+where every factor sits in a latent of its own and nowhere else, and about 0 both where factors are
+spread over many latents and where nothing is known of them.
 
-Traps: duplicated latents score 0, since the copy says it all: `remove=2` is for those. Chance levels are part of the score:
-perfect codes get 1 minus the mean share of the most frequent value. Factors of many values have few of the 1,000 training rows
-for each of them.
+Traps: duplicated latents score 0, since the copy says it all: `remove=2` is for those. Chance
+levels are part of the score: perfect codes get 1 minus the mean share of the most frequent value.
+Factors of many values have few of the 1,000 training rows for each of them.
 
-Departs from disentanglement_lib: it has no score, only the accuracies, and no default sizes; here 1,000 leading rows of each part
-are used, since each call grows trees for every pair of factors. Trees are LightGBM's unless `backend="sklearn"`. Only the factor in
-question is asked for its importances, where it grows trees for all and looks at one. Without any latent left, an error there, the
-most frequent value is predicted. A constant factor, an error there too, is left out and listed.
+Departs from disentanglement_lib: it has no score, only the accuracies, and no default sizes; here
+1,000 leading rows of each part are used, since each call grows trees for every pair of factors.
+Trees are LightGBM's unless `backend="sklearn"`. Only the factor in question is asked for its
+importances, where it grows trees for all and looks at one. Without any latent left, an error there,
+the most frequent value is predicted. A constant factor, an error there too, is left out and listed.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ class DownstreamReduced:
     full_test: float
     """Mean test accuracy with all latents."""
     test_accuracy: NDArray[np.float64]
-    """`(factors, factors)`: row the factor that lost its latents, column the factor predicted; NaN where constant."""
+    """`(factors, factors)`: row the factor that lost its latents, column the factor predicted; NaN
+    where constant.
+    """
     train_accuracy: NDArray[np.float64]
     removed: tuple[tuple[int, ...], ...]
     """Latents taken out for each factor, the most important first; none for a constant one."""
@@ -79,7 +84,8 @@ def downstream_reduced(
     backend: Backend = "lightgbm",
     seed: int = 0,
 ) -> DownstreamReduced:
-    """How much worse a factor is predicted than the others once the latents that matter most to it are gone.
+    """How much worse a factor is predicted than the others once the latents that matter most to it
+    are gone.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`, at least two of which vary. Leading rows are used, at most
     *train* and *test*; *backend* grows the trees.
@@ -106,7 +112,9 @@ def downstream_reduced(
             removed[reduced] += (latent,)
             left = tuple(other for other in left if other != latent)
         for factor in varying:
-            train_accuracy[reduced, factor], test_accuracy[reduced, factor] = fits.accuracies(left, factor)
+            train_accuracy[reduced, factor], test_accuracy[reduced, factor] = fits.accuracies(
+                left, factor
+            )
     reduced_train, other_train = _own_and_others(train_accuracy)
     reduced_test, other_test = _own_and_others(test_accuracy)
     return DownstreamReduced(
@@ -129,9 +137,13 @@ def _own_and_others(accuracies: NDArray[np.float64]) -> tuple[float, float]:
 
 
 class _Fits:
-    """Trees for each set of latents and each factor, grown once: factors often lose the same latent."""
+    """Trees for each set of latents and each factor, grown once: factors often lose the same
+    latent.
+    """
 
-    def __init__(self, trees: Trees, train: Labelled, test: Labelled, train_rows: int, test_rows: int) -> None:
+    def __init__(
+        self, trees: Trees, train: Labelled, test: Labelled, train_rows: int, test_rows: int
+    ) -> None:
         self.trees = trees
         self.train, self.test = train, test
         self.train_rows, self.test_rows = train_rows, test_rows
@@ -139,12 +151,20 @@ class _Fits:
 
     def fit(self, latents: tuple[int, ...], factor: int) -> Fit:
         if (latents, factor) not in self.known:
-            codes, test_codes = self.train.codes[: self.train_rows, latents], self.test.codes[: self.test_rows, latents]
-            self.known[latents, factor] = self.trees.fit(codes, self.train.levels[: self.train_rows, factor], test_codes)
+            codes, test_codes = (
+                self.train.codes[: self.train_rows, latents],
+                self.test.codes[: self.test_rows, latents],
+            )
+            self.known[latents, factor] = self.trees.fit(
+                codes, self.train.levels[: self.train_rows, factor], test_codes
+            )
         return self.known[latents, factor]
 
     def accuracies(self, latents: tuple[int, ...], factor: int) -> tuple[float, float]:
         """Of the training rows and of the test rows."""
         fitted = self.fit(latents, factor)
-        seen, unseen = self.train.levels[: self.train_rows, factor], self.test.levels[: self.test_rows, factor]
+        seen, unseen = (
+            self.train.levels[: self.train_rows, factor],
+            self.test.levels[: self.test_rows, factor],
+        )
         return accuracy(fitted.train_prediction, seen), accuracy(fitted.test_prediction, unseen)

@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strong downstream accuracy (Locatello et al. 2020): prediction of a factor where another one has values never seen before.
+"""Strong downstream accuracy (Locatello et al. 2020): prediction of a factor where another one has
+values never seen before.
 
-Boosted trees learn a factor from rows in which another factor has one and the same value, and are tested on rows in which that
-other factor has any other value: a shift between training and test that a disentangled code does not notice. For each factor the
-others take turns, `experiments` times, each held at a value drawn at random. The score is the mean test accuracy. Beside it
-stand `test_accuracy`, that of trees that learned as many rows of all values, and `generalisation_gap = 1 - score / test_accuracy`.
+Boosted trees learn a factor from rows in which another factor has one and the same value, and are
+tested on rows in which that other factor has any other value: a shift between training and test
+that a disentangled code does not notice. For each factor the others take turns, `experiments`
+times, each held at a value drawn at random. The score is the mean test accuracy. Beside it stand
+`test_accuracy`, that of trees that learned as many rows of all values, and `generalisation_gap = 1
+- score / test_accuracy`.
 
-Traps: the gap of codes that know nothing is about 0, so it means something only beside the accuracy. Which values are held
-matters: over 12 seeds the reference's scores of a rotation and of a noisy mixture scatter by 0.06 and 0.05 with two
-experiments. They depend on `seed` and the factors alone, so that models of one run meet the same. In a sample of 15,000 rows
-a factor of 40 values leaves 375 to learn from, and the factor that is predicted may have as many values. On a small grid the
-rows that share a value are an even sample, random rows are not, and the gap can be negative.
+Traps: the gap of codes that know nothing is about 0, so it means something only beside the
+accuracy. Which values are held matters: over 12 seeds the reference's scores of a rotation and of a
+noisy mixture scatter by 0.06 and 0.05 with two experiments. They depend on `seed` and the factors
+alone, so that models of one run meet the same. In a sample of 15,000 rows a factor of 40 values
+leaves 375 to learn from, and the factor that is predicted may have as many values. On a small grid
+the rows that share a value are an even sample, random rows are not, and the gap can be negative.
 
-Departs from disentanglement_lib: what is held follows `seed`, not the global generator, and factors take turns instead of being
-drawn anew, which scatters less. It sets the factor and renders as many rows as before; here rows that have the value are
-drawn, at most `train` and none twice. On a large grid that is the same; in a sample there are fewer, and the comparison then learns
-from as few. The comparison is never tested on rows it learned from. It has no default sizes: these are those of its test. Trees are
-LightGBM's unless `backend="sklearn"`. A constant factor, an error there, is left out and listed.
+Departs from disentanglement_lib: what is held follows `seed`, not the global generator, and factors
+take turns instead of being drawn anew, which scatters less. It sets the factor and renders as many
+rows as before; here rows that have the value are drawn, at most `train` and none twice. On a large
+grid that is the same; in a sample there are fewer, and the comparison then learns from as few. The
+comparison is never tested on rows it learned from. It has no default sizes: these are those of its
+test. Trees are LightGBM's unless `backend="sklearn"`. A constant factor, an error there, is left
+out and listed.
 """
 
 from __future__ import annotations
@@ -48,12 +54,15 @@ class DownstreamStrong:
     """Mean test accuracy without the shift, after as many rows."""
     train_accuracy: float
     generalisation_gap: float | None
-    """`1 - score / test_accuracy`; None where nothing is predicted right without the shift either."""
+    """`1 - score / test_accuracy`; None where nothing is predicted right without the shift either.
+    """
     strong_per_factor: NDArray[np.float64]
     """NaN for a constant factor, as in the next."""
     per_factor: NDArray[np.float64]
     held_factor: NDArray[np.int64]
-    """`(factors, experiments)`: the factor that had one value in training; -1 for a constant target, as in the next two."""
+    """`(factors, experiments)`: the factor that had one value in training; -1 for a constant
+    target, as in the next two.
+    """
     held_level: NDArray[np.int64]
     """Which of the values that the held factor takes, in rising order from 0."""
     rows: NDArray[np.int64]
@@ -67,7 +76,9 @@ class DownstreamStrong:
     needs="grid",
     family="usefulness",
     compares_factors=True,
-    citation=Citation("Locatello et al.", 2020, "Weakly-Supervised Disentanglement Without Compromises", "ICML"),
+    citation=Citation(
+        "Locatello et al.", 2020, "Weakly-Supervised Disentanglement Without Compromises", "ICML"
+    ),
     result=DownstreamStrong,
 )
 def downstream_strong(
@@ -83,7 +94,8 @@ def downstream_strong(
     """How well a factor is predicted where another one has values that training never showed.
 
     *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows, at least two of which vary. At most *train* and *test* rows are used in each experiment; *backend* grows the trees.
+    rows, at least two of which vary. At most *train* and *test* rows are used in each experiment;
+    *backend* grows the trees.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
     >>> downstream_strong(grid.to_factors(range(64)) * 1.0, grid).score
@@ -95,7 +107,10 @@ def downstream_strong(
     varying = check_two_vary(rows)
     generator = np.random.default_rng(seed)
     shape = (len(rows.sizes), experiments)
-    strong, plain = np.full((2, *shape), np.nan), np.full((2, shape[0]), np.nan)  # of training rows, then of test rows
+    strong, plain = (
+        np.full((2, *shape), np.nan),
+        np.full((2, shape[0]), np.nan),
+    )  # of training rows, then of test rows
     held_factor, held_level, learned = np.full(shape, -1), np.full(shape, -1), np.full(shape[0], -1)
     for target in varying:
         held = _draw_held(rows, varying[varying != target], experiments, generator)
@@ -107,7 +122,9 @@ def downstream_strong(
         for experiment, (other, level) in enumerate(held):
             order = generator.permutation(len(rows.codes))
             same = rows.levels[order, other] == level
-            strong[:, target, experiment] = _accuracies(trees, rows, target, order[same][:count], order[~same][:test])
+            strong[:, target, experiment] = _accuracies(
+                trees, rows, target, order[same][:count], order[~same][:test]
+            )
             held_factor[target, experiment], held_level[target, experiment] = other, level
     strong_train, strong_per_factor = strong.mean(axis=2)
     plain_train, per_factor = plain
@@ -137,7 +154,11 @@ def _draw_held(
 
 
 def _accuracies(
-    trees: Trees, rows: Labelled, target: int, fitting: NDArray[np.int64], testing: NDArray[np.int64]
+    trees: Trees,
+    rows: Labelled,
+    target: int,
+    fitting: NDArray[np.int64],
+    testing: NDArray[np.int64],
 ) -> tuple[float, float]:
     """Of the rows that trees learned factor *target* from, and of those they are tested on."""
     fitted = trees.fit(rows.codes[fitting], rows.levels[fitting, target], rows.codes[testing])

@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ELBO, the evidence lower bound (Kingma and Welling 2014), and its KL in three parts (Chen et al. 2018, eq. 2).
+"""ELBO, the evidence lower bound (Kingma and Welling 2014), and its KL in three parts (Chen et al.
+2018, eq. 2).
 
-`ELBO = -(reconstruction + KL)` in nats for an average sample: `reconstruction` is the mean of the given negative
-log-likelihoods, `KL` the mean divergence of the posteriors `q(z|x) = N(mean, exp(logvar))` from the prior N(0, I), exact.
-With the aggregate posterior q(z), the mean of q(z|x) over samples, the KL is the sum of three parts (Hoffman and Johnson
-2016): what the codes tell about which sample they come from (index-code mutual information, `E[log q(z|x) - log q(z)]`), the
-total correlation of the latents (`E[log q(z) - sum log q(z_d)]`), and how far each latent alone is from the prior
-(dimension-wise KL, `sum E[log q(z_d) - log p(z_d)]`).
+`ELBO = -(reconstruction + KL)` in nats for an average sample: `reconstruction` is the mean of the
+given negative log-likelihoods, `KL` the mean divergence of the posteriors `q(z|x) = N(mean,
+exp(logvar))` from the prior N(0, I), exact. With the aggregate posterior q(z), the mean of q(z|x)
+over samples, the KL is the sum of three parts (Hoffman and Johnson 2016): what the codes tell about
+which sample they come from (index-code mutual information, `E[log q(z|x) - log q(z)]`), the total
+correlation of the latents (`E[log q(z) - sum log q(z_d)]`), and how far each latent alone is from
+the prior (dimension-wise KL, `sum E[log q(z_d) - log p(z_d)]`).
 
-The parts are estimated with one draw of z from each posterior of at most `samples` rows, and with q(z) as the mean of the
-posteriors of the same rows, that of the draw's own row among them. They sum to `sampled_kl`, the estimate of the KL from the
-same draws.
+The parts are estimated with one draw of z from each posterior of at most `samples` rows, and with
+q(z) as the mean of the posteriors of the same rows, that of the draw's own row among them. They sum
+to `sampled_kl`, the estimate of the KL from the same draws.
 
-Traps: the parts describe those rows, not all data. The own posterior weighs 1/rows, so the mutual information cannot exceed
-log(rows), 7.6 nats for 2,000. It comes out too low once posteriors hardly overlap, and the other two, mostly the total
-correlation, too high by as much: ten independent latents of 2.3 nats each (23 and 0 and 0 nats in truth) read 7.6, 15.4 and
-0.1 with 2,000 rows. So compare parts at equal rows, and take them for the truth only where the mutual information is well
-below log(rows). ELBOs of different likelihoods cannot be compared, and a higher one says nothing about disentanglement.
+Traps: the parts describe those rows, not all data. The own posterior weighs 1/rows, so the mutual
+information cannot exceed log(rows), 7.6 nats for 2,000. It comes out too low once posteriors hardly
+overlap, and the other two, mostly the total correlation, too high by as much: ten independent
+latents of 2.3 nats each (23 and 0 and 0 nats in truth) read 7.6, 15.4 and 0.1 with 2,000 rows. So
+compare parts at equal rows, and take them for the truth only where the mutual information is well
+below log(rows). ELBOs of different likelihoods cannot be compared, and a higher one says nothing
+about disentanglement.
 
-Not in disentanglement_lib: it logs ELBO, reconstruction and KL while it trains, which are the same here, but none of the
-parts. These follow the papers; nothing departs from them but that q(z) is taken over the rows given instead of all data.
+Not in disentanglement_lib: it logs ELBO, reconstruction and KL while it trains, which are the same
+here, but none of the parts. These follow the papers; nothing departs from them but that q(z) is
+taken over the rows given instead of all data.
 """
 
 from __future__ import annotations
@@ -39,7 +44,8 @@ from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 ROWS_AT_ONCE = 256
 """Draws compared with all posteriors in one piece; bounds the memory."""
 NOISE_STREAM = 2016
-"""Drawn with the bare seed, the noise would equal codes that somebody made up with the same seed."""
+"""Drawn with the bare seed, the noise would equal codes that somebody made up with the same seed.
+"""
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -63,21 +69,36 @@ class ELBO:
     sampled_kl: float
     """The sum of the three parts."""
     rows: int
-    """How many rows the parts were estimated on; the mutual information cannot exceed the logarithm of it."""
+    """How many rows the parts were estimated on; the mutual information cannot exceed the logarithm
+    of it.
+    """
 
 
 @describe(
     label="ELBO",
     needs="elbo",
     family="unsupervised",
-    citation=Citation("Hoffman and Johnson", 2016, "ELBO Surgery", "NIPS Workshop on Advances in Approximate Bayesian Inference"),
+    citation=Citation(
+        "Hoffman and Johnson",
+        2016,
+        "ELBO Surgery",
+        "NIPS Workshop on Advances in Approximate Bayesian Inference",
+    ),
     result=ELBO,
 )
-def elbo(mean: ArrayLike, logvar: ArrayLike, reconstruction: ArrayLike, *, samples: int = 2000, seed: int = 0) -> ELBO:
+def elbo(
+    mean: ArrayLike,
+    logvar: ArrayLike,
+    reconstruction: ArrayLike,
+    *,
+    samples: int = 2000,
+    seed: int = 0,
+) -> ELBO:
     """Evidence lower bound in nats, with its reconstruction, its KL and the three parts of the KL.
 
     *mean* and *logvar* are those of the posteriors, `(n, latents)`, *reconstruction* `(n,)` the negative log-likelihood of each
-    sample in nats. The parts are estimated on at most *samples* rows, chosen and drawn from by *seed*.
+    sample in nats. The parts are estimated on at most *samples* rows, chosen and drawn from by
+    *seed*.
 
     >>> import numpy as np
     >>> result = elbo(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.array([10.0, 12.0]))
@@ -114,7 +135,9 @@ def elbo(mean: ArrayLike, logvar: ArrayLike, reconstruction: ArrayLike, *, sampl
 def _log_densities(
     mean: NDArray[np.float64], logvar: NDArray[np.float64], noise: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], ...]:
-    """At one draw from each posterior: log q(z|x), log q(z), sum of log q(z_d) and log p(z), each `(n,)`."""
+    """At one draw from each posterior: log q(z|x), log q(z), sum of log q(z_d) and log p(z), each
+    `(n,)`.
+    """
     z = mean + np.exp(0.5 * logvar) * noise
     own_each = -0.5 * (noise**2 + logvar + LOG_2PI)
     precision = np.exp(-logvar)
@@ -124,10 +147,12 @@ def _log_densities(
         together = np.zeros((rows.stop - start, len(z)))
         for latent in range(z.shape[1]):
             away = z[rows, latent, None] - mean[:, latent]
-            # Seen from a posterior narrow enough, a draw of a wide one is infinitely far, and its density 0.
+            # Seen from a posterior narrow enough, a draw of a wide one is infinitely far, and its
+            # density 0.
             with np.errstate(over="ignore"):
                 density = -0.5 * (away**2 * precision[:, latent] + (logvar[:, latent] + LOG_2PI))
-            # Of a narrow posterior far from 0 the draw cannot be told from the mean by then; the noise still can.
+            # Of a narrow posterior far from 0 the draw cannot be told from the mean by then; the
+            # noise still can.
             density[np.arange(len(density)), np.arange(start, rows.stop)] = own_each[rows, latent]
             apart[rows] += _log_mean_exp(density)
             together += density
@@ -140,17 +165,27 @@ def _log_mean_exp(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return highest + np.log(np.exp(rows - highest[:, None]).mean(axis=1))
 
 
-def _read_reconstruction(values: ArrayLike, samples: int | None, problems: Problems) -> NDArray[np.float64]:
+def _read_reconstruction(
+    values: ArrayLike, samples: int | None, problems: Problems
+) -> NDArray[np.float64]:
     nats = to_numpy(values)
     if nats.dtype.kind not in "fiub":
         problems.add("reconstruction", "must be numbers", Shown(f"dtype {nats.dtype}"))
         return np.zeros(0)
     nats = nats.astype(np.float64)
     if nats.ndim != 1 or (samples is not None and len(nats) != samples):
-        rule = f"must have the shape (n,), one number for each row of mean{f', here {samples}' if samples else ''}"
+        rule = (
+            "must have the shape (n,), one number for each row of"
+            f" mean{f', here {samples}' if samples else ''}"
+        )
         problems.add("reconstruction", rule, Shown(f"shape {nats.shape}"))
     elif not (fine := np.abs(nats) <= LARGEST_CODE).all():  # false for NaN and infinity too
         row = int(np.flatnonzero(~fine)[0])
         rule = f"must be finite and at most {LARGEST_CODE:g} in size"
-        problems.add("reconstruction", rule, Shown(f"{nats[row]} at row {row}"), "Leave out such rows, or models that diverged.")
+        problems.add(
+            "reconstruction",
+            rule,
+            Shown(f"{nats[row]} at row {row}"),
+            "Leave out such rows, or models that diverged.",
+        )
     return nats

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explicitness (Ridgeway and Mozer 2018): how well a linear classifier reads the factors off all latents together.
+"""Explicitness (Ridgeway and Mozer 2018): how well a linear classifier reads the factors off all
+latents together.
 
-Codes are standardised by mean and standard deviation of the training part. For each factor a logistic regression with
-scikit-learn's defaults (L2, C = 1, all classes at once) learns its values; a value's probabilities on the test part are rated
-by the area under the ROC curve (AUC), the chance that a sample of the value gets more of it than one of another value, ties
-half. The score is the mean over the values of a factor, then over factors. Chance is 0.5; `above_chance = 2 score - 1` puts
-it at 0.
+Codes are standardised by mean and standard deviation of the training part. For each factor a
+logistic regression with scikit-learn's defaults (L2, C = 1, all classes at once) learns its values;
+a value's probabilities on the test part are rated by the area under the ROC curve (AUC), the chance
+that a sample of the value gets more of it than one of another value, ties half. The score is the
+mean over the values of a factor, then over factors. Chance is 0.5; `above_chance = 2 score - 1`
+puts it at 0.
 
-Traps: explicit is not disentangled: a rotation of perfect codes scores what the perfect codes score (0.998). It saturates,
-since ranking a value's samples first is easier than naming it: codes from which 84 % of values are predicted right score
-0.97. The middle values of an ordered factor are hardest for a linear classifier, so perfect codes of a factor of 15 values
-score 0.94 on it. With one of five factors missing the score is still 0.90.
+Traps: explicit is not disentangled: a rotation of perfect codes scores what the perfect codes score
+(0.998). It saturates, since ranking a value's samples first is easier than naming it: codes from
+which 84 % of values are predicted right score 0.97. The middle values of an ordered factor are
+hardest for a linear classifier, so perfect codes of a factor of 15 values score 0.94 on it. With
+one of five factors missing the score is still 0.90.
 
-Departs from disentanglement_lib: a constant latent, an error there, is left at 0. A value absent from the test part, an error
-there, is left out of the factor's mean; a value that only the test part has gets the same probability everywhere and counts
-0.5. A factor that is constant in training or takes one value in the test part is left out and listed.
+Departs from disentanglement_lib: a constant latent, an error there, is left at 0. A value absent
+from the test part, an error there, is left out of the factor's mean; a value that only the test
+part has gets the same probability everywhere and counts 0.5. A factor that is constant in training
+or takes one value in the test part is left out and listed.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
@@ -61,11 +65,19 @@ class Explicitness:
 @describe(
     label="Explicitness",
     needs="split",
-    citation=Citation("Ridgeway and Mozer", 2018, "Learning Deep Disentangled Embeddings with the F-Statistic Loss", "NeurIPS"),
+    citation=Citation(
+        "Ridgeway and Mozer",
+        2018,
+        "Learning Deep Disentangled Embeddings with the F-Statistic Loss",
+        "NeurIPS",
+    ),
     result=Explicitness,
 )
-def explicitness(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike) -> Explicitness:
-    """How well logistic regression on all latents ranks the values of each factor, as an area under the ROC curve.
+def explicitness(
+    codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike
+) -> Explicitness:
+    """How well logistic regression on all latents ranks the values of each factor, as an area under
+    the ROC curve.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`.
 
@@ -79,13 +91,15 @@ def explicitness(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, te
     counted = np.flatnonzero(train.varying & tested)
     if len(counted) == 0:
         rule = "must take at least two values in some column that varies in factors"
-        raise InputError(Problem("test_factors", rule, Shown("one value in each of them")))
+        raise invalid("test_factors", rule, Shown("one value in each of them"))
     standard, test_standard = _standardise(train.codes, test.codes)
     area, train_area = (np.full(len(train.sizes), np.nan) for _ in range(2))
     for factor in counted:
         said, test_said = _probabilities(standard, train.levels[:, factor], test_standard)
         train_area[factor] = _mean_area(said, train.levels[:, factor], 0)
-        area[factor] = _mean_area(test_said, test.levels[:, factor], _unseen_values(test, int(factor)))
+        area[factor] = _mean_area(
+            test_said, test.levels[:, factor], _unseen_values(test, int(factor))
+        )
     return Explicitness(
         score=float(area[counted].mean()),
         train_score=float(train_area[counted].mean()),
@@ -96,12 +110,17 @@ def explicitness(codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, te
     )
 
 
-def _standardise(codes: NDArray[np.float64], test_codes: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both parts less the training mean, over the training deviation; a constant latent is 0 in both."""
+def _standardise(
+    codes: NDArray[np.float64], test_codes: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both parts less the training mean, over the training deviation; a constant latent is 0 in
+    both.
+    """
     mean, deviation = codes.mean(axis=0), codes.std(axis=0)
     varies = varying_latents(codes) & (deviation > 0)
     standard, test_standard = (
-        np.where(varies, (part - mean) / np.where(varies, deviation, 1.0), 0.0) for part in (codes, test_codes)
+        np.where(varies, (part - mean) / np.where(varies, deviation, 1.0), 0.0)
+        for part in (codes, test_codes)
     )
     return standard, test_standard
 
@@ -122,8 +141,14 @@ def _unseen_values(test: Labelled, factor: int) -> int:
 
 
 def _mean_area(probability: NDArray[np.float64], levels: NDArray[np.int64], unseen: int) -> float:
-    """Mean AUC over the values that occur, among them *unseen* ones that no column of *probability* stands for."""
-    areas = [area_under_roc(column, levels == level) for level, column in enumerate(probability.T) if np.any(levels == level)]
+    """Mean AUC over the values that occur, among them *unseen* ones that no column of *probability*
+    stands for.
+    """
+    areas = [
+        area_under_roc(column, levels == level)
+        for level, column in enumerate(probability.T)
+        if np.any(levels == level)
+    ]
     return float(np.mean(areas + unseen * [AUC_OF_CHANCE]))
 
 

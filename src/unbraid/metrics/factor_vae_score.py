@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FactorVAE score (Kim and Mnih 2018, section 4): a majority vote tells from the latent that stands still which factor does.
+"""FactorVAE score (Kim and Mnih 2018, section 4): a majority vote tells from the latent that stands
+still which factor does.
 
-A vote: choose a factor, draw a batch of 64 rows that share its value, and take the latent whose variance in the batch is
-smallest beside its variance over all rows, `argmin over j of Var_batch(z_j) / Var(z_j)`. 10,000 training votes give each
-latent the factor that it was chosen for most often; the score is the share of 5,000 fresh votes whose latent stands for
-their factor. Chance is one over the number of factors. Counts, batch and the threshold `active_std = 0.05`, below which a
-latent has no vote, are those of disentanglement_lib's studies. With a `FactorGrid` rows are drawn from the whole grid, as in
-the paper; `factor_vae_score_of_batches` takes batches that were drawn elsewhere.
+A vote: choose a factor, draw a batch of 64 rows that share its value, and take the latent whose
+variance in the batch is smallest beside its variance over all rows, `argmin over j of
+Var_batch(z_j) / Var(z_j)`. 10,000 training votes give each latent the factor that it was chosen for
+most often; the score is the share of 5,000 fresh votes whose latent stands for their factor. Chance
+is one over the number of factors. Counts, batch and the threshold `active_std = 0.05`, below which
+a latent has no vote, are those of disentanglement_lib's studies. With a `FactorGrid` rows are drawn
+from the whole grid, as in the paper; `factor_vae_score_of_batches` takes batches that were drawn
+elsewhere.
 
-Traps: the threshold is absolute, so rescaling a latent can silence it; a factor that no latent holds costs only its share
-(0.79 with four of five), and a latent that mixes two factors costs little (a noisy sparse mixture of five scores 0.9996, a
-full rotation 0.67); duplicated latents cost nothing; over seeds the score of a rotation scatters by 0.006.
+Traps: the threshold is absolute, so rescaling a latent can silence it; a factor that no latent
+holds costs only its share (0.79 with four of five), and a latent that mixes two factors costs
+little (a noisy sparse mixture of five scores 0.9996, a full rotation 0.67); duplicated latents cost
+nothing; over seeds the score of a rotation scatters by 0.006.
 
-Departs from disentanglement_lib: the variance over all rows is exact instead of estimated from 10,000 draws; factors take
-turns instead of being drawn, and constant ones are never chosen; an exactly constant latent never votes. There, with
-threshold 0, its ratio 0/0 counts as the smallest and it takes every vote: perfect codes with one constant latent fall from
-1.0 to 0.19. `compat="disentanglement_lib"` gives all of that, but not its random numbers.
+Departs from disentanglement_lib: the variance over all rows is exact instead of estimated from
+10,000 draws; factors take turns instead of being drawn, and constant ones are never chosen; an
+exactly constant latent never votes. There, with threshold 0, its ratio 0/0 counts as the smallest
+and it takes every vote: perfect codes with one constant latent fall from 1.0 to 0.19.
+`compat="disentanglement_lib"` gives all of that, but not its random numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Problems
+from unbraid.core.errors import Problems, invalid
 from unbraid.core.grid import FactorGrid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_codes, check_codes_grid, check_counts
@@ -91,12 +96,18 @@ def factor_vae_score(
     1.0
     """
     reference = as_reference(compat)
-    check_counts(train_votes=(train_votes, 1), test_votes=(test_votes, 1), batch=(batch, 2), seed=(seed, 0))
+    check_counts(
+        train_votes=(train_votes, 1), test_votes=(test_votes, 1), batch=(batch, 2), seed=(seed, 0)
+    )
     _check_threshold(active_std)
     rows = check_codes_grid(codes, grid)
     shared = SharedFactor.of(rows, as_reference=reference)
     generator = np.random.default_rng(seed)
-    seen = rows.codes[generator.integers(len(rows.codes), size=REFERENCE_ROWS)] if reference else rows.codes
+    seen = (
+        rows.codes[generator.integers(len(rows.codes), size=REFERENCE_ROWS)]
+        if reference
+        else rows.codes
+    )
     spread = Spread.of(seen, active_std=active_std, constant_too=reference)
     table = spread.table(rows.codes)
 
@@ -134,7 +145,9 @@ def factor_vae_score_of_batches(
     _check_threshold(active_std)
     problems = Problems()
     (train,), factor = read_batches({"batches": batches}, {"factor": factor}, 2, problems)
-    (test,), test_factor = read_batches({"test_batches": test_batches}, {"test_factor": test_factor}, 2, problems)
+    (test,), test_factor = read_batches(
+        {"test_batches": test_batches}, {"test_factor": test_factor}, 2, problems
+    )
     rows = problems.collect(lambda: check_codes(codes))
     rows = np.empty(0) if rows is None else rows
     check_latents({"batches": train, "test_batches": test, "codes": rows}, problems)
@@ -146,7 +159,12 @@ def factor_vae_score_of_batches(
         for piece in pieces(len(drawn) if spread.active.any() else 0, batch):
             part = slice(begin, begin + piece)
             table = spread.table(drawn[part].reshape(piece * batch, -1))
-            found.append((factor[part], spread.least_varying(table, np.arange(len(table)).reshape(piece, batch))))
+            found.append(
+                (
+                    factor[part],
+                    spread.least_varying(table, np.arange(len(table)).reshape(piece, batch)),
+                )
+            )
             begin += piece
         return _join(found)
 
@@ -156,19 +174,30 @@ def factor_vae_score_of_batches(
 
 def _check_threshold(active_std: float) -> None:
     if not 0.0 <= active_std < np.inf:
-        raise InputError(Problem("active_std", "must be at least 0 and finite", active_std))
+        raise invalid("active_std", "must be at least 0 and finite", active_std)
 
 
 def _join(found: list[Votes]) -> Votes:
     nobody = np.empty(0, dtype=np.int64)
-    return np.concatenate([nobody, *(factor for factor, _ in found)]), np.concatenate([nobody, *(latent for _, latent in found)])
+    return np.concatenate([nobody, *(factor for factor, _ in found)]), np.concatenate(
+        [nobody, *(latent for _, latent in found)]
+    )
 
 
-def _score(train: Votes, test: Votes, active: NDArray[np.bool_], factors: int, constant_factors: tuple[int, ...]) -> FactorVAEScore:
-    """Each latent gets the factor that it was chosen for most often in *train*; without votes the accuracies are 0."""
+def _score(
+    train: Votes,
+    test: Votes,
+    active: NDArray[np.bool_],
+    factors: int,
+    constant_factors: tuple[int, ...],
+) -> FactorVAEScore:
+    """Each latent gets the factor that it was chosen for most often in *train*; without votes the
+    accuracies are 0.
+    """
     votes = tally(*train, (factors, len(active)))
     factor_of_latent = votes.argmax(axis=0)
     train_accuracy, score = (
-        float(np.mean(factor_of_latent[latent] == factor)) if len(factor) else 0.0 for factor, latent in (train, test)
+        float(np.mean(factor_of_latent[latent] == factor)) if len(factor) else 0.0
+        for factor, latent in (train, test)
     )
     return FactorVAEScore(score, train_accuracy, votes, factor_of_latent, active, constant_factors)

@@ -1,31 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unfairness (Locatello et al. 2019, "On the Fairness of Disentangled Representations", section 4): predictions that depend
-on a factor they are not about.
+"""Unfairness (Locatello et al. 2019, "On the Fairness of Disentangled Representations", section 4):
+predictions that depend on a factor they are not about.
 
-Boosted trees predict a target factor from the codes. A second, sensitive factor is then set to each of its values, and the
-predictions at one value are compared with those at all values together by total variation,
-`1/2 sum over classes of |p(class | value) - p(class)|`. `mean_unfairness` `(target, sensitive)` averages it over the values,
-weighted by their rows, `max_unfairness` takes the largest. The score is the mean of the first over all pairs; 0 is fair.
+Boosted trees predict a target factor from the codes. A second, sensitive factor is then set to each
+of its values, and the predictions at one value are compared with those at all values together by
+total variation, `1/2 sum over classes of |p(class | value) - p(class)|`. `mean_unfairness`
+`(target, sensitive)` averages it over the values, weighted by their rows, `max_unfairness` takes
+the largest. The score is the mean of the first over all pairs; 0 is fair.
 
-Where the rows have every combination of the factors' values, as those of a `FactorGrid`, a factor can be set: for each pair
-`points` rows are drawn, and the rows that differ from them in the sensitive factor alone are looked up. In any other sample
-(`intervened` is false) all rows that the trees did not learn from are used, and those that happen to have a value stand for it.
+Where the rows have every combination of the factors' values, as those of a `FactorGrid`, a factor
+can be set: for each pair `points` rows are drawn, and the rows that differ from them in the
+sensitive factor alone are looked up. In any other sample (`intervened` is false) all rows that the
+trees did not learn from are used, and those that happen to have a value stand for it.
 
-Traps: constant codes are fair, since one value is always predicted, so look at `accuracy` too; codes unrelated to the
-factors are not. In a sample the groups differ by chance, and more so the more values are predicted and the fewer rows a
-group has. `chance` is what the same predictions score when the sensitive values are dealt at random, and what is not above
-it says nothing: a noisy mixture over 15,000 rows of factors with 3 to 40 values scores 0.107, and chance is 0.094 of that.
-Where a factor is set, values are dealt among the rows of one point, so that the chance of codes that separate the factors is
-0, but 100 points leave noise in: over a grid of 3 x 5 x 6 x 8, unrelated codes score 0.08 to 0.09 with a chance of 0.06 to
-0.07, twice what rotated codes score. More points lower chance, here to 0.02 with 1,000, and not the rest (0.06): noise that
-belongs to the rows of a small grid moves predictions whenever a factor is set. So compare with what unrelated codes score on
-the same grid. Up to half of the rows of a small grid were learned from and are predicted too well (accuracy 0.6 for
-unrelated codes).
+Traps: constant codes are fair, since one value is always predicted, so look at `accuracy` too;
+codes unrelated to the factors are not. In a sample the groups differ by chance, and more so the
+more values are predicted and the fewer rows a group has. `chance` is what the same predictions
+score when the sensitive values are dealt at random, and what is not above it says nothing: a noisy
+mixture over 15,000 rows of factors with 3 to 40 values scores 0.107, and chance is 0.094 of that.
+Where a factor is set, values are dealt among the rows of one point, so that the chance of codes
+that separate the factors is 0, but 100 points leave noise in: over a grid of 3 x 5 x 6 x 8,
+unrelated codes score 0.08 to 0.09 with a chance of 0.06 to 0.07, twice what rotated codes score.
+More points lower chance, here to 0.02 with 1,000, and not the rest (0.06): noise that belongs to
+the rows of a small grid moves predictions whenever a factor is set. So compare with what unrelated
+codes score on the same grid. Up to half of the rows of a small grid were learned from and are
+predicted too well (accuracy 0.6 for unrelated codes).
 
-Departs from disentanglement_lib: trees learn from `train` rows, but at most half of a grid and two thirds of a sample, where
-it draws as many as asked for with repetition; in a sample no row is both learned from and looked at. Sums are in double
-precision: its single precision shows in the eighth digit. Trees are LightGBM's unless `backend="sklearn"`. Constant factors, an
-error there, are neither predicted nor sensitive. It calls the score `mean_fairness:mean_pred:mean_sens`.
+Departs from disentanglement_lib: trees learn from `train` rows, but at most half of a grid and two
+thirds of a sample, where it draws as many as asked for with repetition; in a sample no row is both
+learned from and looked at. Sums are in double precision: its single precision shows in the eighth
+digit. Trees are LightGBM's unless `backend="sklearn"`. Constant factors, an error there, are
+neither predicted nor sensitive. It calls the score `mean_fairness:mean_pred:mean_sens`.
 """
 
 from __future__ import annotations
@@ -63,7 +68,9 @@ class Fairness:
     accuracy: float
     """Share of the predictions that are right, mean over the targets."""
     chance: float
-    """The score of the same predictions with the sensitive values dealt at random, where set among the rows of one point."""
+    """The score of the same predictions with the sensitive values dealt at random, where set among
+    the rows of one point.
+    """
     mean_unfairness: NDArray[np.float64]
     """`(target, sensitive)`; NaN on the diagonal and for constant factors, as in the next."""
     max_unfairness: NDArray[np.float64]
@@ -74,7 +81,8 @@ class Fairness:
 
 
 def total_variation(counts: NDArray[np.int64]) -> tuple[float, float]:
-    """Mean and largest total variation of the columns of *counts* `(predicted, sensitive)` to all of them pooled.
+    """Mean and largest total variation of the columns of *counts* `(predicted, sensitive)` to all
+    of them pooled.
 
     Columns weigh as much as they count; an empty one is left out.
 
@@ -88,9 +96,11 @@ def total_variation(counts: NDArray[np.int64]) -> tuple[float, float]:
 
 
 def aggregate(unfairness: NDArray[np.float64]) -> dict[str, float]:
-    """Means and maxima of *unfairness* `(target, sensitive)` in both orders, NaN left out: `max_target:mean_sensitive` and so on.
+    """Means and maxima of *unfairness* `(target, sensitive)` in both orders, NaN left out:
+    `max_target:mean_sensitive` and so on.
 
-    What is named last is taken first: that one is the largest, over the targets, of the mean over the sensitive factors.
+    What is named last is taken first: that one is the largest, over the targets, of the mean over
+    the sensitive factors.
 
     >>> aggregate(np.array([[np.nan, 0.25, 0.75], [0.0, np.nan, 0.0], [0.0, 0.5, np.nan]]))["max_target:mean_sensitive"]
     0.5
@@ -99,7 +109,9 @@ def aggregate(unfairness: NDArray[np.float64]) -> dict[str, float]:
     pairs = unfairness[known.any(axis=1)][:, known.any(axis=0)]
     reductions = {"mean": np.nanmean, "max": np.nanmax}
     return {
-        f"{last}_{outer}:{first}_{inner}": float(reductions[last](reductions[first](pairs, axis=axis)))
+        f"{last}_{outer}:{first}_{inner}": float(
+            reductions[last](reductions[first](pairs, axis=axis))
+        )
         for outer, inner, axis in (("target", "sensitive", 1), ("sensitive", "target", 0))
         for last in reductions
         for first in reductions
@@ -111,7 +123,9 @@ def aggregate(unfairness: NDArray[np.float64]) -> dict[str, float]:
     needs="grid",
     family="usefulness",
     compares_factors=True,
-    citation=Citation("Locatello et al.", 2019, "On the Fairness of Disentangled Representations", "NeurIPS"),
+    citation=Citation(
+        "Locatello et al.", 2019, "On the Fairness of Disentangled Representations", "NeurIPS"
+    ),
     result=Fairness,
 )
 def fairness(
@@ -126,8 +140,8 @@ def fairness(
     """How far the prediction of one factor moves when another one is set, as total variation.
 
     *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows, at least two of which vary. Trees of *backend* learn from at most *train* rows; *points* rows are drawn for each
-    pair of factors where the second can be set.
+    rows, at least two of which vary. Trees of *backend* learn from at most *train* rows; *points*
+    rows are drawn for each pair of factors where the second can be set.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
     >>> fairness(grid.to_factors(range(64)) * 1.0, grid).score
@@ -146,13 +160,27 @@ def fairness(
     mean_unfairness, max_unfairness, chance = (np.full(shape, np.nan) for _ in range(3))
     right = []
     for target in varying:
-        asked = {int(other): settable.draw(other, points, generator) if settable else new for other in varying if other != target}
-        said = _predict(trees, rows, target, learned, np.unique(np.concatenate(list(asked.values()))))
-        right.append(np.mean([accuracy(said[chosen], rows.levels[chosen, target]) for chosen in asked.values()]))
+        asked = {
+            int(other): settable.draw(other, points, generator) if settable else new
+            for other in varying
+            if other != target
+        }
+        said = _predict(
+            trees, rows, target, learned, np.unique(np.concatenate(list(asked.values())))
+        )
+        right.append(
+            np.mean(
+                [accuracy(said[chosen], rows.levels[chosen, target]) for chosen in asked.values()]
+            )
+        )
         for other, chosen in asked.items():
             levels, sizes = rows.levels[chosen, other], (rows.sizes[target], rows.sizes[other])
-            mean_unfairness[target, other], max_unfairness[target, other] = total_variation(_count(said[chosen], levels, sizes))
-            dealt = generator.permuted(levels.reshape(-1, sizes[1] if settable else len(levels)), axis=1).ravel()
+            mean_unfairness[target, other], max_unfairness[target, other] = total_variation(
+                _count(said[chosen], levels, sizes)
+            )
+            dealt = generator.permuted(
+                levels.reshape(-1, sizes[1] if settable else len(levels)), axis=1
+            ).ravel()
             chance[target, other] = total_variation(_count(said[chosen], dealt, sizes))[0]
     summary = aggregate(mean_unfairness)
     return Fairness(
@@ -168,13 +196,21 @@ def fairness(
     )
 
 
-def _predict(trees: Trees, rows: Labelled, target: int, learned: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Levels of *target* for the rows *asked*, in their places, by trees that *learned* from others; -1 elsewhere."""
+def _predict(
+    trees: Trees, rows: Labelled, target: int, learned: NDArray[np.int64], asked: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Levels of *target* for the rows *asked*, in their places, by trees that *learned* from
+    others; -1 elsewhere.
+    """
     said = np.full(len(rows.codes), -1)
-    said[asked] = trees.fit(rows.codes[learned], rows.levels[learned, target], rows.codes[asked]).test_prediction
+    said[asked] = trees.fit(
+        rows.codes[learned], rows.levels[learned, target], rows.codes[asked]
+    ).test_prediction
     return said
 
 
-def _count(predicted: NDArray[np.int64], levels: NDArray[np.int64], sizes: tuple[int, int]) -> NDArray[np.int64]:
+def _count(
+    predicted: NDArray[np.int64], levels: NDArray[np.int64], sizes: tuple[int, int]
+) -> NDArray[np.int64]:
     """How often each level was *predicted* at each of the sensitive *levels*, `sizes`."""
     return np.bincount(predicted * sizes[1] + levels, minlength=sizes[0] * sizes[1]).reshape(sizes)

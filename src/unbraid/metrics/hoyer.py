@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hoyer sparsity (Hoyer 2004, as used by Mathieu et al. 2019): how few latents a sample uses.
 
-Each latent is divided by its standard deviation over the samples, `y = z / std(z)`, so that a switched-off latent does not
-make codes look sparse. The sparsity of a sample is `(sqrt(D) - |y|_1 / |y|_2) / (sqrt(D) - 1)`: 1 where one latent alone
-differs from 0, 0 where all D are equally large. The score is the mean over samples, of the mean codes in Mathieu et al.
+Each latent is divided by its standard deviation over the samples, `y = z / std(z)`, so that a
+switched-off latent does not make codes look sparse. The sparsity of a sample is `(sqrt(D) - |y|_1 /
+|y|_2) / (sqrt(D) - 1)`: 1 where one latent alone differs from 0, 0 where all D are equally large.
+The score is the mean over samples, of the mean codes in Mathieu et al.
 
-Traps: the codes are not centred, so a latent that is never near 0 counts as used by every sample. The score of codes without
-any structure is not 0: independent normal codes score 0.27 with 10 latents and 0.23 with 50, and a collapsed model that only
-emits noise scores the same, so look at its KL first. The score depends on the number of latents.
+Traps: the codes are not centred, so a latent that is never near 0 counts as used by every sample.
+The score of codes without any structure is not 0: independent normal codes score 0.27 with 10
+latents and 0.23 with 50, and a collapsed model that only emits noise scores the same, so look at
+its KL first. The score depends on the number of latents.
 
-Not in disentanglement_lib: follows the authors' published code (iffsid/disentangling-disentanglement). Departs from it:
-latents that are constant, 0/0 there, are left out of D and listed; a sample whose codes are all 0 has no direction and is
-left out of the mean, with NaN for its own value; with fewer than two varying latents there is nothing to choose from, and the
-score is 0.
+Not in disentanglement_lib: follows the authors' published code
+(iffsid/disentangling-disentanglement). Departs from it: latents that are constant, 0/0 there, are
+left out of D and listed; a sample whose codes are all 0 has no direction and is left out of the
+mean, with NaN for its own value; with fewer than two varying latents there is nothing to choose
+from, and the score is 0.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ class Hoyer:
     result=Hoyer,
 )
 def hoyer(codes: ArrayLike) -> Hoyer:
-    """How few latents each sample uses, from 0 (all equally) to 1 (a single one), averaged over samples.
+    """How few latents each sample uses, from 0 (all equally) to 1 (a single one), averaged over
+    samples.
 
     *codes* are `(n, latents)`, usually the posterior means; each latent counts in units of its standard deviation.
 
@@ -61,7 +65,9 @@ def hoyer(codes: ArrayLike) -> Hoyer:
     """
     rows = check_codes(codes)
     constant = constant_latents(rows)
-    scaled = np.abs(np.delete(rows, constant, axis=1) / np.delete(standard_deviations(rows), constant))
+    scaled = np.abs(
+        np.delete(rows, constant, axis=1) / np.delete(standard_deviations(rows), constant)
+    )
     latents = scaled.shape[1]
     if latents < 2:
         return Hoyer(0.0, np.zeros(len(rows)), constant)

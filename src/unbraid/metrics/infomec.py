@@ -1,33 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InfoMEC: InfoM (modularity), InfoE (explicitness) and InfoC (compactness) from information alone (Hsu et al. 2023).
+"""InfoMEC: InfoM (modularity), InfoE (explicitness) and InfoC (compactness) from information alone
+(Hsu et al. 2023).
 
-All is read from `N(z_j, s_k) = I(z_j; s_k) / H(s_k)`. Information of continuous latents is estimated by 10 nearest
-neighbours on standardised codes (Ross 2014), that of `discrete` latents by counting their values. Latents that hardly vary
-are pruned: `qlae` keeps those whose range is more than 1/20 of the largest (discrete: more than 0), `tripod` those whose
-inter-quartile range is more than 1/10 of the largest (discrete: more than 0.1, for quantised codes between -1 and 1).
-InfoM: for each active latent the largest `N` divided by the sum over factors, averaged, rescaled from [1/factors, 1] to
-[0, 1]. InfoC: for each factor the largest `N` divided by the sum over active latents, averaged, rescaled from [1/active, 1].
-InfoE: for each factor `(null - fit) / null`, averaged, where `fit` is the log-loss on the same samples of an unpenalised
-logistic regression (balanced classes, 100 steps of L-BFGS) on all latents, standardised or one-hot, and `null` that of the
-same without inputs, `ln(values of the factor)`. With `explicitness="regression"` it is the R^2 of a linear regression on the
-factor's values, which is what the same ratio gives under a Gaussian. The score is InfoM.
+All is read from `N(z_j, s_k) = I(z_j; s_k) / H(s_k)`. Information of continuous latents is
+estimated by 10 nearest neighbours on standardised codes (Ross 2014), that of `discrete` latents by
+counting their values. Latents that hardly vary are pruned: `qlae` keeps those whose range is more
+than 1/20 of the largest (discrete: more than 0), `tripod` those whose inter-quartile range is more
+than 1/10 of the largest (discrete: more than 0.1, for quantised codes between -1 and 1). InfoM: for
+each active latent the largest `N` divided by the sum over factors, averaged, rescaled from
+[1/factors, 1] to [0, 1]. InfoC: for each factor the largest `N` divided by the sum over active
+latents, averaged, rescaled from [1/active, 1]. InfoE: for each factor `(null - fit) / null`,
+averaged, where `fit` is the log-loss on the same samples of an unpenalised logistic regression
+(balanced classes, 100 steps of L-BFGS) on all latents, standardised or one-hot, and `null` that of
+the same without inputs, `ln(values of the factor)`. With `explicitness="regression"` it is the R^2
+of a linear regression on the factor's values, which is what the same ratio gives under a Gaussian.
+The score is InfoM.
 
-Traps: numbers of the QLAE and the Tripod paper are on two scales, because pruning differs. A barely active latent counts as
-much as a strong one: a faint mixture beside two perfect latents takes InfoM from 1.00 to 0.66. The information of noise is
-estimated as 0 or a little more, and InfoM divides these small numbers by each other: over 200, 1,000 and 5,000 samples of
-four to six factors pure noise has an InfoM of 0.4 to 0.8 with 10 or more latents, 0.3 to 1 with five and anything from 0 to
-1 with one. More samples do not lower it. InfoE is measured on the samples it was fitted to (30 latents of noise: 0.66 to
-0.95 for 100 samples, 0.04 to 0.06 for 1,000), and where classes are separable it says how far 100 steps went. Balanced
-classes make the null loss ln(values), so InfoE of a lopsided factor is no share of its entropy. `discrete` is not guessed:
-quantised codes passed without it have nearly the same InfoM and InfoC, since noise parts equal codes, but InfoE then reads
-them as numbers instead of value by value (0.29 for 0.58 where the values of two factors, 4 and 6, are shuffled and a fifth
-of the codes wrong).
+Traps: numbers of the QLAE and the Tripod paper are on two scales, because pruning differs. A barely
+active latent counts as much as a strong one: a faint mixture beside two perfect latents takes InfoM
+from 1.00 to 0.66. The information of noise is estimated as 0 or a little more, and InfoM divides
+these small numbers by each other: over 200, 1,000 and 5,000 samples of four to six factors pure
+noise has an InfoM of 0.4 to 0.8 with 10 or more latents, 0.3 to 1 with five and anything from 0 to
+1 with one. More samples do not lower it. InfoE is measured on the samples it was fitted to (30
+latents of noise: 0.66 to 0.95 for 100 samples, 0.04 to 0.06 for 1,000), and where classes are
+separable it says how far 100 steps went. Balanced classes make the null loss ln(values), so InfoE
+of a lopsided factor is no share of its entropy. `discrete` is not guessed: quantised codes passed
+without it have nearly the same InfoM and InfoC, since noise parts equal codes, but InfoE then reads
+them as numbers instead of value by value (0.29 for 0.58 where the values of two factors, 4 and 6,
+are shuffled and a fifth of the codes wrong).
 
-Not in disentanglement_lib: it follows the authors' two programs. Departs from them where they divide by zero: an active
-latent or a factor without any estimated information scores 0, with one active latent every informed factor is compact, with
-one varying factor every informed latent modular, without active latents InfoM and InfoC are 0 (InfoE, which reads pruned
-latents too, need not be, though it is in Tripod's program); a constant factor is left out and listed. The noise that parts
-equal codes is drawn from `seed`. The null loss is not fitted, being known.
+Not in disentanglement_lib: it follows the authors' two programs. Departs from them where they
+divide by zero: an active latent or a factor without any estimated information scores 0, with one
+active latent every informed factor is compact, with one varying factor every informed latent
+modular, without active latents InfoM and InfoC are 0 (InfoE, which reads pruned latents too, need
+not be, though it is in Tripod's program); a constant factor is left out and listed. The noise that
+parts equal codes is drawn from `seed`. The null loss is not fitted, being known.
 """
 
 from __future__ import annotations
@@ -63,7 +70,9 @@ class InfoMEC:
     infoe: float
     infoc: float
     normalised_information: NDArray[np.float64]
-    """`(latents, factors)`: share of the factor's entropy; NaN for a constant factor; the estimate can pass 1 by a little."""
+    """`(latents, factors)`: share of the factor's entropy; NaN for a constant factor; the estimate
+    can pass 1 by a little.
+    """
     active: NDArray[np.bool_]
     """Latents that were not pruned."""
     modularity_per_latent: NDArray[np.float64]
@@ -84,7 +93,12 @@ class InfoMEC:
     label="InfoMEC",
     needs="sample",
     compares_factors=True,
-    citation=Citation("Hsu, Dorrell, Whittington, Wu and Finn", 2023, "Disentanglement via Latent Quantization", "NeurIPS"),
+    citation=Citation(
+        "Hsu, Dorrell, Whittington, Wu and Finn",
+        2023,
+        "Disentanglement via Latent Quantization",
+        "NeurIPS",
+    ),
     result=InfoMEC,
 )
 def infomec(
@@ -97,7 +111,8 @@ def infomec(
     neighbours: int = 10,
     seed: int = 0,
 ) -> InfoMEC:
-    """How far latents know one factor only (InfoM), factors are read off linearly (InfoE) and sit in one latent (InfoC).
+    """How far latents know one factor only (InfoM), factors are read off linearly (InfoE) and sit
+    in one latent (InfoC).
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. *discrete* says that each latent takes few values,
     which then count as they are; *neighbours* serves the others.
@@ -110,7 +125,10 @@ def infomec(
     """
     check_counts(neighbours=(neighbours, 1), seed=(seed, 0))
     problems = Problems()
-    for name, word, known in (("pruning", pruning, Pruning), ("explicitness", explicitness, Explicitness)):
+    for name, word, known in (
+        ("pruning", pruning, Pruning),
+        ("explicitness", explicitness, Explicitness),
+    ):
         if word not in get_args(known):
             problems.say(unknown(name, str(word), get_args(known)))
     problems.raise_if_any()
@@ -136,7 +154,9 @@ def infomec(
 
 
 def concentration(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest share of each row's sum, rescaled so that an even row is 0; a row of zeros is 0, a single share is all."""
+    """Largest share of each row's sum, rescaled so that an even row is 0; a row of zeros is 0, a
+    single share is all.
+    """
     if rows.shape[1] == 0:
         return np.zeros(len(rows))
     total, least = rows.sum(axis=1), 1.0 / rows.shape[1]
@@ -147,7 +167,9 @@ def concentration(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(informed, np.clip((share - least) / (1.0 - least), 0.0, 1.0), 0.0)
 
 
-def _information(sample: Labelled, discrete: bool, neighbours: int, seed: int) -> NDArray[np.float64]:
+def _information(
+    sample: Labelled, discrete: bool, neighbours: int, seed: int
+) -> NDArray[np.float64]:
     if not discrete:
         return neighbour_information(sample.codes, sample.levels, neighbours=neighbours, seed=seed)
     values, sizes = relabel(sample.codes)
@@ -163,7 +185,9 @@ def _active(codes: NDArray[np.float64], pruning: Pruning, discrete: bool) -> NDA
     return spread > (0.1 if discrete else spread.max() / 10)
 
 
-def _explicitness(sample: Labelled, discrete: bool, explicitness: Explicitness) -> NDArray[np.float64]:
+def _explicitness(
+    sample: Labelled, discrete: bool, explicitness: Explicitness
+) -> NDArray[np.float64]:
     """Of each factor; NaN where it is constant."""
     inputs = _one_hot(sample.codes) if discrete else standardise(sample.codes)
     explained = np.full(len(sample.sizes), np.nan)
@@ -182,7 +206,9 @@ def _one_hot(codes: NDArray[np.float64]) -> Any:
     values, sizes = relabel(codes)
     columns = values + np.cumsum([0, *sizes[:-1]])
     rows = np.repeat(np.arange(len(codes)), codes.shape[1])
-    return csr_array((np.ones(columns.size), (rows, columns.ravel())), shape=(len(codes), sum(sizes)))
+    return csr_array(
+        (np.ones(columns.size), (rows, columns.ravel())), shape=(len(codes), sum(sizes))
+    )
 
 
 def _classified(inputs: Any, levels: NDArray[np.int64], size: int) -> float:
@@ -193,7 +219,9 @@ def _classified(inputs: Any, levels: NDArray[np.int64], size: int) -> float:
     classifier = LogisticRegression(C=np.inf, class_weight="balanced", solver="lbfgs", max_iter=100)
     with as_far_as_it_gets():
         classifier.fit(inputs, levels)
-        loss = log_loss(levels, classifier.predict_proba(inputs))  # a probability of 0 costs 36 nats there, not infinity
+        loss = log_loss(
+            levels, classifier.predict_proba(inputs)
+        )  # a probability of 0 costs 36 nats there, not infinity
     return float(1.0 - loss / np.log(size))
 
 

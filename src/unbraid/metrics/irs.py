@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IRS, the interventional robustness score (Suter et al. 2019): how far a latent stays put while all factors but one change.
+"""IRS, the interventional robustness score (Suter et al. 2019): how far a latent stays put while
+all factors but one change.
 
-Where factor `k` has the value `v`, the latent `j` should have one value whatever the other factors do; its deviation is
-`d_jk(v)`, the 99 % quantile of `|z_j - mean of z_j given v|` over the rows with `v`. Beside the largest deviation from the
-mean over all rows, `D_j = max |z_j - mean z_j|`, and averaged over the values, this gives
-`IRS_jk = 1 - mean over v of d_jk(v) / D_j`. A latent scores the largest entry of its row, at the factor that is its parent,
-and the score is the mean over latents weighted by `D_j`. The paper takes the largest deviation (`quantile=1.0`); 0.99 is
-disentanglement_lib's, and so is that a factor of more than 20 values is cut into 20 equal-width bins.
+Where factor `k` has the value `v`, the latent `j` should have one value whatever the other factors
+do; its deviation is `d_jk(v)`, the 99 % quantile of `|z_j - mean of z_j given v|` over the rows
+with `v`. Beside the largest deviation from the mean over all rows, `D_j = max |z_j - mean z_j|`,
+and averaged over the values, this gives `IRS_jk = 1 - mean over v of d_jk(v) / D_j`. A latent
+scores the largest entry of its row, at the factor that is its parent, and the score is the mean
+over latents weighted by `D_j`. The paper takes the largest deviation (`quantile=1.0`); 0.99 is
+disentanglement_lib's, and so is that a factor of more than 20 values is cut into 20 equal-width
+bins.
 
-Traps: normal noise of 3 to 10 latents scores 0.22 to 0.40 at 1,000 samples and 0.32 to 0.40 at 10,000, for its largest
-deviation grows with the sample while its quantiles do not; random rotations of perfect codes score 0.39 to 0.65; a factor
-that no latent holds and latents that say the same cost nothing (1.0). Weights are in the unit of the codes: doubling a
-latent doubles its say. An entry can be negative, down to -1, where the rows of a value lie to both sides of their mean
-further than all rows from theirs.
+Traps: normal noise of 3 to 10 latents scores 0.22 to 0.40 at 1,000 samples and 0.32 to 0.40 at
+10,000, for its largest deviation grows with the sample while its quantiles do not; random rotations
+of perfect codes score 0.39 to 0.65; a factor that no latent holds and latents that say the same
+cost nothing (1.0). Weights are in the unit of the codes: doubling a latent doubles its say. An
+entry can be negative, down to -1, where the rows of a value lie to both sides of their mean further
+than all rows from theirs.
 
-Departs from disentanglement_lib: a constant factor is left out and listed (there it can become the parent of a latent that
-does worse at all others); up to 20 different values are never binned, however they are numbered (there 0, 1 and 1,000 count
-as two). `compat="disentanglement_lib"` gives its number in both cases. A constant latent has no say in either; without any
-other the score is 0.
+Departs from disentanglement_lib: a constant factor is left out and listed (there it can become the
+parent of a latent that does worse at all others); up to 20 different values are never binned,
+however they are numbered (there 0, 1 and 1,000 count as two). `compat="disentanglement_lib"` gives
+its number in both cases. A constant latent has no say in either; without any other the score is 0.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_factors
 from unbraid.metrics._compat import Compat, as_reference
@@ -41,7 +45,9 @@ MOST_VALUES = 20
 
 @dataclass(frozen=True)
 class IRS:
-    """The weighted mean over latents, each latent's score and parent, and the matrix they were taken from."""
+    """The weighted mean over latents, each latent's score and parent, and the matrix they were
+    taken from.
+    """
 
     range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -67,13 +73,17 @@ class IRS:
     citation=Citation(
         "Suter, Miladinović, Schölkopf and Bauer",
         2019,
-        "Robustly Disentangled Causal Mechanisms: Validating Deep Representations for Interventional Robustness",
+        "Robustly Disentangled Causal Mechanisms: Validating Deep Representations for"
+        " Interventional Robustness",
         "ICML",
     ),
     result=IRS,
 )
-def irs(codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat: Compat | None = None) -> IRS:
-    """How little each latent moves with one factor held and the others changing, beside how far it moves at all.
+def irs(
+    codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat: Compat | None = None
+) -> IRS:
+    """How little each latent moves with one factor held and the others changing, beside how far it
+    moves at all.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; *quantile* 1 takes the largest deviation, as the paper.
 
@@ -84,12 +94,16 @@ def irs(codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat:
     """
     reference = as_reference(compat)
     if not 0.0 < quantile <= 1.0:
-        raise InputError(Problem("quantile", "must be above 0 and at most 1", quantile))
+        raise invalid("quantile", "must be above 0 and at most 1", quantile)
     sample = check_codes_factors(codes, factors)
     active = np.ptp(sample.codes, axis=0) > 0
     compared = np.ones(len(sample.sizes), dtype=bool) if reference else sample.varying
     matrix = np.full((len(active), len(compared)), np.nan)
-    per_latent, parent, max_deviation = np.full(len(active), np.nan), np.full(len(active), -1), np.zeros(len(active))
+    per_latent, parent, max_deviation = (
+        np.full(len(active), np.nan),
+        np.full(len(active), -1),
+        np.zeros(len(active)),
+    )
     if not active.any():
         return IRS(0.0, per_latent, matrix, parent, max_deviation, active, sample.constant_factors)
 
@@ -98,7 +112,9 @@ def irs(codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat:
     max_deviation[active] = np.abs(centred).max(axis=1)
     for factor in np.flatnonzero(compared):
         deviation = _mean_deviation(centred, _groups(sample, int(factor), reference), quantile)
-        matrix[active, factor] = np.clip(1.0 - deviation / max_deviation[active], -1.0, 1.0)  # rounding can pass both
+        matrix[active, factor] = np.clip(
+            1.0 - deviation / max_deviation[active], -1.0, 1.0
+        )  # rounding can pass both
     per_latent[active] = matrix[np.ix_(active, compared)].max(axis=1)
     parent[active] = np.flatnonzero(compared)[matrix[np.ix_(active, compared)].argmax(axis=1)]
     score = float(np.average(per_latent[active], weights=max_deviation[active]))
@@ -106,14 +122,20 @@ def irs(codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat:
 
 
 def _groups(sample: Labelled, factor: int, reference: bool) -> NDArray[np.int64]:
-    """A number for each row: rows with the same value of *factor*, or with values of the same bin, have the same."""
+    """A number for each row: rows with the same value of *factor*, or with values of the same bin,
+    have the same.
+    """
     if sample.sizes[factor] <= MOST_VALUES and not reference:
         return sample.levels[:, factor]
     return histogram_bins(sample.factors[:, [factor]].astype(np.float64), MOST_VALUES)[:, 0]
 
 
-def _mean_deviation(centred: NDArray[np.float64], group: NDArray[np.int64], quantile: float) -> NDArray[np.float64]:
-    """The *quantile* of `|z - mean of the group|` of each latent `(latents, n)`, averaged over groups, large or small."""
+def _mean_deviation(
+    centred: NDArray[np.float64], group: NDArray[np.int64], quantile: float
+) -> NDArray[np.float64]:
+    """The *quantile* of `|z - mean of the group|` of each latent `(latents, n)`, averaged over
+    groups, large or small.
+    """
     count = np.bincount(group)
     count = count[count > 0]
     end = np.cumsum(count)
@@ -128,7 +150,9 @@ def _mean_deviation(centred: NDArray[np.float64], group: NDArray[np.int64], quan
 
 
 def _quantile(values: NDArray[np.float64], quantile: float) -> NDArray[np.float64]:
-    """The *quantile* of each row by linear interpolation, as NumPy's, several times faster; *values* are reordered."""
+    """The *quantile* of each row by linear interpolation, as NumPy's, several times faster;
+    *values* are reordered.
+    """
     place = quantile * (values.shape[1] - 1)
     below = int(place)
     values.partition(below, axis=1)

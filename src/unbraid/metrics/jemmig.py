@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JEMMIG, the joint entropy minus the mutual information gap (Do and Tran 2020): a MIG that also fines what else the latent holds.
+"""JEMMIG, the joint entropy minus the mutual information gap (Do and Tran 2020): a MIG that also
+fines what else the latent holds.
 
-`JEMMIG_k = H(z_j*, v_k) - I(z_j*; v_k) + I(z_j'; v_k)` in nats, where `j*` and `j'` are the latents that know most and
-second most about factor `k`. The first two terms are `H(z_j* | v_k) + H(v_k | z_j*)`, what `j*` holds beyond the factor and
-what it misses of it, so the value is 0 only when latent and factor determine each other and no other latent knows of the
-factor. Lower is better; at most `H(v_k) + ln(bins)`. The score is the mean over factors of `1 - JEMMIG_k / (H(v_k) +
-ln(bins))`, from 0 to 1, higher is better; `nats` keeps the value itself. Latents are cut into 20 equal-width bins, as in
-`mig`.
+`JEMMIG_k = H(z_j*, v_k) - I(z_j*; v_k) + I(z_j'; v_k)` in nats, where `j*` and `j'` are the latents
+that know most and second most about factor `k`. The first two terms are `H(z_j* | v_k) + H(v_k |
+z_j*)`, what `j*` holds beyond the factor and what it misses of it, so the value is 0 only when
+latent and factor determine each other and no other latent knows of the factor. Lower is better; at
+most `H(v_k) + ln(bins)`. The score is the mean over factors of `1 - JEMMIG_k / (H(v_k) +
+ln(bins))`, from 0 to 1, higher is better; `nats` keeps the value itself. Latents are cut into 20
+equal-width bins, as in `mig`.
 
-Traps: a constant code pays for nothing but the factor it misses and scores `ln(bins) / (H(v_k) + ln(bins))`, with 20 bins
-0.73 for a factor of 3 values and 0.59 for one of 8. Perfect codes in duplicate score the same, 0.58 to 0.65 in the mean over
-four to six factors of 3 to 15 values, where noise scores 0.08 to 0.12. Continuous codes pay for every bin they use: there
-perfect codes fall from 0.99 to 0.75 or 0.77 by a jitter of a tenth of their deviation, which costs MIG 0.04 to 0.12. Scores of
-different `bins` do not compare.
+Traps: a constant code pays for nothing but the factor it misses and scores `ln(bins) / (H(v_k) +
+ln(bins))`, with 20 bins 0.73 for a factor of 3 values and 0.59 for one of 8. Perfect codes in
+duplicate score the same, 0.58 to 0.65 in the mean over four to six factors of 3 to 15 values, where
+noise scores 0.08 to 0.12. Continuous codes pay for every bin they use: there perfect codes fall
+from 0.99 to 0.75 or 0.77 by a jitter of a tenth of their deviation, which costs MIG 0.04 to 0.12.
+Scores of different `bins` do not compare.
 
-Not in disentanglement_lib: it follows the authors' code for the value and its largest size, and the review of Zaidi et al.
-(2020) in turning it into a score that rises. Departs from the authors in the estimate: they use 100 bins over [-4, 4] and
-the posterior's density in each, here codes are counted between their extremes. Of latents that tie for `j*` the one with the
-smallest joint entropy counts, so that their order does not matter; a single latent is compared with 0; a constant factor is
-left out and listed.
+Not in disentanglement_lib: it follows the authors' code for the value and its largest size, and the
+review of Zaidi et al. (2020) in turning it into a score that rises. Departs from the authors in the
+estimate: they use 100 bins over [-4, 4] and the posterior's density in each, here codes are counted
+between their extremes. Of latents that tie for `j*` the one with the smallest joint entropy counts,
+so that their order does not matter; a single latent is compared with 0; a constant factor is left
+out and listed.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ from unbraid.metrics._information import ROUNDING_NATS, entropy, histogram_bins,
 
 @dataclass(frozen=True)
 class JEMMIG:
-    """The mean over factors, each factor's value in score and nats, and the matrices they were taken from."""
+    """The mean over factors, each factor's value in score and nats, and the matrices they were
+    taken from.
+    """
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -62,11 +68,17 @@ class JEMMIG:
 @describe(
     label="JEMMIG",
     needs="sample",
-    citation=Citation("Do and Tran", 2020, "Theory and Evaluation Metrics for Learning Disentangled Representations", "ICLR"),
+    citation=Citation(
+        "Do and Tran",
+        2020,
+        "Theory and Evaluation Metrics for Learning Disentangled Representations",
+        "ICLR",
+    ),
     result=JEMMIG,
 )
 def jemmig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> JEMMIG:
-    """Gap between the two latents that know most about a factor, less what the best holds besides, from 0 to 1.
+    """Gap between the two latents that know most about a factor, less what the best holds besides,
+    from 0 to 1.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
 
@@ -83,9 +95,13 @@ def jemmig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> JEMMIG:
     latent_entropy = entropy(placed, [bins] * placed.shape[1])
     joint = latent_entropy[:, None] + factor_entropy - information
     best = information >= information.max(axis=0) - ROUNDING_NATS
-    nats = np.maximum(np.where(best, joint, np.inf).min(axis=0) - top_gap(information), 0.0)  # rounding can pass 0
+    nats = np.maximum(
+        np.where(best, joint, np.inf).min(axis=0) - top_gap(information), 0.0
+    )  # rounding can pass 0
     mean_nats, nats_per_factor = over_varying(nats, sample.varying)
-    score, per_factor = over_varying(np.clip(1.0 - nats / (factor_entropy + np.log(bins)), 0.0, 1.0), sample.varying)
+    score, per_factor = over_varying(
+        np.clip(1.0 - nats / (factor_entropy + np.log(bins)), 0.0, 1.0), sample.varying
+    )
     return JEMMIG(
         score=score,
         nats=mean_nats,

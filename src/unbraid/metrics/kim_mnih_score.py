@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kim-Mnih score as used by Mathieu et al. (2019, experiments): the FactorVAE score with large batches and one set of votes.
+"""Kim-Mnih score as used by Mathieu et al. (2019, experiments): the FactorVAE score with large
+batches and one set of votes.
 
-A vote: choose a factor and one of its values, draw 1,000 different rows with that value (all rows if there are fewer), and
-take the latent whose variance there is smallest after division by its standard deviation over all rows. Of `V`, the votes
-counted by factor and latent, the score is `sum over j of max over k of V[k, j] / 20,000`: the votes that fix a factor for
-each latent are also the ones that are scored. All latents take part. For a Student-t prior with `student_t_df` degrees of
-freedom the codes are first carried to the scale of a Gaussian, `z -> Phi^-1(F_t(z))`; divide them by the prior's scale
-before where that is not 1.
+A vote: choose a factor and one of its values, draw 1,000 different rows with that value (all rows
+if there are fewer), and take the latent whose variance there is smallest after division by its
+standard deviation over all rows. Of `V`, the votes counted by factor and latent, the score is `sum
+over j of max over k of V[k, j] / 20,000`: the votes that fix a factor for each latent are also the
+ones that are scored. All latents take part. For a Student-t prior with `student_t_df` degrees of
+freedom the codes are first carried to the scale of a Gaussian, `z -> Phi^-1(F_t(z))`; divide them
+by the prior's scale before where that is not 1.
 
-Traps: with large batches, and scored on its own training votes, it lies above the FactorVAE score: a rotation of five
-factors has 0.74 beside 0.67, noise 0.29 beside 0.20. Latents with next to no spread vote like any other. Where every value
-has at most 1,000 rows every batch is all of them, and no more votes make the score more certain.
+Traps: with large batches, and scored on its own training votes, it lies above the FactorVAE score:
+a rotation of five factors has 0.74 beside 0.67, noise 0.29 beside 0.20. Latents with next to no
+spread vote like any other. Where every value has at most 1,000 rows every batch is all of them, and
+no more votes make the score more certain.
 
-Not in disentanglement_lib: follows the authors' published code. Departs from it: factors and their values take turns instead
-of being drawn; constant factors are never chosen, nor values that a single row has (its variance, 0/0, counts as the smallest
-there); an exactly constant latent never votes (there it takes every vote); batches of one value are cut from shuffles of its
-rows, so that those of one shuffle have no row in common.
+Not in disentanglement_lib: follows the authors' published code. Departs from it: factors and their
+values take turns instead of being drawn; constant factors are never chosen, nor values that a
+single row has (its variance, 0/0, counts as the smallest there); an exactly constant latent never
+votes (there it takes every vote); batches of one value are cut from shuffles of its rows, so that
+those of one shuffle have no row in common.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_grid, check_counts
 from unbraid.metrics._citations import MATHIEU_2019
@@ -70,11 +74,12 @@ def kim_mnih_score(
     student_t_df: float | None = None,
     seed: int = 0,
 ) -> KimMnihScore:
-    """How well the latent that varies least among rows with one value of a factor tells the factor, by majority.
+    """How well the latent that varies least among rows with one value of a factor tells the factor,
+    by majority.
 
     *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows. With *student_t_df* the codes belong to a Student-t prior of that many degrees of freedom. Without any active latent
-    the score is 0.
+    rows. With *student_t_df* the codes belong to a Student-t prior of that many degrees of freedom.
+    Without any active latent the score is 0.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
     >>> kim_mnih_score(grid.to_factors(range(64)) * 1.0, grid).score
@@ -82,7 +87,7 @@ def kim_mnih_score(
     """
     check_counts(votes=(votes, 1), batch=(batch, 2), seed=(seed, 0))
     if student_t_df is not None and not 0.0 < student_t_df < np.inf:
-        raise InputError(Problem("student_t_df", "must be above 0 and finite, or None", student_t_df))
+        raise invalid("student_t_df", "must be above 0 and finite, or None", student_t_df)
     rows = check_codes_grid(codes, grid)
     shared = SharedFactor.of(rows)
     values = rows.codes if student_t_df is None else _to_gaussian(rows.codes, student_t_df)
@@ -95,19 +100,27 @@ def kim_mnih_score(
             for row, weight in _batches(shared.rows_of(place, level), share, batch, generator):
                 np.add.at(counted[shared.factors[place]], spread.least_varying(table, row), weight)
     score = float(counted.max(axis=0).sum() / votes)
-    return KimMnihScore(score, counted, counted.argmax(axis=0), spread.active, rows.constant_factors)
+    return KimMnihScore(
+        score, counted, counted.argmax(axis=0), spread.active, rows.constant_factors
+    )
 
 
 def _to_gaussian(codes: NDArray[np.float64], df: float) -> NDArray[np.float64]:
-    """Each code at the same quantile of a Gaussian as it has of Student's t; both tails by the lower, which loses no digits."""
+    """Each code at the same quantile of a Gaussian as it has of Student's t; both tails by the
+    lower, which loses no digits.
+    """
     from scipy.special import ndtri, stdtr
 
     tail = np.maximum(stdtr(df, -np.abs(codes)), np.finfo(np.float64).tiny)
     return np.sign(codes) * -ndtri(tail)
 
 
-def _turns(shared: SharedFactor, votes: int, generator: np.random.Generator) -> Iterator[tuple[int, int, int]]:
-    """Place of a factor, level and how many of the *votes* it gets: factors take turns, and each factor's values in theirs."""
+def _turns(
+    shared: SharedFactor, votes: int, generator: np.random.Generator
+) -> Iterator[tuple[int, int, int]]:
+    """Place of a factor, level and how many of the *votes* it gets: factors take turns, and each
+    factor's values in theirs.
+    """
     first = generator.integers(len(shared.factors))
     for place in range(len(shared.factors)):
         mine = len(range((place - first) % len(shared.factors), votes, len(shared.factors)))
@@ -121,7 +134,9 @@ def _turns(shared: SharedFactor, votes: int, generator: np.random.Generator) -> 
 def _batches(
     rows: NDArray[np.int64], votes: int, batch: int, generator: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Batches `(some, batch)` of different *rows* that make up *votes*, and how many votes each counts for."""
+    """Batches `(some, batch)` of different *rows* that make up *votes*, and how many votes each
+    counts for.
+    """
     if len(rows) <= batch:
         yield rows[None, :], votes
         return

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIG, the mutual information gap (Chen et al. 2018, eq. 6): information of latents about a factor, best minus second best.
+"""MIG, the mutual information gap (Chen et al. 2018, eq. 6): information of latents about a factor,
+best minus second best.
 
-`MIG = mean over k of (I(z_j*; v_k) - second largest I(z_j; v_k)) / H(v_k)`, where `j*` is the latent that knows most about
-factor `k`. Information is counted: each latent is cut into 20 equal-width bins between its smallest and largest value
-(the number of disentanglement_lib; the paper integrates the posterior instead). The gap asks that a factor sits in one
-latent (compactness); that the latent holds nothing else is asked by `mig_sup`.
+`MIG = mean over k of (I(z_j*; v_k) - second largest I(z_j; v_k)) / H(v_k)`, where `j*` is the
+latent that knows most about factor `k`. Information is counted: each latent is cut into 20
+equal-width bins between its smallest and largest value (the number of disentanglement_lib; the
+paper integrates the posterior instead). The gap asks that a factor sits in one latent
+(compactness); that the latent holds nothing else is asked by `mig_sup`.
 
-Traps: counted information is biased upwards, so at 1,000 samples of four to six factors of 3 to 15 values perfect codes
-score 0.97 to 0.99 and noise 0.001 to 0.007; a factor of more values than bins cannot reach 1 (40 values in 20 bins: 0.70 at
-1,000 samples, 0.81 at most); a monotone warp of the latents lowers the score though nothing was mixed (`exp` 0.87 to 0.94,
-`tanh(2x)` 0.77 to 0.89 where perfect codes of unit variance are warped); two latents that share a factor score 0 even if
-they do nothing else.
+Traps: counted information is biased upwards, so at 1,000 samples of four to six factors of 3 to 15
+values perfect codes score 0.97 to 0.99 and noise 0.001 to 0.007; a factor of more values than bins
+cannot reach 1 (40 values in 20 bins: 0.70 at 1,000 samples, 0.81 at most); a monotone warp of the
+latents lowers the score though nothing was mixed (`exp` 0.87 to 0.94, `tanh(2x)` 0.77 to 0.89 where
+perfect codes of unit variance are warped); two latents that share a factor score 0 even if they do
+nothing else.
 
-Departs from disentanglement_lib: a constant factor, 0/0 there, is left out of the mean and listed; a single latent, an
-error there, is compared with 0; single-precision codes are cut at double-precision edges.
+Departs from disentanglement_lib: a constant factor, 0/0 there, is left out of the mean and listed;
+a single latent, an error there, is compared with 0; single-precision codes are cut at
+double-precision edges.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ from unbraid.metrics._information import entropy, histogram_bins, mutual_informa
 
 @dataclass(frozen=True)
 class MIG:
-    """The mean gap, the gap of each factor (NaN where constant) and the information it was taken from."""
+    """The mean gap, the gap of each factor (NaN where constant) and the information it was taken
+    from.
+    """
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -52,11 +58,17 @@ class MIG:
     label="MIG",
     needs="sample",
     revision=2,
-    citation=Citation("Chen et al.", 2018, "Isolating Sources of Disentanglement in Variational Autoencoders", "NeurIPS"),
+    citation=Citation(
+        "Chen et al.",
+        2018,
+        "Isolating Sources of Disentanglement in Variational Autoencoders",
+        "NeurIPS",
+    ),
     result=MIG,
 )
 def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> MIG:
-    """Gap between the two latents that know most about a factor, as a share of the factor's entropy.
+    """Gap between the two latents that know most about a factor, as a share of the factor's
+    entropy.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
 
@@ -67,8 +79,12 @@ def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> MIG:
     """
     check_counts(bins=(bins, 2))
     sample = check_codes_factors(codes, factors)
-    information = mutual_information(histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes)
+    information = mutual_information(
+        histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
+    )
     factor_entropy = entropy(sample.levels, sample.sizes)
-    gaps = np.minimum(top_gap(information) / np.where(sample.varying, factor_entropy, 1.0), 1.0)  # rounding can pass 1
+    gaps = np.minimum(
+        top_gap(information) / np.where(sample.varying, factor_entropy, 1.0), 1.0
+    )  # rounding can pass 1
     score, per_factor = over_varying(gaps, sample.varying)
     return MIG(score, per_factor, information, factor_entropy, sample.constant_factors)

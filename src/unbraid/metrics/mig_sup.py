@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIG-sup, the supplement of MIG (Li et al. 2020): information about factors in a latent, best minus second best.
+"""MIG-sup, the supplement of MIG (Li et al. 2020): information about factors in a latent, best
+minus second best.
 
-`MIG-sup = mean over j of (N(z_j; v_k*) - second largest N(z_j; v_k))` with `N(z_j; v_k) = I(z_j; v_k) / H(v_k)` and `k*` the
-factor that latent `j` knows most about, as a share. Where MIG asks that a factor sits in one latent, this asks that a latent
-holds one factor (modularity); only both at 1 mean that latents and factors match one to one. Information is counted with
-each latent cut into 20 equal-width bins, as in `mig`. With one varying factor the gap is to 0.
+`MIG-sup = mean over j of (N(z_j; v_k*) - second largest N(z_j; v_k))` with `N(z_j; v_k) = I(z_j;
+v_k) / H(v_k)` and `k*` the factor that latent `j` knows most about, as a share. Where MIG asks that
+a factor sits in one latent, this asks that a latent holds one factor (modularity); only both at 1
+mean that latents and factors match one to one. Information is counted with each latent cut into 20
+equal-width bins, as in `mig`. With one varying factor the gap is to 0.
 
-Traps: every latent counts, so dead ones lower the score (three beside five perfect ones leave 5/8: 0.62 for 0.99);
-`least_variance=0.01` is the authors' rule, which leaves them out but presumes latents on the scale of a unit prior. A latent
-that tells half of a factor scores half, although it mixes nothing, and a warp costs as much as in MIG. Duplicated latents do
-not lower the score, nor does a factor that no latent knows.
+Traps: every latent counts, so dead ones lower the score (three beside five perfect ones leave 5/8:
+0.62 for 0.99); `least_variance=0.01` is the authors' rule, which leaves them out but presumes
+latents on the scale of a unit prior. A latent that tells half of a factor scores half, although it
+mixes nothing, and a warp costs as much as in MIG. Duplicated latents do not lower the score, nor
+does a factor that no latent knows.
 
-Not in disentanglement_lib: it follows the authors' code, which divides by the entropy of the factor; the review of Zaidi et
-al. (2020) divides by that of the latent, which gives other numbers under the same name. Departs from the authors in the
-estimate (they sample the posterior, here codes are counted) and in that a constant factor is left out and listed.
+Not in disentanglement_lib: it follows the authors' code, which divides by the entropy of the
+factor; the review of Zaidi et al. (2020) divides by that of the latent, which gives other numbers
+under the same name. Departs from the authors in the estimate (they sample the posterior, here codes
+are counted) and in that a constant factor is left out and listed.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._aggregation import top_gap
 from unbraid.metrics._arrays import check_codes_factors, check_counts
@@ -59,15 +63,22 @@ class MIGSup:
     needs="sample",
     compares_factors=True,
     citation=Citation(
-        "Li, Murkute, Gyawali and Wang", 2020, "Progressive Learning and Disentanglement of Hierarchical Representations", "ICLR"
+        "Li, Murkute, Gyawali and Wang",
+        2020,
+        "Progressive Learning and Disentanglement of Hierarchical Representations",
+        "ICLR",
     ),
     result=MIGSup,
 )
-def mig_sup(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, least_variance: float = 0.0) -> MIGSup:
-    """Gap between the two factors that a latent knows most about, as shares of their entropies, averaged over latents.
+def mig_sup(
+    codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, least_variance: float = 0.0
+) -> MIGSup:
+    """Gap between the two factors that a latent knows most about, as shares of their entropies,
+    averaged over latents.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
-    Latents whose variance is below *least_variance* are left out of the mean; without any left the score is 0.
+    Latents whose variance is below *least_variance* are left out of the mean; without any left the
+    score is 0.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -76,12 +87,16 @@ def mig_sup(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, least_varia
     """
     check_counts(bins=(bins, 2))
     if not 0.0 <= least_variance < np.inf:
-        raise InputError(Problem("least_variance", "must be at least 0 and finite", least_variance))
+        raise invalid("least_variance", "must be at least 0 and finite", least_variance)
     sample = check_codes_factors(codes, factors)
-    information = mutual_information(histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes)
+    information = mutual_information(
+        histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
+    )
     factor_entropy = entropy(sample.levels, sample.sizes)
     shares = information / np.where(sample.varying, factor_entropy, np.nan)
     per_latent = np.minimum(top_gap(shares[:, sample.varying].T), 1.0)  # rounding can pass 1
     active = sample.codes.var(axis=0) >= least_variance
     score = float(per_latent[active].mean()) if active.any() else 0.0
-    return MIGSup(score, per_latent, active, shares, information, factor_entropy, sample.constant_factors)
+    return MIGSup(
+        score, per_latent, active, shares, information, factor_entropy, sample.constant_factors
+    )

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modularity (Ridgeway and Mozer 2018, eq. 2): how far each latent is from knowing about one factor only.
+"""Modularity (Ridgeway and Mozer 2018, eq. 2): how far each latent is from knowing about one factor
+only.
 
-`modularity_j = 1 - sum over k != k* of I(z_j; v_k)^2 / ((K - 1) I(z_j; v_k*)^2)`, where `k*` is the factor that latent `j`
-knows most about and `K` the number of factors; the plain mean over latents, as disentanglement_lib takes it. Information is
-counted with each latent cut into 20 equal-width bins. A latent without any information scores 0.
+`modularity_j = 1 - sum over k != k* of I(z_j; v_k)^2 / ((K - 1) I(z_j; v_k*)^2)`, where `k*` is the
+factor that latent `j` knows most about and `K` the number of factors; the plain mean over latents,
+as disentanglement_lib takes it. Information is counted with each latent cut into 20 equal-width
+bins. A latent without any information scores 0.
 
-Traps: noise is not 0 but what its finite-sample information happens to be, 0.52 to 0.83 for four to six factors of 3 to 15
-values, at 1,000 samples as at 10,000; factors of more values have more of it, so that noise scores highest where their
-numbers of values differ most. Dead latents count like noise and lower the score (three beside all perfect ones: 0.80 to
-0.93). Random rotations of perfect codes still score 0.68 to 0.98. Nothing asks that the latents together know the factors:
-with one left out the score stays 1.
+Traps: noise is not 0 but what its finite-sample information happens to be, 0.52 to 0.83 for four to
+six factors of 3 to 15 values, at 1,000 samples as at 10,000; factors of more values have more of
+it, so that noise scores highest where their numbers of values differ most. Dead latents count like
+noise and lower the score (three beside all perfect ones: 0.80 to 0.93). Random rotations of perfect
+codes still score 0.68 to 0.98. Nothing asks that the latents together know the factors: with one
+left out the score stays 1.
 
-Departs from disentanglement_lib: constant factors are not counted in K, where the reference counts them and so moves every
-score towards 1 (`compat="disentanglement_lib"` gives its number); with one varying factor an informative latent scores 1
-(0/0 there), for there is nothing to mix it with; single-precision codes are cut at double-precision edges.
+Departs from disentanglement_lib: constant factors are not counted in K, where the reference counts
+them and so moves every score towards 1 (`compat="disentanglement_lib"` gives its number); with one
+varying factor an informative latent scores 1 (0/0 there), for there is nothing to mix it with;
+single-precision codes are cut at double-precision edges.
 """
 
 from __future__ import annotations
@@ -61,10 +65,17 @@ def modularity_per_latent(information: NDArray[np.float64]) -> NDArray[np.float6
     needs="sample",
     revision=2,
     compares_factors=True,
-    citation=Citation("Ridgeway and Mozer", 2018, "Learning Deep Disentangled Embeddings with the F-Statistic Loss", "NeurIPS"),
+    citation=Citation(
+        "Ridgeway and Mozer",
+        2018,
+        "Learning Deep Disentangled Embeddings with the F-Statistic Loss",
+        "NeurIPS",
+    ),
     result=Modularity,
 )
-def modularity(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, compat: Compat | None = None) -> Modularity:
+def modularity(
+    codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, compat: Compat | None = None
+) -> Modularity:
     """How nearly each latent carries information about a single factor, averaged over latents.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
@@ -78,6 +89,8 @@ def modularity(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, compat: 
     check_counts(bins=(bins, 2))
     counted = as_reference(compat)
     sample = check_codes_factors(codes, factors)
-    information = mutual_information(histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes)
+    information = mutual_information(
+        histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
+    )
     per_latent = modularity_per_latent(information if counted else information[:, sample.varying])
     return Modularity(float(per_latent.mean()), per_latent, information, sample.constant_factors)

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairwise information (the mutual information score of Locatello et al. 2019): what one latent tells about another.
+"""Pairwise information (the mutual information score of Locatello et al. 2019): what one latent
+tells about another.
 
-Each latent is cut into 20 equal-width bins between its smallest and largest value, and the score is the mean, over all pairs
-of different latents, of the mutual information of the two by counting, in nats. Unlike the Gaussian scores it sees dependence
-of every form, as far as the bins resolve it.
+Each latent is cut into 20 equal-width bins between its smallest and largest value, and the score is
+the mean, over all pairs of different latents, of the mutual information of the two by counting, in
+nats. Unlike the Gaussian scores it sees dependence of every form, as far as the bins resolve it.
 
-Traps: counting overestimates information, by about `(bins - 1)^2 / (2 n)` nats a pair where the bins fill evenly: independent
-normal latents of 1,000 samples score 0.15, of 10,000 samples 0.015, so compare at equal n and equal bins. A rotation of
-independent latents that are not Gaussian scores above 0 although nothing correlates. A constant latent shares no information
-but counts in the mean: switching latents off lowers the score. Outliers widen the bins and lower it too.
+Traps: counting overestimates information, by about `(bins - 1)^2 / (2 n)` nats a pair where the
+bins fill evenly: independent normal latents of 1,000 samples score 0.15, of 10,000 samples 0.015,
+so compare at equal n and equal bins. A rotation of independent latents that are not Gaussian scores
+above 0 although nothing correlates. A constant latent shares no information but counts in the mean:
+switching latents off lowers the score. Outliers widen the bins and lower it too.
 
-Departs from disentanglement_lib: a single latent, 0/0 there, scores 0; single-precision codes are cut at double-precision
-edges, as in `mig`, where edges rounded to single precision can place a code on an edge otherwise.
+Departs from disentanglement_lib: a single latent, 0/0 there, scores 0; single-precision codes are
+cut at double-precision edges, as in `mig`, where edges rounded to single precision can place a code
+on an edge otherwise.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ class PairwiseInformation:
     result=PairwiseInformation,
 )
 def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInformation:
-    """Mean mutual information between two different latents, in nats, by counting in equal-width bins.
+    """Mean mutual information between two different latents, in nats, by counting in equal-width
+    bins.
 
     *codes* are `(n, latents)`; each latent is cut into *bins* bins. A single latent shares nothing and scores 0.
 

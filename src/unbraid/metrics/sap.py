@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SAP, the separated attribute predictability (Kumar et al. 2018, section 3): one latent predicts a factor, best minus second best.
+"""SAP, the separated attribute predictability (Kumar et al. 2018, section 3): one latent predicts a
+factor, best minus second best.
 
-Each latent alone predicts each factor, which gives a matrix S `(latents, factors)`; `SAP = mean over k of (largest S_jk -
-second largest S_jk)`. For classes S is the plain test accuracy of a class-balanced linear SVM with C = 0.01 on the one
-latent. With `continuous` it is the squared correlation of latent and factor value on the training part, 0 for a latent whose
-variance is at most 1e-12. Both constants are those of disentanglement_lib.
+Each latent alone predicts each factor, which gives a matrix S `(latents, factors)`; `SAP = mean
+over k of (largest S_jk - second largest S_jk)`. For classes S is the plain test accuracy of a
+class-balanced linear SVM with C = 0.01 on the one latent. With `continuous` it is the squared
+correlation of latent and factor value on the training part, 0 for a latent whose variance is at
+most 1e-12. Both constants are those of disentanglement_lib.
 
-Traps: a linear SVM that sets each class against the rest cannot pick the middle values of an ordered factor, so perfect
-codes are far from 1, the further the more values factors have: with unit variance and 1,000 samples they score 0.34 to 0.42
-for sizes 3, 4, 5, 7 and 10, 0.20 to 0.24 for 3, 6, 10, 8 and 8, and 0.18 to 0.20 for 10, 10, 10, 8, 4 and 15. More samples
-raise it (the second: 0.36 to 0.38 at 10,000). The strong regularisation makes it depend on the scale of a latent: at a tenth
-of it the three score 0.19 to 0.22, 0.16 to 0.18 and 0.11 to 0.12, and perfect codes beside copies at a tenth 0.06 to 0.24
-instead of the 0 that copies at the same or a larger scale score. The SVM weighs classes equally, the accuracy does not.
-`continuous` is free of scale but sees linear relations only, and a factor whose values have no order is not for it.
+Traps: a linear SVM that sets each class against the rest cannot pick the middle values of an
+ordered factor, so perfect codes are far from 1, the further the more values factors have: with unit
+variance and 1,000 samples they score 0.34 to 0.42 for sizes 3, 4, 5, 7 and 10, 0.20 to 0.24 for 3,
+6, 10, 8 and 8, and 0.18 to 0.20 for 10, 10, 10, 8, 4 and 15. More samples raise it (the second:
+0.36 to 0.38 at 10,000). The strong regularisation makes it depend on the scale of a latent: at a
+tenth of it the three score 0.19 to 0.22, 0.16 to 0.18 and 0.11 to 0.12, and perfect codes beside
+copies at a tenth 0.06 to 0.24 instead of the 0 that copies at the same or a larger scale score. The
+SVM weighs classes equally, the accuracy does not. `continuous` is free of scale but sees linear
+relations only, and a factor whose values have no order is not for it.
 
-Departs from disentanglement_lib: the lines of the SVMs are its lines to eleven digits, found without going through the
-samples (see `_line_svm.py`); for factors of two values scikit-learn's own SVM is used. A constant factor is left out of the
-mean and listed; a single latent, an error there, is compared with 0; a factor value that training never showed counts as
-wrong.
+Departs from disentanglement_lib: the lines of the SVMs are its lines to eleven digits, found
+without going through the samples (see `_line_svm.py`); for factors of two values scikit-learn's own
+SVM is used. A constant factor is left out of the mean and listed; a single latent, an error there,
+is compared with 0; a factor value that training never showed counts as wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +44,9 @@ SMALLEST_VARIANCE = 1e-12
 
 @dataclass(frozen=True)
 class SAP:
-    """The mean gap, the gap of each factor (NaN where constant) and the predictability it was taken from."""
+    """The mean gap, the gap of each factor (NaN where constant) and the predictability it was taken
+    from.
+    """
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -95,32 +101,48 @@ def _squared_correlations(train: Labelled) -> NDArray[np.float64]:
     code_variance, factor_variance = (codes**2).sum(axis=0) / free, (factors**2).sum(axis=0) / free
     covariance = codes.T @ factors / free
     known = (code_variance > SMALLEST_VARIANCE)[:, None] & train.varying
-    squares = np.divide(covariance**2, np.outer(code_variance, factor_variance), where=known, out=np.zeros_like(covariance))
+    squares = np.divide(
+        covariance**2,
+        np.outer(code_variance, factor_variance),
+        where=known,
+        out=np.zeros_like(covariance),
+    )
     return np.minimum(squares, 1.0)  # rounding can pass 1
 
 
 def svm_accuracies(train: Labelled, test: Labelled) -> NDArray[np.float64]:
-    """Test accuracy `(latents, factors)` of a linear SVM that has one latent; 0 for a constant factor."""
+    """Test accuracy `(latents, factors)` of a linear SVM that has one latent; 0 for a constant
+    factor.
+    """
     accuracy = np.zeros((train.codes.shape[1], len(train.sizes)))
     many = [factor for factor, size in enumerate(train.sizes) if size > 2]
     sizes = [train.sizes[factor] for factor in many]
     for latent in range(len(accuracy)):
-        lines = train_lines(train.codes[:, latent], train.levels[:, many], sizes) if many else np.empty((2, 0))
+        lines = (
+            train_lines(train.codes[:, latent], train.levels[:, many], sizes)
+            if many
+            else np.empty((2, 0))
+        )
         for factor, size, end in zip(many, sizes, np.cumsum(sizes), strict=True):
             slope, offset = lines[:, end - size : end, None]
             said = np.argmax(slope * test.codes[:, latent] + offset, axis=0)
             accuracy[latent, factor] = np.mean(said == test.levels[:, factor])
         for factor in (factor for factor, size in enumerate(train.sizes) if size == 2):
-            said = _told_apart(train.codes[:, [latent]], train.levels[:, factor], test.codes[:, [latent]])
+            said = _told_apart(
+                train.codes[:, [latent]], train.levels[:, factor], test.codes[:, [latent]]
+            )
             accuracy[latent, factor] = np.mean(said == test.levels[:, factor])
     return accuracy
 
 
-def _told_apart(codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]) -> NDArray[np.int64]:
+def _told_apart(
+    codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """What scikit-learn's SVM says of two classes.
 
-    On a latent of small scale (1e-3) their line improves the loss by less than its rounding, so that whether a last step is
-    taken, and with it the prediction, is up to the order of the sums: only the same code gives the same answer.
+    On a latent of small scale (1e-3) their line improves the loss by less than its rounding, so
+    that whether a last step is taken, and with it the prediction, is up to the order of the sums:
+    only the same code gives the same answer.
     """
     from sklearn.svm import LinearSVC
 

@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unified scores (Locatello et al. 2020): every matrix of DCI, MIG and SAP with the aggregation of every score.
+"""Unified scores (Locatello et al. 2020): every matrix of DCI, MIG and SAP with the aggregation of
+every score.
 
-DCI, MIG, SAP and modularity each build a matrix `(latents, factors)` and aggregate it. Taken apart, three matrices
-(importance to boosted trees, mutual information in nats, test accuracy of an SVM on one latent) meet four aggregations:
+DCI, MIG, SAP and modularity each build a matrix `(latents, factors)` and aggregate it. Taken apart,
+three matrices (importance to boosted trees, mutual information in nats, test accuracy of an SVM on
+one latent) meet four aggregations:
 
 - DCI: disentanglement, and completeness beside it;
 - MIG: `mean over k of (largest - second largest of column k) / H(v_k)`, whatever the matrix;
 - SAP: `mean over k of (largest - second largest of column k)`;
 - modularity: `mean over j of 1 - sum over k != k* of m_jk^2 / ((K - 1) m_jk*^2)`.
 
-Beside them stands a curve: draw an edge between latent and factor where the entry reaches a threshold, lower the threshold
-from the largest entry to the smallest, and count the groups of connected latents and factors. `max_precision` is the largest
-count, `area_precision` the area under the count over thresholds. The `score` is the plain mean of the twelve, DCI by its
-disentanglement. It is ours, only to have one number to sort by: nobody has published it and its parts have different units.
+Beside them stands a curve: draw an edge between latent and factor where the entry reaches a
+threshold, lower the threshold from the largest entry to the smallest, and count the groups of
+connected latents and factors. `max_precision` is the largest count, `area_precision` the area under
+the count over thresholds. The `score` is the plain mean of the twelve, DCI by its disentanglement.
+It is ours, only to have one number to sort by: nobody has published it and its parts have different
+units.
 
-Traps: only four of the twelve are published scores (importance with DCI, information with MIG and modularity, accuracy with
-SAP). MIG's division by entropy makes sense for information alone, and SAP on information is in nats, so values pass 1
-(perfect codes: 1.84) and grow with the number of factor values. Accuracies are far from 0 at chance, so that the
-disentanglement of the accuracy matrix is low for any codes (perfect ones: 0.13). The area has the unit of its matrix too.
+Traps: only four of the twelve are published scores (importance with DCI, information with MIG and
+modularity, accuracy with SAP). MIG's division by entropy makes sense for information alone, and SAP
+on information is in nats, so values pass 1 (perfect codes: 1.84) and grow with the number of factor
+values. Accuracies are far from 0 at chance, so that the disentanglement of the accuracy matrix is
+low for any codes (perfect ones: 0.13). The area has the unit of its matrix too.
 
-Departs from disentanglement_lib: constant factors, an error there, are left out and listed; a single latent, an error there,
-is compared with 0; the boosted trees are those of `dci`, by default LightGBM's. The reference has no `score`, and it draws
-plots and a dendrogram, which are not made here.
+Departs from disentanglement_lib: constant factors, an error there, are left out and listed; a
+single latent, an error there, is compared with 0; the boosted trees are those of `dci`, by default
+LightGBM's. The reference has no `score`, and it draws plots and a dendrogram, which are not made
+here.
 """
 
 from __future__ import annotations
@@ -37,7 +43,14 @@ from unbraid.metrics._aggregation import top_gap
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
-from unbraid.metrics.dci import Backend, check_backend, completeness, disentanglement, fit_trees, importance_matrix
+from unbraid.metrics.dci import (
+    Backend,
+    check_backend,
+    completeness,
+    disentanglement,
+    fit_trees,
+    importance_matrix,
+)
 from unbraid.metrics.modularity import modularity_per_latent
 from unbraid.metrics.sap import svm_accuracies
 
@@ -95,7 +108,8 @@ class UnifiedScores:
 
 
 def aggregate(matrix: NDArray[np.float64], factor_entropy: NDArray[np.float64]) -> Aggregated:
-    """Everything that is read off *matrix* `(latents, factors)` of factors with *factor_entropy* in nats.
+    """Everything that is read off *matrix* `(latents, factors)` of factors with *factor_entropy* in
+    nats.
 
     >>> found = aggregate(np.array([[0.9, 0.0], [0.1, 0.6]]), np.log([2.0, 4.0]))
     >>> float(found.sap), found.max_precision
@@ -125,7 +139,8 @@ def aggregate(matrix: NDArray[np.float64], factor_entropy: NDArray[np.float64]) 
 
 
 def connected_groups(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The distinct entries of *matrix* `(latents, factors)`, falling, and the groups that edges of at least each make.
+    """The distinct entries of *matrix* `(latents, factors)`, falling, and the groups that edges of
+    at least each make.
 
     A group is a connected set of latents and factors with an edge; an entry of 0 never is one.
     """
@@ -161,7 +176,8 @@ def connected_groups(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], 
     citation=Citation(
         "Locatello et al.",
         2020,
-        "A Sober Look at the Unsupervised Learning of Disentangled Representations and their Evaluation",
+        "A Sober Look at the Unsupervised Learning of Disentangled Representations and their"
+        " Evaluation",
         "JMLR",
     ),
     result=UnifiedScores,
@@ -189,9 +205,14 @@ def unified_scores(
     check_counts(bins=(bins, 2), seed=(seed, 0))
     check_backend(backend)
     train, test = check_split(codes, factors, test_codes, test_factors)
-    information = mutual_information(histogram_bins(train.codes, bins), bins, train.levels, train.sizes)
+    information = mutual_information(
+        histogram_bins(train.codes, bins), bins, train.levels, train.sizes
+    )
     importance = importance_matrix(fit_trees(train, test, backend, seed), train)
     nats = entropy(train.levels, train.sizes)[train.varying]
-    parts = [aggregate(each[:, train.varying], nats) for each in (importance, information, svm_accuracies(train, test))]
+    parts = [
+        aggregate(each[:, train.varying], nats)
+        for each in (importance, information, svm_accuracies(train, test))
+    ]
     score = float(np.mean([part.four for part in parts]))
     return UnifiedScores(score, *parts, constant_factors=train.constant_factors)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm (Ioffe and Szegedy 2015, algorithms 1 and 2) with a member axis, as torch's BatchNorm2d computes it.
+"""Batch norm (Ioffe and Szegedy 2015, algorithms 1 and 2) with a member axis, as torch's
+BatchNorm2d computes it.
 
-In training a channel is brought to mean 0 and variance 1 over batch, height and width, each member by itself, and running
-means of both are noted for the member (`TrainedWeights.notes`): a tenth of the new, nine tenths of the old, the variance with
-the n - 1 divisor. Elsewhere the running means take their place. Then comes a learned scale and shift.
+In training a channel is brought to mean 0 and variance 1 over batch, height and width, each member
+by itself, and running means of both are noted for the member (`TrainedWeights.notes`): a tenth of
+the new, nine tenths of the old, the variance with the n - 1 divisor. Elsewhere the running means
+take their place. Then comes a learned scale and shift.
 """
 
 from __future__ import annotations
@@ -30,19 +32,34 @@ def batch_norm_weights(name: str, channels: int) -> list[Weight]:
 
 
 def batch_norm(x: Tensor, weights: Weights, name: str) -> Tensor:
-    """*x* `(members, batch, ..., channels)` normalised by the batch norm called *name*, in the precision of *x*.
+    """*x* `(members, batch, ..., channels)` normalised by the batch norm called *name*, in the
+    precision of *x*.
 
     Called twice in a pass, it notes what two passes leave.
     """
     means = [f"{name}.running_mean", f"{name}.running_var"]
     if isinstance(weights, TrainedWeights):
-        running = [weights.notes.get(one, weights[one]).detach().clone(memory_format=torch.contiguous_format) for one in means]
+        running = [
+            weights.notes.get(one, weights[one])
+            .detach()
+            .clone(memory_format=torch.contiguous_format)
+            for one in means
+        ]
         weights.notes.update(zip(means, running, strict=True))
     else:
         running = [weights[one].detach() for one in means]
     members, channels = x.shape[0], x.shape[-1]
     # To the library every channel of every member is one of its channels, and it never mixes those.
     side_by_side = x.movedim(0, -2).flatten(-2).movedim(-1, 1)
-    flat = [tensor.reshape(-1) for tensor in (*running, weights[f"{name}.scale"], weights[f"{name}.shift"])]
-    out = F.batch_norm(side_by_side, *flat, training=isinstance(weights, TrainedWeights), momentum=MOMENTUM, eps=EPSILON)
+    flat = [
+        tensor.reshape(-1)
+        for tensor in (*running, weights[f"{name}.scale"], weights[f"{name}.shift"])
+    ]
+    out = F.batch_norm(
+        side_by_side,
+        *flat,
+        training=isinstance(weights, TrainedWeights),
+        momentum=MOMENTUM,
+        eps=EPSILON,
+    )
     return out.movedim(1, -1).unflatten(-1, (members, channels)).movedim(-2, 0)

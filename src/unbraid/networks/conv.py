@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutional encoders and decoders of the field (Burgess et al. 2018; Locatello et al. 2019, table 1).
+"""Convolutional encoders and decoders of the field (Burgess et al. 2018; Locatello et al. 2019,
+table 1).
 
-A stack of stride-2 convolutions halves the image while its side is even and above 4 (64 -> 4 in four layers, as
-published; 28 -> 7 in two, 32 -> 4 in three, 96 -> 3 and 128 -> 4 in five), then a dense layer of 256 and two linear heads;
-the decoder mirrors it. ReLU throughout, no normalisation. Other sides than 64 are not in the papers.
+A stack of stride-2 convolutions halves the image while its side is even and above 4 (64 -> 4 in
+four layers, as published; 28 -> 7 in two, 32 -> 4 in three, 96 -> 3 and 128 -> 4 in five), then a
+dense layer of 256 and two linear heads; the decoder mirrors it. ReLU throughout, no normalisation.
+Other sides than 64 are not in the papers.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from torch import Tensor
 from unbraid.core.registry import Citation
 from unbraid.networks.images import ImageNetwork, halvings
 from unbraid.networks.layers import conv_image, dense, double, halve
-from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights
+from unbraid.networks.layout import (
+    Layout,
+    Weight,
+    conv_transpose_weights,
+    conv_weights,
+    dense_weights,
+)
 from unbraid.networks.network import Weights, layer
 
 SIDES = (28, 32, 64, 96, 128)
@@ -47,18 +55,26 @@ class ConvStack(ImageNetwork):
         weights: list[Weight] = []
         inputs = channels
         for number in range(depth):
-            weights += conv_weights(f"encoder.conv{number + 1}", inputs, CHANNELS[number], self.kernels[number])
+            weights += conv_weights(
+                f"encoder.conv{number + 1}", inputs, CHANNELS[number], self.kernels[number]
+            )
             inputs = CHANNELS[number]
         weights += dense_weights("encoder.dense", flat, self.hidden)
-        weights += dense_weights("encoder.mean", self.hidden, latents) + dense_weights("encoder.logvar", self.hidden, latents)
-        weights += dense_weights("decoder.dense1", latents, self.hidden) + dense_weights("decoder.dense2", self.hidden, flat)
+        weights += dense_weights("encoder.mean", self.hidden, latents) + dense_weights(
+            "encoder.logvar", self.hidden, latents
+        )
+        weights += dense_weights("decoder.dense1", latents, self.hidden) + dense_weights(
+            "decoder.dense2", self.hidden, flat
+        )
         for number in range(depth):
             outputs = self.mirrored[depth - 2 - number] if number < depth - 1 else channels
             weights += conv_transpose_weights(f"decoder.conv{number + 1}", inputs, outputs)
             inputs = outputs
         return Layout(tuple(weights))
 
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Halve, flatten, dense, two heads; all but the heads in *precision*."""
         full, depth = x.dtype, halvings(x.shape[-1])
         first = layer(weights, "encoder.conv1")
@@ -68,9 +84,17 @@ class ConvStack(ImageNetwork):
             hidden = halve(hidden, *at, after_relu=True, masked_later=number < depth - 1)
         hidden = dense(hidden.flatten(2), *layer(weights, "encoder.dense"))
         hidden = (hidden.relu() if self.hidden_relu else hidden).to(full)
-        return dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
+        return dense(hidden, *layer(weights, "encoder.mean")), dense(
+            hidden, *layer(weights, "encoder.logvar")
+        )
 
-    def _before_image(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
+    def _before_image(
+        self,
+        weights: Weights,
+        z: Tensor,
+        sample_shape: tuple[int, ...],
+        precision: torch.dtype | None,
+    ) -> Tensor:
         """Two dense layers, then double in *precision* up to the last layer."""
         side = sample_shape[-1]
         depth = halvings(side)
@@ -89,20 +113,27 @@ class ConvStack(ImageNetwork):
 
 @dataclass(frozen=True)
 class ConvBurgess(ConvStack):
-    """Convolutions of 32, 32, 64, 64 channels, all 4x4: the network the papers print (0.8 M weights at 64x64)."""
+    """Convolutions of 32, 32, 64, 64 channels, all 4x4: the network the papers print (0.8 M weights
+    at 64x64).
+    """
 
     kernels = (4, 4, 4, 4, 4)
-    citation = Citation("Burgess et al.", 2018, "Understanding disentangling in β-VAE", "arXiv:1804.03599")
+    citation = Citation(
+        "Burgess et al.", 2018, "Understanding disentangling in β-VAE", "arXiv:1804.03599"
+    )
 
 
 @dataclass(frozen=True)
 class ConvLocatello(ConvStack):
-    """The same with 2x2 kernels from the third layer on: what disentanglement_lib runs, though its paper prints 4x4."""
+    """The same with 2x2 kernels from the third layer on: what disentanglement_lib runs, though its
+    paper prints 4x4.
+    """
 
     kernels = (4, 4, 2, 2, 2)
     citation = Citation(
         "Locatello et al.",
         2019,
-        "Challenging common assumptions in the unsupervised learning of disentangled representations",
+        "Challenging common assumptions in the unsupervised learning of disentangled"
+        " representations",
         "ICML",
     )

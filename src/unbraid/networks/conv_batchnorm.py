@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch-norm network of rPU-VAE (Estermann et al. 2020; in their code it is that of Chen et al. 2018, β-TCVAE).
+"""The batch-norm network of rPU-VAE (Estermann et al. 2020; in their code it is that of Chen et al.
+2018, β-TCVAE).
 
-4x4 stride-2 convolutions of 32, 32, 64, 64 channels take 64x64 to 4x4, a 4x4 convolution of 512 takes that to one place, and a
-1x1 convolution gives means and log standard deviations; the decoder mirrors it with transposed convolutions. Batch norm and
-ReLU stand after every layer but the last of each half. Weights start as torch's layers do, since the authors' code leaves them
-so. At one place a convolution is a dense layer, and is computed as one.
+4x4 stride-2 convolutions of 32, 32, 64, 64 channels take 64x64 to 4x4, a 4x4 convolution of 512
+takes that to one place, and a 1x1 convolution gives means and log standard deviations; the decoder
+mirrors it with transposed convolutions. Batch norm and ReLU stand after every layer but the last of
+each half. Weights start as torch's layers do, since the authors' code leaves them so. At one place
+a convolution is a dense layer, and is computed as one.
 
 Departs: sides 32 and 128 are taken too, with one halving less or more; the paper has 64 alone.
 """
@@ -21,7 +23,14 @@ from unbraid.networks.batch_norm import batch_norm, batch_norm_weights
 from unbraid.networks.conv import CHANNELS
 from unbraid.networks.images import ImageNetwork, halvings
 from unbraid.networks.layers import conv_image, dense, double, halve
-from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights, starts_of_torch
+from unbraid.networks.layout import (
+    Layout,
+    Weight,
+    conv_transpose_weights,
+    conv_weights,
+    dense_weights,
+    starts_of_torch,
+)
 from unbraid.networks.network import Weights, layer
 
 _CORNER = 4
@@ -30,10 +39,14 @@ _WIDE = 512
 
 @dataclass(frozen=True)
 class ConvBatchNorm(ImageNetwork):
-    """Convolutions of 32, 32, 64, 64 and 512 channels with batch norm: the network of rPU-VAE (1.3 M weights at 64x64)."""
+    """Convolutions of 32, 32, 64, 64 and 512 channels with batch norm: the network of rPU-VAE (1.3
+    M weights at 64x64).
+    """
 
     sides = (32, 64, 128)
-    citation = Citation("Estermann et al.", 2020, "Robust disentanglement of a few factors at a time", "NeurIPS")
+    citation = Citation(
+        "Estermann et al.", 2020, "Robust disentanglement of a few factors at a time", "NeurIPS"
+    )
 
     @property
     def uses_columns(self) -> bool:
@@ -41,7 +54,9 @@ class ConvBatchNorm(ImageNetwork):
         return True
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
-        """Encoder, heads and decoder weights in order of use, each batch norm behind its convolution."""
+        """Encoder, heads and decoder weights in order of use, each batch norm behind its
+        convolution.
+        """
         inputs, depth = sample_shape[0], halvings(sample_shape[-1])
         weights: list[Weight] = []
         for number, outputs in enumerate(CHANNELS[:depth], start=1):
@@ -49,12 +64,21 @@ class ConvBatchNorm(ImageNetwork):
             weights += batch_norm_weights(f"encoder.norm{number}", outputs)
             inputs = outputs
         area = _CORNER * _CORNER
-        weights += dense_weights("encoder.wide", area * inputs, _WIDE) + batch_norm_weights("encoder.wide_norm", _WIDE)
-        weights += dense_weights("encoder.mean", _WIDE, latents) + dense_weights("encoder.log_std", _WIDE, latents)
-        weights += dense_weights("decoder.wide", latents, _WIDE) + batch_norm_weights("decoder.wide_norm", _WIDE)
+        weights += dense_weights("encoder.wide", area * inputs, _WIDE) + batch_norm_weights(
+            "encoder.wide_norm", _WIDE
+        )
+        weights += dense_weights("encoder.mean", _WIDE, latents) + dense_weights(
+            "encoder.log_std", _WIDE, latents
+        )
+        weights += dense_weights("decoder.wide", latents, _WIDE) + batch_norm_weights(
+            "decoder.wide_norm", _WIDE
+        )
         # A convolution's bias belongs to a channel, not to a place.
         weights += [Weight("decoder.corner.weight", (_WIDE, area * inputs), _WIDE, area * inputs)]
-        weights += [Weight("decoder.corner.bias", (inputs,)), *batch_norm_weights("decoder.corner_norm", inputs)]
+        weights += [
+            Weight("decoder.corner.bias", (inputs,)),
+            *batch_norm_weights("decoder.corner_norm", inputs),
+        ]
         for number, outputs in enumerate(reversed(CHANNELS[: depth - 1]), start=1):
             weights += conv_transpose_weights(f"decoder.conv{number}", inputs, outputs)
             weights += batch_norm_weights(f"decoder.norm{number}", outputs)
@@ -62,8 +86,12 @@ class ConvBatchNorm(ImageNetwork):
         weights += conv_transpose_weights(f"decoder.conv{depth}", inputs, sample_shape[0])
         return Layout(tuple(starts_of_torch(weights, transposed="decoder.")))
 
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-        """Halve to the corner, widen, two heads of which the second is the logarithm of the standard deviation."""
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Halve to the corner, widen, two heads of which the second is the logarithm of the
+        standard deviation.
+        """
         full = x.dtype
         hidden = conv_image(x, *layer(weights, "encoder.conv1"), precision or full, relu=False)
         hidden = batch_norm(hidden, weights, "encoder.norm1").relu()
@@ -72,15 +100,25 @@ class ConvBatchNorm(ImageNetwork):
             hidden = batch_norm(hidden, weights, f"encoder.norm{number}").relu()
         hidden = dense(hidden.flatten(2), *layer(weights, "encoder.wide"))
         hidden = batch_norm(hidden, weights, "encoder.wide_norm").relu().to(full)
-        return dense(hidden, *layer(weights, "encoder.mean")), 2.0 * dense(hidden, *layer(weights, "encoder.log_std"))
+        return dense(hidden, *layer(weights, "encoder.mean")), 2.0 * dense(
+            hidden, *layer(weights, "encoder.log_std")
+        )
 
-    def _before_image(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
+    def _before_image(
+        self,
+        weights: Weights,
+        z: Tensor,
+        sample_shape: tuple[int, ...],
+        precision: torch.dtype | None,
+    ) -> Tensor:
         """Widen, spread over the corner, then double in *precision* up to the last layer."""
         depth = halvings(sample_shape[-1])
         hidden = dense(z, *layer(weights, "decoder.wide"))
         hidden = batch_norm(hidden, weights, "decoder.wide_norm").relu().to(precision or z.dtype)
         weight, bias = layer(weights, "decoder.corner")
-        hidden = dense(hidden, weight, bias.repeat(1, _CORNER * _CORNER)).unflatten(2, (_CORNER, _CORNER, -1))
+        hidden = dense(hidden, weight, bias.repeat(1, _CORNER * _CORNER)).unflatten(
+            2, (_CORNER, _CORNER, -1)
+        )
         hidden = batch_norm(hidden, weights, "decoder.corner_norm").relu()
         for number in range(1, depth):
             hidden = double(hidden, *layer(weights, f"decoder.conv{number}"), relu=False)

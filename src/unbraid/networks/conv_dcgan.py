@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The DCGAN-style network of Mathieu et al. 2019 for Fashion-MNIST at 32x32, from their code.
 
-4x4 stride-2 convolutions of 32, 64, 128 channels with leaky ReLUs of slope 0.2 take the image to 4x4, where two 4x4
-convolutions are the heads; the decoder mirrors it with ReLUs. Batch norm stands after every convolution but the first, the
-heads and the last, and these convolutions and the first and last have no bias. A posterior's standard deviation is
-softplus(head) + 1e-6. Weights start normal with standard deviation 0.02 (Radford et al. 2016). At one place a convolution is a
-dense layer, and is computed as one.
+4x4 stride-2 convolutions of 32, 64, 128 channels with leaky ReLUs of slope 0.2 take the image to
+4x4, where two 4x4 convolutions are the heads; the decoder mirrors it with ReLUs. Batch norm stands
+after every convolution but the first, the heads and the last, and these convolutions and the first
+and last have no bias. A posterior's standard deviation is softplus(head) + 1e-6. Weights start
+normal with standard deviation 0.02 (Radford et al. 2016). At one place a convolution is a dense
+layer, and is computed as one.
 
 Departs: images of three channels are taken too.
 """
@@ -22,7 +23,13 @@ from unbraid.core.registry import Citation
 from unbraid.networks.batch_norm import batch_norm, batch_norm_weights
 from unbraid.networks.images import ImageNetwork
 from unbraid.networks.layers import conv_image, dense, double, halve
-from unbraid.networks.layout import Layout, Weight, conv_transpose_weights, conv_weights, dense_weights
+from unbraid.networks.layout import (
+    Layout,
+    Weight,
+    conv_transpose_weights,
+    conv_weights,
+    dense_weights,
+)
 from unbraid.networks.network import Weights, layer
 from unbraid.networks.posterior_scale import logvar_of_softplus
 
@@ -44,10 +51,14 @@ def _without_bias(weights: Weights, name: str, outputs: int) -> tuple[Tensor, Te
 
 @dataclass(frozen=True)
 class ConvDcgan(ImageNetwork):
-    """Convolutions of 32, 64, 128 channels with batch norm, DCGAN style: Mathieu et al.'s network for Fashion-MNIST."""
+    """Convolutions of 32, 64, 128 channels with batch norm, DCGAN style: Mathieu et al.'s network
+    for Fashion-MNIST.
+    """
 
     sides = (32,)
-    citation = Citation("Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML")
+    citation = Citation(
+        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
+    )
 
     @property
     def uses_columns(self) -> bool:
@@ -55,7 +66,9 @@ class ConvDcgan(ImageNetwork):
         return True
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
-        """Encoder, heads and decoder weights in order of use, each batch norm behind its convolution."""
+        """Encoder, heads and decoder weights in order of use, each batch norm behind its
+        convolution.
+        """
         channels = sample_shape[0]
         flat = _CORNER * _CORNER * _LAST
         weights = [
@@ -76,21 +89,44 @@ class ConvDcgan(ImageNetwork):
         ]
         return Layout(tuple(_normal_at_first(weight) for weight in weights))
 
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Halve to the corner in *precision*, two heads over it."""
-        hidden = _leaky(conv_image(x, *_without_bias(weights, "encoder.conv1", _FIRST), precision or x.dtype, relu=False))
+        hidden = _leaky(
+            conv_image(
+                x,
+                *_without_bias(weights, "encoder.conv1", _FIRST),
+                precision or x.dtype,
+                relu=False,
+            )
+        )
         hidden = halve(hidden, *_without_bias(weights, "encoder.conv2", _MIDDLE), relu=False)
         hidden = _leaky(batch_norm(hidden, weights, "encoder.norm2"))
         hidden = halve(hidden, *_without_bias(weights, "encoder.conv3", _LAST), relu=False)
         hidden = _leaky(batch_norm(hidden, weights, "encoder.norm3")).flatten(2).to(x.dtype)
-        return dense(hidden, *layer(weights, "encoder.mean")), logvar_of_softplus(dense(hidden, *layer(weights, "encoder.std")))
+        return dense(hidden, *layer(weights, "encoder.mean")), logvar_of_softplus(
+            dense(hidden, *layer(weights, "encoder.std"))
+        )
 
-    def _before_image(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None) -> Tensor:
+    def _before_image(
+        self,
+        weights: Weights,
+        z: Tensor,
+        sample_shape: tuple[int, ...],
+        precision: torch.dtype | None,
+    ) -> Tensor:
         """Spread over the corner, then double in *precision* up to the last layer."""
-        hidden = dense(z, *_without_bias(weights, "decoder.corner", _CORNER * _CORNER * _LAST)).to(precision or z.dtype)
-        hidden = batch_norm(hidden.unflatten(2, (_CORNER, _CORNER, -1)), weights, "decoder.corner_norm").relu()
+        hidden = dense(z, *_without_bias(weights, "decoder.corner", _CORNER * _CORNER * _LAST)).to(
+            precision or z.dtype
+        )
+        hidden = batch_norm(
+            hidden.unflatten(2, (_CORNER, _CORNER, -1)), weights, "decoder.corner_norm"
+        ).relu()
         for number, outputs in ((1, _MIDDLE), (2, _FIRST)):
-            hidden = double(hidden, *_without_bias(weights, f"decoder.conv{number}", outputs), relu=False)
+            hidden = double(
+                hidden, *_without_bias(weights, f"decoder.conv{number}", outputs), relu=False
+            )
             hidden = batch_norm(hidden, weights, f"decoder.norm{number}").relu()
         return hidden
 

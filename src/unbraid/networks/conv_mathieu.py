@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dSprites network of Mathieu et al. 2019 (their appendix and code), a variant of Burgess et al.'s.
+"""The dSprites network of Mathieu et al. 2019 (their appendix and code), a variant of Burgess et
+al.'s.
 
-All kernels are 4x4; the dense layer before the heads has 128 units and no nonlinearity, so that the heads are linear in the
-last convolution; the decoder goes 128, 1024 and 64, 64, 32 channels. A posterior's standard deviation is
-exp(head / 2) + 1e-6. Weights start as torch's layers do, since the authors' code leaves them so. Other sides than 64 are not
-in the paper.
+All kernels are 4x4; the dense layer before the heads has 128 units and no nonlinearity, so that the
+heads are linear in the last convolution; the decoder goes 128, 1024 and 64, 64, 32 channels. A
+posterior's standard deviation is exp(head / 2) + 1e-6. Weights start as torch's layers do, since
+the authors' code leaves them so. Other sides than 64 are not in the paper.
 """
 
 from __future__ import annotations
@@ -23,20 +24,28 @@ from unbraid.networks.posterior_scale import logvar_of_floored
 
 @dataclass(frozen=True)
 class ConvMathieu(ConvStack):
-    """Convolutions of 32, 32, 64, 64 channels to a linear layer of 128: Mathieu et al.'s network for dSprites."""
+    """Convolutions of 32, 32, 64, 64 channels to a linear layer of 128: Mathieu et al.'s network
+    for dSprites.
+    """
 
     kernels = (4, 4, 4, 4, 4)
     hidden = 128
     hidden_relu = False
     mirrored = (32, 64, 64, 64)
-    citation = Citation("Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML")
+    citation = Citation(
+        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
+    )
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
         """Encoder, heads and decoder weights in order of use."""
         layout = super().layout(sample_shape, latents)
-        return replace(layout, weights=tuple(starts_of_torch(layout.weights, transposed="decoder.conv")))
+        return replace(
+            layout, weights=tuple(starts_of_torch(layout.weights, transposed="decoder.conv"))
+        )
 
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Halve, flatten, a linear layer, two heads; the second is floored."""
         mean, head = super().encode(weights, x, precision)
         return mean, logvar_of_floored(head)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of a single member on a CPU by the library's own, in channels-last layout, where they are fastest."""
+"""Convolutions of a single member on a CPU by the library's own, in channels-last layout, where
+they are fastest.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 _THIN_CHANNELS = 4
-"""Up to so many output channels a transposed convolution is cheaper as a matrix product and a fold (measured: 4x)."""
+"""Up to so many output channels a transposed convolution is cheaper as a matrix product and a fold
+(measured: 4x).
+"""
 
 
 def halve(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tensor:
     """Stride-2 convolution; shapes as in `layers.halve`."""
     padding = weight.shape[2] // 2 - 1
-    out = F.conv2d(_channels_first(x), _channels_first(weight), bias.squeeze(0), stride=2, padding=padding)
+    out = F.conv2d(
+        _channels_first(x), _channels_first(weight), bias.squeeze(0), stride=2, padding=padding
+    )
     out = out.relu_() if relu else out
     return out.permute(0, 2, 3, 1).unsqueeze(0)
 
@@ -32,8 +38,9 @@ def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
 class _Double(torch.autograd.Function):
     """A transposed convolution with a derivative of its own.
 
-    That is a convolution for the input and the weight gradient of a convolution for the weight, both of which the library does
-    at full speed, where its derivative of a transposed convolution takes twice as long.
+    That is a convolution for the input and the weight gradient of a convolution for the weight,
+    both of which the library does at full speed, where its derivative of a transposed convolution
+    takes twice as long.
     """
 
     @staticmethod
@@ -42,10 +49,16 @@ class _Double(torch.autograd.Function):
         if weight.shape[1] > _THIN_CHANNELS:
             return F.conv_transpose2d(x, weight, bias, stride=2, padding=1)
         batch, channels, height, width = x.shape
-        patches = (x.permute(0, 2, 3, 1).reshape(-1, channels) @ weight.flatten(1)).view(batch, height * width, -1).mT
+        patches = (
+            (x.permute(0, 2, 3, 1).reshape(-1, channels) @ weight.flatten(1))
+            .view(batch, height * width, -1)
+            .mT
+        )
         # At least float32 for the fold: in bfloat16 it would add one element at a time.
         patches = patches.to(torch.promote_types(x.dtype, torch.float32))
-        out = F.fold(patches, (2 * height, 2 * width), kernel_size=4, stride=2, padding=1).to(x.dtype)
+        out = F.fold(patches, (2 * height, 2 * width), kernel_size=4, stride=2, padding=1).to(
+            x.dtype
+        )
         return out.add_(bias[:, None, None])
 
     @staticmethod
@@ -63,15 +76,19 @@ class _Double(torch.autograd.Function):
 
 
 def _channels_first(x: Tensor) -> Tensor:
-    """The single member of *x* `(1, n, height, width, channels)` as `(n, channels, height, width)`, its memory as it was.
+    """The single member of *x* `(1, n, height, width, channels)` as `(n, channels, height, width)`,
+    its memory as it was.
 
-    By views alone: indexing the member would cost a fill and a copy of the whole gradient on the way back.
+    By views alone: indexing the member would cost a fill and a copy of the whole gradient on the
+    way back.
     """
     return _channels_last_memory(x.squeeze(0).permute(0, 3, 1, 2))
 
 
 def _channels_last_memory(x: Tensor) -> Tensor:
-    """*x* `(n, channels, height, width)` with channels fastest in memory; with one channel only the strides are renamed."""
+    """*x* `(n, channels, height, width)` with channels fastest in memory; with one channel only the
+    strides are renamed.
+    """
     if x.shape[1] == 1:
         x = x.contiguous()
         return x.as_strided(x.shape, (x.stride(0), 1, x.shape[3], 1))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of one's own as plain `torch.nn.Module`s: subclass `ModuleNetwork` and return an encoder and a decoder.
+"""Networks of one's own as plain `torch.nn.Module`s: subclass `ModuleNetwork` and return an encoder
+and a decoder.
 
     @dataclass(frozen=True)
     class MyNetwork(ModuleNetwork):
@@ -13,14 +14,17 @@
 
     unbraid.networks.NETWORKS.register("my_network", MyNetwork)
 
-The modules are written for one model and hold no state here: parameters and floating-point buffers become weights with a
-member axis, and `torch.func` calls the module with each member's own. Members start from the module's own initialisation. In
-training the module is in training mode, and what it writes into its buffers (batch norm's running means) is noted for the
-member; elsewhere it is in evaluation mode. Several members go through `torch.func.vmap`: slower than our networks, whose
-layers know the member axis, and always in the precision of the weights, since which layers are heavy is not known.
+The modules are written for one model and hold no state here: parameters and floating-point buffers
+become weights with a member axis, and `torch.func` calls the module with each member's own. Members
+start from the module's own initialisation. In training the module is in training mode, and what it
+writes into its buffers (batch norm's running means) is noted for the member; elsewhere it is in
+evaluation mode. Several members go through `torch.func.vmap`: slower than our networks, whose
+layers know the member axis, and always in the precision of the weights, since which layers are
+heavy is not known.
 
-Refused, each with a reason: modules that draw random numbers (dropout), since a member's numbers must depend on its seed and
-step alone, and batch norm with a cumulative average (momentum None), which asks the host for a count.
+Refused, each with a reason: modules that draw random numbers (dropout), since a member's numbers
+must depend on its seed and step alone, and batch norm with a cumulative average (momentum None),
+which asks the host for a count.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from unbraid.core import random
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import InputError, Problem, Shown, invalid
 from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import Network, TrainedWeights, Weights
 
@@ -60,7 +64,9 @@ class ModuleNetwork(Network):
 
     @abstractmethod
     def encoder(self, sample_shape: tuple[int, ...], latents: int) -> nn.Module:
-        """A module from samples `(batch, *sample_shape)` to a pair: mean and log-variance, `(batch, latents)` each."""
+        """A module from samples `(batch, *sample_shape)` to a pair: mean and log-variance, `(batch,
+        latents)` each.
+        """
 
     @abstractmethod
     def decoder(self, sample_shape: tuple[int, ...], latents: int) -> nn.Module:
@@ -85,7 +91,10 @@ class ModuleNetwork(Network):
             return [Problem(f"options of network {type(self).__name__}", rule, self.options())]
         codes = (_PROBE_BATCH, _PROBE_LATENTS)
         generator = torch.Generator().manual_seed(0)
-        x, z = torch.rand(_PROBE_BATCH, *sample_shape, generator=generator), torch.randn(*codes, generator=generator)
+        x, z = (
+            torch.rand(_PROBE_BATCH, *sample_shape, generator=generator),
+            torch.randn(*codes, generator=generator),
+        )
         return [
             *_complaints(self, "encoder", x, sample_shape, [codes, codes]),
             *_complaints(self, "decoder", z, sample_shape, [tuple(x.shape)]),
@@ -96,33 +105,53 @@ class ModuleNetwork(Network):
         weights = [Weight(_LATENTS, (latents, 0))]
         for half in HALVES:
             module = _built(self, half, sample_shape, latents, 0)
-            weights += [Weight(f"{half}.{name}", tuple(tensor.shape)) for name, tensor in _state(module)]
-        return ModuleLayout(tuple(weights), network=self, sample_shape=sample_shape, latents=latents)
+            weights += [
+                Weight(f"{half}.{name}", tuple(tensor.shape)) for name, tensor in _state(module)
+            ]
+        return ModuleLayout(
+            tuple(weights), network=self, sample_shape=sample_shape, latents=latents
+        )
 
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The encoder of every member on its samples; *precision* has no say."""
         mean, logvar = self._call("encoder", weights, x, tuple(x.shape[2:]))
         return mean, logvar
 
-    def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
+    def decode(
+        self,
+        weights: Weights,
+        z: Tensor,
+        sample_shape: tuple[int, ...],
+        precision: torch.dtype | None = None,
+    ) -> Tensor:
         """The decoder of every member on its latents; *precision* has no say."""
         return self._call("decoder", weights, z, sample_shape)
 
     def _call(self, half: str, weights: Weights, x: Tensor, sample_shape: tuple[int, ...]) -> Any:
         training = isinstance(weights, TrainedWeights)
         latents = weights[_LATENTS].shape[1]
-        # A call puts the members' weights into the module for its time, so that no two threads may share one.
-        module, trained, kept = _callable(self, half, sample_shape, latents, training, x.device, threading.get_ident())
+        # A call puts the members' weights into the module for its time, so that no two threads may
+        # share one.
+        module, trained, kept = _callable(
+            self, half, sample_shape, latents, training, x.device, threading.get_ident()
+        )
         own = {name: weights[f"{half}.{name}"] for name in trained}
         for name in kept:
             own[name] = weights[f"{half}.{name}"].detach()
             if training:
-                # The module changes its buffers in place; what it changes is a copy, from which the next call goes on.
+                # The module changes its buffers in place; what it changes is a copy, from which the
+                # next call goes on.
                 own[name] = weights.notes.get(f"{half}.{name}", own[name]).clone()
                 weights.notes[f"{half}.{name}"] = own[name]
         if x.shape[0] == 1:
-            out = functional_call(module, {name: tensor.squeeze(0) for name, tensor in own.items()}, (x.squeeze(0),))
-            return tuple(part.unsqueeze(0) for part in out) if half == "encoder" else out.unsqueeze(0)
+            out = functional_call(
+                module, {name: tensor.squeeze(0) for name, tensor in own.items()}, (x.squeeze(0),)
+            )
+            return (
+                tuple(part.unsqueeze(0) for part in out) if half == "encoder" else out.unsqueeze(0)
+            )
         try:
             return vmap(functools.partial(functional_call, module))(own, (x,))
         except RuntimeError as error:
@@ -130,7 +159,9 @@ class ModuleNetwork(Network):
                 raise
             what = f"{half} of network {type(self).__name__}"
             rule = "must run for several members at once, through torch.func.vmap"
-            raise InputError(Problem(what, rule, Shown(_reason(error)), "Let no value of a tensor decide what is done.")) from error
+            raise invalid(
+                what, rule, Shown(_reason(error)), "Let no value of a tensor decide what is done."
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -144,19 +175,25 @@ class ModuleLayout(Layout):
     def initial(self, seed: Tensor, stream: random.Stream) -> Tensor:
         """Each member's modules, initialised by themselves from the member's seed."""
         assert self.network is not None
-        rows = super().initial(seed, stream)  # what was added beside the modules starts as any weight
+        rows = super().initial(
+            seed, stream
+        )  # what was added beside the modules starts as any weight
         views = self.views(rows)
         for step, half in enumerate(HALVES):
             words = random.words(seed, step, stream, (2,)).tolist()
             for member, (high, low) in enumerate(words):
-                module = _built(self.network, half, self.sample_shape, self.latents, (high << 32) | low)
+                module = _built(
+                    self.network, half, self.sample_shape, self.latents, (high << 32) | low
+                )
                 for name, tensor in _state(module):
                     views[f"{half}.{name}"][member].copy_(tensor.detach())
         return rows
 
 
 def _state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and floating-point buffers by name, each once; counters and masks of other kinds belong to the module."""
+    """Parameters and floating-point buffers by name, each once; counters and masks of other kinds
+    belong to the module.
+    """
     yield from module.named_parameters()
     for name, buffer in module.named_buffers():
         if buffer.is_floating_point():
@@ -179,23 +216,31 @@ def _with_seed(seed: int, act: Callable[[], Any]) -> Any:
             generator.set_state(before)
 
 
-def _built(network: ModuleNetwork, half: str, sample_shape: tuple[int, ...], latents: int, seed: int) -> nn.Module:
+def _built(
+    network: ModuleNetwork, half: str, sample_shape: tuple[int, ...], latents: int, seed: int
+) -> nn.Module:
     """A module of *network*, checked, on the CPU."""
 
     def build() -> nn.Module:
-        # Whoever asks first may be in inference mode, and what a module makes there could not be used in training later.
+        # Whoever asks first may be in inference mode, and what a module makes there could not be
+        # used in training later.
         with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
             return getattr(network, half)(sample_shape, latents)
 
     module = _with_seed(seed, build)
     what = f"{half} of network {type(network).__name__}"
     if not isinstance(module, nn.Module):
-        raise InputError(Problem(what, "must be a torch.nn.Module", module))
+        raise invalid(what, "must be a torch.nn.Module", module)
     for name, part in module.named_modules():
         if isinstance(part, nn.modules.batchnorm._BatchNorm):
             if part.momentum is None:
                 where = Shown(f"momentum None in '{name}'")
-                raise InputError(Problem(what, "must average batch norm with a momentum", where, "Leave it at torch's 0.1."))
+                raise invalid(
+                    what,
+                    "must average batch norm with a momentum",
+                    where,
+                    "Leave it at torch's 0.1.",
+                )
             part.num_batches_tracked = None  # only the cumulative average needs the count
     return module
 
@@ -210,14 +255,20 @@ def _callable(
     device: torch.device,
     thread: int,
 ) -> tuple[nn.Module, list[str], list[str]]:
-    """The module through which members are called, with the names of what is trained in it and of what is only kept."""
+    """The module through which members are called, with the names of what is trained in it and of
+    what is only kept.
+    """
     module = _built(network, half, sample_shape, latents, 0).to(device).train(training)
     trained = [name for name, tensor in _state(module) if tensor.requires_grad]
     return module, trained, [name for name, tensor in _state(module) if not tensor.requires_grad]
 
 
 def _complaints(
-    network: ModuleNetwork, half: str, given: Tensor, sample_shape: tuple[int, ...], expected: list[tuple[int, ...]]
+    network: ModuleNetwork,
+    half: str,
+    given: Tensor,
+    sample_shape: tuple[int, ...],
+    expected: list[tuple[int, ...]],
 ) -> list[Problem]:
     """What is wrong with one module, from building it and calling it twice in training mode."""
     what = f"{half} of network {type(network).__name__}"
@@ -230,22 +281,44 @@ def _complaints(
 
     def call() -> Any:
         # A fresh copy of the buffers each time: only chance may make two calls differ.
-        return functional_call(module, {name: tensor.detach().clone() for name, tensor in _state(module)}, (given,))
+        return functional_call(
+            module, {name: tensor.detach().clone() for name, tensor in _state(module)}, (given,)
+        )
 
     try:
         with torch.no_grad():
             first, second = (_with_seed(seed, call) for seed in (0, 1))
     except Exception as error:
         return [_failed(what, "must run", sample_shape, error)]
-    found = [tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__ for part in _parts(first)]
+    found = [
+        tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
+        for part in _parts(first)
+    ]
     if found != expected or isinstance(first, (tuple, list)) != (half == "encoder"):
         shapes = " and ".join(map(str, expected))
-        rule = f"must return {'a pair of tensors of shapes' if half == 'encoder' else 'one tensor of shape'} {shapes}"
+        rule = (
+            "must return"
+            f" {'a pair of tensors of shapes' if half == 'encoder' else 'one tensor of shape'}"
+            f" {shapes}"
+        )
         return [Problem(what, rule, Shown(f"{type(first).__name__} of {found}"))]
-    if not all(torch.equal(one, other) for one, other in zip(_parts(first), _parts(second), strict=True)):
-        rule = "must not draw random numbers, which would depend on more than the member's seed and step"
-        culprits = [name for name, part in module.named_modules() if isinstance(part, nn.modules.dropout._DropoutNd)]
-        value = Shown(f"dropout in {', '.join(map(repr, culprits))}" if culprits else "outputs that differ from call to call")
+    if not all(
+        torch.equal(one, other) for one, other in zip(_parts(first), _parts(second), strict=True)
+    ):
+        rule = (
+            "must not draw random numbers, which would depend on more than the member's seed and"
+            " step"
+        )
+        culprits = [
+            name
+            for name, part in module.named_modules()
+            if isinstance(part, nn.modules.dropout._DropoutNd)
+        ]
+        value = Shown(
+            f"dropout in {', '.join(map(repr, culprits))}"
+            if culprits
+            else "outputs that differ from call to call"
+        )
         return [Problem(what, rule, value, "Leave that layer out.")]
     return []
 

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense and convolutional layers with a leading member axis: member k's samples meet only member k's weights.
+"""Dense and convolutional layers with a leading member axis: member k's samples meet only member
+k's weights.
 
-This is the seam under which kernels are chosen; the callers never learn how a product is computed. Measured, the fastest are
+This is the seam under which kernels are chosen; the callers never learn how a product is computed.
+Measured, the fastest are
 
-- on CUDA, our own Triton kernels (`kernels/`), where Triton is installed and the channels suit them;
-- for one member on a CPU, the library's convolutions in channels-last layout (`one_member`), since there members run side by side
-  on the cores;
-- else one batched matrix product over explicit columns (`columns`), the plain form that runs anywhere.
+- on CUDA, our own Triton kernels (`kernels/`), where Triton is installed and the channels suit
+  them;
+- for one member on a CPU, the library's convolutions in channels-last layout (`one_member`), since
+  there members run side by side on the cores;
+- else one batched matrix product over explicit columns (`columns`), the plain form that runs
+  anywhere.
 
-Hidden activations have their channels last, `(members, batch, height, width, channels)`; images have them first, as the data
-does. The precision of a product is that of the activations; weights and biases keep their own, and so do their gradients.
+Hidden activations have their channels last, `(members, batch, height, width, channels)`; images
+have them first, as the data does. The precision of a product is that of the activations; weights
+and biases keep their own, and so do their gradients.
 
-Two promises about neighbours save the kernels a pass over memory: `after_relu` says that the input is the output of a ReLU, so
-that its gradient may come back already zeroed where the input is zero, and `masked_later` that the next layer does so for
-this one's output. They change no value. The kernels end in a ReLU; a layer asked for without one (`relu=False`, where
-normalisation stands between) takes the plain form.
+Two promises about neighbours save the kernels a pass over memory: `after_relu` says that the input
+is the output of a ReLU, so that its gradient may come back already zeroed where the input is zero,
+and `masked_later` that the next layer does so for this one's output. They change no value. The
+kernels end in a ReLU; a layer asked for without one (`relu=False`, where normalisation stands
+between) takes the plain form.
 """
 
 from __future__ import annotations
@@ -34,7 +40,9 @@ from unbraid.networks import im2col as columns
 _MOST_NUMBERS = 2**31
 """Kernels count the numbers of a member's tensor in 32 bits."""
 _SHARED_MEMORY = 160 * 1024
-"""Bytes a block of threads must be able to take: data-centre GPUs since the A100 offer them, most others about 100,000."""
+"""Bytes a block of threads must be able to take: data-centre GPUs since the A100 offer them, most
+others about 100,000.
+"""
 
 
 def uses_kernels(device: torch.device) -> bool:
@@ -47,12 +55,20 @@ def _roomy(device: torch.device) -> bool:
     """Whether the blocks of the kernels, which were cut on an H200, fit on *device*."""
     properties = torch.cuda.get_device_properties(device)
     room = getattr(properties, "shared_memory_per_block_optin", None)  # torch 2.7 and newer
-    return room >= _SHARED_MEMORY if room is not None else (properties.major, properties.minor) in ((8, 0), (9, 0), (10, 0))
+    return (
+        room >= _SHARED_MEMORY
+        if room is not None
+        else (properties.major, properties.minor) in ((8, 0), (9, 0), (10, 0))
+    )
 
 
 def _kernels(x: Tensor, channels: tuple[int, ...], numbers: int) -> ModuleType | None:
-    """The operators, if they can take *x*, these numbers of hidden channels and so many numbers in a member's largest tensor."""
-    suits = x.dtype in (torch.float32, torch.bfloat16) and all(count in (16, 32, 64, 128) for count in channels)
+    """The operators, if they can take *x*, these numbers of hidden channels and so many numbers in
+    a member's largest tensor.
+    """
+    suits = x.dtype in (torch.float32, torch.bfloat16) and all(
+        count in (16, 32, 64, 128) for count in channels
+    )
     if not (suits and numbers < _MOST_NUMBERS and uses_kernels(x.device)):
         return None
     from unbraid.networks.kernels import operators
@@ -65,7 +81,9 @@ def _reference(x: Tensor) -> ModuleType:
 
 
 def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`x @ weight + bias` for each member: `(members, batch, in)`, `(members, in, out)`, `(members, out)`."""
+    """`x @ weight + bias` for each member: `(members, batch, in)`, `(members, in, out)`, `(members,
+    out)`.
+    """
     if x.device.type == "cuda" and x.dtype != weight.dtype:
         return _MixedDense.apply(x, weight, _lowered(weight, x.dtype), bias)  # type: ignore[return-value]
     weight, bias = weight.to(x.dtype), bias.to(x.dtype)
@@ -75,7 +93,9 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _MixedDense(torch.autograd.Function):
-    """A dense layer whose product is of lower precision than its weight, with the weight's gradient in full precision."""
+    """A dense layer whose product is of lower precision than its weight, with the weight's gradient
+    in full precision.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor) -> Tensor:
@@ -84,7 +104,9 @@ class _MixedDense(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
+    def backward(
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
         x, lowered = ctx.saved_tensors
         to_x = torch.bmm(gradient, lowered.mT) if ctx.needs_input_grad[0] else None
         to_weight = _bmm_float32(x.mT, gradient) if ctx.needs_input_grad[1] else None
@@ -103,26 +125,52 @@ _BMM_HAS_OUT_DTYPE = "dtype" in torch.ops.aten.bmm.overloads()  # torch 2.8 and 
 
 
 def conv_image(
-    image: Tensor, weight: Tensor, bias: Tensor, precision: torch.dtype, *, masked_later: bool = False, relu: bool = True
+    image: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    precision: torch.dtype,
+    *,
+    masked_later: bool = False,
+    relu: bool = True,
 ) -> Tensor:
-    """First layer: ReLU of a stride-2 convolution of images `(members, batch, channels, height, width)`, in *precision*.
+    """First layer: ReLU of a stride-2 convolution of images `(members, batch, channels, height,
+    width)`, in *precision*.
 
     Kernels are 4x4 padded by one, or 2x2: weight `(members, out, kernel, kernel, channels)`.
     """
-    if relu and image.shape[2] <= 4 and weight.shape[2] == 4 and not image.requires_grad and _even(image):
+    if (
+        relu
+        and image.shape[2] <= 4
+        and weight.shape[2] == 4
+        and not image.requires_grad
+        and _even(image)
+    ):
         # By blocks an image takes up to 16 numbers for four pixels.
-        operators = _kernels(image, (weight.shape[1],), _pixels(image) // 4 * max(32, weight.shape[1]))
+        operators = _kernels(
+            image, (weight.shape[1],), _pixels(image) // 4 * max(32, weight.shape[1])
+        )
         if operators is not None and precision in (torch.float32, torch.bfloat16):
-            return operators.conv_image(_blocks(image), weight, _lowered(weight, precision), bias, masked_later)
-    return halve(image.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later, relu=relu)
+            return operators.conv_image(
+                _blocks(image), weight, _lowered(weight, precision), bias, masked_later
+            )
+    return halve(
+        image.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later, relu=relu
+    )
 
 
 def halve(
-    x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False, relu: bool = True
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    *,
+    after_relu: bool = False,
+    masked_later: bool = False,
+    relu: bool = True,
 ) -> Tensor:
     """ReLU of a stride-2 convolution, kernel 4 or 2, that halves height and width.
 
-    Shapes: x `(members, batch, height, width, in)`, weight `(members, out, kernel, kernel, in)`, bias `(members, out)`.
+    Shapes: x `(members, batch, height, width, in)`, weight `(members, out, kernel, kernel, in)`,
+    bias `(members, out)`.
     """
     operators = _kernels(x, (weight.shape[1], weight.shape[4]), _numbers(x)) if relu else None
     if operators is not None:
@@ -131,37 +179,60 @@ def halve(
 
 
 def double(
-    x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False, masked_later: bool = False, relu: bool = True
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    *,
+    after_relu: bool = False,
+    masked_later: bool = False,
+    relu: bool = True,
 ) -> Tensor:
     """ReLU of a 4x4 stride-2 transposed convolution that doubles height and width.
 
-    Shapes: x `(members, batch, height, width, in)`, weight `(members, in, 4, 4, out)`, bias `(members, out)`.
+    Shapes: x `(members, batch, height, width, in)`, weight `(members, in, 4, 4, out)`, bias
+    `(members, out)`.
     """
     numbers = 4 * _numbers(x) // weight.shape[1] * weight.shape[4]
     operators = _kernels(x, (weight.shape[1], weight.shape[4]), numbers) if relu else None
     if operators is not None:
-        return operators.double(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
+        return operators.double(
+            x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later
+        )
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 
 
-def conv_transpose_to_image(x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False) -> Tensor:
+def conv_transpose_to_image(
+    x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False
+) -> Tensor:
     """Last layer: the same without ReLU, to images `(members, batch, channels, 2 height, 2 width)`."""
     operators = _kernels(x, (weight.shape[1],), _numbers(x)) if weight.shape[4] <= 4 else None
     if operators is not None:
-        return operators.conv_transpose_to_image(x, weight, _lowered(weight, x.dtype), bias, after_relu)
+        return operators.conv_transpose_to_image(
+            x, weight, _lowered(weight, x.dtype), bias, after_relu
+        )
     return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=False).movedim(-1, 2)
 
 
 def conv_transpose_and_compare(
-    x: Tensor, weight: Tensor, bias: Tensor, image: Tensor, distance: str, *, after_relu: bool = False
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    image: Tensor,
+    distance: str,
+    *,
+    after_relu: bool = False,
 ) -> Tensor | None:
-    """Last layer and likelihood in one: the *distance* `(members, batch)` from *image*; None where no kernel does that."""
+    """Last layer and likelihood in one: the *distance* `(members, batch)` from *image*; None where
+    no kernel does that.
+    """
     suits = weight.shape[4] <= 4 and image.dtype == torch.float32 and not image.requires_grad
     operators = _kernels(x, (weight.shape[1],), _numbers(x)) if suits else None
     if operators is None or distance not in operators.LIKELIHOODS:
         return None
     kind = operators.LIKELIHOODS[distance]
-    return operators.conv_transpose_and_compare(x, weight, _lowered(weight, x.dtype), bias, _blocks(image), kind, after_relu)[0]
+    return operators.conv_transpose_and_compare(
+        x, weight, _lowered(weight, x.dtype), bias, _blocks(image), kind, after_relu
+    )[0]
 
 
 def _numbers(x: Tensor) -> int:
@@ -179,7 +250,9 @@ def _even(image: Tensor) -> bool:
 
 
 def _blocks(image: Tensor) -> Tensor:
-    """*image* by blocks, as the kernels of the first and last layer take it; made once, since both ask for it."""
+    """*image* by blocks, as the kernels of the first and last layer take it; made once, since both
+    ask for it.
+    """
     from unbraid.networks.kernels.launch import by_blocks
 
     if image.is_inference():
@@ -192,10 +265,16 @@ def _blocks(image: Tensor) -> Tensor:
 
 
 def carry_lowered(weight: Tensor, lowered: Tensor) -> None:
-    """Let *weight* carry a copy of itself in lower precision, which layers then take instead of making one."""
+    """Let *weight* carry a copy of itself in lower precision, which layers then take instead of
+    making one.
+    """
     weight.unbraid_lowered = lowered  # type: ignore[attr-defined]
 
 
 def _lowered(weight: Tensor, precision: torch.dtype) -> Tensor:
     carried = getattr(weight, "unbraid_lowered", None)
-    return carried if carried is not None and carried.dtype == precision else weight.detach().to(precision)
+    return (
+        carried
+        if carried is not None and carried.dtype == precision
+        else weight.detach().to(precision)
+    )

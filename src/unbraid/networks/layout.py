@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All weights of a member as one row of numbers: what the optimiser, checkpoints and population-based training act on."""
+"""All weights of a member as one row of numbers: what the optimiser, checkpoints and
+population-based training act on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from unbraid.core import random
 
 @dataclass(frozen=True)
 class Weight:
-    """One tensor of a network. Zero fans mark one that starts at a constant, as a bias does at zero."""
+    """One tensor of a network. Zero fans mark one that starts at a constant, as a bias does at
+    zero.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -42,50 +46,74 @@ class Weight:
 
 def dense_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
     """Weight and bias of a dense layer."""
-    return [Weight(f"{name}.weight", (inputs, outputs), inputs, outputs), Weight(f"{name}.bias", (outputs,))]
+    return [
+        Weight(f"{name}.weight", (inputs, outputs), inputs, outputs),
+        Weight(f"{name}.bias", (outputs,)),
+    ]
 
 
 def conv_weights(name: str, inputs: int, outputs: int, kernel: int) -> list[Weight]:
     """Weight and bias of a stride-2 convolution; channels last, as the activations are."""
     area = kernel * kernel
     shape = (outputs, kernel, kernel, inputs)
-    return [Weight(f"{name}.weight", shape, area * inputs, area * outputs), Weight(f"{name}.bias", (outputs,))]
+    return [
+        Weight(f"{name}.weight", shape, area * inputs, area * outputs),
+        Weight(f"{name}.bias", (outputs,)),
+    ]
 
 
 def conv_transpose_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
     """Weight and bias of a 4x4 stride-2 transposed convolution."""
-    return [Weight(f"{name}.weight", (inputs, 4, 4, outputs), 16 * inputs, 16 * outputs), Weight(f"{name}.bias", (outputs,))]
+    return [
+        Weight(f"{name}.weight", (inputs, 4, 4, outputs), 16 * inputs, 16 * outputs),
+        Weight(f"{name}.bias", (outputs,)),
+    ]
 
 
 def starts_of_torch(weights: Sequence[Weight], transposed: str = "") -> list[Weight]:
     """The same weights, starting as torch's own layers do: uniform within 1/√fan in, biases too.
 
-    Of a transposed convolution torch takes the other fan: those are the layers whose names begin with *transposed*.
+    Of a transposed convolution torch takes the other fan: those are the layers whose names begin
+    with *transposed*.
     """
     limits = {}
     for weight in weights:
         if weight.fan_in > 0:
             turned = transposed and weight.name.startswith(transposed)
-            limits[weight.name.removesuffix(".weight")] = 1.0 / math.sqrt(weight.fan_out if turned else weight.fan_in)
+            limits[weight.name.removesuffix(".weight")] = 1.0 / math.sqrt(
+                weight.fan_out if turned else weight.fan_in
+            )
     return [
-        replace(weight, limit=limits[layer]) if (layer := weight.name.rpartition(".")[0]) in limits else weight
+        (
+            replace(weight, limit=limits[layer])
+            if (layer := weight.name.rpartition(".")[0]) in limits
+            else weight
+        )
         for weight in weights
     ]
 
 
 _ALIGNMENT = 16
-"""Weights start at multiples of so many numbers, so that a GPU can load them 16 bytes at a time in any precision."""
+"""Weights start at multiples of so many numbers, so that a GPU can load them 16 bytes at a time in
+any precision.
+"""
 _FEW = 4096
-"""Weights with fewer numbers (biases, heads) lie together at the end of a row, where one launch reaches them all."""
+"""Weights with fewer numbers (biases, heads) lie together at the end of a row, where one launch
+reaches them all.
+"""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each weight lies in a member's row. Gaps between weights hold zeros, which nothing reads or moves."""
+    """Where each weight lies in a member's row. Gaps between weights hold zeros, which nothing
+    reads or moves.
+    """
 
     weights: tuple[Weight, ...]
     added: tuple[Weight, ...] = ()
-    """Weights beside the network's own, behind them in a row: the network's own layout reads such rows too."""
+    """Weights beside the network's own, behind them in a row: the network's own layout reads such
+    rows too.
+    """
 
     def with_more(self, added: Sequence[Weight]) -> Layout:
         """The same layout with more weights behind its own."""
@@ -97,7 +125,9 @@ class Layout:
         return tuple(sorted(self.weights, key=self._is_small))
 
     def _is_small(self, weight: Weight) -> bool:
-        """Whether *weight* lies with the small ones at the end of a row; what was added always does."""
+        """Whether *weight* lies with the small ones at the end of a row; what was added always
+        does.
+        """
         return weight.count < _FEW or weight in self.added
 
     @cached_property
@@ -122,18 +152,30 @@ class Layout:
     def views(self, rows: Tensor) -> dict[str, Tensor]:
         """Named views `(members, *shape)` into *rows* `(members, size)`."""
         return {
-            weight.name: rows.narrow(1, self.starts[weight.name], weight.count).view(rows.shape[0], *weight.shape)
+            weight.name: (
+                rows.narrow(1, self.starts[weight.name], weight.count).view(
+                    rows.shape[0], *weight.shape
+                )
+            )
             for weight in self.weights
         }
 
     def rows(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> Tensor:
-        """The inverse of `views`: one row a member from tensors in the order of `weights`, or by name."""
+        """The inverse of `views`: one row a member from tensors in the order of `weights`, or by
+        name.
+        """
         return self._join(self.stored, self._by_name(tensors))
 
     def parts(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> list[tuple[int, Tensor]]:
-        """The same in parts with where they start in a row: large weights as they are, the few numbers of the others joined."""
+        """The same in parts with where they start in a row: large weights as they are, the few
+        numbers of the others joined.
+        """
         named = self._by_name(tensors)
-        large = [(self.starts[weight.name], named[weight.name]) for weight in self.stored if not self._is_small(weight)]
+        large = [
+            (self.starts[weight.name], named[weight.name])
+            for weight in self.stored
+            if not self._is_small(weight)
+        ]
         small = [weight for weight in self.stored if self._is_small(weight)]
         return large + ([(self.starts[small[0].name], self._join(small, named))] if small else [])
 
@@ -152,17 +194,22 @@ class Layout:
         return torch.cat(pieces, dim=1)
 
     def initial(self, seed: Tensor, stream: random.Stream) -> Tensor:
-        """Fresh rows `(members, size)`: Glorot-uniform weights (disentanglement_lib's, through tf.layers), constant biases.
+        """Fresh rows `(members, size)`: Glorot-uniform weights (disentanglement_lib's, through
+        tf.layers), constant biases.
 
         A weight that says otherwise starts as it says.
         """
         rows = torch.zeros(len(seed), self.size, device=seed.device)
-        for number, (weight, values) in enumerate(zip(self.weights, self.views(rows).values(), strict=True)):
+        for number, (weight, values) in enumerate(
+            zip(self.weights, self.views(rows).values(), strict=True)
+        ):
             if weight.deviation:
                 values.copy_(random.normal(seed, number, stream, weight.shape) * weight.deviation)
             elif weight.limit or weight.fan_in > 0:
                 limit = weight.limit or math.sqrt(6.0 / (weight.fan_in + weight.fan_out))
-                values.copy_((2.0 * random.uniform(seed, number, stream, weight.shape) - 1.0) * limit)
+                values.copy_(
+                    (2.0 * random.uniform(seed, number, stream, weight.shape) - 1.0) * limit
+                )
             elif weight.start:
                 values.fill_(weight.start)
         return rows

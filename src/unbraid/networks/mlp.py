@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dense encoder and decoder (Higgins et al. 2017; disentanglement_lib's fc_encoder and fc_decoder).
 
-Departs: width, depth and the decoder's nonlinearity are options, since 1200 units serve 64x64 images and not points in the
-plane. Mathieu et al. 2019 use `hidden=100, encoder_layers=1, decoder_layers=1, activation="relu", scale="softplus"` for the
-pinwheel, where the second head gives the posterior's standard deviation as softplus + 1e-6; 8x8 digits do well with
-`hidden=128, decoder_layers=2, activation="relu"`. Without layers both halves are linear.
+Departs: width, depth and the decoder's nonlinearity are options, since 1200 units serve 64x64
+images and not points in the plane. Mathieu et al. 2019 use `hidden=100, encoder_layers=1,
+decoder_layers=1, activation="relu", scale="softplus"` for the pinwheel, where the second head gives
+the posterior's standard deviation as softplus + 1e-6; 8x8 digits do well with `hidden=128,
+decoder_layers=2, activation="relu"`. Without layers both halves are linear.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class Mlp(Network):
     """What the second head gives: the log-variance, or by softplus the standard deviation."""
 
     citation = Citation(
-        "Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR"
+        "Higgins et al.",
+        2017,
+        "β-VAE: learning basic visual concepts with a constrained variational framework",
+        "ICLR",
     )
 
     def __post_init__(self) -> None:
@@ -62,7 +66,9 @@ class Mlp(Network):
         for number in range(self.encoder_layers):
             weights += dense_weights(f"encoder.dense{number + 1}", inputs, self.hidden)
             inputs = self.hidden
-        weights += dense_weights("encoder.mean", inputs, latents) + dense_weights("encoder.logvar", inputs, latents)
+        weights += dense_weights("encoder.mean", inputs, latents) + dense_weights(
+            "encoder.logvar", inputs, latents
+        )
         inputs = latents
         for number in range(self.decoder_layers):
             weights += dense_weights(f"decoder.dense{number + 1}", inputs, self.hidden)
@@ -70,16 +76,27 @@ class Mlp(Network):
         weights += dense_weights("decoder.out", inputs, values)
         return Layout(tuple(weights))
 
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Flatten, dense layers in *precision*, two heads."""
         hidden = x.flatten(2).to(precision or x.dtype)
         for number in range(self.encoder_layers):
             hidden = dense(hidden, *layer(weights, f"encoder.dense{number + 1}")).relu()
         hidden = hidden.to(x.dtype)
-        mean, head = dense(hidden, *layer(weights, "encoder.mean")), dense(hidden, *layer(weights, "encoder.logvar"))
+        mean, head = (
+            dense(hidden, *layer(weights, "encoder.mean")),
+            dense(hidden, *layer(weights, "encoder.logvar")),
+        )
         return mean, head if self.scale == "logvar" else logvar_of_softplus(head)
 
-    def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
+    def decode(
+        self,
+        weights: Weights,
+        z: Tensor,
+        sample_shape: tuple[int, ...],
+        precision: torch.dtype | None = None,
+    ) -> Tensor:
         """Dense layers in *precision*, then one linear output a value."""
         hidden = z.to(precision or z.dtype)
         for number in range(self.decoder_layers):

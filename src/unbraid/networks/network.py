@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every encoder-decoder pair offers; weights come in by name with a member axis, so a network holds no state."""
+"""What every encoder-decoder pair offers; weights come in by name with a member axis, so a network
+holds no state.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Weights = Mapping[str, Tensor]
 
 
 class Comparison(Protocol):
-    """What a network needs to know of a likelihood: its function, and the name of a kernel that can take its place."""
+    """What a network needs to know of a likelihood: its function, and the name of a kernel that can
+    take its place.
+    """
 
     @property
     def distance(self) -> str:
@@ -33,10 +37,12 @@ class Comparison(Protocol):
 
 
 class TrainedWeights(dict[str, Tensor]):
-    """Weights while they are trained, with what a pass leaves for them beside gradients (batch norm's running means).
+    """Weights while they are trained, with what a pass leaves for them beside gradients (batch
+    norm's running means).
 
-    A layer that behaves otherwise in training asks whether its weights are of this kind. What it writes to `notes`, by the
-    name of a weight, takes that weight's place when the step is done; such weights get no gradient.
+    A layer that behaves otherwise in training asks whether its weights are of this kind. What it
+    writes to `notes`, by the name of a weight, takes that weight's place when the step is done;
+    such weights get no gradient.
     """
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
@@ -64,30 +70,52 @@ class Network(ABC):
         """The weights for samples of this shape and so many latents."""
 
     @abstractmethod
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance `(members, batch, latents)` of samples `(members, batch, *sample_shape)`.
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance `(members, batch, latents)` of samples `(members, batch,
+        *sample_shape)`.
 
         *precision* is that of the heavy layers; the small ones, and so the latents, keep the weights' own.
         """
 
     @abstractmethod
-    def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
-        """Raw outputs (logits for a Bernoulli likelihood) `(members, batch, *sample_shape)` of z `(members, batch, latents)`."""
+    def decode(
+        self,
+        weights: Weights,
+        z: Tensor,
+        sample_shape: tuple[int, ...],
+        precision: torch.dtype | None = None,
+    ) -> Tensor:
+        """Raw outputs (logits for a Bernoulli likelihood) `(members, batch, *sample_shape)` of z
+        `(members, batch, latents)`.
+        """
 
     def compare(
-        self, weights: Weights, z: Tensor, x: Tensor, likelihood: Comparison, precision: torch.dtype | None = None
+        self,
+        weights: Weights,
+        z: Tensor,
+        x: Tensor,
+        likelihood: Comparison,
+        precision: torch.dtype | None = None,
     ) -> Tensor:
-        """Negative log-likelihood `(members, batch)` of x `(members, batch, *sample_shape)` given z."""
+        """Negative log-likelihood `(members, batch)` of x `(members, batch, *sample_shape)` given
+        z.
+        """
         return likelihood.negative_log(self.decode(weights, z, tuple(x.shape[2:]), precision), x)
 
     @property
     def uses_columns(self) -> bool:
-        """Whether a GPU holds columns of its convolutions in memory, where kernels of our own would form them on the fly."""
+        """Whether a GPU holds columns of its convolutions in memory, where kernels of our own would
+        form them on the fly.
+        """
         return False
 
     @property
     def lowers_precision(self) -> bool:
-        """Whether `encode` and `decode` follow the *precision* asked for; else they compute in that of the weights."""
+        """Whether `encode` and `decode` follow the *precision* asked for; else they compute in that
+        of the weights.
+        """
         return True
 
     def options(self) -> dict[str, object]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any network on samples brought to mean 0 and standard deviation 1 by channel, as Michlo et al. 2023 train theirs.
+"""Any network on samples brought to mean 0 and standard deviation 1 by channel, as Michlo et al.
+2023 train theirs.
 
-The constants are those of the data, not of a batch. The network inside sees (x - mean) / std, and its output is compared with
-that: a squared error is measured in standard deviations. What `decode` returns is back in the units of the samples.
+The constants are those of the data, not of a batch. The network inside sees (x - mean) / std, and
+its output is compared with that: a squared error is measured in standard deviations. What `decode`
+returns is back in the units of the samples.
 """
 
 from __future__ import annotations
@@ -24,14 +26,19 @@ from unbraid.networks.network import Comparison, Network, Weights
 
 @dataclass(frozen=True)
 class Standardised(Network):
-    """A network on standardised samples: one mean and std for all values, or for images one a channel."""
+    """A network on standardised samples: one mean and std for all values, or for images one a
+    channel.
+    """
 
     network: Network
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     citation = Citation(
-        "Michlo et al.", 2023, "Overlooked implications of the reconstruction loss for VAE disentanglement", "IJCAI"
+        "Michlo et al.",
+        2023,
+        "Overlooked implications of the reconstruction loss for VAE disentanglement",
+        "IJCAI",
     )
 
     def __post_init__(self) -> None:
@@ -39,11 +46,17 @@ class Standardised(Network):
         problems = Problems()
         for name in ("mean", "std"):
             given = getattr(self, name)
-            values: tuple[Any, ...] = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+            values: tuple[Any, ...] = (
+                tuple(given)
+                if isinstance(given, Sequence) and not isinstance(given, str)
+                else (given,)
+            )
             if not values or not all(_is_finite(value) for value in values):
                 problems.add(name, "must be a finite number, or one for each channel", given)
             elif name == "std" and min(values) <= 0:
-                problems.add(name, "must be above 0", given, "Leave out channels that never change.")
+                problems.add(
+                    name, "must be above 0", given, "Leave out channels that never change."
+                )
             else:
                 object.__setattr__(self, name, tuple(float(value) for value in values))
         problems.raise_if_any()
@@ -74,7 +87,9 @@ class Standardised(Network):
         return self.network.layout(sample_shape, latents)
 
     def standardise(self, x: Tensor) -> Tensor:
-        """Samples `(members, batch, *sample_shape)` as the network inside sees them; made once, since both halves ask."""
+        """Samples `(members, batch, *sample_shape)` as the network inside sees them; made once,
+        since both halves ask.
+        """
         mean, std = self._constants(x)
         if x.requires_grad or torch.is_inference_mode_enabled() or x.is_inference():
             return (x - mean) / std
@@ -85,30 +100,49 @@ class Standardised(Network):
         x.unbraid_standardised = (x._version, self.mean, self.std, standardised)  # type: ignore[attr-defined]
         return standardised
 
-    def encode(self, weights: Weights, x: Tensor, precision: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Mean and log-variance of the standardised samples."""
         return self.network.encode(weights, self.standardise(x), precision)
 
-    def decode(self, weights: Weights, z: Tensor, sample_shape: tuple[int, ...], precision: torch.dtype | None = None) -> Tensor:
+    def decode(
+        self,
+        weights: Weights,
+        z: Tensor,
+        sample_shape: tuple[int, ...],
+        precision: torch.dtype | None = None,
+    ) -> Tensor:
         """Raw outputs in the units of the samples."""
         raw = self.network.decode(weights, z, sample_shape, precision)
         mean, std = self._constants(raw)
         return raw * std + mean
 
     def compare(
-        self, weights: Weights, z: Tensor, x: Tensor, likelihood: Comparison, precision: torch.dtype | None = None
+        self,
+        weights: Weights,
+        z: Tensor,
+        x: Tensor,
+        likelihood: Comparison,
+        precision: torch.dtype | None = None,
     ) -> Tensor:
-        """Negative log-likelihood of the standardised samples, in the last layer where the network inside does that."""
+        """Negative log-likelihood of the standardised samples, in the last layer where the network
+        inside does that.
+        """
         return self.network.compare(weights, z, self.standardise(x), likelihood, precision)
 
     def _constants(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and std that broadcast over *like* `(members, batch, *sample_shape)`."""
         shape = (-1, 1, 1) if len(self.mean) > 1 else ()
-        return tuple(_constant(values, shape, like.device, like.dtype) for values in (self.mean, self.std))  # type: ignore[return-value]
+        return tuple(
+            _constant(values, shape, like.device, like.dtype) for values in (self.mean, self.std)
+        )  # type: ignore[return-value]
 
 
 @functools.cache
-def _constant(values: tuple[float, ...], shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+def _constant(
+    values: tuple[float, ...], shape: tuple[int, ...], device: torch.device, dtype: torch.dtype
+) -> Tensor:
     """The values on *device*, copied there once: a captured step cannot ask the host."""
     with torch.inference_mode(False):  # a derivative may need it later, whoever asked first
         return torch.tensor(values, dtype=dtype, device=device).reshape(shape)

@@ -40,10 +40,22 @@ OBJECTIVES = Registry(
 
 
 _HOMES: dict[str, str] = dict.fromkeys(
-    ("Objective", "Setting", "Term", "Forward", "AuxiliaryNetwork", "number", "count", "choice", "vector"),
+    (
+        "Objective",
+        "Setting",
+        "Term",
+        "Forward",
+        "AuxiliaryNetwork",
+        "number",
+        "count",
+        "choice",
+        "vector",
+    ),
     "unbraid.objectives.objective",
 )
-_HOMES |= dict.fromkeys(("Schedule", "constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule")
+_HOMES |= dict.fromkeys(
+    ("Schedule", "constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule"
+)
 _HOMES |= dict.fromkeys(("gaussian_kl", "gaussian_log_density"), "unbraid.objectives.latent_terms")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ada-ML-VAE (Locatello et al. 2020, section 4).
 
-Ada-GVAE (`ada_gvae.py`) with the harmonic average of ML-VAE. Departs, as disentanglement_lib does, in the variance of the shared
-posterior, which is twice that of the product of densities.
+Ada-GVAE (`ada_gvae.py`) with the harmonic average of ML-VAE. Departs, as disentanglement_lib does,
+in the variance of the shared posterior, which is twice that of the product of densities.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class AdaMLVAE(AdaGVAE):
 
     label = "Ada-ML-VAE"
 
-    def average(self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> tuple[Tensor, Tensor]:
+    def average(
+        self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The posterior that the two images share."""
         return harmonic_average(mean, logvar, other_mean, other_logvar)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain autoencoder: reconstruction alone, no noise, no prior (the control of Zietlow et al. 2021, table 1). Departs: none."""
+"""Plain autoencoder: reconstruction alone, no noise, no prior (the control of Zietlow et al. 2021,
+table 1). Departs: none.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ class AE(Objective):
     term_names = ("reconstruction",)
     samples_latents = False
     prior_kind = "none"
-    citation = Citation("Hinton and Salakhutdinov", 2006, "Reducing the dimensionality of data with neural networks", "Science 313")
+    citation = Citation(
+        "Hinton and Salakhutdinov",
+        2006,
+        "Reducing the dimensionality of data with neural networks",
+        "Science 313",
+    )
 
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction only."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """β-TCVAE (Chen et al. 2018, eq. 4 with α = γ = 1).
 
-Departs: the minibatch-weighted estimate drops its additive constant, as in disentanglement_lib, so the recorded total
-correlation is shifted downwards; gradients do not change.
+Departs: the minibatch-weighted estimate drops its additive constant, as in disentanglement_lib, so
+the recorded total correlation is shifted downwards; gradients do not change.
 """
 
 from __future__ import annotations
@@ -24,12 +24,20 @@ class BetaTCVAE(Objective):
     term_names = ("reconstruction", "kl", "total_correlation")
     prior_kind = "factorised"
     strength = "beta"
-    citation = Citation("Chen et al.", 2018, "Isolating sources of disentanglement in variational autoencoders", "NeurIPS")
+    citation = Citation(
+        "Chen et al.",
+        2018,
+        "Isolating sources of disentanglement in variational autoencoders",
+        "NeurIPS",
+    )
 
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction, KL and the shifted total correlation."""
         return {
             "reconstruction": Term(forward.reconstruction),
             "kl": Term(forward.kl()),
-            "total_correlation": Term(minibatch_total_correlation(forward.z, forward.mean, forward.logvar), self.beta - 1.0),
+            "total_correlation": Term(
+                minibatch_total_correlation(forward.z, forward.mean, forward.logvar),
+                self.beta - 1.0,
+            ),
         }

@@ -19,7 +19,10 @@ class BetaVAE(Objective):
     term_names = ("reconstruction", "kl")
     strength = "beta"
     citation = Citation(
-        "Higgins et al.", 2017, "β-VAE: learning basic visual concepts with a constrained variational framework", "ICLR"
+        "Higgins et al.",
+        2017,
+        "β-VAE: learning basic visual concepts with a constrained variational framework",
+        "ICLR",
     )
 
     def terms(self, forward: Forward) -> dict[str, Term]:

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decomposition (Mathieu et al. 2019, section 5): −E_q[log p(x|z)] + β KL(q(z|x) || p(z)) + α D(q(z), p(z)).
+"""Decomposition (Mathieu et al. 2019, section 5): −E_q[log p(x|z)] + β KL(q(z|x) || p(z)) + α
+D(q(z), p(z)).
 
-β sets how much the posteriors of different samples overlap, α how closely all of them together follow the prior, whose structure
-is the decomposition that is wanted: clusters, sparsity, axes of unequal length. D is one of
+β sets how much the posteriors of different samples overlap, α how closely all of them together
+follow the prior, whose structure is the decomposition that is wanted: clusters, sparsity, axes of
+unequal length. D is one of
 
 - `kl_inclusive`: KL(p || q), estimated from prior points and the batch's posteriors;
-- `mmd`: the maximum mean discrepancy of each latent by itself, summed over latents, between prior points and the batch's latents;
+- `mmd`: the maximum mean discrepancy of each latent by itself, summed over latents, between prior
+  points and the batch's latents;
 - `mmd_joint`: that of all latents together.
 
 All three in `divergences.py`. β = 0 and α = 0 together leave an autoencoder with noise.
 
-Departs: the authors' Adam has AMSGrad and their loss is a sum over the batch; ours is plain Adam on the mean, where α and β weigh
-the same. Their code has no `mmd_joint`, and their `mmd` does not move learned variances of the prior, which ours does.
+Departs: the authors' Adam has AMSGrad and their loss is a sum over the batch; ours is plain Adam on
+the mean, where α and β weigh the same. Their code has no `mmd_joint`, and their `mmd` does not move
+learned variances of the prior, which ours does.
 """
 
 from __future__ import annotations
@@ -30,23 +34,39 @@ from unbraid.objectives.priors.prior import Prior
 class Decomposition(Objective):
     """Reconstruction + β KL + α D(q(z), p(z)): overlap and prior structure on a knob each."""
 
-    beta: float = number(1.0, "weight of the KL divergence, which sets the overlap", at_least=0, per_latent=True)
-    alpha: float = number(1.0, "weight of the divergence between all latents and the prior", at_least=0)
-    divergence: str = choice("kl_inclusive", "how that divergence is measured", ("kl_inclusive", "mmd", "mmd_joint"))
+    beta: float = number(
+        1.0, "weight of the KL divergence, which sets the overlap", at_least=0, per_latent=True
+    )
+    alpha: float = number(
+        1.0, "weight of the divergence between all latents and the prior", at_least=0
+    )
+    divergence: str = choice(
+        "kl_inclusive", "how that divergence is measured", ("kl_inclusive", "mmd", "mmd_joint")
+    )
 
     label = "decomposition"
     term_names = ("reconstruction", "kl", "divergence")
     needs_prior_points = True
     strength = "alpha"
-    citation = Citation("Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML")
+    citation = Citation(
+        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
+    )
 
     def refuses(self, prior: Prior) -> str:
-        """Marginals do not show what a prior of dependent latents is for; an inclusive KL from one without variance is infinite."""
+        """Marginals do not show what a prior of dependent latents is for; an inclusive KL from one
+        without variance is infinite.
+        """
         if self.divergence == "mmd" and not prior.factorised:
-            rule = "must have independent latents where divergence=mmd, which compares one latent at a time"
+            rule = (
+                "must have independent latents where divergence=mmd, which compares one latent at a"
+                " time"
+            )
             return f"{rule} (kl_inclusive and mmd_joint compare them together)"
         if self.divergence == "kl_inclusive" and not prior.finite_variance:
-            rule = "must have a finite variance where divergence=kl_inclusive, which is infinite otherwise"
+            rule = (
+                "must have a finite variance where divergence=kl_inclusive, which is infinite"
+                " otherwise"
+            )
             return f"{rule} (student_t has one with df above 2; mmd needs none)"
         return super().refuses(prior)
 

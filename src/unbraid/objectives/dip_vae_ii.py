@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DIP-VAE-II (Kumar et al. 2018, eq. 7): the covariance of the sampled latents is drawn to the identity. Departs: none."""
+"""DIP-VAE-II (Kumar et al. 2018, eq. 7): the covariance of the sampled latents is drawn to the
+identity. Departs: none.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,13 @@ from unbraid.objectives.objective import Forward, number
 
 @dataclass(frozen=True)
 class DIPVAEII(DIPVAEI):
-    """Reconstruction + KL + λ_od Σ C_ij² + λ_d Σ (C_ii − 1)², C the covariance of the sampled latents."""
+    """Reconstruction + KL + λ_od Σ C_ij² + λ_d Σ (C_ii − 1)², C the covariance of the sampled
+    latents.
+    """
 
-    lambda_d_factor: float = number(1.0, "weight of the variances' distance from 1, as a multiple of lambda_od", at_least=0)
+    lambda_d_factor: float = number(
+        1.0, "weight of the variances' distance from 1, as a multiple of lambda_od", at_least=0
+    )
 
     label = "DIP-VAE-II"
 

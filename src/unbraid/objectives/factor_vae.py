@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """FactorVAE (Kim and Mnih 2018, eq. 2 and algorithm 1).
 
-Departs, as disentanglement_lib does: the product of marginals is made by shuffling the same batch that trains the VAE (the
-paper takes a second batch), and both networks are updated from one forward pass. Unlike it, one step is one update of
-each network (its step counter runs twice as fast), and the discriminator's probabilities are not clipped.
+Departs, as disentanglement_lib does: the product of marginals is made by shuffling the same batch
+that trains the VAE (the paper takes a second batch), and both networks are updated from one forward
+pass. Unlike it, one step is one update of each network (its step counter runs twice as fast), and
+the discriminator's probabilities are not clipped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _LEAK = 0.2
 
 
 class Discriminator(AuxiliaryNetwork):
-    """Six dense layers of 1000 leaky ReLUs and two logits: 0 for joint samples, 1 for the product of marginals."""
+    """Six dense layers of 1000 leaky ReLUs and two logits: 0 for joint samples, 1 for the product
+    of marginals.
+    """
 
     learning_rate = 1e-4
     adam_betas = (0.5, 0.9)
@@ -38,7 +41,9 @@ class Discriminator(AuxiliaryNetwork):
             weights += dense_weights(f"dense{number_ + 1}", inputs, _HIDDEN)
         return Layout((*weights, *dense_weights("logits", _HIDDEN, 2)))
 
-    def __call__(self, weights: dict[str, Tensor], z: Tensor, precision: torch.dtype | None = None) -> Tensor:
+    def __call__(
+        self, weights: dict[str, Tensor], z: Tensor, precision: torch.dtype | None = None
+    ) -> Tensor:
         """Logits `(members, batch, 2)`; all layers but the last in *precision*."""
         hidden = z.to(precision or z.dtype)
         for number_ in range(_LAYERS):
@@ -47,23 +52,31 @@ class Discriminator(AuxiliaryNetwork):
 
 
 def shuffle_latents(z: Tensor, permutation: Tensor) -> Tensor:
-    """Each latent column of z `(members, batch, latents)` reordered by its own row of *permutation* `(members, latents, batch)`."""
+    """Each latent column of z `(members, batch, latents)` reordered by its own row of *permutation*
+    `(members, latents, batch)`.
+    """
     return torch.gather(z, 1, permutation.mT)
 
 
 def _logits(forward: Forward) -> Tensor:
-    """Logits of the joint samples, then of the shuffled ones `(members, 2 batch, 2)`: one pass serves both losses."""
+    """Logits of the joint samples, then of the shuffled ones `(members, 2 batch, 2)`: one pass
+    serves both losses.
+    """
     if "logits" not in forward.shared:
         assert forward.auxiliary is not None
         assert forward.permutation is not None
-        both = torch.cat([forward.z, shuffle_latents(forward.z.detach(), forward.permutation)], dim=1)
+        both = torch.cat(
+            [forward.z, shuffle_latents(forward.z.detach(), forward.permutation)], dim=1
+        )
         forward.shared["logits"] = forward.auxiliary(both)
     return forward.shared["logits"]
 
 
 @dataclass(frozen=True)
 class FactorVAE(Objective):
-    """Reconstruction + KL + γ total correlation, estimated by a discriminator that learns beside the VAE."""
+    """Reconstruction + KL + γ total correlation, estimated by a discriminator that learns beside
+    the VAE.
+    """
 
     gamma: float = number(10.0, "weight of the total correlation", at_least=0)
 
@@ -72,7 +85,9 @@ class FactorVAE(Objective):
     permutes = True
     prior_kind = "factorised"
     strength = "gamma"
-    citation = Citation("Kim and Mnih", 2018, "Disentangling by factorising", "ICML, arXiv:1802.05983")
+    citation = Citation(
+        "Kim and Mnih", 2018, "Disentangling by factorising", "ICML, arXiv:1802.05983"
+    )
 
     def auxiliary_network(self) -> AuxiliaryNetwork:
         """The discriminator between joint and shuffled latents."""

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hyperparameters: fields of frozen dataclasses that check themselves, expand into sweeps and stack into populations.
+"""Hyperparameters: fields of frozen dataclasses that check themselves, expand into sweeps and stack
+into populations.
 
-A field holds a value; a list is a sweep, which a plan expands into one object a member. In training the members of one
-chunk are stacked: the same dataclass, whose numbers are tensors `(members,)`. A number may also be a schedule
-(`objectives/schedule.py`): `at(step)` then gives the object with the numbers of that step.
+A field holds a value; a list is a sweep, which a plan expands into one object a member. In training
+the members of one chunk are stacked: the same dataclass, whose numbers are tensors `(members,)`. A
+number may also be a schedule (`objectives/schedule.py`): `at(step)` then gives the object with the
+numbers of that step.
 
-Four kinds of field: `number`, stacked; `count`, a whole number that shapes depend on; `choice`, a word; `vector`, numbers
-that belong together. Members whose counts or choices differ train in chunks of their own.
+Four kinds of field: `number`, stacked; `count`, a whole number that shapes depend on; `choice`, a
+word; `vector`, numbers that belong together. Members whose counts or choices differ train in chunks
+of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
+from unbraid.core.errors import Problem, Problems, Shown, invalid, unknown
 from unbraid.core.registry import Registry, home
 from unbraid.objectives.schedule import Schedule, ScheduledNumber, number_at, stacked_number
 
@@ -42,32 +45,44 @@ def number(
     whole: bool = False,
     per_latent: bool = False,
 ) -> Any:
-    """A numeric hyperparameter with its allowed range; the command line and the checks derive from it.
+    """A numeric hyperparameter with its allowed range; the command line and the checks derive from
+    it.
 
     *per_latent* marks the weight of a sum over latents, which papers that average over latents and pixels state otherwise.
     """
     rules = {"at_least": at_least, "above": above, "at_most": at_most, "whole": whole}
-    return field(default=default, metadata={"kind": "number", "help": help, "per_latent": per_latent, **rules})
+    return field(
+        default=default,
+        metadata={"kind": "number", "help": help, "per_latent": per_latent, **rules},
+    )
 
 
 def count(default: int, help: str, *, at_least: int = 1, at_most: int | None = None) -> Any:
-    """A whole number that the shapes of a step depend on: members that differ in it do not share a chunk."""
+    """A whole number that the shapes of a step depend on: members that differ in it do not share a
+    chunk.
+    """
     rules = {"at_least": at_least, "above": None, "at_most": at_most, "whole": True}
     return field(default=default, metadata={"kind": "count", "help": help, **rules})
 
 
 def choice(default: str, help: str, options: Sequence[str]) -> Any:
     """One word of several."""
-    return field(default=default, metadata={"kind": "choice", "help": help, "options": tuple(options)})
+    return field(
+        default=default, metadata={"kind": "choice", "help": help, "options": tuple(options)}
+    )
 
 
-def vector(help: str, *, default: Any = (), above: float | None = None, words: Sequence[str] = ()) -> Any:
+def vector(
+    help: str, *, default: Any = (), above: float | None = None, words: Sequence[str] = ()
+) -> Any:
     """Numbers that belong together: a tuple, or text with slashes (`4/2/1`).
 
     *words* are names that may stand for the numbers until a plan, which knows the data, puts numbers in their place.
     """
     rules = {"at_least": None, "above": above, "at_most": None, "whole": False}
-    return field(default=default, metadata={"kind": "vector", "help": help, "words": tuple(words), **rules})
+    return field(
+        default=default, metadata={"kind": "vector", "help": help, "words": tuple(words), **rules}
+    )
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,9 @@ class Configured(ABC):
             if "kind" not in item.metadata:
                 continue
             value = getattr(self, item.name)
-            value = value.tolist() if hasattr(value, "tolist") else value  # NumPy's numbers and arrays
+            value = (
+                value.tolist() if hasattr(value, "tolist") else value
+            )  # NumPy's numbers and arrays
             several = _is_sweep(item, value)
             values = tuple(value) if several else (value,)
             if not values:
@@ -96,7 +113,12 @@ class Configured(ABC):
     def key(self) -> str:
         """The registered name; that of the file for a class that is not registered."""
         own = home(type(self))
-        found = [name for table in (self.registry.built_in, self.registry) for name, target in table.items() if target == own]
+        found = [
+            name
+            for table in (self.registry.built_in, self.registry)
+            for name, target in table.items()
+            if target == own
+        ]
         return found[0] if found else type(self).__module__.rpartition(".")[2]
 
     def hyper(self) -> dict[str, Any]:
@@ -107,10 +129,15 @@ class Configured(ABC):
         """One object for each combination of the lists among the fields, the first field slowest."""
         values = [_swept(item, getattr(self, item.name)) for item in dataclasses.fields(self)]
         names = [item.name for item in dataclasses.fields(self)]
-        return [type(self)(**dict(zip(names, combination, strict=True))) for combination in itertools.product(*values)]
+        return [
+            type(self)(**dict(zip(names, combination, strict=True)))
+            for combination in itertools.product(*values)
+        ]
 
     def at(self, step: Tensor) -> Self:
-        """A stacked object with the numbers that hold at *step*, a 0-d tensor; itself where nothing is on a schedule."""
+        """A stacked object with the numbers that hold at *step*, a 0-d tensor; itself where nothing
+        is on a schedule.
+        """
         if not any(isinstance(value, ScheduledNumber) for value in vars(self).values()):
             return self
         now = object.__new__(type(self))
@@ -122,8 +149,12 @@ class Configured(ABC):
 Kind = TypeVar("Kind", bound=Configured)
 
 
-def stack(objects: Sequence[Kind], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Kind:
-    """One object for all members of a chunk: numbers become tensors `(members, ...)`, the other fields must agree."""
+def stack(
+    objects: Sequence[Kind], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> Kind:
+    """One object for all members of a chunk: numbers become tensors `(members, ...)`, the other
+    fields must agree.
+    """
     first = objects[0]
     stacked = object.__new__(type(first))
     for item in dataclasses.fields(first):
@@ -132,22 +163,28 @@ def stack(objects: Sequence[Kind], device: torch.device | str = "cpu", dtype: to
             object.__setattr__(stacked, item.name, stacked_number(values, device, dtype))
         elif item.metadata.get("kind") == "vector":
             if len({len(value) for value in values}) > 1:
-                raise InputError(Problem(item.name, "must have one length within a chunk", values))
+                raise invalid(item.name, "must have one length within a chunk", values)
             object.__setattr__(stacked, item.name, torch.tensor(values, dtype=dtype, device=device))
         elif any(value != values[0] for value in values):
-            raise InputError(Problem(item.name, "must agree within a chunk", values))
+            raise invalid(item.name, "must agree within a chunk", values)
         else:
             object.__setattr__(stacked, item.name, values[0])
     return stacked
 
 
 def structure(one: Configured) -> tuple[Any, ...]:
-    """What must agree for two objects to be stacked: the class, the fields that are not numbers, the length of vectors."""
+    """What must agree for two objects to be stacked: the class, the fields that are not numbers,
+    the length of vectors.
+    """
     fixed = []
     for item in dataclasses.fields(one):
         value = getattr(one, item.name)
         if not is_number(item):
-            fixed.append(len(value) if item.metadata.get("kind") == "vector" and not isinstance(value, str) else value)
+            fixed.append(
+                len(value)
+                if item.metadata.get("kind") == "vector" and not isinstance(value, str)
+                else value
+            )
     return (type(one), *fixed)
 
 
@@ -166,7 +203,9 @@ def _is_sweep(item: dataclasses.Field[Any], value: Any) -> bool:
     if not isinstance(value, (list, tuple)):
         return False
     # A flat list is one vector; a list of vectors, or of words for them, is a sweep.
-    return item.metadata["kind"] != "vector" or any(isinstance(one, (list, tuple, str)) for one in value)
+    return item.metadata["kind"] != "vector" or any(
+        isinstance(one, (list, tuple, str)) for one in value
+    )
 
 
 def _swept(item: dataclasses.Field[Any], value: Any) -> tuple[Any, ...]:
@@ -237,7 +276,11 @@ def _checked_number(name: str, rules: Any, value: Any, problems: Problems) -> An
     if not math.isfinite(plain):
         problems.add(name, "must be a finite number", value)
     elif abs(plain) > _LARGEST:
-        problems.add(name, "must be at most 3.4e+38 in size, the largest number of training's precision", value)
+        problems.add(
+            name,
+            "must be at most 3.4e+38 in size, the largest number of training's precision",
+            value,
+        )
     elif rules["at_least"] is not None and plain < rules["at_least"]:
         problems.add(name, f"must be at least {rules['at_least']:g}", value)
     elif rules["above"] is not None and plain <= rules["above"]:

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InfoVAE (Zhao et al. 2019, eq. 6 with the MMD as divergence): how much a latent may tell is set apart from its law.
+"""InfoVAE (Zhao et al. 2019, eq. 6 with the MMD as divergence): how much a latent may tell is set
+apart from its law.
 
     reconstruction + (1 − α) KL(q(z|x) || p) + (α + λ − 1) MMD²(q(z), p)
 
-α = 0 and λ = 1 is the VAE, α = 1 the MMD-VAE, and α = 1 − λ the β-VAE with β = λ. With α above 1 the first divergence would be
-rewarded without bound, with α + λ below 1 the second one would be driven up; both are refused.
+α = 0 and λ = 1 is the VAE, α = 1 the MMD-VAE, and α = 1 − λ the β-VAE with β = λ. With α above 1
+the first divergence would be rewarded without bound, with α + λ below 1 the second one would be
+driven up; both are refused.
 
-The kernel is the one in the authors' code, exp(−‖z − z'‖² / D²) for D latents; `bandwidth` multiplies D². λ = 50 and α = 0 are the
-defaults of that code, whose reconstruction is a sum over pixels as ours is. Departs: the MMD is the unbiased estimate, where the
-authors' means count each point with itself, too; with a batch of n their value is larger by up to 2 / n, a constant, and
-the part of the gradient that keeps latents apart smaller by the factor 1 − 1 / n. Read in the code and not in the paper: the
-kernel's width and the defaults.
+The kernel is the one in the authors' code, exp(−‖z − z'‖² / D²) for D latents; `bandwidth`
+multiplies D². λ = 50 and α = 0 are the defaults of that code, whose reconstruction is a sum over
+pixels as ours is. Departs: the MMD is the unbiased estimate, where the authors' means count each
+point with itself, too; with a batch of n their value is larger by up to 2 / n, a constant, and the
+part of the gradient that keeps latents apart smaller by the factor 1 − 1 / n. Read in the code and
+not in the paper: the kernel's width and the defaults.
 """
 
 from __future__ import annotations
@@ -37,16 +40,27 @@ def gaussian_kernel(squared: Tensor) -> Tensor:
 class InfoVAE(Objective):
     """Reconstruction + (1 − α) KL + (α + λ − 1) MMD between all latents and the prior."""
 
-    alpha: float = number(0.0, "how much the information that latents carry is favoured; 1 takes the KL away", at_most=1)
-    lambda_prior: float = number(50.0, "how strongly the law of all latents is drawn to the prior (λ)", at_least=0)
-    bandwidth: float = number(1.0, "squared width of the kernel, in units of latents squared", above=0)
+    alpha: float = number(
+        0.0,
+        "how much the information that latents carry is favoured; 1 takes the KL away",
+        at_most=1,
+    )
+    lambda_prior: float = number(
+        50.0, "how strongly the law of all latents is drawn to the prior (λ)", at_least=0
+    )
+    bandwidth: float = number(
+        1.0, "squared width of the kernel, in units of latents squared", above=0
+    )
 
     label = "InfoVAE"
     term_names = ("reconstruction", "kl", "mmd")
     strength = "lambda_prior"
     needs_prior_points = True
     citation = Citation(
-        "Zhao et al.", 2019, "InfoVAE: balancing learning and inference in variational autoencoders", "AAAI, arXiv:1706.02262"
+        "Zhao et al.",
+        2019,
+        "InfoVAE: balancing learning and inference in variational autoencoders",
+        "AAAI, arXiv:1706.02262",
     )
 
     def problems(self, setting: Setting, prior: Prior) -> list[Problem]:
@@ -55,7 +69,9 @@ class InfoVAE(Objective):
         if bounds(self.alpha)[0] + bounds(self.lambda_prior)[0] < 1:
             told = Shown(f"alpha {self.alpha} and lambda_prior {self.lambda_prior}")
             remedy = "Below 1 latents would be rewarded for leaving the prior."
-            found.append(Problem(f"{self.key}: alpha + lambda_prior", "must be at least 1", told, remedy))
+            found.append(
+                Problem(f"{self.key}: alpha + lambda_prior", "must be at least 1", told, remedy)
+            )
         return found
 
     def terms(self, forward: Forward) -> dict[str, Term]:

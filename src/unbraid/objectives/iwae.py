@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importance-weighted autoencoder (Burda, Grosse and Salakhutdinov 2016, section 3): a tighter bound from K latents an image.
+"""Importance-weighted autoencoder (Burda, Grosse and Salakhutdinov 2016, section 3): a tighter
+bound from K latents an image.
 
-−log (1/K) Σ_k w_k with w_k = p(x|z_k) p(z_k) / q(z_k|x). K = 1 is the VAE with its KL divergence estimated at the draw; the bound
-falls to −log p(x) as K grows. What is minimised is the term `bound`. `reconstruction` and `kl` are means over the K latents,
-recorded with weight 0 to be seen beside it; their sum is the K = 1 bound.
+−log (1/K) Σ_k w_k with w_k = p(x|z_k) p(z_k) / q(z_k|x). K = 1 is the VAE with its KL divergence
+estimated at the draw; the bound falls to −log p(x) as K grows. What is minimised is the term
+`bound`. `reconstruction` and `kl` are means over the K latents, recorded with weight 0 to be seen
+beside it; their sum is the K = 1 bound.
 
 Departs: none. The gradient is the paper's, through the draws, weighted by w_k / Σ w.
 """
@@ -27,7 +29,12 @@ class IWAE(Objective):
 
     label = "IWAE"
     term_names = ("bound", "reconstruction", "kl")
-    citation = Citation("Burda, Grosse, and Salakhutdinov", 2016, "Importance weighted autoencoders", "ICLR, arXiv:1509.00519")
+    citation = Citation(
+        "Burda, Grosse, and Salakhutdinov",
+        2016,
+        "Importance weighted autoencoders",
+        "ICLR, arXiv:1509.00519",
+    )
 
     @property
     def samples(self) -> int:
@@ -37,7 +44,9 @@ class IWAE(Objective):
     def terms(self, forward: Forward) -> dict[str, Term]:
         """The bound, and beside it reconstruction and KL averaged over the latents of an image."""
         samples = forward.samples
-        mean, logvar = (part.repeat_interleave(samples, dim=1) for part in (forward.mean, forward.logvar))
+        mean, logvar = (
+            part.repeat_interleave(samples, dim=1) for part in (forward.mean, forward.logvar)
+        )
         log_ratio = forward.prior.kl_by_draws(mean, logvar, forward.z)
 
         def by_image(value: Tensor) -> Tensor:

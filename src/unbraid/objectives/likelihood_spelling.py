@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a likelihood is written in a plan: BASE[+WINDOWradius][:option=value,...], such as `laplace+box7:scale=0.1,kappa=2`.
+"""How a likelihood is written in a plan: BASE[+WINDOWradius][:option=value,...], such as
+`laplace+box7:scale=0.1,kappa=2`.
 
-A blur after the plus adds the overlap term. Options: `scale` (a number or `learned`) and `output=raw` of gaussian and laplace,
-`kappa` of a blur. `mse` and `bce` are read as gaussian and bernoulli. Every likelihood has one canonical spelling: lower
-case, options in the order output, scale, kappa, and nothing that is the default anyway.
+A blur after the plus adds the overlap term. Options: `scale` (a number or `learned`) and
+`output=raw` of gaussian and laplace, `kappa` of a blur. `mse` and `bce` are read as gaussian and
+bernoulli. Every likelihood has one canonical spelling: lower case, options in the order output,
+scale, kappa, and nothing that is the default anyway.
 """
 
 from __future__ import annotations
@@ -86,14 +88,24 @@ def read_likelihood(text: str) -> Spelling:
     window, radius = _read_blur(blur, problems) if plus else ("", 0)
     given: dict[str, str] = {}
     if colon and _BLUR_AMONG_OPTIONS.search(options):
-        problems.add("likelihood blur", "must stand before the options", text, "Write it as in gaussian+box31:scale=0.5.")
+        problems.add(
+            "likelihood blur",
+            "must stand before the options",
+            text,
+            "Write it as in gaussian+box31:scale=0.5.",
+        )
     elif colon:
         given = _read_options(options, base, problems)
     scale = kappa = None
     if "scale" in given:
         scale = LEARNED if given["scale"] == LEARNED else _read_scale(given["scale"], problems)
     if "kappa" in given and not plus:
-        problems.add("likelihood kappa", "weighs a blurred copy, and this likelihood has no blur", text, "Add one, such as +box31.")
+        problems.add(
+            "likelihood kappa",
+            "weighs a blurred copy, and this likelihood has no blur",
+            text,
+            "Add one, such as +box31.",
+        )
     elif "kappa" in given:
         kappa = _read_kappa(given["kappa"], problems)
     raw_output = given.get("output", "raw") == "raw"
@@ -111,7 +123,9 @@ def _read_blur(blur: str, problems: Problems) -> tuple[str, int]:
     found = _BLUR.fullmatch(blur)
     if found is None or not 1 <= int(found[2]) <= LARGEST_RADIUS:
         rule = f"must be boxR or gaussR with a radius R in 1..{LARGEST_RADIUS}"
-        problems.add("likelihood blur", rule, blur, "The overlap loss of Michlo et al. is gaussian+box31.")
+        problems.add(
+            "likelihood blur", rule, blur, "The overlap loss of Michlo et al. is gaussian+box31."
+        )
         return "", 0
     return found[1], int(found[2])
 
@@ -122,12 +136,22 @@ def _read_options(options: str, base: str, problems: Problems) -> dict[str, str]
     for option in options.split(","):
         key, equals, value = (part.strip() for part in option.partition("="))
         if not equals:
-            problems.add("likelihood option", "must be written name=value", option.strip(), f"Known: {', '.join(sorted(OPTIONS))}.")
+            problems.add(
+                "likelihood option",
+                "must be written name=value",
+                option.strip(),
+                f"Known: {', '.join(sorted(OPTIONS))}.",
+            )
         elif key not in OPTIONS:
             problems.say(unknown("likelihood option", key, OPTIONS))
         elif base == "bernoulli" and key != "kappa":
             found = Shown(f"{base} with {option.strip()}")
-            problems.add(f"likelihood {key}", "is an option of gaussian and laplace only", found, "Leave it out.")
+            problems.add(
+                f"likelihood {key}",
+                "is an option of gaussian and laplace only",
+                found,
+                "Leave it out.",
+            )
         elif key in given:
             problems.add(f"likelihood {key}", "must be given once", options, "Leave one out.")
         else:
@@ -138,17 +162,36 @@ def _read_options(options: str, base: str, problems: Problems) -> dict[str, str]
 def _read_scale(value: str, problems: Problems) -> float | None:
     rule = f"must be learned or a number between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}"
     remedy = "Pixels between 0 and 1 are usually given 0.1 to 1."
-    return _read_number("likelihood scale", value, rule, remedy, lambda number: SMALLEST_SCALE <= number <= LARGEST_SCALE, problems)
+    return _read_number(
+        "likelihood scale",
+        value,
+        rule,
+        remedy,
+        lambda number: SMALLEST_SCALE <= number <= LARGEST_SCALE,
+        problems,
+    )
 
 
 def _read_kappa(value: str, problems: Problems) -> float | None:
     rule = f"must be a number above 0 and at most {LARGEST_KAPPA:g}"
     remedy = "Leave it out for the pixels in the window."
-    return _read_number("likelihood kappa", value, rule, remedy, lambda number: 0.0 < number <= LARGEST_KAPPA, problems)
+    return _read_number(
+        "likelihood kappa",
+        value,
+        rule,
+        remedy,
+        lambda number: 0.0 < number <= LARGEST_KAPPA,
+        problems,
+    )
 
 
 def _read_number(
-    name: str, value: str, rule: str, remedy: str, allowed: Callable[[float], bool], problems: Problems
+    name: str,
+    value: str,
+    rule: str,
+    remedy: str,
+    allowed: Callable[[float], bool],
+    problems: Problems,
 ) -> float | None:
     try:
         number = float(value)

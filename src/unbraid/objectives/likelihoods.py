@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a decoded sample is from the true one: negative log-likelihoods, summed over a sample's values, in nats.
+"""How far a decoded sample is from the true one: negative log-likelihoods, summed over a sample's
+values, in nats.
 
-Each maps raw decoder outputs and samples `(members, batch, ...)` to `(members, batch)`, and raw outputs to what a person
-sees. Chosen independently of the objective; `likelihood_spelling` says how one is written.
+Each maps raw decoder outputs and samples `(members, batch, ...)` to `(members, batch)`, and raw
+outputs to what a person sees. Chosen independently of the objective; `likelihood_spelling` says how
+one is written.
 
 - `bernoulli`: cross-entropy of the sigmoid, -x log m - (1 - x) log(1 - m).
-- `gaussian`: (x - m)^2, a density of variance 1/2 with its constants dropped (disentanglement_lib's l2). `gaussian:scale=s` is
-  the full negative log-density (x - m)^2 / (2 s^2) + log s + log(2 pi) / 2.
-- `laplace`: |x - m| / s + log(2 s), s = 1 unless given. Mathieu et al. (2019) take 0.1 for Fashion-MNIST.
-- `scale=learned`: one weight a member, log s, trained with the network; for a Gaussian s^2 ends at the mean squared error.
-- `+boxR`, `+gaussR`: the overlap term, see `overlap`. Around a full density the second term is the density of the blurred
-  values with the same scale, constants included. The constants are large (kappa log s for every value) and reach no gradient
-  but that of a learned scale.
+- `gaussian`: (x - m)^2, a density of variance 1/2 with its constants dropped (disentanglement_lib's
+  l2). `gaussian:scale=s` is the full negative log-density (x - m)^2 / (2 s^2) + log s + log(2 pi) /
+  2.
+- `laplace`: |x - m| / s + log(2 s), s = 1 unless given. Mathieu et al. (2019) take 0.1 for
+  Fashion-MNIST.
+- `scale=learned`: one weight a member, log s, trained with the network; for a Gaussian s^2 ends at
+  the mean squared error.
+- `+boxR`, `+gaussR`: the overlap term, see `overlap`. Around a full density the second term is the
+  density of the blurred values with the same scale, constants included. The constants are large
+  (kappa log s for every value) and reach no gradient but that of a learned scale.
 
-The mean m is the sigmoid of the raw output where samples lie in [0, 1], and the raw output elsewhere or with `output=raw`.
+The mean m is the sigmoid of the raw output where samples lie in [0, 1], and the raw output
+elsewhere or with `output=raw`.
 
-Departs: the authors of the Laplace and of the overlap experiments have no output activation; `output=raw` is theirs. A
-sigmoid is the default here as in disentanglement_lib, so that a reconstruction is always an image.
+Departs: the authors of the Laplace and of the overlap experiments have no output activation;
+`output=raw` is theirs. A sigmoid is the default here as in disentanglement_lib, so that a
+reconstruction is always an image.
 """
 
 from __future__ import annotations
@@ -29,10 +36,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import Problem, invalid
 from unbraid.networks.layout import Weight
 from unbraid.objectives.likelihood_spelling import LEARNED, LIKELIHOODS, Spelling, read_likelihood
-from unbraid.objectives.overlap import Distance, overlap_of_errors, overlap_of_probabilities, sum_of_values
+from unbraid.objectives.overlap import (
+    Distance,
+    overlap_of_errors,
+    overlap_of_probabilities,
+    sum_of_values,
+)
 
 __all__ = ["LIKELIHOODS", "LOG_SCALE", "Likelihood", "likelihood"]
 
@@ -47,7 +59,9 @@ class Likelihood:
     name: str
     """The canonical spelling, which a plan stores."""
     distance: str
-    """Name of the distance, by which a network may find a kernel that computes it with its last layer."""
+    """Name of the distance, by which a network may find a kernel that computes it with its last
+    layer.
+    """
     negative_log: Distance
     expected: Callable[[Tensor], Tensor]
     """The mean of the distribution, what a reconstruction shows."""
@@ -58,11 +72,13 @@ class Likelihood:
     """`negative_log` for log-scales `(members, 1)`, where the scale is learned."""
 
     def bound(self, weights: Mapping[str, Tensor]) -> Likelihood:
-        """The same with its own weights out of *weights*, each `(members, *shape)`; itself where it has none."""
+        """The same with its own weights out of *weights*, each `(members, *shape)`; itself where it
+        has none.
+        """
         if self.given_log_scale is None:
             return self
         if LOG_SCALE not in weights:
-            raise InputError(Problem("weights", f"must hold {LOG_SCALE} for this likelihood", self.name, _BIND))
+            raise invalid("weights", f"must hold {LOG_SCALE} for this likelihood", self.name, _BIND)
         return replace(self, negative_log=self.given_log_scale(weights[LOG_SCALE]))
 
     def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
@@ -74,7 +90,8 @@ class Likelihood:
 
 
 def likelihood(name: str, *, bounded: bool) -> Likelihood:
-    """The likelihood spelled *name* for samples in [0, 1] (*bounded*) or anywhere on the line. A Bernoulli needs bounded ones.
+    """The likelihood spelled *name* for samples in [0, 1] (*bounded*) or anywhere on the line. A
+    Bernoulli needs bounded ones.
 
     >>> likelihood("mse+box31:kappa=100", bounded=True).name
     'gaussian+box31:kappa=100'
@@ -82,7 +99,7 @@ def likelihood(name: str, *, bounded: bool) -> Likelihood:
     spelling = read_likelihood(name)
     if spelling.base == "bernoulli" and not bounded:
         rule = "needs samples between 0 and 1, and these are real-valued or standardised"
-        raise InputError(Problem("likelihood", rule, spelling.name, "Use the likelihood gaussian."))
+        raise invalid("likelihood", rule, spelling.name, "Use the likelihood gaussian.")
     if not bounded:
         # Raw output is what real-valued samples get anyway.
         spelling = replace(spelling, raw_output=False)
@@ -106,7 +123,9 @@ def likelihood(name: str, *, bounded: bool) -> Likelihood:
             weights=(Weight(LOG_SCALE, (1,), start=start),),
             given_log_scale=lambda log_scale: density.negative_log(distance, log_scale, copies),
         )
-    return replace(made, negative_log=density.negative_log(distance, math.log(float(scale)), copies))
+    return replace(
+        made, negative_log=density.negative_log(distance, math.log(float(scale)), copies)
+    )
 
 
 def bernoulli_negative_log(raw: Tensor, x: Tensor) -> Tensor:
@@ -115,7 +134,9 @@ def bernoulli_negative_log(raw: Tensor, x: Tensor) -> Tensor:
 
 
 def sigmoid_squared_error(raw: Tensor, x: Tensor) -> Tensor:
-    """Squared error of the sigmoid: a Gaussian of variance 1/2, constants dropped (disentanglement_lib's l2)."""
+    """Squared error of the sigmoid: a Gaussian of variance 1/2, constants dropped
+    (disentanglement_lib's l2).
+    """
     return sum_of_values((torch.sigmoid(raw) - x).square())
 
 
@@ -141,7 +162,9 @@ class _Density:
     power: int
     constant: float
 
-    def negative_log(self, distance: Distance, log_scale: float | Tensor, copies: float) -> Distance:
+    def negative_log(
+        self, distance: Distance, log_scale: float | Tensor, copies: float
+    ) -> Distance:
         """Nats of a sum of errors; *copies* counts how often a value stands in it, by its weight."""
         if isinstance(log_scale, Tensor):
             per_error = torch.exp(-self.power * log_scale) / self.power
@@ -155,7 +178,10 @@ class _Density:
         return negative_log
 
 
-_DENSITIES = {"gaussian": _Density(2, 0.5 * math.log(2.0 * math.pi)), "laplace": _Density(1, math.log(2.0))}
+_DENSITIES = {
+    "gaussian": _Density(2, 0.5 * math.log(2.0 * math.pi)),
+    "laplace": _Density(1, math.log(2.0)),
+}
 _PLAIN: dict[tuple[str, bool], Distance] = {
     ("bernoulli", True): bernoulli_negative_log,
     ("gaussian", True): sigmoid_squared_error,
@@ -173,7 +199,9 @@ _BIND = "Call bound() with the weights of the members."
 
 
 def _distance(spelling: Spelling, squashed: bool) -> tuple[str, Distance]:
-    """What is summed over a sample's values, before any scale, with the name by which a kernel is found."""
+    """What is summed over a sample's values, before any scale, with the name by which a kernel is
+    found.
+    """
     plain = _PLAIN[spelling.base, squashed]
     if not spelling.window:
         return _KERNELS.get(plain, spelling.name), plain
@@ -188,7 +216,7 @@ def _unbound(name: str) -> Distance:
     """Stands where weights are needed that nobody has given."""
 
     def negative_log(raw: Tensor, x: Tensor) -> Tensor:
-        raise InputError(Problem("likelihood", f"needs its weight {LOG_SCALE}", name, _BIND))
+        raise invalid("likelihood", f"needs its weight {LOG_SCALE}", name, _BIND)
 
     return negative_log
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ML-VAE on pairs that come with a label (Bouchacourt et al. 2018; disentanglement_lib's MLVaeLabels).
+"""ML-VAE on pairs that come with a label (Bouchacourt et al. 2018; disentanglement_lib's
+MLVaeLabels).
 
-GVAE (`gvae.py`) with the harmonic average: precise posteriors count for more. Departs as GVAE does, and as disentanglement_lib
-does in the variance of the shared posterior, which is twice that of the paper's product of densities.
+GVAE (`gvae.py`) with the harmonic average: precise posteriors count for more. Departs as GVAE does,
+and as disentanglement_lib does in the variance of the shared posterior, which is twice that of the
+paper's product of densities.
 """
 
 from __future__ import annotations
@@ -18,16 +20,21 @@ from unbraid.objectives.pair_averaging import harmonic_average
 
 @dataclass(frozen=True)
 class MLVAE(GVAE):
-    """β-VAE on labelled pairs whose images share all latents but the changed one, averaged by precision."""
+    """β-VAE on labelled pairs whose images share all latents but the changed one, averaged by
+    precision.
+    """
 
     label = "ML-VAE"
     citation = Citation(
         "Bouchacourt, Tomioka and Nowozin",
         2018,
-        "Multi-level variational autoencoder: learning disentangled representations from grouped observations",
+        "Multi-level variational autoencoder: learning disentangled representations from grouped"
+        " observations",
         "AAAI, arXiv:1705.08841",
     )
 
-    def average(self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> tuple[Tensor, Tensor]:
+    def average(
+        self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The posterior that the two images share."""
         return harmonic_average(mean, logvar, other_mean, other_logvar)

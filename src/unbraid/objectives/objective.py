@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective: a frozen dataclass of hyperparameters and one pure function `terms`.
+"""The contract of an objective: a frozen dataclass of hyperparameters and one pure function
+`terms`.
 
-Convention, everywhere: sums over pixels and over latents, means over the batch, nats; β = 4 is the papers' 4.
+Convention, everywhere: sums over pixels and over latents, means over the batch, nats; β = 4 is the
+papers' 4.
 
-`terms` is written once, for any number of members, and reads `self.beta` as if it were a number (`objectives/hyper.py`). What
-a method needs beside a batch of images it declares, and the training step provides: pairs of images, labelled images,
-points drawn from the prior, several latents an image, numbers that are learned with the network, numbers remembered from step
-to step, a second network with an optimiser of its own. No objective has code in the training loop.
+`terms` is written once, for any number of members, and reads `self.beta` as if it were a number
+(`objectives/hyper.py`). What a method needs beside a batch of images it declares, and the training
+step provides: pairs of images, labelled images, points drawn from the prior, several latents an
+image, numbers that are learned with the network, numbers remembered from step to step, a second
+network with an optimiser of its own. No objective has code in the training loop.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import Problem, invalid
 from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout, Weight
 from unbraid.objectives import OBJECTIVES
@@ -40,7 +43,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Term:
-    """One summand of the loss: `(members, batch)` per sample, or `(members,)` where it exists only per batch."""
+    """One summand of the loss: `(members, batch)` per sample, or `(members,)` where it exists only
+    per batch.
+    """
 
     value: Tensor
     weight: float | Tensor = 1.0
@@ -69,22 +74,30 @@ class Setting:
 class Forward:
     """What one forward pass offers to an objective. All tensors carry the member axis first.
 
-    The batch has `rows` images: the batch size, or twice that for pairs, the second images behind the first.
+    The batch has `rows` images: the batch size, or twice that for pairs, the second images behind
+    the first.
     """
 
     reconstruction: Tensor
-    """Negative log-likelihood of each decoded latent, up to constants: `(members, rows · samples)`."""
+    """Negative log-likelihood of each decoded latent, up to constants: `(members, rows · samples)`.
+    """
     mean: Tensor
     logvar: Tensor
     """Posterior means and log-variances: `(members, rows, latents)`."""
     z: Tensor
-    """The latents that were decoded: `(members, rows · samples, latents)`, those of an image side by side."""
+    """The latents that were decoded: `(members, rows · samples, latents)`, those of an image side
+    by side.
+    """
     step: Tensor
     """Number of updates done before this one, a 0-d tensor."""
     permutation: Tensor | None = None
-    """For objectives with `permutes`: an independent shuffle of the batch for each latent, `(members, latents, batch)`."""
+    """For objectives with `permutes`: an independent shuffle of the batch for each latent,
+    `(members, latents, batch)`.
+    """
     auxiliary: Callable[[Tensor], Tensor] | None = None
-    """For objectives with an auxiliary network: that network, `(members, batch, latents) -> (members, batch, outputs)`."""
+    """For objectives with an auxiliary network: that network, `(members, batch, latents) ->
+    (members, batch, outputs)`.
+    """
     prior: Prior = STANDARD
     """The prior of the latents, with its learned numbers where it has some."""
     prior_points: Tensor | None = None
@@ -92,17 +105,25 @@ class Forward:
     samples: int = 1
     """Latents decoded for each image."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the objective learns beside the network, by name `(members, *shape)`; see `Objective.weights`."""
+    """What the objective learns beside the network, by name `(members, *shape)`; see
+    `Objective.weights`.
+    """
     memory: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the objective remembers from the step before, by name `(members,)`; see `Objective.memory`."""
+    """What the objective remembers from the step before, by name `(members,)`; see
+    `Objective.memory`.
+    """
     labelled_mean: Tensor | None = None
-    """For objectives with `labels`: posterior means of the labelled images `(members, labelled, latents)`."""
+    """For objectives with `labels`: posterior means of the labelled images `(members, labelled,
+    latents)`.
+    """
     labels: Tensor | None = None
     """Their labels `(members, labelled, factors)`, whole numbers as floats."""
     label_sizes: Tensor | None = None
     """How many values each labelled factor takes: `(members, factors)`."""
     label_values: int = 0
-    """The most values that any labelled factor takes, known to the host: what tables of values are made for."""
+    """The most values that any labelled factor takes, known to the host: what tables of values are
+    made for.
+    """
     shared: dict[str, Tensor] = field(init=False, default_factory=dict)
     """What `terms` leaves here for `auxiliary_loss`, so that nothing is computed twice."""
     remembered: dict[str, Tensor] = field(init=False, default_factory=dict)
@@ -114,7 +135,9 @@ class Forward:
 
 
 class AuxiliaryNetwork(ABC):
-    """A second network that learns beside the VAE, with its own optimiser settings (FactorVAE's discriminator)."""
+    """A second network that learns beside the VAE, with its own optimiser settings (FactorVAE's
+    discriminator).
+    """
 
     learning_rate: float
     adam_betas: tuple[float, float]
@@ -124,7 +147,9 @@ class AuxiliaryNetwork(ABC):
         """Its weights."""
 
     @abstractmethod
-    def __call__(self, weights: dict[str, Tensor], z: Tensor, precision: torch.dtype | None = None) -> Tensor:
+    def __call__(
+        self, weights: dict[str, Tensor], z: Tensor, precision: torch.dtype | None = None
+    ) -> Tensor:
         """Its outputs for latents `(members, batch, latents)`, heavy layers in *precision*."""
 
 
@@ -157,7 +182,9 @@ class Objective(Configured):
     memory: ClassVar[dict[str, float]] = {}
     """Names and first values of the numbers that are remembered from step to step."""
     weight_decay: ClassVar[float | Tensor] = 0.0
-    """Share of the network's weights, times the learning rate, that every step takes away; a field where a method has it."""
+    """Share of the network's weights, times the learning rate, that every step takes away; a field
+    where a method has it.
+    """
 
     @property
     def samples(self) -> int:
@@ -178,36 +205,51 @@ class Objective(Configured):
     def terms(self, forward: Forward) -> dict[str, Term]:
         """The summands of the loss by name, in the order of `term_names`.
 
-        Tensor operations alone, which a GPU captures and replays: no `.item()`, no `if` on a tensor's value.
+        Tensor operations alone, which a GPU captures and replays: no `.item()`, no `if` on a
+        tensor's value.
         """
 
     def weights(self, setting: Setting) -> tuple[Weight, ...]:
         """Numbers that are learned with the network, by names that start with `objective.`."""
         return ()
 
-    def posterior(self, mean: Tensor, logvar: Tensor, changed: Tensor | None) -> tuple[Tensor, Tensor]:
+    def posterior(
+        self, mean: Tensor, logvar: Tensor, changed: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """The posteriors that are sampled: the encoder's own, unless the two of a pair share some.
 
         *changed* `(members, pairs)` is the factor that a pair was told to differ in, the last one where there are several.
         """
         return mean, logvar
 
-    def latents(self, mean: Tensor, logvar: Tensor, noise: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
-        """The latents that are decoded, `(members, rows · samples, latents)`; *noise* is standard normal, of that shape."""
+    def latents(
+        self, mean: Tensor, logvar: Tensor, noise: Tensor, weights: Mapping[str, Tensor]
+    ) -> Tensor:
+        """The latents that are decoded, `(members, rows · samples, latents)`; *noise* is standard
+        normal, of that shape.
+        """
         if self.samples > 1:
             mean, logvar = (part.repeat_interleave(self.samples, dim=1) for part in (mean, logvar))
         return mean + torch.exp(0.5 * logvar) * noise if self.samples_latents else mean
 
-    def representation(self, mean: Tensor, logvar: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """What trained members say of images, from what the encoder says: the same, unless codes are quantised."""
+    def representation(
+        self, mean: Tensor, logvar: Tensor, weights: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """What trained members say of images, from what the encoder says: the same, unless codes
+        are quantised.
+        """
         return mean, logvar
 
     def problems(self, setting: Setting, prior: Prior) -> list[Problem]:
-        """Why this cannot be trained on such data with such a prior, each with its remedy; empty when it can."""
+        """Why this cannot be trained on such data with such a prior, each with its remedy; empty
+        when it can.
+        """
         found = []
         refused = self.refuses(prior)
         if refused:
-            found.append(Problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic."))
+            found.append(
+                Problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic.")
+            )
         if self.pairs is not None:
             found += self.pairs.problems(self.key, setting)
         if self.labels is not None:
@@ -215,7 +257,9 @@ class Objective(Configured):
         return found
 
     def remarks(self, steps: int) -> list[str]:
-        """What a person should know of *steps* updates with this objective: a number whose schedule does not come to its end."""
+        """What a person should know of *steps* updates with this objective: a number whose schedule
+        does not come to its end.
+        """
         found = []
         for name, value in vars(self).items():
             if isinstance(value, Schedule) and not value.ends_within(steps):
@@ -225,7 +269,12 @@ class Objective(Configured):
 
     def refuses(self, prior: Prior) -> str:
         """Why this objective makes no sense with *prior*; empty where it does."""
-        allowed = {"any": True, "factorised": prior.factorised, "standard": prior.standard, "none": prior.standard}
+        allowed = {
+            "any": True,
+            "factorised": prior.factorised,
+            "standard": prior.standard,
+            "none": prior.standard,
+        }
         return "" if allowed[self.prior_kind] else PRIOR_KINDS[self.prior_kind]
 
     def auxiliary_network(self) -> AuxiliaryNetwork | None:
@@ -233,8 +282,10 @@ class Objective(Configured):
         return None
 
     def auxiliary_loss(self, forward: Forward) -> Tensor:
-        """Loss of the auxiliary network, `(members, batch)`; only that network's weights follow its gradient."""
-        raise InputError(Problem("objective", "has no auxiliary network", self.key))
+        """Loss of the auxiliary network, `(members, batch)`; only that network's weights follow its
+        gradient.
+        """
+        raise invalid("objective", "has no auxiliary network", self.key)
 
 
 def total_loss(terms: dict[str, Term]) -> Tensor:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""β-TCVAE with a few labels (Locatello et al. 2020). Departs: as `beta_tcvae` and `semi_supervised` say."""
+"""β-TCVAE with a few labels (Locatello et al. 2020). Departs: as `beta_tcvae` and `semi_supervised`
+say.
+"""
 
 from __future__ import annotations
 

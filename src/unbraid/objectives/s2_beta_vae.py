@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""β-VAE with a few labels (Locatello et al. 2020). Departs: as `beta_vae` and `semi_supervised` say."""
+"""β-VAE with a few labels (Locatello et al. 2020). Departs: as `beta_vae` and `semi_supervised`
+say.
+"""
 
 from __future__ import annotations
 

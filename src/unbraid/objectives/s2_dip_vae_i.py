@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DIP-VAE-I with a few labels (Locatello et al. 2020). Departs: as `dip_vae_i` and `semi_supervised` say."""
+"""DIP-VAE-I with a few labels (Locatello et al. 2020). Departs: as `dip_vae_i` and
+`semi_supervised` say.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """FactorVAE with a few labels (Locatello et al. 2020).
 
-As in disentanglement_lib the discriminator never sees labelled images. Departs: as `factor_vae` and `semi_supervised` say.
+As in disentanglement_lib the discriminator never sees labelled images. Departs: as `factor_vae` and
+`semi_supervised` say.
 """
 
 from __future__ import annotations

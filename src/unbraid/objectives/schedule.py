@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A number that changes while a model trains: constant, linear, cosine, cyclic or by a step.
 
-Any numeric hyperparameter, and the learning rate, may be one. It is spelled, stored in a plan and typed on a command line as
-`linear(0, 4, 10000)`: from 0 to 4 in 10,000 steps. With u the share of the ramp that is done after t updates:
+Any numeric hyperparameter, and the learning rate, may be one. It is spelled, stored in a plan and
+typed on a command line as `linear(0, 4, 10000)`: from 0 to 4 in 10,000 steps. With u the share of
+the ramp that is done after t updates:
 
     constant(a)                      a
     linear(a, b, steps[, wait])      a + (b - a) u,                  u = clip((t - wait) / steps, 0, 1)
@@ -11,8 +12,9 @@ Any numeric hyperparameter, and the learning rate, may be one. It is spelled, st
                                      (1/2) and then stays, u = min((t mod steps) / (share · steps), 1)
     step(a, b, steps)                a for t <= steps, b after
 
-`cyclic` is that of Fu et al. 2019 (their τ and R are our position in a cycle and *share*; they count t from 1). `linear` from 0
-and `step` are the two annealers of disentanglement_lib's few-label methods.
+`cyclic` is that of Fu et al. 2019 (their τ and R are our position in a cycle and *share*; they
+count t from 1). `linear` from 0 and `step` are the two annealers of disentanglement_lib's few-label
+methods.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError, Problem, Shown, unknown
+from unbraid.core.errors import InputError, Shown, invalid, unknown
 
 KINDS = ("constant", "linear", "cosine", "cyclic", "step")
 _EXTRA_NAMES = {"linear": "wait", "cosine": "wait", "cyclic": "share"}
@@ -58,17 +60,20 @@ class Schedule:
             raise InputError(unknown("schedule", self.kind, KINDS))
         for name in ("start", "end", "steps", "extra"):
             told = _EXTRA_NAMES.get(self.kind, name) if name == "extra" else name
-            object.__setattr__(self, name, _finite(f"schedule {self.kind}: {told}", getattr(self, name)))
+            object.__setattr__(
+                self, name, _finite(f"schedule {self.kind}: {told}", getattr(self, name))
+            )
         least = 0 if self.kind == "step" else 1
         if self.steps < least:
-            raise InputError(Problem(f"schedule {self.kind}: steps", f"must be at least {least}", self.steps))
+            raise invalid(f"schedule {self.kind}: steps", f"must be at least {least}", self.steps)
         if self.kind == "cyclic" and not 0 < self.extra <= 1:
-            raise InputError(Problem("schedule cyclic: share", "must be above 0 and at most 1", self.extra))
+            raise invalid("schedule cyclic: share", "must be above 0 and at most 1", self.extra)
         if self.kind in ("linear", "cosine") and self.extra < 0:
-            raise InputError(Problem(f"schedule {self.kind}: wait", "must be at least 0", self.extra))
+            raise invalid(f"schedule {self.kind}: wait", "must be at least 0", self.extra)
         if self.kind == "constant" and self.end != self.start:
-            raise InputError(Problem("schedule constant: end", f"must be its start, {self.start:g}", self.end))
-        # What a kind does not use is not stored, so that equal schedules are those that are spelled alike.
+            raise invalid("schedule constant: end", f"must be its start, {self.start:g}", self.end)
+        # What a kind does not use is not stored, so that equal schedules are those that are spelled
+        # alike.
         if self.kind == "constant":
             object.__setattr__(self, "steps", 1.0)
         if self.kind in ("constant", "step"):
@@ -90,10 +95,12 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str, name: str = "schedule") -> Schedule:
-        """The schedule that *text* spells; *name* is the hyperparameter, for the message where it spells none."""
+        """The schedule that *text* spells; *name* is the hyperparameter, for the message where it
+        spells none.
+        """
         found = _SPELLING.fullmatch(text)
         if found is None:
-            raise InputError(Problem(name, "must be a schedule", text, "For example linear(0, 4, 10000)."))
+            raise invalid(name, "must be a schedule", text, "For example linear(0, 4, 10000).")
         kind, words = found[1].lower(), [word.strip() for word in found[2].split(",")]
         if kind not in KINDS:
             raise InputError(f"{name}: {unknown('schedule', kind, KINDS)}")
@@ -101,12 +108,17 @@ class Schedule:
         try:
             values = [float(word) for word in words]
         except ValueError:
-            raise InputError(Problem(name, "must be a schedule of numbers", text, f"For example {_example(kind)}.")) from None
+            raise invalid(
+                name, "must be a schedule of numbers", text, f"For example {_example(kind)}."
+            ) from None
         if not least <= len(values) <= most:
             wanted = {(1, 1): "1 number", (3, 3): "3 numbers"}.get((least, most), "3 or 4 numbers")
             found_count = Shown(f"{text.strip()}, with {len(values)}")
-            raise InputError(
-                Problem(name, f"needs {wanted} for the schedule {kind}", found_count, f"For example {_example(kind)}.")
+            raise invalid(
+                name,
+                f"needs {wanted} for the schedule {kind}",
+                found_count,
+                f"For example {_example(kind)}.",
             )
         try:
             if kind == "constant":
@@ -144,7 +156,9 @@ def cosine(start: float, end: float, steps: float, wait: float = 0.0) -> Schedul
 
 
 def cyclic(start: float, end: float, steps: float, share: float = 0.5) -> Schedule:
-    """Cycles of *steps* updates, each rising from *start* to *end* in its first *share* and staying there."""
+    """Cycles of *steps* updates, each rising from *start* to *end* in its first *share* and staying
+    there.
+    """
     return Schedule("cyclic", start, end, steps, share)
 
 
@@ -156,11 +170,15 @@ def step(start: float, end: float, steps: float) -> Schedule:
 def _finite(name: str, value: float) -> float:
     """*value* as a float; NumPy's numbers are numbers too."""
     try:
-        plain = math.nan if isinstance(value, bool) or not isinstance(value, numbers.Real) else float(value)
+        plain = (
+            math.nan
+            if isinstance(value, bool) or not isinstance(value, numbers.Real)
+            else float(value)
+        )
     except OverflowError:  # a whole number beyond the largest float
         plain = math.inf
     if not math.isfinite(plain):
-        raise InputError(Problem(name, "must be a finite number", value))
+        raise invalid(name, "must be a finite number", value)
     return plain
 
 
@@ -170,14 +188,22 @@ def _spelled(value: float) -> str:
 
 
 def _example(kind: str) -> str:
-    return {"constant": "constant(4)", "step": "step(0, 4, 10000)"}.get(kind, f"{kind}(0, 4, 10000)")
+    return {"constant": "constant(4)", "step": "step(0, 4, 10000)"}.get(
+        kind, f"{kind}(0, 4, 10000)"
+    )
 
 
 class ScheduledNumber:
-    """One hyperparameter of all members of a chunk, some of them on schedules: `at(step)` is a tensor `(members,)`."""
+    """One hyperparameter of all members of a chunk, some of them on schedules: `at(step)` is a
+    tensor `(members,)`.
+    """
 
-    def __init__(self, values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype) -> None:
-        schedules = [value if isinstance(value, Schedule) else constant(float(value)) for value in values]
+    def __init__(
+        self, values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype
+    ) -> None:
+        schedules = [
+            value if isinstance(value, Schedule) else constant(float(value)) for value in values
+        ]
 
         def column(numbers: Sequence[float]) -> Tensor:
             return torch.tensor(numbers, dtype=dtype, device=device)
@@ -185,25 +211,34 @@ class ScheduledNumber:
         self.start = column([one.start for one in schedules])
         self.end = column([one.end for one in schedules])
         self.steps = column([max(one.steps, 1.0) for one in schedules])
-        self.wait = column([{"cyclic": 0.0, "step": one.steps}.get(one.kind, one.extra) for one in schedules])
+        self.wait = column(
+            [{"cyclic": 0.0, "step": one.steps}.get(one.kind, one.extra) for one in schedules]
+        )
         self.share = column([one.extra if one.kind == "cyclic" else 1.0 for one in schedules])
-        kinds = [torch.tensor([one.kind == kind for one in schedules], device=device) for kind in ("cosine", "cyclic", "step")]
+        kinds = [
+            torch.tensor([one.kind == kind for one in schedules], device=device)
+            for kind in ("cosine", "cyclic", "step")
+        ]
         self.is_cosine, self.is_cyclic, self.is_step = kinds
 
     def at(self, step: Tensor) -> Tensor:
         """The numbers `(members,)` after *step* updates, a 0-d tensor; tensor operations alone."""
         step = step.to(self.start.dtype)
         ramp = ((step - self.wait) / self.steps).clamp(0.0, 1.0)
-        # The remainder is exact where the fraction of step / steps would lose digits after many cycles.
+        # The remainder is exact where the fraction of step / steps would lose digits after many
+        # cycles.
         turned = torch.remainder(step, self.steps) / (self.share * self.steps)
         ramp = torch.where(self.is_cyclic, turned.clamp(max=1.0), ramp)
         ramp = torch.where(self.is_cosine, 0.5 - 0.5 * torch.cos(math.pi * ramp), ramp)
         ramp = torch.where(self.is_step, (step > self.wait).to(ramp.dtype), ramp)
-        # lerp ends at exactly `end`; start + (end - start) would round it away where start is much larger.
+        # lerp ends at exactly `end`; start + (end - start) would round it away where start is much
+        # larger.
         return torch.lerp(self.start, self.end, ramp)
 
 
-def stacked_number(values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype) -> Tensor | ScheduledNumber:
+def stacked_number(
+    values: Sequence[float | Schedule], device: torch.device | str, dtype: torch.dtype
+) -> Tensor | ScheduledNumber:
     """One number of all members: a tensor `(members,)`, unless one of them is on a schedule."""
     if any(isinstance(value, Schedule) for value in values):
         return ScheduledNumber(values, device, dtype)

@@ -15,7 +15,9 @@ class VAE(Objective):
 
     label = "VAE"
     term_names = ("reconstruction", "kl")
-    citation = Citation("Kingma and Welling", 2014, "Auto-encoding variational Bayes", "ICLR, arXiv:1312.6114")
+    citation = Citation(
+        "Kingma and Welling", 2014, "Auto-encoding variational Bayes", "ICLR, arXiv:1312.6114"
+    )
 
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction and KL, equally weighted."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam (Kingma and Ba 2015, algorithm 1) on rows of weights, one a member. Departs: members may be held still.
+"""Adam (Kingma and Ba 2015, algorithm 1) on rows of weights, one a member. Departs: members may be
+held still.
 
 The numbers of updates done are a tensor, so that a captured step counts for itself.
 """
@@ -18,16 +19,24 @@ from unbraid.networks.layout import Layout
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 _NUMBERS_TO_JOIN = 2**22
-"""Up to so many numbers, gradients are joined to rows first: two passes more over memory, and dozens of launches fewer."""
+"""Up to so many numbers, gradients are joined to rows first: two passes more over memory, and
+dozens of launches fewer.
+"""
 
 
 class Gradient:
-    """Gradients of a group's weights, as the derivative left them: joined to rows, or in parts where joining would cost."""
+    """Gradients of a group's weights, as the derivative left them: joined to rows, or in parts
+    where joining would cost.
+    """
 
     def __init__(self, layout: Layout, parts: Sequence[Tensor]) -> None:
-        in_parts = uses_kernels(parts[0].device) and parts[0].shape[0] * layout.size > _NUMBERS_TO_JOIN
+        in_parts = (
+            uses_kernels(parts[0].device) and parts[0].shape[0] * layout.size > _NUMBERS_TO_JOIN
+        )
         self.rows = None if in_parts else layout.rows(parts)
-        self.parts = [(start, part.contiguous()) for start, part in layout.parts(parts)] if in_parts else []
+        self.parts = (
+            [(start, part.contiguous()) for start, part in layout.parts(parts)] if in_parts else []
+        )
 
     def finite(self) -> Tensor:
         """Which members' gradients are finite: `(members,)`."""
@@ -59,7 +68,14 @@ class Adam:
         if precision != self.weights.dtype and uses_kernels(self.weights.device):
             self.lowered = self.weights.to(precision)
 
-    def update(self, gradient: Gradient, healthy: Tensor, rate: Tensor, betas: tuple[float, float], updates_before: Tensor) -> None:
+    def update(
+        self,
+        gradient: Gradient,
+        healthy: Tensor,
+        rate: Tensor,
+        betas: tuple[float, float],
+        updates_before: Tensor,
+    ) -> None:
         """One step, in place; members that are not *healthy* keep every bit.
 
         *updates_before* counts the updates of each member, or is one number for all.
@@ -71,7 +87,9 @@ class Adam:
         if uses_kernels(self.weights.device):
             from unbraid.population.adam_kernel import update
 
-            for start, part in [(0, gradient.rows)] if gradient.rows is not None else gradient.parts:
+            for start, part in (
+                [(0, gradient.rows)] if gradient.rows is not None else gradient.parts
+            ):
                 update(self, start, part, healthy, pace, shrink, betas, EPSILON)
             return
         assert gradient.rows is not None

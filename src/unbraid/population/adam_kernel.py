@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam in one pass over memory (Triton): four arrays read, three written, and the lowered copy of the weights with them."""
+"""Adam in one pass over memory (Triton): four arrays read, three written, and the lowered copy of
+the weights with them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def _update_kernel(
 
 @triton.jit
 def _finite_kernel(gradient_ptr, broken_ptr, COUNT: tl.constexpr, NUMBERS: tl.constexpr):
-    """Mark a member whose gradient holds a number that is not finite. Every mark is the same, so their order is no matter."""
+    """Mark a member whose gradient holds a number that is not finite. Every mark is the same, so
+    their order is no matter.
+    """
     member = tl.program_id(1).to(tl.int64)
     at = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
     gradient = tl.load(gradient_ptr + member * COUNT + at, mask=at < COUNT, other=0.0)
@@ -64,7 +68,9 @@ def all_finite(parts: Sequence[Tensor]) -> Tensor:
     with torch.cuda.device_of(broken):
         for part in parts:
             count = part[0].numel()
-            _finite_kernel[(triton.cdiv(count, numbers), members)](part, broken, COUNT=count, NUMBERS=numbers, num_warps=4)
+            _finite_kernel[(triton.cdiv(count, numbers), members)](
+                part, broken, COUNT=count, NUMBERS=numbers, num_warps=4
+            )
     return broken == 0
 
 
@@ -72,7 +78,8 @@ def update(
     adam: Adam, start: int, gradient: Tensor, healthy: Tensor, pace: Tensor, shrink: Tensor, betas: tuple[float, float],
     epsilon: float,
 ) -> None:  # fmt: skip
-    """One step of Adam in place on the weights from *start* on, as many as *gradient* `(members, ...)` has.
+    """One step of Adam in place on the weights from *start* on, as many as *gradient* `(members,
+    ...)` has.
 
     *pace* `(members,)` holds the rates, *shrink* `(members,)` the bias corrections of the square.
     """

@@ -28,18 +28,24 @@ class Checkpoints:
     def files(self) -> list[tuple[int, Path]]:
         """Step and path of each checkpoint, the newest first."""
         steps = re.compile(re.escape(self.prefix) + r"(\d{9})\.safetensors")
-        matches = ((steps.fullmatch(path.name), path) for path in self.folder.glob(f"{self.prefix}*"))
+        matches = (
+            (steps.fullmatch(path.name), path) for path in self.folder.glob(f"{self.prefix}*")
+        )
         return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
 
     def save(self, state: State) -> None:
         """Write *state*, then drop what is older than the newest two."""
         about = {"step": state.step, "members": list(self.members), "plan": self.plan_digest}
-        write_tensors(self.folder / f"{self.prefix}{state.step:09d}.safetensors", state.tensors(), about)
+        write_tensors(
+            self.folder / f"{self.prefix}{state.step:09d}.safetensors", state.tensors(), about
+        )
         for _, path in self.files()[_KEPT:]:
             path.unlink(missing_ok=True)
 
     def load(self, device: torch.device, warn: Callable[[str], None]) -> State | None:
-        """The newest good state; what had to be passed over is told through *warn*. None where there is none."""
+        """The newest good state; what had to be passed over is told through *warn*. None where
+        there is none.
+        """
         damaged: list[Path] = []
         for step, path in self.files():
             try:
@@ -62,14 +68,16 @@ class Checkpoints:
         files = self.files()
         if not files:
             raise DamagedFileError(
-                f"{self.folder} holds no checkpoint of member {self.members[0]}; run `unbraid resume` on the run first."
+                f"{self.folder} holds no checkpoint of member {self.members[0]}; run `unbraid"
+                " resume` on the run first."
             )
         step, path = files[0]
         try:
             return self._read(step, path, torch.device("cpu"))
         except DamagedFileError as error:
             raise DamagedFileError(
-                f"{error} Run `unbraid resume {self.folder.parent}` to train it again from the last good one."
+                f"{error} Run `unbraid resume {self.folder.parent}` to train it again from the last"
+                " good one."
             ) from error
 
     def _read(self, step: int, path: Path, device: torch.device) -> State:

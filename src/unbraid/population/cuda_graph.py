@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A step without the host: several updates captured once as a CUDA graph and replayed.
 
-A plain step launches a few hundred kernels, and below a hundred members the device waits for the host between them. A
-replay is one launch. The graph reads the step number from the device's own clock, draws the numbers of all its steps first, and
-changes the state in place; the host looks only when it wants to know something.
+A plain step launches a few hundred kernels, and below a hundred members the device waits for the
+host between them. A replay is one launch. The graph reads the step number from the device's own
+clock, draws the numbers of all its steps first, and changes the state in place; the host looks only
+when it wants to know something.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ import torch
 from unbraid.population.training_step import DRAWN_AT_ONCE, Program, State
 
 _STEPS_BEFORE_CAPTURE = 2
-"""Kernels are compiled and libraries make their workspaces in the first steps, which a capture must not see."""
+"""Kernels are compiled and libraries make their workspaces in the first steps, which a capture must
+not see.
+"""
 _REPLAYS_AHEAD = 2
 
 
 class Stepper:
     """Advances one chunk: step by step on a CPU, by replays of a captured graph on a GPU."""
 
-    def __init__(self, program: Program, state: State, warn: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self, program: Program, state: State, warn: Callable[[str], None] = lambda line: None
+    ) -> None:
         self.program = program
         self.state = state
         self._warn = warn
@@ -33,7 +38,9 @@ class Stepper:
         program.prepare(state)
 
     def advance(self, at_most: int) -> int:
-        """Do as many updates as suit the device, one at least and *at_most* so many; returns their number."""
+        """Do as many updates as suit the device, one at least and *at_most* so many; returns their
+        number.
+        """
         if self.program.device.type != "cuda" or at_most < DRAWN_AT_ONCE or not self._captured():
             self.program.step(self.state)
             self._steps_before_capture -= 1
@@ -52,10 +59,14 @@ class Stepper:
             except torch.cuda.OutOfMemoryError:
                 raise
             except RuntimeError as error:
-                # An objective or a dataset of someone's own may ask the host in the middle of a step.
+                # An objective or a dataset of someone's own may ask the host in the middle of a
+                # step.
                 self._steps_before_capture = math.inf
                 reason = str(error).splitlines()[0]
-                self._warn(f"a step cannot be captured as a CUDA graph, so training goes on step by step, slower: {reason}")
+                self._warn(
+                    "a step cannot be captured as a CUDA graph, so training goes on step by step,"
+                    f" slower: {reason}"
+                )
         return self._graph is not None
 
     def _capture(self) -> torch.cuda.CUDAGraph:
@@ -65,14 +76,20 @@ class Stepper:
         device, graph = self.program.device, torch.cuda.CUDAGraph()
         with torch.cuda.device(device):
             # A stream of this device: the library's own belongs to whichever device captured first.
-            with torch.cuda.graph(graph, stream=torch.cuda.Stream(device), capture_error_mode="thread_local"):
-                draws = self.program.draw(self.state.clock + torch.arange(DRAWN_AT_ONCE, device=device))
+            with torch.cuda.graph(
+                graph, stream=torch.cuda.Stream(device), capture_error_mode="thread_local"
+            ):
+                draws = self.program.draw(
+                    self.state.clock + torch.arange(DRAWN_AT_ONCE, device=device)
+                )
                 for at in range(DRAWN_AT_ONCE):
                     self.program.update(self.state, draws, at)
         return graph
 
     def _stay_near(self) -> None:
-        """Let the host run a few replays ahead and no further, so that a stop or a progress bar tells the truth."""
+        """Let the host run a few replays ahead and no further, so that a stop or a progress bar
+        tells the truth.
+        """
         event = torch.cuda.Event()
         event.record(torch.cuda.current_stream(self.program.device))
         self._events.append(event)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a population trains: which device, how many members at a time, how many chunks side by side.
+"""Where a population trains: which device, how many members at a time, how many chunks side by
+side.
 
-On a CPU every core takes one member at a time with one thread: no member waits for another, and its arithmetic does not
-depend on who trains beside it, to the last bit. On a GPU a chunk is as large as its memory allows.
+On a CPU every core takes one member at a time with one thread: no member waits for another, and its
+arithmetic does not depend on who trains beside it, to the last bit. On a GPU a chunk is as large as
+its memory allows.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 import torch
 
-from unbraid.core.errors import InputError, Problem, UnbraidError
+from unbraid.core.errors import UnbraidError, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.networks.layers import uses_kernels
 from unbraid.objectives.objective import Objective
@@ -38,30 +40,40 @@ def choose_device(name: str = "auto") -> torch.device:
         return torch.device("cpu")
     kind, _, number = name.partition(":")
     if kind != "cuda" or (number and not number.isdecimal()) or name.endswith(":"):
-        raise InputError(Problem("device", "must be auto, cpu, cuda or cuda:NUMBER", name))
+        raise invalid("device", "must be auto, cpu, cuda or cuda:NUMBER", name)
     if not torch.cuda.is_available():
-        raise InputError(Problem("device", "needs a CUDA device and this machine has none", name, "Use --device cpu."))
+        raise invalid(
+            "device", "needs a CUDA device and this machine has none", name, "Use --device cpu."
+        )
     if number and int(number) >= torch.cuda.device_count():
         have = f"this machine has {torch.cuda.device_count()}"
-        raise InputError(Problem("device", f"must name one of the CUDA devices, counted from 0, and {have}", name))
+        raise invalid(
+            "device", f"must name one of the CUDA devices, counted from 0, and {have}", name
+        )
     return torch.device(name)
 
 
 def usual_precision(device: torch.device) -> str:
-    """The precision of the heavy layers where none is asked for: bfloat16 on a GPU that runs our kernels.
+    """The precision of the heavy layers where none is asked for: bfloat16 on a GPU that runs our
+    kernels.
 
-    There it is four times as fast, and scores were shown not to move (`benchmarks/precision.py`); elsewhere neither was shown.
+    There it is four times as fast, and scores were shown not to move (`benchmarks/precision.py`);
+    elsewhere neither was shown.
     """
     return "bfloat16" if uses_kernels(device) else "float32"
 
 
 @contextlib.contextmanager
 def explain_oom(device: torch.device, what: str, remedy: str) -> Iterator[None]:
-    """Say that *device* has no memory left for *what*, with a *remedy*, instead of the library's page about it."""
+    """Say that *device* has no memory left for *what*, with a *remedy*, instead of the library's
+    page about it.
+    """
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        raise UnbraidError(f"the memory of {device}, which others may use too, has no room for {what}. {remedy}") from error
+        raise UnbraidError(
+            f"the memory of {device}, which others may use too, has no room for {what}. {remedy}"
+        ) from error
 
 
 def cores() -> int:
@@ -70,7 +82,9 @@ def cores() -> int:
 
 
 def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
-    """How many members train together on *device*: what its free memory holds, in chunks of equal size, and no more than pays."""
+    """How many members train together on *device*: what its free memory holds, in chunks of equal
+    size, and no more than pays.
+    """
     if device.type == "cpu":
         return 1
     torch.cuda.empty_cache()  # what an earlier run of this process left is free too
@@ -78,7 +92,9 @@ def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
     room = int(free * _SAFE_SHARE_OF_FREE_MEMORY) - dataset_bytes(dataset)
     kernels = uses_kernels(device) and not plan.build_network().uses_columns
     fits = room // bytes_per_member(plan, dataset, kernels=kernels)
-    fits = max(1, min(fits, _MOST_MEMBERS, _MOST_CHECKPOINT_BYTES // (12 * _weights(plan, dataset))))
+    fits = max(
+        1, min(fits, _MOST_MEMBERS, _MOST_CHECKPOINT_BYTES // (12 * _weights(plan, dataset)))
+    )
     chunks = -(-len(plan.members) // fits)
     return -(-len(plan.members) // chunks)
 
@@ -94,10 +110,12 @@ def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
     values = math.prod(dataset.sample_shape)
     objectives = [member.build() for member, _ in members_by_kind(plan)]
     rows = max(_rows(one, plan.batch_size) for one in objectives)
-    # Total correlation compares all pairs once; the MMD does so three times, and remembers distances for its gradient.
+    # Total correlation compares all pairs once; the MMD does so three times, and remembers
+    # distances for its gradient.
     pairs = (9 if any(one.needs_prior_points for one in objectives) else 4) * rows**2 * plan.latents
-    # Weights, their lowered copy, two running means, gradients twice; layers hold 8 numbers a pixel in the first and last layer.
-    # Without kernels the columns of the widest layer add 16 for each of those.
+    # Weights, their lowered copy, two running means, gradients twice; layers hold 8 numbers a pixel
+    # in the first and last layer. Without kernels the columns of the widest layer add 16 for each
+    # of those.
     activations = rows * values * (64 if kernels else 8 * 16 * 4)
     return 4 * (7 * weights + activations + pairs)
 
@@ -133,8 +151,9 @@ _GLIBC_MMAP_THRESHOLD = -3
 def keep_freed_memory() -> None:
     """Let glibc keep large freed blocks for reuse in this process.
 
-    A step frees and asks again for the same few blocks of megabytes; given back to the system each time, they return as
-    page faults that cost a fifth of the step. Elsewhere than on glibc this does nothing.
+    A step frees and asks again for the same few blocks of megabytes; given back to the system each
+    time, they return as page faults that cost a fifth of the step. Elsewhere than on glibc this
+    does nothing.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -25,7 +25,10 @@ def read_seeds(given: Any, problems: Problems) -> list[int]:
     listed = list(given)
     if not listed:
         problems.add("seeds", "needs at least one", given)
-    if any(isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63 for seed in listed):
+    if any(
+        isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63
+        for seed in listed
+    ):
         problems.add("seeds", "must be whole numbers of at most 64 bits", listed)
     if len(set(listed)) != len(listed):
         problems.add("seeds", "must differ from each other", listed)
@@ -41,14 +44,22 @@ def read_rates(given: Any, problems: Problems) -> list[Any]:
 
 
 def _rate(rate: Any, problems: Problems) -> Any:
-    """A learning rate as a member stores it: a number above 0, or the spelling of a schedule of such numbers."""
+    """A learning rate as a member stores it: a number above 0, or the spelling of a schedule of
+    such numbers.
+    """
     if isinstance(rate, str) and Schedule.looks_like(rate):
         rate = problems.collect(lambda: Schedule.parse(rate, "learning_rate")) or 1.0
     ends: tuple[Any, ...] = (rate.start, rate.end) if isinstance(rate, Schedule) else (rate,)
     # A schedule may end at 0, where training stands still.
-    least_ok = [is_finite(end) and (end > 0 or (isinstance(rate, Schedule) and end == 0)) for end in ends]
+    least_ok = [
+        is_finite(end) and (end > 0 or (isinstance(rate, Schedule) and end == 0)) for end in ends
+    ]
     if not all(least_ok) or (isinstance(rate, Schedule) and not any(ends)):
-        problems.add("learning_rate", "must be a finite number above 0", Shown(str(rate)) if isinstance(rate, Schedule) else rate)
+        problems.add(
+            "learning_rate",
+            "must be a finite number above 0",
+            Shown(str(rate)) if isinstance(rate, Schedule) else rate,
+        )
     if isinstance(rate, Schedule):
         return str(rate)
     return float(rate) if is_finite(rate) else rate

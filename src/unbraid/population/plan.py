@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan: everything needed to repeat a run, checked as a whole before anything runs.
 
-Objectives with lists in them and several seeds are expanded into members; one model is a population of one.
+Objectives with lists in them and several seeds are expanded into members; one model is a population
+of one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import InputError, Problems, Shown, invalid
 from unbraid.core.store import digest
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -64,7 +65,9 @@ class Member:
     prior: str = "isotropic"
     prior_hyper: dict[str, Any] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
-    """Hyperparameters as they were given, where that was in another convention than sums over pixels and latents."""
+    """Hyperparameters as they were given, where that was in another convention than sums over
+    pixels and latents.
+    """
 
     def build(self) -> Objective:
         """Its objective."""
@@ -76,7 +79,11 @@ class Member:
 
     def rate(self) -> float | Schedule:
         """Its learning rate."""
-        return Schedule.parse(self.learning_rate) if isinstance(self.learning_rate, str) else self.learning_rate
+        return (
+            Schedule.parse(self.learning_rate)
+            if isinstance(self.learning_rate, str)
+            else self.learning_rate
+        )
 
     def structure(self) -> tuple[Any, ...]:
         """What members that train together have in common."""
@@ -84,31 +91,54 @@ class Member:
 
     def settings(self) -> dict[str, Any]:
         """All that it may differ in from other members but the seed, by name."""
-        prior = {"prior": self.prior} | {f"prior_{name}": value for name, value in self.prior_hyper.items()}
-        return {"objective": self.objective, "learning_rate": self.learning_rate, **self.hyper, **prior}
+        prior = {"prior": self.prior} | {
+            f"prior_{name}": value for name, value in self.prior_hyper.items()
+        }
+        return {
+            "objective": self.objective,
+            "learning_rate": self.learning_rate,
+            **self.hyper,
+            **prior,
+        }
 
     def label(self) -> str:
         """A name for people: objective, hyperparameters, seed."""
         objective, prior = self.build(), self.build_prior()
-        told = self.hyper if len(fields(objective)) <= _FEW_FIELDS else _unusual(objective, self.hyper, objective.strength)
+        told = (
+            self.hyper
+            if len(fields(objective)) <= _FEW_FIELDS
+            else _unusual(objective, self.hyper, objective.strength)
+        )
         values = [f"{name}={_shown(value)}" for name, value in told.items()]
-        options = ",".join(f"{name}={_shown(value)}" for name, value in _unusual(prior, self.prior_hyper).items())
+        options = ",".join(
+            f"{name}={_shown(value)}" for name, value in _unusual(prior, self.prior_hyper).items()
+        )
         if options or self.prior != "isotropic":
             values.append(f"prior={self.prior}" + (f":{options}" if options else ""))
         return " ".join((self.objective, *values, f"seed={self.seed}"))
 
     def record(self) -> dict[str, Any]:
-        """The member as JSON values; what is usual is left out, so that older plans keep their digest."""
+        """The member as JSON values; what is usual is left out, so that older plans keep their
+        digest.
+        """
         record = asdict(self)
         usual = {"prior": "isotropic", "prior_hyper": {}, "given": {}}
-        return {name: value for name, value in record.items() if name not in usual or value != usual[name]}
+        return {
+            name: value
+            for name, value in record.items()
+            if name not in usual or value != usual[name]
+        }
 
 
 def _unusual(one: Configured, hyper: dict[str, Any], always: str | None = None) -> dict[str, Any]:
-    """Those of the hyperparameters *hyper* that differ from their defaults, and the one called *always*."""
+    """Those of the hyperparameters *hyper* that differ from their defaults, and the one called
+    *always*.
+    """
     usual = {item.name: item.default for item in fields(one)}
     # A file gives the numbers of a vector as a list.
-    held = {name: tuple(value) if isinstance(value, list) else value for name, value in hyper.items()}
+    held = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in hyper.items()
+    }
     return {name: value for name, value in held.items() if name == always or value != usual[name]}
 
 
@@ -138,9 +168,13 @@ class Plan:
     code_samples: int
     members: tuple[Member, ...]
     where: str = ""
-    """The rule on factors by which training picks its images; all alike when empty. Scoring sees the whole grid."""
+    """The rule on factors by which training picks its images; all alike when empty. Scoring sees
+    the whole grid.
+    """
     standardise: dict[str, list[float]] = field(default_factory=dict)
-    """Mean and standard deviation of each channel, by which samples are standardised for the network; empty for no."""
+    """Mean and standard deviation of each channel, by which samples are standardised for the
+    network; empty for no.
+    """
     command: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
@@ -149,7 +183,11 @@ class Plan:
         """The plan as JSON values."""
         record = asdict(self) | {"members": [member.record() for member in self.members]}
         # Left out where there is none, so that runs made before there were rules keep their digest.
-        return {name: value for name, value in record.items() if value or name not in ("where", "standardise")}
+        return {
+            name: value
+            for name, value in record.items()
+            if value or name not in ("where", "standardise")
+        }
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Plan:
@@ -157,8 +195,9 @@ class Plan:
         if record.get("format") != FORMAT:
             maker = (record.get("made_with") or {}).get("unbraid", "another version")
             raise InputError(
-                f"the plan has format {record.get('format')!r}, and this version of Unbraid reads format {FORMAT}. "
-                f"Open it with the version that made it (unbraid {maker}), or train it again."
+                f"the plan has format {record.get('format')!r}, and this version of Unbraid reads"
+                f" format {FORMAT}. Open it with the version that made it (unbraid {maker}), or"
+                " train it again."
             )
         return cls(**{**record, "members": tuple(Member(**member) for member in record["members"])})
 
@@ -175,7 +214,9 @@ class Plan:
         """The network of all members."""
         network = NETWORKS.recall(self.network)(**self.network_options)
         if self.standardise:
-            return Standardised(network, tuple(self.standardise["mean"]), tuple(self.standardise["std"]))
+            return Standardised(
+                network, tuple(self.standardise["mean"]), tuple(self.standardise["std"])
+            )
         return network
 
     def bounded(self, dataset: Dataset) -> bool:
@@ -187,13 +228,23 @@ class Plan:
         return find_likelihood(self.likelihood, bounded=self.bounded(dataset))
 
     def layout(self, member: Member, dataset: Dataset) -> Layout:
-        """Where the weights of *member* lie: the network's, and behind them what objective, prior and likelihood learn."""
+        """Where the weights of *member* lie: the network's, and behind them what objective, prior
+        and likelihood learn.
+        """
         own = self.build_network().layout(dataset.sample_shape, self.latents)
         learned = member.build().weights(setting_of(dataset, self.latents, self.where))
-        return own.with_more((*learned, *member.build_prior().weights(self.latents), *self.build_likelihood(dataset).weights))
+        return own.with_more(
+            (
+                *learned,
+                *member.build_prior().weights(self.latents),
+                *self.build_likelihood(dataset).weights,
+            )
+        )
 
     def siblings(self) -> list[tuple[Member, ...]]:
-        """Members that differ only by their seed, in groups of the same setting; groups in order of first appearance."""
+        """Members that differ only by their seed, in groups of the same setting; groups in order of
+        first appearance.
+        """
         groups: dict[tuple[Any, ...], list[Member]] = {}
         for member in self.members:
             key = tuple((name, repr(value)) for name, value in member.settings().items())
@@ -232,18 +283,23 @@ def make_plan(
     code_samples: int = 15_000,
     command: str = "",
 ) -> tuple[Plan, Dataset]:
-    """Check the whole request and return the plan with its dataset; every problem is reported at once.
+    """Check the whole request and return the plan with its dataset; every problem is reported at
+    once.
 
     *data* is a name, a path, an array or a `Dataset`. *objective* is one or several objectives or their names; *hyper*
-    goes to those given by name. Lists among the hyperparameters and learning rates are sweeps; *seeds* is how many, or
-    which. *likelihood* is Bernoulli for images and Gaussian for points unless given (`unbraid.objectives.likelihoods`). *prior*
-    is one or several priors or their names, *prior_options* goes to those given by name. *standardise* gives the network samples
-    of mean 0 and variance 1 in each channel. *convention* "mean" reads weights of the KL as Michlo et al. (2023) state them: means
-    over pixels and latents instead of sums. *where* is a rule on the factors by which training picks its images
-    (`unbraid.data.where_rule`); scoring sees all of them.
+    goes to those given by name. Lists among the hyperparameters and learning rates are sweeps;
+    *seeds* is how many, or which. *likelihood* is Bernoulli for images and Gaussian for points
+    unless given (`unbraid.objectives.likelihoods`). *prior* is one or several priors or their
+    names, *prior_options* goes to those given by name. *standardise* gives the network samples of
+    mean 0 and variance 1 in each channel. *convention* "mean" reads weights of the KL as Michlo et
+    al. (2023) state them: means over pixels and latents instead of sums. *where* is a rule on the
+    factors by which training picks its images (`unbraid.data.where_rule`); scoring sees all of
+    them.
     """
     problems = Problems()
-    dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {})))
+    dataset = problems.collect(
+        lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {}))
+    )
     objectives = choose_objectives(objective, hyper or {}, problems)
     priors = choose_priors(prior, prior_options or {}, problems)
     chosen_network = choose_network(network, network_options, problems)
@@ -273,7 +329,9 @@ def make_plan(
             problems.say(line)
         if where is not None:
             problems.collect(lambda: cumulative_weights(where, dataset))
-        resolved = [problems.collect(functools.partial(one.resolved, dataset, latents)) for one in priors]
+        resolved = [
+            problems.collect(functools.partial(one.resolved, dataset, latents)) for one in priors
+        ]
         priors = [one for one in resolved if one is not None]
         setting = setting_of(dataset, latents, where or "")
         for line in refusals(objectives, priors, setting):
@@ -285,7 +343,9 @@ def make_plan(
     converted = [in_sums(one, convention, dataset.sample_shape, latents) for one in objectives]
     members = tuple(
         Member(number, one.key, one.hyper(), rate, seed, prior.key, prior.hyper(), given)
-        for number, ((one, given), prior, rate, seed) in enumerate(itertools.product(converted, priors, rates, seed_list))
+        for number, ((one, given), prior, rate, seed) in enumerate(
+            itertools.product(converted, priors, rates, seed_list)
+        )
     )
     _refuse_twins(members)
     plan = Plan(
@@ -317,8 +377,11 @@ def _refuse_twins(members: tuple[Member, ...]) -> None:
     for member in members:
         what = repr((member.settings(), member.prior, member.prior_hyper, member.seed))
         if what in seen:
-            raise InputError(
-                Problem("members", "must differ from each other", Shown(f"'{member.label()}' twice"), "List each value once.")
+            raise invalid(
+                "members",
+                "must differ from each other",
+                Shown(f"'{member.label()}' twice"),
+                "List each value once.",
             )
         seen.add(what)
 

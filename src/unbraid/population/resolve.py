@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes with what: objectives, priors and networks, chosen independently by name and refused where they make no sense."""
+"""What goes with what: objectives, priors and networks, chosen independently by name and refused
+where they make no sense.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
+from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid, unknown
 from unbraid.core.registry import home
 from unbraid.core.spelling import as_number, as_source
 from unbraid.data.dataset import Dataset
@@ -27,11 +29,31 @@ from unbraid.objectives.schedule import Schedule
 CONVENTIONS = ("sum", "mean")
 GENERAL_OPTIONS = frozenset(
     (
-        *("seeds", "steps", "batch_size", "learning_rate", "latents", "network", "likelihood", "precision", "where"),
-        *("prior", "standardise", "convention", "code_samples", "checkpoint_seconds", "out", "device"),
+        *(
+            "seeds",
+            "steps",
+            "batch_size",
+            "learning_rate",
+            "latents",
+            "network",
+            "likelihood",
+            "precision",
+            "where",
+        ),
+        *(
+            "prior",
+            "standardise",
+            "convention",
+            "code_samples",
+            "checkpoint_seconds",
+            "out",
+            "device",
+        ),
     )
 )
-"""What any objective can be trained with, for telling a misspelt one from an unknown hyperparameter."""
+"""What any objective can be trained with, for telling a misspelt one from an unknown
+hyperparameter.
+"""
 OTHER_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "iso": ("isotropic", {}),
     "pca": ("anisotropic", {"variances": "pca"}),
@@ -44,16 +66,26 @@ def setting_of(dataset: Dataset, latents: int, where: str = "") -> Setting:
     """What objectives may know of *dataset* and the plan."""
     sizes = tuple(dataset.factor_sizes) if dataset.labelled else ()
     complete = bool(sizes) and math.prod(sizes) == len(dataset)
-    if complete and tuple(dataset.grid.sizes) != sizes:  # a table of labels may hold a whole grid, in order
+    if (
+        complete and tuple(dataset.grid.sizes) != sizes
+    ):  # a table of labels may hold a whole grid, in order
         every = np.arange(len(dataset))
-        complete = np.array_equal(dataset.factors(every), np.stack(np.unravel_index(every, sizes), axis=-1))
+        complete = np.array_equal(
+            dataset.factors(every), np.stack(np.unravel_index(every, sizes), axis=-1)
+        )
     return Setting(latents, tuple(dataset.sample_shape), sizes, complete, where, len(dataset))
 
 
-def refusals(objectives: Sequence[Objective], priors: Sequence[Prior], setting: Setting) -> list[Problem]:
-    """Every reason why one of *objectives* cannot be trained with one of *priors* on such data, each once."""
+def refusals(
+    objectives: Sequence[Objective], priors: Sequence[Prior], setting: Setting
+) -> list[Problem]:
+    """Every reason why one of *objectives* cannot be trained with one of *priors* on such data,
+    each once.
+    """
     found = [line for prior in priors for line in prior.problems(setting.latents)]
-    found += [line for one in objectives for prior in priors for line in one.problems(setting, prior)]
+    found += [
+        line for one in objectives for prior in priors for line in one.problems(setting, prior)
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -63,24 +95,37 @@ def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> li
     if not wanted:
         problems.add("prior", "needs at least one", given)
     if not isinstance(options, dict):
-        problems.add("prior_options", "must be a dictionary", options, "For example {'gamma': 0.8}.")
+        problems.add(
+            "prior_options", "must be a dictionary", options, "For example {'gamma': 0.8}."
+        )
         options = {}
     if options and wanted and not any(isinstance(one, str) for one in wanted):
-        problems.add("prior_options", "goes to priors given by name", options, "Set the values in the prior itself.")
+        problems.add(
+            "prior_options",
+            "goes to priors given by name",
+            options,
+            "Set the values in the prior itself.",
+        )
     found: list[Prior] = []
     for one in wanted:
-        built = problems.collect(functools.partial(_built, one, options)) if isinstance(one, str) else one
+        built = (
+            problems.collect(functools.partial(_built, one, options))
+            if isinstance(one, str)
+            else one
+        )
         if not isinstance(built, Prior):
             if not isinstance(one, str):
                 rule = "must be a prior, its name, or a list of them"
-                problems.add("prior", rule, one, "For example 'sparse' or unbraid.Sparse(gamma=0.8).")
+                problems.add(
+                    "prior", rule, one, "For example 'sparse' or unbraid.Sparse(gamma=0.8)."
+                )
             continue
         if PRIORS.get(built.key) != home(type(built)):
             kind = type(built).__name__
             problems.say(
-                f"prior {kind} is not registered, so a run could not find it again; "
-                f"call unbraid.PRIORS.register('my_prior', {kind}), or add it to the entry points '{PRIORS.group}' of an installed "
-                "package."
+                f"prior {kind} is not registered, so a run could not find it again; call"
+                f" unbraid.PRIORS.register('my_prior', {kind}), or add it to the entry points"
+                f" '{PRIORS.group}' of an installed package."
             )
         found += problems.collect(built.sweep) or []
     return found
@@ -94,36 +139,46 @@ def _built(text: str, options: dict[str, Any]) -> Prior:
     cls = PRIORS.load(name)
     known = [item.name for item in fields(cls)]
     for option in options.keys() - set(known):
-        raise InputError(unknown(f"{name} option", option, known) if known else f"prior {name} has no options; got '{option}'.")
+        raise InputError(
+            unknown(f"{name} option", option, known)
+            if known
+            else f"prior {name} has no options; got '{option}'."
+        )
     return cls(**options)
 
 
-def in_sums(objective: Objective, convention: str, sample_shape: tuple[int, ...], latents: int) -> tuple[Objective, dict[str, Any]]:
-    """*objective* with the weights of sums over latents in our convention, and the numbers as they were given.
+def in_sums(
+    objective: Objective, convention: str, sample_shape: tuple[int, ...], latents: int
+) -> tuple[Objective, dict[str, Any]]:
+    """*objective* with the weights of sums over latents in our convention, and the numbers as they
+    were given.
 
-    In the convention "mean" the loss is a mean over pixels and the KL a mean over latents (`objectives/conventions.py`). Only
-    weights of such means are converted: those of other terms (α of `decomposition`, γ_sup of few labels) are taken as they are.
+    In the convention "mean" the loss is a mean over pixels and the KL a mean over latents
+    (`objectives/conventions.py`). Only weights of such means are converted: those of other terms (α
+    of `decomposition`, γ_sup of few labels) are taken as they are.
     """
     if convention == "sum":
         return objective, {}
     names = [item.name for item in fields(objective) if item.metadata.get("per_latent")]
     if not names:
         rule = "can be mean for objectives whose KL has a weight of its own"
-        raise InputError(Problem("convention", rule, objective.key, "Use the convention sum."))
+        raise invalid("convention", rule, objective.key, "Use the convention sum.")
     given = {name: getattr(objective, name) for name in names}
     usual = {item.name: item.default for item in fields(objective)}
     for name, value in given.items():
         if value == usual[name]:
             rule = f"can be mean only where {name} is given, since its default is meant for sums"
             found = Shown(f"{objective.key} without it")
-            raise InputError(Problem("convention", rule, found, f"Give {name} as the paper states it."))
+            raise invalid("convention", rule, found, f"Give {name} as the paper states it.")
 
     def converted(value: Any) -> Any:
         if isinstance(value, Schedule):
             return replace(value, start=converted(value.start), end=converted(value.end))
         return beta_of_sums(value, math.prod(sample_shape), latents)
 
-    told = {name: str(value) if isinstance(value, Schedule) else value for name, value in given.items()}
+    told = {
+        name: str(value) if isinstance(value, Schedule) else value for name, value in given.items()
+    }
     return replace(objective, **{name: converted(value) for name, value in given.items()}), told
 
 
@@ -135,12 +190,23 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
     for one in wanted:
         if not isinstance(one, (str, Objective)):
             rule = "must be an objective, its name, or a list of them"
-            problems.add("objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4).")
+            problems.add(
+                "objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4)."
+            )
     wanted = [one for one in wanted if isinstance(one, (str, Objective))]
     if hyper and wanted and not any(isinstance(one, str) for one in wanted):
-        problems.add("hyper", "goes to objectives given by name", hyper, "Set the values in the objective itself.")
+        problems.add(
+            "hyper",
+            "goes to objectives given by name",
+            hyper,
+            "Set the values in the objective itself.",
+        )
     found: list[Objective] = []
-    classes = {name: OBJECTIVES.load(name) for name in wanted if isinstance(name, str) and name in OBJECTIVES}
+    classes = {
+        name: OBJECTIVES.load(name)
+        for name in wanted
+        if isinstance(name, str) and name in OBJECTIVES
+    }
     options = {name: {item.name for item in fields(cls)} for name, cls in classes.items()}
     known = set().union(*options.values())
     for name in sorted(hyper.keys() - known):
@@ -153,9 +219,9 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
         elif OBJECTIVES.get(one.key) != home(type(one)):
             kind = type(one).__name__
             problems.say(
-                f"objective {kind} is not registered, so a run could not find it again; "
-                f"call unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry points "
-                f"'{OBJECTIVES.group}' of an installed package."
+                f"objective {kind} is not registered, so a run could not find it again; call"
+                f" unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry"
+                f" points '{OBJECTIVES.group}' of an installed package."
             )
         if one is not None:
             found += problems.collect(one.sweep) or []
@@ -166,13 +232,18 @@ def _build_objective(name: str, hyper: dict[str, Any]) -> Objective:
     return OBJECTIVES.load(name)(**hyper)
 
 
-def choose_network(given: Network | str, options: dict[str, Any] | None, problems: Problems) -> Network | None:
+def choose_network(
+    given: Network | str, options: dict[str, Any] | None, problems: Problems
+) -> Network | None:
     """The network, or None with the reason recorded."""
     if isinstance(given, Network):
         return given
     if not isinstance(given, str):
         rule, found = "must be a name or a network object", Shown(f"a {type(given).__name__}")
-        remedy = "Plain torch modules become one by a class derived from unbraid.networks.ModuleNetwork (examples/own_network.py)."
+        remedy = (
+            "Plain torch modules become one by a class derived from unbraid.networks.ModuleNetwork"
+            " (examples/own_network.py)."
+        )
         problems.add("network", rule, found, remedy)
         return None
 
@@ -183,7 +254,9 @@ def choose_network(given: Network | str, options: dict[str, Any] | None, problem
         known = [item.name for item in fields(cls)]
         for option in chosen.keys() - set(known):
             raise InputError(
-                unknown(f"{name} option", option, known) if known else f"network {name} has no options; got '{option}'."
+                unknown(f"{name} option", option, known)
+                if known
+                else f"network {name} has no options; got '{option}'."
             )
         return cls(**chosen)
 
@@ -197,6 +270,7 @@ def network_name(network: Network) -> str:
             return name
     kind = type(network).__name__
     raise InputError(
-        f"network {kind} is not registered, so a run could not find it again; "
-        f"call unbraid.NETWORKS.register('my_network', {kind}), or add it to the entry points '{NETWORKS.group}'."
+        f"network {kind} is not registered, so a run could not find it again; call"
+        f" unbraid.NETWORKS.register('my_network', {kind}), or add it to the entry points"
+        f" '{NETWORKS.group}'."
     )

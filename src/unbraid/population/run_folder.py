@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run is a folder: plan.json, members.parquet, history.parquet, checkpoint/, codes/, scores.parquet, report.html."""
+"""A run is a folder: plan.json, members.parquet, history.parquet, checkpoint/, codes/,
+scores.parquet, report.html.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbraid.core.errors import DamagedFileError, InputError, Problem, Shown
+from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -25,9 +27,13 @@ if TYPE_CHECKING:
 
 _OTHERS = {
     "search.json": "It holds a search that is not finished. Go on with: unbraid resume {0}",
-    "recursion.json": "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished: unbraid resume {0}",
+    "recursion.json": (
+        "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished:"
+        " unbraid resume {0}"
+    ),
     "discovery.json": (
-        "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion. If unfinished: unbraid resume {0}"
+        "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion. If"
+        " unfinished: unbraid resume {0}"
     ),
 }
 """What else a folder may hold, and where its runs then are."""
@@ -36,7 +42,9 @@ _OTHERS = {
 class RunFolder:
     """The files of one run."""
 
-    def __init__(self, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset | None = None) -> None:
+    def __init__(
+        self, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset | None = None
+    ) -> None:
         self.path = Path(path)
         self.plan = plan
         self.chunk_size = chunk_size
@@ -44,7 +52,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset) -> RunFolder:
-        """Start a run in an empty or new folder that has room for it; nothing is written when either is not so."""
+        """Start a run in an empty or new folder that has room for it; nothing is written when
+        either is not so.
+        """
         folder = Path(path)
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
@@ -62,9 +72,19 @@ class RunFolder:
         try:
             record = read_json(folder / "plan.json")
         except (FileNotFoundError, NotADirectoryError):
-            remedy = next((text.format(folder) for name, text in _OTHERS.items() if (folder / name).is_file()), "")
-            raise InputError(
-                Problem("run", "must be a folder made by `unbraid train`, with a plan.json in it", str(path), remedy)
+            remedy = next(
+                (
+                    text.format(folder)
+                    for name, text in _OTHERS.items()
+                    if (folder / name).is_file()
+                ),
+                "",
+            )
+            raise invalid(
+                "run",
+                "must be a folder made by `unbraid train`, with a plan.json in it",
+                str(path),
+                remedy,
             ) from None
         chunk_size = record.pop("chunk_size")
         return cls(folder, Plan.from_record(record), chunk_size, dataset)
@@ -75,8 +95,8 @@ class RunFolder:
         if self._dataset is None:
             if self.plan.data_options.get("source") == "array":
                 raise InputError(
-                    f"{self.path} was trained on an array in memory; pass it again, loaded as it was: "
-                    f"unbraid.open_run('{self.path}', data=unbraid.load(array, ...))."
+                    f"{self.path} was trained on an array in memory; pass it again, loaded as it"
+                    f" was: unbraid.open_run('{self.path}', data=unbraid.load(array, ...))."
                 )
             self._dataset = self._verified(load(self.plan.data, **self.plan.data_options))
         return self._dataset
@@ -87,7 +107,10 @@ class RunFolder:
 
     def _verified(self, dataset: Dataset) -> Dataset:
         if dataset.fingerprint() != self.plan.data_fingerprint:
-            raise InputError(f"the data of {self.path} has changed since the run began: '{dataset.name}' has another fingerprint.")
+            raise InputError(
+                f"the data of {self.path} has changed since the run began: '{dataset.name}' has"
+                " another fingerprint."
+            )
         return dataset
 
     def layout(self, member: Member) -> Layout:
@@ -107,7 +130,9 @@ class RunFolder:
 
     def checkpoints(self, chunk: tuple[Member, ...]) -> Checkpoints:
         """The checkpoint files of a chunk."""
-        return Checkpoints(self.path / "checkpoint", tuple(member.id for member in chunk), self.plan.digest())
+        return Checkpoints(
+            self.path / "checkpoint", tuple(member.id for member in chunk), self.plan.digest()
+        )
 
     def trained_state(self, chunk: tuple[Member, ...]) -> State:
         """The final state of a chunk; a chunk that has steps left to do is refused."""
@@ -115,10 +140,17 @@ class RunFolder:
         state = checkpoints.newest() if checkpoints.files() else None
         if state is None or (state.step < self.plan.steps and bool((state.diverged_at < 0).any())):
             value = Shown(f"{self.path}, unfinished")
-            raise InputError(Problem("run", "must be trained to the end", value, f"Go on with: unbraid resume {self.path}"))
+            raise invalid(
+                "run",
+                "must be trained to the end",
+                value,
+                f"Go on with: unbraid resume {self.path}",
+            )
         return state
 
-    def member_weights(self, member: int, device: torch.device | str = "cpu") -> dict[str, torch.Tensor]:
+    def member_weights(
+        self, member: int, device: torch.device | str = "cpu"
+    ) -> dict[str, torch.Tensor]:
         """The trained weights of one member by name, each with a member axis of one."""
         chunk = next(chunk for chunk in self.chunks() if any(one.id == member for one in chunk))
         position = [one.id for one in chunk].index(member)
@@ -135,18 +167,35 @@ class RunFolder:
 
         rows, curves = [], []
         # The usual prior stands in the table only beside others.
-        left_out = {"objective"} | ({"prior"} if all(member.prior == "isotropic" for member in self.plan.members) else set())
+        left_out = {"objective"} | (
+            {"prior"} if all(member.prior == "isotropic" for member in self.plan.members) else set()
+        )
         for chunk, state in self.states():
             names = quantities(self.plan, chunk[0])
             for position, member in enumerate(chunk):
                 diverged = int(state.diverged_at[position])
                 done = diverged if diverged >= 0 else state.step
                 rows.append(
-                    {"member": member.id, "label": member.label(), "objective": member.objective, "seed": member.seed}
-                    | {name: _cell(value) for name, value in member.settings().items() if name not in left_out}
+                    {
+                        "member": member.id,
+                        "label": member.label(),
+                        "objective": member.objective,
+                        "seed": member.seed,
+                    }
+                    | {
+                        name: _cell(value)
+                        for name, value in member.settings().items()
+                        if name not in left_out
+                    }
                     | {f"{name}_given": value for name, value in member.given.items()}
                     | {
-                        "status": "diverged" if diverged >= 0 else "trained" if done >= self.plan.steps else "unfinished",
+                        "status": (
+                            "diverged"
+                            if diverged >= 0
+                            else "trained"
+                            if done >= self.plan.steps
+                            else "unfinished"
+                        ),
                         "steps": done,
                     }
                 )
@@ -185,13 +234,20 @@ def _cell(value: Any) -> Any:
 
 
 def _one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
-    """*table* with columns of numbers and words (a number here, a schedule there) as words throughout."""
+    """*table* with columns of numbers and words (a number here, a schedule there) as words
+    throughout.
+    """
     for name in table.columns:
-        kinds = {type(value) for value in table[name] if not (isinstance(value, float) and value != value)}
+        kinds = {
+            type(value)
+            for value in table[name]
+            if not (isinstance(value, float) and value != value)
+        }
         if str in kinds and len(kinds) > 1:
             # A number to its last digit, as a column of numbers would hold it.
             table[name] = [
-                value if isinstance(value, str) or value != value else str(value).removesuffix(".0") for value in table[name]
+                value if isinstance(value, str) or value != value else str(value).removesuffix(".0")
+                for value in table[name]
             ]
     return table
 
@@ -201,16 +257,25 @@ def check_free(folder: Path) -> None:
     try:
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     except OSError as error:
-        raise InputError(Problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+        raise invalid(
+            "out", "must be a folder that can be made", str(folder), f"{error.strerror}."
+        ) from error
     if not there.is_dir():
-        raise InputError(Problem("out", "must be a folder", str(folder), "Choose another name."))
+        raise invalid("out", "must be a folder", str(folder), "Choose another name.")
     if not os.access(there, os.W_OK):
-        raise InputError(Problem("out", "must be a folder that can be written", str(folder), "Choose another folder."))
+        raise invalid(
+            "out", "must be a folder that can be written", str(folder), "Choose another folder."
+        )
     if any((folder / name).exists() for name in ("plan.json", *_OTHERS)):
         rule = "must not hold another run"
-        raise InputError(Problem("out", rule, str(folder), f"Go on with `unbraid resume {folder}` or choose another folder."))
+        raise invalid(
+            "out",
+            rule,
+            str(folder),
+            f"Go on with `unbraid resume {folder}` or choose another folder.",
+        )
     if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
-        raise InputError(Problem("out", "must be a new or empty folder", str(folder), "Choose another folder."))
+        raise invalid("out", "must be a new or empty folder", str(folder), "Choose another folder.")
 
 
 def make_folder(folder: Path) -> None:
@@ -218,7 +283,9 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(Problem("out", "must be a folder that can be made", str(folder), f"{error.strerror}.")) from error
+        raise invalid(
+            "out", "must be a folder that can be made", str(folder), f"{error.strerror}."
+        ) from error
 
 
 def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) -> None:
@@ -229,17 +296,29 @@ def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) 
         there = there.parent
     free = shutil.disk_usage(there).free
     if needed > free:
-        found = Shown(f"{free / 1e9:.3f} GB free at {there}, {needed / 1e9:.3f} GB needed for {len(plan.members)} members")
-        raise InputError(Problem("out", "needs a disk with room for the plan", found, "Free some room, or train fewer members."))
+        found = Shown(
+            f"{free / 1e9:.3f} GB free at {there}, {needed / 1e9:.3f} GB needed for"
+            f" {len(plan.members)} members"
+        )
+        raise invalid(
+            "out",
+            "needs a disk with room for the plan",
+            found,
+            "Free some room, or train fewer members.",
+        )
 
 
 def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
-    """Upper estimate of a run folder: two checkpoints a member, a third of those being written, codes and history."""
+    """Upper estimate of a run folder: two checkpoints a member, a third of those being written,
+    codes and history.
+    """
     samples = min(plan.code_samples, len(dataset))
     total = largest = 0
     for member, count in members_by_kind(plan):
         auxiliary = member.build().auxiliary_network()
-        weights = plan.layout(member, dataset).size + (auxiliary.layout(plan.latents).size if auxiliary else 0)
+        weights = plan.layout(member, dataset).size + (
+            auxiliary.layout(plan.latents).size if auxiliary else 0
+        )
         records = plan.steps // plan.log_every * (len(quantities(plan, member)) + 2)
         checkpoint = 4 * (3 * weights + records)
         total += count * (2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many members, one loop: chunks of the population are trained, recorded and checkpointed until the plan is done.
+"""Many members, one loop: chunks of the population are trained, recorded and checkpointed until the
+plan is done.
 
-There is one loop for every device. Workers take chunks off a queue; on a CPU there is one worker a core, on a GPU one.
-A worker that is told to stop writes a checkpoint first, so that `resume` continues where it was, and a process that is
-killed loses only what came after its last checkpoint: the random numbers are functions of the step, so the continued run
-ends with the same bits.
+There is one loop for every device. Workers take chunks off a queue; on a CPU there is one worker a
+core, on a GPU one. A worker that is told to stop writes a checkpoint first, so that `resume`
+continues where it was, and a process that is killed loses only what came after its last checkpoint:
+the random numbers are functions of the step, so the continued run ends with the same bits.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import Program, State, rule_on
 
 _LEAST_TRAINING_PER_SAVING = 10
-"""Checkpoints of large chunks take seconds to write: at most a tenth of the time goes there, however often they are wanted."""
+"""Checkpoints of large chunks take seconds to write: at most a tenth of the time goes there,
+however often they are wanted.
+"""
 _LOOK_SECONDS = 1.0
 """How often a GPU is asked whether every member has diverged: asking waits for it."""
 
 Report = Callable[[int, bool], None]
-"""Told how many model-steps more are done, and whether they were found so (from a checkpoint, or never needed)."""
+"""Told how many model-steps more are done, and whether they were found so (from a checkpoint, or
+never needed).
+"""
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,17 @@ def train_run(
     progress: Report = lambda model_steps, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Train what is left of *run*; on Ctrl-C checkpoints are written and the outcome says that it is not finished."""
+    """Train what is left of *run*; on Ctrl-C checkpoints are written and the outcome says that it
+    is not finished.
+    """
     with only_one(run.path):
         remove_unfinished(run.path)
         run.forget_tables()
-        with explain_oom(device, f"the data '{run.dataset.name}'", "Free some memory, or train on a CPU with --device cpu."):
+        with explain_oom(
+            device,
+            f"the data '{run.dataset.name}'",
+            "Free some memory, or train on a CPU with --device cpu.",
+        ):
             # Both are the same for all chunks, which train side by side on a CPU.
             sampler, rule = run.dataset.sampler(device), rule_on(run.plan, run.dataset, device)
 
@@ -74,7 +85,10 @@ def train_run(
             keep_freed_memory()
         workers = cores() if device.type == "cpu" else 1
         with ThreadPoolExecutor(workers, thread_name_prefix="unbraid") as pool:
-            pending = {pool.submit(_train_chunk, run, chunk, device, build, stop, told, warned) for chunk in run.chunks()}
+            pending = {
+                pool.submit(_train_chunk, run, chunk, device, build, stop, told, warned)
+                for chunk in run.chunks()
+            }
             states = _wait(pending, stop)
         finished = not stop.is_set()
         if finished:
@@ -109,7 +123,9 @@ def _train_chunk(
     progress: Report,
     warn: Callable[[str], None],
 ) -> list[int]:
-    """Train one chunk from its newest good checkpoint to the end; returns the ids of members that diverged."""
+    """Train one chunk from its newest good checkpoint to the end; returns the ids of members that
+    diverged.
+    """
     if stop.is_set():
         return []
     # Both hold for this worker thread only.
@@ -120,7 +136,8 @@ def _train_chunk(
     checkpoints = run.checkpoints(chunk)
     program = build(chunk)
     remedy = (
-        f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start again with a smaller batch size."
+        f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start"
+        " again with a smaller batch size."
     )
     with explain_oom(device, f"{len(chunk)} members that train together", remedy):
         state = checkpoints.load(device, warn)
@@ -129,13 +146,27 @@ def _train_chunk(
         else:
             progress(state.step * len(chunk), True)
         if not program.finished(state):
-            _advance(program, Stepper(program, state, warn), checkpoints.save, run.plan.checkpoint_seconds, stop, progress)
+            _advance(
+                program,
+                Stepper(program, state, warn),
+                checkpoints.save,
+                run.plan.checkpoint_seconds,
+                stop,
+                progress,
+            )
     progress((run.plan.steps - state.step) * len(chunk) if program.finished(state) else 0, True)
-    return [member.id for member, at in zip(chunk, state.diverged_at.tolist(), strict=True) if at >= 0]
+    return [
+        member.id for member, at in zip(chunk, state.diverged_at.tolist(), strict=True) if at >= 0
+    ]
 
 
 def _advance(
-    program: Program, stepper: Stepper, save: Callable[[State], None], seconds: float, stop: threading.Event, progress: Report
+    program: Program,
+    stepper: Stepper,
+    save: Callable[[State], None],
+    seconds: float,
+    stop: threading.Event,
+    progress: Report,
 ) -> None:
     """Step until the plan is done, saving every *seconds*, halfway and at the end."""
     steps, members, state = program.plan.steps, len(program.members), stepper.state

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One training step for a chunk of members, as a pure program over tensors with a member axis.
 
-Draw, unpack, forward, loss, backward, Adam, record: the same code for one member on a CPU core and for hundreds on a GPU.
-Nothing in it mixes members, so a member that diverges is frozen where it stands and its neighbours do not notice.
+Draw, unpack, forward, loss, backward, Adam, record: the same code for one member on a CPU core and
+for hundreds on a GPU. Nothing in it mixes members, so a member that diverges is frozen where it
+stands and its neighbours do not notice.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from unbraid.population.adam import BETAS, Adam, Gradient
 from unbraid.population.plan import Member, Plan
 
 DRAWN_AT_ONCE = 16
-"""Steps whose random numbers are drawn together, to spread the cost of launching; the numbers do not depend on it."""
+"""Steps whose random numbers are drawn together, to spread the cost of launching; the numbers do
+not depend on it.
+"""
 
 
 class Draws(NamedTuple):
@@ -63,20 +66,29 @@ class State:
     model: Adam
     auxiliary: Adam | None
     diverged_at: Tensor
-    """Step at which a member's loss or gradient stopped being finite, else -1: int64 `(members,)`."""
+    """Step at which a member's loss or gradient stopped being finite, else -1: int64 `(members,)`.
+    """
     window: Tensor
     """Sums of the recorded quantities since the last record: `(members, quantities)`."""
     history: Tensor
-    """Means over `log_every` steps: `(members, records, quantities)`; NaN where nothing is recorded."""
+    """Means over `log_every` steps: `(members, records, quantities)`; NaN where nothing is
+    recorded.
+    """
     memory: Tensor
     """What the objective remembers from step to step: `(members, names)`."""
     age: Tensor
-    """Updates of a member beyond those of the clock, for Adam to count: int64 `(members,)`. Members that changed their batch size
-    on the way (population-based training) have done more or fewer than the clock says; for all others it is 0."""
+    """Updates of a member beyond those of the clock, for Adam to count: int64 `(members,)`. Members
+    that changed their batch size on the way (population-based training) have done more or fewer
+    than the clock says; for all others it is 0."""
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by name, as a checkpoint stores them."""
-        named = {"diverged_at": self.diverged_at, "window": self.window, "history": self.history, "age": self.age}
+        named = {
+            "diverged_at": self.diverged_at,
+            "window": self.window,
+            "history": self.history,
+            "age": self.age,
+        }
         if self.memory.shape[1]:
             named["memory"] = self.memory
         for group, adam in (("model", self.model), ("auxiliary", self.auxiliary)):
@@ -129,10 +141,14 @@ class Program:
         self.layout = plan.layout(members[0], dataset)
         self.network_size = self.network.layout(self.sample_shape, plan.latents).size
         self.auxiliary_network = self.objective.auxiliary_network()
-        self.auxiliary_layout = self.auxiliary_network.layout(plan.latents) if self.auxiliary_network else None
+        self.auxiliary_layout = (
+            self.auxiliary_network.layout(plan.latents) if self.auxiliary_network else None
+        )
         self.pairs = self.objective.pairs
         self.labelled = LabelledSets.of([one.labels for one in objectives], dataset, device)
-        self.seed = torch.tensor([member.seed for member in members], dtype=torch.int64, device=device)
+        self.seed = torch.tensor(
+            [member.seed for member in members], dtype=torch.int64, device=device
+        )
         self.rate = stacked_number([member.rate() for member in members], device, torch.float32)
         self.precision = plan.dtype
         self.quantities = quantities(plan, members[0])
@@ -147,7 +163,9 @@ class Program:
         """Fresh weights, drawn from the members' seeds alone."""
         auxiliary = None
         if self.auxiliary_layout is not None:
-            auxiliary = Adam.start(self.auxiliary_layout.initial(self.seed, Stream.AUXILIARY_WEIGHTS))
+            auxiliary = Adam.start(
+                self.auxiliary_layout.initial(self.seed, Stream.AUXILIARY_WEIGHTS)
+            )
         count, records = len(self.members), self.plan.steps // self.plan.log_every
         return State(
             step=0,
@@ -156,8 +174,14 @@ class Program:
             auxiliary=auxiliary,
             diverged_at=torch.full((count,), -1, dtype=torch.int64, device=self.device),
             window=torch.zeros(count, len(self.quantities), device=self.device),
-            history=torch.full((count, records, len(self.quantities)), torch.nan, device=self.device),
-            memory=torch.tensor([list(self.objective.memory.values())] * count, dtype=torch.float32, device=self.device),
+            history=torch.full(
+                (count, records, len(self.quantities)), torch.nan, device=self.device
+            ),
+            memory=torch.tensor(
+                [list(self.objective.memory.values())] * count,
+                dtype=torch.float32,
+                device=self.device,
+            ),
             age=torch.zeros(count, dtype=torch.int64, device=self.device),
         )
 
@@ -172,22 +196,40 @@ class Program:
         self._drawn = None
 
     def draw(self, steps: Tensor) -> Draws:
-        """Every random number of *steps*, an int64 tensor `(steps,)`: images, latent noise and what the objective asks for."""
+        """Every random number of *steps*, an int64 tensor `(steps,)`: images, latent noise and what
+        the objective asks for.
+        """
         batch, latents, rows = self.plan.batch_size, self.plan.latents, self.rows
-        noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (rows * self.objective.samples, latents))
-        indices, changed, shuffle, images, prior, labelled = self._indices(steps), None, None, None, None, None
+        noise = random.normal(
+            self.seed, steps, Stream.LATENT_NOISE, (rows * self.objective.samples, latents)
+        )
+        indices, changed, shuffle, images, prior, labelled = (
+            self._indices(steps),
+            None,
+            None,
+            None,
+            None,
+            None,
+        )
         if self.pairs is not None:
             second, changed = self.pairs.second(self.seed, steps, indices, self.factor_sizes)
             indices = torch.cat([indices, second], dim=-1)
         if self.objective.permutes:
-            shuffle = random.permutations(self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch)
+            shuffle = random.permutations(
+                self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch
+            )
         if self.objective.needs_prior_points:
             prior = random.uniform(self.seed, steps, Stream.PRIOR_POINTS, (rows, latents, UNIFORMS))
             prior = prior + 2.0**-25  # above 0, for logarithms
         if self.labelled is not None:
-            place = (steps.unsqueeze(-1) * batch + torch.arange(batch, device=self.device)) % self.labelled.count
+            place = (
+                steps.unsqueeze(-1) * batch + torch.arange(batch, device=self.device)
+            ) % self.labelled.count
             labelled = place.expand(len(self.members), -1, -1)
-            indices = torch.cat([indices, self.labelled.indices.gather(1, labelled.flatten(1)).view_as(labelled)], dim=-1)
+            indices = torch.cat(
+                [indices, self.labelled.indices.gather(1, labelled.flatten(1)).view_as(labelled)],
+                dim=-1,
+            )
         if self.fresh_images:
             images = random.words(self.seed, steps, Stream.FRESH_IMAGES, (indices.shape[-1],)) >> 1
             images[..., rows:] = 0  # a labelled image is one image, not all that share its factors
@@ -197,7 +239,9 @@ class Program:
         """Image indices `(members, steps, batch)`: all alike, or by the weights of the plan's rule."""
         batch = self.plan.batch_size
         if self.cumulative is None:
-            return random.integers(self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size)
+            return random.integers(
+                self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size
+            )
         words = random.words(self.seed, steps, Stream.IMAGE_INDICES, (batch, 2))
         place = ((words[..., 0] << 32) | words[..., 1]) & (TOTAL - 1)
         return torch.searchsorted(self.cumulative, place, right=True)
@@ -206,12 +250,17 @@ class Program:
         """Advance *state* by one update, in place."""
         block = state.step - state.step % DRAWN_AT_ONCE
         if self._drawn is None or self._drawn[0] != block:
-            self._drawn = (block, self.draw(torch.arange(block, block + DRAWN_AT_ONCE, device=self.device)))
+            self._drawn = (
+                block,
+                self.draw(torch.arange(block, block + DRAWN_AT_ONCE, device=self.device)),
+            )
         self.update(state, self._drawn[1], state.step - block)
         state.step += 1
 
     def update(self, state: State, draws: Draws, at: int) -> None:
-        """One update with the numbers drawn for step *at* of *draws*: device work alone, which a graph can capture."""
+        """One update with the numbers drawn for step *at* of *draws*: device work alone, which a
+        graph can capture.
+        """
         step = state.clock.to(torch.float32)
         objective, rate = self.objective.at(step), number_at(self.rate, step)
         leaves = self._leaves(self.layout, state.model)
@@ -221,20 +270,34 @@ class Program:
             auxiliary_leaves = self._leaves(self.auxiliary_layout, state.auxiliary)
         forward = self._forward(objective, leaves, state, draws, at)
         if network is not None:
-            forward = replace(forward, auxiliary=lambda latents: network(auxiliary_leaves, latents, self.precision))
+            forward = replace(
+                forward,
+                auxiliary=lambda latents: network(auxiliary_leaves, latents, self.precision),
+            )
         terms = objective.terms(forward)
         loss = total_loss(terms)
         recorded = [*(term.mean() for term in terms.values()), loss]
-        # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance head gets zeros.
+        # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance
+        # head gets zeros.
         gradient = Gradient(self.layout, _gradients(loss, leaves, again=network is not None))
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
-        if state.auxiliary is not None and self.auxiliary_layout is not None and network is not None:
+        if (
+            state.auxiliary is not None
+            and self.auxiliary_layout is not None
+            and network is not None
+        ):
             auxiliary_loss = objective.auxiliary_loss(forward).mean(dim=1)
-            auxiliary_gradient = Gradient(self.auxiliary_layout, _gradients(auxiliary_loss, auxiliary_leaves))
+            auxiliary_gradient = Gradient(
+                self.auxiliary_layout, _gradients(auxiliary_loss, auxiliary_leaves)
+            )
             recorded.append(auxiliary_loss)
-            healthy = healthy & torch.isfinite(auxiliary_loss.detach()) & auxiliary_gradient.finite()
+            healthy = (
+                healthy & torch.isfinite(auxiliary_loss.detach()) & auxiliary_gradient.finite()
+            )
             own_rate = torch.full_like(rate, network.learning_rate)
-            state.auxiliary.update(auxiliary_gradient, healthy, own_rate, network.adam_betas, state.clock + state.age)
+            state.auxiliary.update(
+                auxiliary_gradient, healthy, own_rate, network.adam_betas, state.clock + state.age
+            )
         if isinstance(objective.weight_decay, Tensor):
             kept = 1.0 - torch.where(healthy, rate * objective.weight_decay, 0.0)
             state.model.weights[:, : self.network_size].mul_(kept.unsqueeze(1))
@@ -242,7 +305,9 @@ class Program:
         self._remember(state, forward, leaves, healthy)
         self._record(state, torch.stack(recorded, dim=1).detach(), healthy)
 
-    def _forward(self, objective: Objective, leaves: TrainedWeights, state: State, draws: Draws, at: int) -> Forward:
+    def _forward(
+        self, objective: Objective, leaves: TrainedWeights, state: State, draws: Draws, at: int
+    ) -> Forward:
         """Images to posteriors to latents and back, with all that the objective asked for."""
         chosen = (draws.indices,) if draws.images is None else (draws.indices, draws.images)
         images = self.sampler(*(part[:, at] for part in chosen))
@@ -250,17 +315,27 @@ class Program:
         x, rows = images, self.rows
         labelled: dict[str, Any] = {}
         if self.labelled is not None and draws.labelled is not None:
-            labels = self.labelled.labels.gather(1, draws.labelled[:, at, :, None].expand(-1, -1, self.labelled.labels.shape[2]))
-            labelled = {"labelled_mean": mean[:, rows:], "labels": labels, "label_sizes": self.labelled.sizes}
+            labels = self.labelled.labels.gather(
+                1, draws.labelled[:, at, :, None].expand(-1, -1, self.labelled.labels.shape[2])
+            )
+            labelled = {
+                "labelled_mean": mean[:, rows:],
+                "labels": labels,
+                "label_sizes": self.labelled.sizes,
+            }
             labelled["label_values"] = self.labelled.values
             x, mean, logvar = images[:, :rows], mean[:, :rows], logvar[:, :rows]
-        mean, logvar = objective.posterior(mean, logvar, None if draws.changed is None else draws.changed[:, at])
+        mean, logvar = objective.posterior(
+            mean, logvar, None if draws.changed is None else draws.changed[:, at]
+        )
         z = objective.latents(mean, logvar, draws.noise[:, at], leaves)
         prior = self.prior.at(state.clock).bound(leaves)
         if objective.samples > 1:
             x = x.repeat_interleave(objective.samples, dim=1)
         return Forward(
-            reconstruction=self.network.compare(leaves, z, x, self.likelihood.bound(leaves), self.precision),
+            reconstruction=self.network.compare(
+                leaves, z, x, self.likelihood.bound(leaves), self.precision
+            ),
             mean=mean,
             logvar=logvar,
             z=z,
@@ -274,10 +349,16 @@ class Program:
             **labelled,
         )
 
-    def _remember(self, state: State, forward: Forward, leaves: TrainedWeights, healthy: Tensor) -> None:
-        """Keep what the pass left for the next step: the objective's memory and the layers' running means."""
+    def _remember(
+        self, state: State, forward: Forward, leaves: TrainedWeights, healthy: Tensor
+    ) -> None:
+        """Keep what the pass left for the next step: the objective's memory and the layers' running
+        means.
+        """
         if self.objective.memory:
-            now = torch.stack([forward.remembered[name].detach() for name in self.objective.memory], dim=1)
+            now = torch.stack(
+                [forward.remembered[name].detach() for name in self.objective.memory], dim=1
+            )
             state.memory.copy_(torch.where(healthy.unsqueeze(1), now, state.memory))
         views = self.layout.views(state.model.weights) if leaves.notes else {}
         for name, note in leaves.notes.items():
@@ -285,24 +366,37 @@ class Program:
             views[name].copy_(torch.where(kept, note.detach(), views[name]))
 
     def _leaves(self, layout: Layout, adam: Adam) -> TrainedWeights:
-        """Views of the weights that gradients can be taken of, each with its lowered copy where there is one."""
-        leaves = TrainedWeights({name: view.detach().requires_grad_() for name, view in layout.views(adam.weights).items()})
+        """Views of the weights that gradients can be taken of, each with its lowered copy where
+        there is one.
+        """
+        leaves = TrainedWeights(
+            {
+                name: view.detach().requires_grad_()
+                for name, view in layout.views(adam.weights).items()
+            }
+        )
         if adam.lowered is not None:
             for name, lowered in layout.views(adam.lowered).items():
                 carry_lowered(leaves[name], lowered)
         return leaves
 
     def _record(self, state: State, values: Tensor, healthy: Tensor) -> None:
-        """Add this step's quantities to the window, close the window when it is full, and note who diverged."""
+        """Add this step's quantities to the window, close the window when it is full, and note who
+        diverged.
+        """
         broke = (state.diverged_at < 0) & ~healthy
         state.diverged_at.copy_(torch.where(broke, state.clock, state.diverged_at))
         state.window += torch.where(healthy.unsqueeze(1), values, torch.nan)
         every, records = self.plan.log_every, state.history.shape[1]
         if records > 0:
-            slot = torch.div(state.clock, every, rounding_mode="floor").clamp(max=records - 1).view(1)
+            slot = (
+                torch.div(state.clock, every, rounding_mode="floor").clamp(max=records - 1).view(1)
+            )
             full = (state.clock + 1) % every == 0
             old = state.history.index_select(1, slot)
-            state.history.index_copy_(1, slot, torch.where(full, (state.window / every).unsqueeze(1), old))
+            state.history.index_copy_(
+                1, slot, torch.where(full, (state.window / every).unsqueeze(1), old)
+            )
             state.window.copy_(torch.where(full, 0.0, state.window))
         state.clock += 1
 
@@ -312,8 +406,12 @@ class Program:
 
 
 def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None:
-    """Running totals of the weights that the plan's rule gives the images, on *device*; None without a rule."""
-    return torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
+    """Running totals of the weights that the plan's rule gives the images, on *device*; None
+    without a rule.
+    """
+    return (
+        torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
+    )
 
 
 def quantities(plan: Plan, member: Member) -> tuple[str, ...]:
@@ -324,5 +422,11 @@ def quantities(plan: Plan, member: Member) -> tuple[str, ...]:
 
 
 def _gradients(loss: Tensor, leaves: dict[str, Tensor], *, again: bool = False) -> list[Tensor]:
-    """Gradient of each member's own loss; adding up members mixes nothing, since none depends on another's weights."""
-    return list(torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True, retain_graph=again))
+    """Gradient of each member's own loss; adding up members mixes nothing, since none depends on
+    another's weights.
+    """
+    return list(
+        torch.autograd.grad(
+            loss.sum(), list(leaves.values()), materialize_grads=True, retain_graph=again
+        )
+    )

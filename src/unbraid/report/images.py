@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SMALLEST_SIDE = 96
-"""Smaller images are enlarged by a whole factor, every pixel a crisp square, whatever size the page then shows them at."""
+"""Smaller images are enlarged by a whole factor, every pixel a crisp square, whatever size the page
+then shows them at.
+"""
 _GAP_SHARE = 0.06
 
 
 def strip(images: NDArray[np.uint8], *, gap: bool = True) -> NDArray[np.uint8]:
-    """Images `(n, height, width, channels)` side by side `(height, width, channels + 1)`: opaque, clear between them."""
+    """Images `(n, height, width, channels)` side by side `(height, width, channels + 1)`: opaque,
+    clear between them.
+    """
     count, height, width, channels = images.shape
     factor = max(1, math.ceil(_SMALLEST_SIDE / max(height, width)))
     enlarged = images.repeat(factor, axis=1).repeat(factor, axis=2)

@@ -8,19 +8,31 @@ from typing import Any
 from unbraid.report.train.provenance import bytes_shown
 
 
-def render_page(template: str, context: dict[str, Any], *, figures: bool = True, styles: tuple[str, ...] = ()) -> str:
-    """The page of *template* in one text, with *styles* after the house's own. Whatever comes from *context* is escaped."""
+def render_page(
+    template: str, context: dict[str, Any], *, figures: bool = True, styles: tuple[str, ...] = ()
+) -> str:
+    """The page of *template* in one text, with *styles* after the house's own. Whatever comes from
+    *context* is escaped.
+    """
     from importlib.resources import files
 
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     environment = Environment(
-        loader=PackageLoader("unbraid.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("unbraid.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["bytes"] = bytes_shown
     parts = files("unbraid.report") / "templates"
-    inlined = {"css": Markup("".join((parts / name).read_text(encoding="utf-8") for name in ("report.css", *styles)))}
+    inlined = {
+        "css": Markup(
+            "".join((parts / name).read_text(encoding="utf-8") for name in ("report.css", *styles))
+        )
+    }
     if figures:
         from plotly.offline import get_plotlyjs
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes from tables with named columns: .csv, .parquet or a pandas table, such as the one that `discover` writes.
+"""Codes from tables with named columns: .csv, .parquet or a pandas table, such as the one that
+`discover` writes.
 
-Every column of numbers is a code, but `image` and `name`, which say in such a table what a row is about. Columns without any
-number are descriptions and left out. A column with both is refused unless others are asked for.
+Every column of numbers is a code, but `image` and `name`, which say in such a table what a row is
+about. Columns without any number are descriptions and left out. A column with both is refused
+unless others are asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown, unknown
+from unbraid.core.errors import Problems, Shown, invalid, unknown
 from unbraid.core.spelling import split_list
 from unbraid.scoring.files import is_number, read_array
 
@@ -37,49 +39,72 @@ class CodeTable:
 
 
 def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) -> CodeTable:
-    """Codes from a path, a pandas table or an array, called *argument* in messages; *columns* chooses among those with names."""
+    """Codes from a path, a pandas table or an array, called *argument* in messages; *columns*
+    chooses among those with names.
+    """
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
-        return replace(_chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns), images=_named(source))
+        return replace(
+            _chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns),
+            images=_named(source),
+        )
     if isinstance(source, Path):
         _check_kind(source, argument)
         if source.suffix.lower() == ".parquet":
             table = _read_parquet(source)
-            return replace(_chosen(_numbers_of(table, str(source)), columns, table.columns), images=_named(table))
+            return replace(
+                _chosen(_numbers_of(table, str(source)), columns, table.columns),
+                images=_named(table),
+            )
         if source.suffix.lower() == ".csv" and (cells := _named_cells(source)) is not None:
-            found = _chosen(_numbers_in(*cells, None if columns is None else _asked_for(columns), source), columns, cells[0])
+            found = _chosen(
+                _numbers_in(*cells, None if columns is None else _asked_for(columns), source),
+                columns,
+                cells[0],
+            )
             return replace(found, images=tuple(cells[0]["name"]) if "name" in cells[0] else None)
     if columns is not None:
         value = Shown(str(source) if isinstance(source, Path) else "an array")
         remedy = "Leave them out, or give a .csv or .parquet with a line of names."
-        raise InputError(Problem("columns", "can be chosen only where they have names", value, remedy))
+        raise invalid("columns", "can be chosen only where they have names", value, remedy)
     return CodeTable(read_array(source, argument) if isinstance(source, Path) else source)
 
 
 def _check_kind(path: Path, argument: str) -> None:
     if not path.is_file():
-        raise InputError(Problem(argument, "must be a file that exists", str(path)))
+        raise invalid(argument, "must be a file that exists", str(path))
     if path.suffix.lower() not in (".npy", ".npz", ".csv", ".parquet"):
         rule, remedy = "must be a .npy, .npz, .csv or .parquet file", "Save the array with np.save."
-        raise InputError(Problem(argument, rule, str(path), remedy))
+        raise invalid(argument, rule, str(path), remedy)
 
 
 def _asked_for(columns: str | Sequence[str]) -> list[str]:
     """Names in the order asked for: a list, or one text with commas."""
-    given = split_list(columns) if isinstance(columns, str) else [str(name).strip() for name in columns]
+    given = (
+        split_list(columns) if isinstance(columns, str) else [str(name).strip() for name in columns]
+    )
     if not given or len(set(given)) < len(given):
-        raise InputError(Problem("columns", "must name one or more columns, each once", columns))
+        raise invalid("columns", "must name one or more columns, each once", columns)
     return given
 
 
-def _chosen(numbers: Mapping[str, NDArray[np.float64]], columns: str | Sequence[str] | None, there: Iterable[str]) -> CodeTable:
+def _chosen(
+    numbers: Mapping[str, NDArray[np.float64]],
+    columns: str | Sequence[str] | None,
+    there: Iterable[str],
+) -> CodeTable:
     """The columns asked for, else all; *there* are those that are no codes too."""
-    names, others = list(numbers) if columns is None else _asked_for(columns), set(map(str, there)) - set(numbers)
+    names, others = (
+        list(numbers) if columns is None else _asked_for(columns),
+        set(map(str, there)) - set(numbers),
+    )
     problems = Problems()
     for name in names:
         if name in others:
-            problems.add("columns", "must hold codes", name, f"Those that do: {', '.join(sorted(numbers))}.")
+            problems.add(
+                "columns", "must hold codes", name, f"Those that do: {', '.join(sorted(numbers))}."
+            )
         elif name not in numbers:
             problems.say(unknown("column", name, numbers))
     problems.raise_if_any()
@@ -88,14 +113,14 @@ def _chosen(numbers: Mapping[str, NDArray[np.float64]], columns: str | Sequence[
 
 def _check_names(names: Sequence[str], where: str) -> None:
     if len(set(names)) < len(names):
-        raise InputError(Problem(where, "must have another name for each column", list(names)))
+        raise invalid(where, "must have another name for each column", list(names))
 
 
 def _check_any(numbers: Mapping[str, Any], where: str, there: Sequence[str]) -> None:
     if not numbers:
         value = Shown(f"the columns {', '.join(there)}" if there else "no columns")
         remedy = "A column of numbers for each latent, separated by commas."
-        raise InputError(Problem(where, "must have a column of codes", value, remedy))
+        raise invalid(where, "must have a column of codes", value, remedy)
 
 
 def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64]]:
@@ -107,7 +132,12 @@ def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64
     found: dict[str, NDArray[np.float64]] = {}
     for at, name in enumerate(there):
         one = table.iloc[:, at]
-        if name not in NOT_CODES and is_numeric_dtype(one) and not is_bool_dtype(one) and not is_complex_dtype(one):
+        if (
+            name not in NOT_CODES
+            and is_numeric_dtype(one)
+            and not is_bool_dtype(one)
+            and not is_complex_dtype(one)
+        ):
             found[name] = one.to_numpy(dtype=np.float64, na_value=np.nan)
     _check_any(found, where, there)
     return found
@@ -126,32 +156,50 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         return pd.read_parquet(path)
     except (pa.ArrowException, ValueError, OSError) as error:
         value = Shown(f"one that cannot be read ({' '.join(str(error).split())})")
-        raise InputError(Problem(str(path), "must be a complete Parquet file", value, "Write it again.")) from error
+        raise invalid(
+            str(path), "must be a complete Parquet file", value, "Write it again."
+        ) from error
 
 
 def _named_cells(path: Path) -> tuple[dict[str, list[str]], list[int]] | None:
-    """The cells of a .csv by column and the lines they stand in; None without a line of names, when it is a plain array."""
+    """The cells of a .csv by column and the lines they stand in; None without a line of names, when
+    it is a plain array.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
-            numbered = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+            numbered = [
+                (reader.line_num, row) for row in reader if any(cell.strip() for cell in row)
+            ]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), "must be a text file of numbers and commas", Shown(f"another ({error})"))) from error
+        raise invalid(
+            str(path), "must be a text file of numbers and commas", Shown(f"another ({error})")
+        ) from error
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     if rows and _counts_up(rows[0]):
-        rule, remedy = "must be names or codes, and may be either", "Give the columns names in the first line."
-        raise InputError(Problem(f"line {lines[0]} of {path}", rule, Shown(",".join(rows[0])), remedy))
+        rule, remedy = (
+            "must be names or codes, and may be either",
+            "Give the columns names in the first line.",
+        )
+        raise invalid(f"line {lines[0]} of {path}", rule, Shown(",".join(rows[0])), remedy)
     if len(rows) < 2 or all(map(is_number, rows[0])):
         return None
     names = [name.strip() for name in rows[0]]
     if not all(names):
         remedy = "Write it without (pandas: to_csv(..., index=False))."
-        raise InputError(Problem(str(path), "must not have a column without a name, such as an index", rows[0], remedy))
+        raise invalid(
+            str(path), "must not have a column without a name, such as an index", rows[0], remedy
+        )
     _check_names(names, str(path))
     for number, row in numbered[1:]:
         if len(row) != len(names):
             remedy = "Separate them by commas, as many in each line."
-            raise InputError(Problem(f"line {number} of {path}", f"must have {len(names)} values", Shown(",".join(row)), remedy))
+            raise invalid(
+                f"line {number} of {path}",
+                f"must have {len(names)} values",
+                Shown(",".join(row)),
+                remedy,
+            )
     return {name: [row[at] for row in rows[1:]] for at, name in enumerate(names)}, lines[1:]
 
 
@@ -168,7 +216,9 @@ def _numbers_in(
             found[name] = np.array(column, dtype=np.float64)
         elif wanted is None or name in wanted:
             remedy = "Write a number there, or choose others with columns (--columns)."
-            problems.add(f"line {lines[bad]} of {path}, '{name}'", "must be a number", column[bad], remedy)
+            problems.add(
+                f"line {lines[bad]} of {path}, '{name}'", "must be a number", column[bad], remedy
+            )
     problems.raise_if_any()
     _check_any(found, str(path), list(cells))
     return found
@@ -176,4 +226,6 @@ def _numbers_in(
 
 def _counts_up(cells: Sequence[str]) -> bool:
     """Whether several cells are 0, 1, 2, ...: the names that pandas gives to columns without any."""
-    return len(cells) > 1 and [cell.strip() for cell in cells] == [str(at) for at in range(len(cells))]
+    return len(cells) > 1 and [cell.strip() for cell in cells] == [
+        str(at) for at in range(len(cells))
+    ]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of one member, and a metric applied to it: one result, or the rows of a table, or why there are none."""
+"""What is known of one member, and a metric applied to it: one result, or the rows of a table, or
+why there are none.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import InputError, invalid
 from unbraid.metrics import METRICS
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 from unbraid.scoring.metric_names import base, metric, needs, revision
@@ -23,7 +25,9 @@ WORTH_PROCESSES = 4
 
 @dataclasses.dataclass(frozen=True)
 class MetricInputs:
-    """Codes of one member and whatever else is known of them; the first *train* rows are for fitting."""
+    """Codes of one member and whatever else is known of them; the first *train* rows are for
+    fitting.
+    """
 
     codes: NDArray[Any]
     train: int
@@ -69,7 +73,7 @@ def evaluate(name: str, material: MetricInputs) -> Any:
     varying = sum(len(np.unique(column)) > 1 for column in factors.T)
     if METRICS.load(base(name)).compares_factors and varying < 2:
         rule = "compares factors and needs at least two that vary"
-        raise InputError(Problem(name, rule, varying, "With a single one every model would be perfect."))
+        raise invalid(name, rule, varying, "With a single one every model would be perfect.")
     if kind == "split":
         return function(codes[:train], factors[:train], codes[train:], factors[train:])
     return function(codes, factors)
@@ -79,7 +83,7 @@ def evaluate_together(name: str, materials: Sequence[MetricInputs]) -> NDArray[n
     """The score of each model by metric *name*, which compares models."""
     if len(materials) < 2:
         rule = "compares models that differ only by their seed and needs at least two"
-        raise InputError(Problem(name, rule, len(materials), "Train with more seeds."))
+        raise invalid(name, rule, len(materials), "Train with more seeds.")
     kl = np.stack([material.kl_per_latent() for material in materials])
     return metric(name)(np.stack([material.codes for material in materials]), kl).per_model
 
@@ -98,7 +102,11 @@ def score_task(task: Task, materials: Sequence[MetricInputs]) -> Outcome:
         return Outcome(task, [], f"{who}: {task.metric} has no value: {error}")
     except Exception as error:  # one score that fails must not cost the others theirs
         what = f"{type(error).__name__}: {error}"
-        return Outcome(task, [], f"{who}: {task.metric} has no value: it failed unexpectedly, please report it ({what})")
+        return Outcome(
+            task,
+            [],
+            f"{who}: {task.metric} has no value: it failed unexpectedly, please report it ({what})",
+        )
     seconds = (time.perf_counter() - began) / len(task.members)
     rows = [
         (member, task.metric, task.representation, quantity, value, seconds, revision(task.metric))
@@ -110,13 +118,19 @@ def score_task(task: Task, materials: Sequence[MetricInputs]) -> Outcome:
 
 def _scalars(result: Any) -> dict[str, float]:
     """Every single number of a result, its score among them."""
-    numbers = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)} | {"score": result.score}
+    numbers = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)} | {
+        "score": result.score
+    }
     return {
-        name: float(value) for name, value in numbers.items() if np.ndim(value) == 0 and isinstance(value, (int, float, np.number))
+        name: float(value)
+        for name, value in numbers.items()
+        if np.ndim(value) == 0 and isinstance(value, (int, float, np.number))
     }
 
 
-def score_tasks(tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], cores: int) -> Iterator[Outcome]:
+def score_tasks(
+    tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], cores: int
+) -> Iterator[Outcome]:
     """What `score_task` says of each task, as they are done: in processes where that pays."""
     from joblib import Parallel, delayed
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which metrics a request means: names, names with options as in `infomec:pruning=tripod`, and groups of them."""
+"""Which metrics a request means: names, names with options as in `infomec:pruning=tripod`, and
+groups of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from unbraid.core.errors import Problems, unknown
 from unbraid.metrics import METRICS
 
 USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
-"""The six of Locatello et al. (2019), which most papers report; without factors, the unsupervised ones take their place."""
+"""The six of Locatello et al. (2019), which most papers report; without factors, the unsupervised
+ones take their place.
+"""
 FAMILIES = ("supervised", "unsupervised", "usefulness")
 GROUPS = ("usual", *FAMILIES, "all")
 WITHOUT_FACTORS = ("codes", "posterior", "elbo", "population")
@@ -32,7 +36,10 @@ def options(name: str) -> dict[str, Any]:
     ({'pruning': 'tripod', 'neighbours': 5}, {})
     """
     parts = [part for part in name.partition(":")[2].split(",") if part.strip()]
-    return {key.strip(): _value(value.strip()) for key, _, value in (part.partition("=") for part in parts)}
+    return {
+        key.strip(): _value(value.strip())
+        for key, _, value in (part.partition("=") for part in parts)
+    }
 
 
 def _value(text: str) -> Any:
@@ -62,19 +69,37 @@ def higher_is_better(name: str) -> bool:
     return METRICS.load(base(name)).result.higher_is_better
 
 
-def metric_names(wanted: Sequence[str], problems: Problems, *, labelled: bool, possible: Sequence[str] | None = None) -> list[str]:
-    """The metrics that *wanted* means, each once, groups spelled out; what is unknown goes to *problems*.
+def metric_names(
+    wanted: Sequence[str],
+    problems: Problems,
+    *,
+    labelled: bool,
+    possible: Sequence[str] | None = None,
+) -> list[str]:
+    """The metrics that *wanted* means, each once, groups spelled out; what is unknown goes to
+    *problems*.
 
-    Where there are no factors, or *possible* kinds of metric are given, groups mean those metrics that can be computed.
+    Where there are no factors, or *possible* kinds of metric are given, groups mean those metrics
+    that can be computed.
     """
     kinds = possible if possible is not None else None if labelled else WITHOUT_FACTORS
-    names = [name for word in wanted for name in (_members(word, kinds) if word in GROUPS else [word])]
+    names = [
+        name for word in wanted for name in (_members(word, kinds) if word in GROUPS else [word])
+    ]
     names = list(dict.fromkeys(names))
     if not wanted:
-        problems.add("metrics", "needs at least one name", list(wanted), f"Known: {', '.join(known_words())}.")
+        problems.add(
+            "metrics",
+            "needs at least one name",
+            list(wanted),
+            f"Known: {', '.join(known_words())}.",
+        )
     elif not names:
         words = ", ".join(wanted)
-        problems.say(f"without factors there is nothing to compute in '{words}'. Give factors, or ask for unsupervised metrics.")
+        problems.say(
+            f"without factors there is nothing to compute in '{words}'. Give factors, or ask for"
+            " unsupervised metrics."
+        )
     for name in names:
         if base(name) not in METRICS:
             problems.say(unknown("metric", base(name), known_words()))
@@ -106,9 +131,12 @@ def needing_factors(names: Iterable[str]) -> list[str]:
 def _members(group: str, kinds: Sequence[str] | None) -> list[str]:
     if group == "usual" and kinds is not None and not any(needs(name) in kinds for name in USUAL):
         group = "unsupervised"
-    functions: dict[str, Any] = {name: METRICS.load(name) for name in (USUAL if group == "usual" else sorted(METRICS))}
+    functions: dict[str, Any] = {
+        name: METRICS.load(name) for name in (USUAL if group == "usual" else sorted(METRICS))
+    }
     return [
         name
         for name, function in functions.items()
-        if (group not in FAMILIES or function.family == group) and (kinds is None or function.needs in kinds)
+        if (group not in FAMILIES or function.family == group)
+        and (kinds is None or function.needs in kinds)
     ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import InputError, Problems, Shown, invalid
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.population.devices import cores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
@@ -26,7 +26,9 @@ TRAIN_SHARE = 2 / 3
 LACKING = {
     "posterior": "log-variances (--logvar), shaped like the codes",
     "elbo": "log-variances (--logvar) and the reconstruction's nats (--reconstruction)",
-    "population": "codes of at least two models, (members, n, latents), with their log-variances (--logvar)",
+    "population": (
+        "codes of at least two models, (members, n, latents), with their log-variances (--logvar)"
+    ),
 }
 
 
@@ -43,12 +45,14 @@ def score_codes(
     progress: Callable[[int], None] = lambda scores: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
-    """Scores of codes `(n, latents)`, or `(members, n, latents)` of several models: member, metric, quantity, value, seconds.
+    """Scores of codes `(n, latents)`, or `(members, n, latents)` of several models: member, metric,
+    quantity, value, seconds.
 
     *factors* are whole numbers `(n, factors)`; without them only metrics that look at codes alone have a value. *logvar*, shaped
-    like *codes* (which then are posterior means), and *reconstruction* `(n,)` in nats serve the metrics about posteriors.
-    At most *samples* rows are used, in an order drawn by *seed*: two thirds for fitting, one for testing. *total* is told how
-    many scores there will be, *progress* how many more are done, *warn* what is left out and why.
+    like *codes* (which then are posterior means), and *reconstruction* `(n,)` in nats serve the
+    metrics about posteriors. At most *samples* rows are used, in an order drawn by *seed*: two
+    thirds for fitting, one for testing. *total* is told how many scores there will be, *progress*
+    how many more are done, *warn* what is left out and why.
     """
     import pandas as pd
 
@@ -67,23 +71,42 @@ def score_codes(
     rows = np.random.default_rng(seed).permutation(given.codes.shape[1])[:samples]
     members = given.healthy(warn)
     _tell(given, words, names, len(rows), warn)
-    tasks = [Task((member,), name, OWN) for member in members for name in names if needs(name) != "population"]
+    tasks = [
+        Task((member,), name, OWN)
+        for member in members
+        for name in names
+        if needs(name) != "population"
+    ]
     tasks += [Task(members, name, OWN) for name in names if needs(name) == "population"]
     total(sum(len(task.members) for task in tasks))
     found = []
-    for outcome in score_tasks(tasks, lambda task: [given.material(member, rows) for member in task.members], cores()):
+    for outcome in score_tasks(
+        tasks, lambda task: [given.material(member, rows) for member in task.members], cores()
+    ):
         if outcome.complaint:
-            warn(outcome.complaint if len(given.codes) > 1 else outcome.complaint.removeprefix("member 0: "))
+            warn(
+                outcome.complaint
+                if len(given.codes) > 1
+                else outcome.complaint.removeprefix("member 0: ")
+            )
         found += outcome.rows
         progress(len(outcome.task.members))
     if not found:
-        raise InputError("nothing that was asked for has a value for these codes; the reasons stand above.")
+        raise InputError(
+            "nothing that was asked for has a value for these codes; the reasons stand above."
+        )
     order = {name: place for place, name in enumerate(names)}
     found.sort(key=lambda row: (row[0], order[row[1]]))
     return pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
 
 
-def _tell(given: _Given, words: Sequence[str], names: Sequence[str], rows: int, warn: Callable[[str], None]) -> None:
+def _tell(
+    given: _Given,
+    words: Sequence[str],
+    names: Sequence[str],
+    rows: int,
+    warn: Callable[[str], None],
+) -> None:
     """What is left out without having been asked for by name."""
     if rows < given.codes.shape[1]:
         warn(f"{rows:,} of {given.codes.shape[1]:,} rows are used (--samples).")
@@ -93,9 +116,16 @@ def _tell(given: _Given, words: Sequence[str], names: Sequence[str], rows: int, 
     for reason, lacking in reasons.items():
         warn(f"left out: {', '.join(lacking)}, which need{'s' * (len(lacking) == 1)} {reason}.")
     if given.factors is not None:
-        constant = [str(column) for column, values in enumerate(given.factors.T) if (values == values[0]).all()]
+        constant = [
+            str(column)
+            for column, values in enumerate(given.factors.T)
+            if (values == values[0]).all()
+        ]
         if constant:
-            warn(f"factors that take a single value are left out of every score: column {', '.join(constant)} (counted from 0).")
+            warn(
+                "factors that take a single value are left out of every score: column"
+                f" {', '.join(constant)} (counted from 0)."
+            )
 
 
 @dataclass(frozen=True)
@@ -109,21 +139,29 @@ class _Given:
 
     def kinds(self) -> list[str]:
         """Kinds of metric that can be computed."""
-        known = {"codes": True, "sample": self.factors is not None, "posterior": self.logvar is not None}
+        known = {
+            "codes": True,
+            "sample": self.factors is not None,
+            "posterior": self.logvar is not None,
+        }
         known |= dict.fromkeys(("split", "grid"), known["sample"])
         known |= {"elbo": known["posterior"] and self.reconstruction is not None}
         known |= {"population": known["posterior"] and len(self.codes) > 1}
         return [kind for kind, possible in known.items() if possible]
 
     def healthy(self, warn: Callable[[str], None]) -> tuple[int, ...]:
-        """Members whose codes are finite; the others are told, and where there are none all is refused."""
+        """Members whose codes are finite; the others are told, and where there are none all is
+        refused.
+        """
         members, complaints = [], []
         for member, codes in enumerate(self.codes):
             try:
                 check_codes(codes, least_rows=1)
                 members.append(member)
             except InputError as error:
-                complaints.append(str(error) if len(self.codes) == 1 else f"member {member} is left out: {error}")
+                complaints.append(
+                    str(error) if len(self.codes) == 1 else f"member {member} is left out: {error}"
+                )
         if not members:
             raise InputError(*complaints)
         for line in complaints:
@@ -139,60 +177,102 @@ class _Given:
             factors=None if self.factors is None else self.factors[rows],
             mean=codes,
             logvar=None if self.logvar is None else self.logvar[member][rows],
-            reconstruction=None if self.reconstruction is None else self.reconstruction[member][rows],
+            reconstruction=(
+                None if self.reconstruction is None else self.reconstruction[member][rows]
+            ),
         )
 
 
-def _read(codes: ArrayLike, factors: ArrayLike | None, logvar: ArrayLike | None, reconstruction: ArrayLike | None) -> _Given:
-    """The arrays with a member axis; shapes that do not fit the codes, and factors that are no whole numbers, are refused."""
+def _read(
+    codes: ArrayLike,
+    factors: ArrayLike | None,
+    logvar: ArrayLike | None,
+    reconstruction: ArrayLike | None,
+) -> _Given:
+    """The arrays with a member axis; shapes that do not fit the codes, and factors that are no
+    whole numbers, are refused.
+    """
     z = to_numpy(codes)
     if z.ndim not in (2, 3) or 0 in z.shape:
-        raise InputError(Problem("codes", "must have the shape (n, latents) or (members, n, latents)", Shown(f"shape {z.shape}")))
+        raise invalid(
+            "codes",
+            "must have the shape (n, latents) or (members, n, latents)",
+            Shown(f"shape {z.shape}"),
+        )
     shape, z = z.shape, z if z.ndim == 3 else z[None]
     problems = Problems()
 
     def beside(values: ArrayLike | None, name: str, wanted: tuple[int, ...]) -> NDArray | None:
         array = None if values is None else to_numpy(values)
         if array is not None and array.shape != wanted:
-            problems.add(name, f"must have the shape {wanted} to fit the codes", Shown(f"shape {array.shape}"))
+            problems.add(
+                name,
+                f"must have the shape {wanted} to fit the codes",
+                Shown(f"shape {array.shape}"),
+            )
         return array if array is None or len(shape) == 3 else array[None]
 
     y = None if factors is None else _whole_numbers(to_numpy(factors), z.shape[1], problems)
-    given = _Given(z, y, beside(logvar, "logvar", shape), beside(reconstruction, "reconstruction", shape[:-1]))
+    given = _Given(
+        z, y, beside(logvar, "logvar", shape), beside(reconstruction, "reconstruction", shape[:-1])
+    )
     problems.raise_if_any()
     return given
 
 
 def _whole_numbers(factors: NDArray, length: int, problems: Problems) -> NDArray:
-    """Factors `(n, factors)` as integers; one factor may be a flat array, and whole numbers may be stored as floats."""
+    """Factors `(n, factors)` as integers; one factor may be a flat array, and whole numbers may be
+    stored as floats.
+    """
     y = factors[:, None] if factors.ndim == 1 else factors
     if y.ndim != 2 or len(y) != length:
         rule = f"must have the shape ({length}, factors) to fit the codes"
-        problems.add("factors", rule, Shown(f"shape {factors.shape}"), "Pass samples first: (n, ...).")
+        problems.add(
+            "factors", rule, Shown(f"shape {factors.shape}"), "Pass samples first: (n, ...)."
+        )
     elif y.dtype.kind == "f":
         whole = np.isfinite(y) & (np.round(y) == y) & (np.abs(y) < 2**53)
         if whole.all():
             return y.astype(np.int64)
         row, column = np.argwhere(~whole)[0]
-        remedy = "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
-        problems.add("factors", "must be whole numbers", Shown(f"{y[row, column]} at row {row}, column {column}"), remedy)
+        remedy = (
+            "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
+        )
+        problems.add(
+            "factors",
+            "must be whole numbers",
+            Shown(f"{y[row, column]} at row {row}, column {column}"),
+            remedy,
+        )
     elif y.dtype.kind not in "iub":
-        remedy = "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
+        remedy = (
+            "Number the values of each factor, as np.unique(column, return_inverse=True)[1] does."
+        )
         problems.add("factors", "must be whole numbers", Shown(f"dtype {y.dtype}"), remedy)
     return y
 
 
 def _lacking(kind: str) -> str:
-    return LACKING[kind] if kind in WITHOUT_FACTORS else "factors (--factors), whole numbers (n, factors)"
+    return (
+        LACKING[kind]
+        if kind in WITHOUT_FACTORS
+        else "factors (--factors), whole numbers (n, factors)"
+    )
 
 
 def printed(table: pd.DataFrame, members: int, width: int) -> str:
-    """The scores for reading: one line a metric with its parts, or one row a model where there are several *members*."""
+    """The scores for reading: one line a metric with its parts, or one row a model where there are
+    several *members*.
+    """
     rows: Any
     if members > 1:
-        wide: Any = table[table["quantity"] == "score"].pivot(index="member", columns="metric", values="value")
+        wide: Any = table[table["quantity"] == "score"].pivot(
+            index="member", columns="metric", values="value"
+        )
         wide = wide.reindex(range(members))[list(dict.fromkeys(table["metric"]))]
-        return wide.to_string(max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=width)
+        return wide.to_string(
+            max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=width
+        )
     lines = []
     for name, rows in table.groupby("metric", sort=False):
         values = dict(zip(rows["quantity"], rows["value"], strict=True))

@@ -21,15 +21,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WRITING_SHARE = 20
-"""Between two writings of the table lies so many times what one takes: a kill loses a second of scoring at most."""
+"""Between two writings of the table lies so many times what one takes: a kill loses a second of
+scoring at most.
+"""
 
 
-def check_request(run: RunFolder, metrics: Sequence[str], representations: Sequence[str]) -> list[str]:
+def check_request(
+    run: RunFolder, metrics: Sequence[str], representations: Sequence[str]
+) -> list[str]:
     """The metrics to compute, groups spelled out; every problem with the request at once."""
     problems = Problems()
     names = metric_names(metrics, problems, labelled=run.dataset.labelled)
     if not representations:
-        problems.add("representation", "needs at least one name", list(representations), f"Known: {', '.join(REPRESENTATIONS)}.")
+        problems.add(
+            "representation",
+            "needs at least one name",
+            list(representations),
+            f"Known: {', '.join(REPRESENTATIONS)}.",
+        )
     for kind in representations:
         if kind not in REPRESENTATIONS:
             problems.say(unknown("representation", kind, REPRESENTATIONS))
@@ -37,8 +46,9 @@ def check_request(run: RunFolder, metrics: Sequence[str], representations: Seque
     if without:
         verb = "compares" if len(without) == 1 else "compare"
         problems.say(
-            f"the data of {run.path} has no factors, and {', '.join(without)} {verb} codes with factors. "
-            "Give factors when loading the data (factors=...), or score with --metrics unsupervised."
+            f"the data of {run.path} has no factors, and {', '.join(without)} {verb} codes with"
+            " factors. Give factors when loading the data (factors=...), or score with --metrics"
+            " unsupervised."
         )
     problems.raise_if_any()
     return names
@@ -51,20 +61,30 @@ def score_run(
     progress: Callable[[int, bool], None] = lambda scores, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
-    """Compute what is missing of the request and return all its rows; finished scores are on disk soon, and when it is stopped.
+    """Compute what is missing of the request and return all its rows; finished scores are on disk
+    soon, and when it is stopped.
 
-    Codes, and for `elbo` reconstructions, must be stored. Members that diverged have no codes worth scoring and are left out.
-    A score that cannot be computed is told through *warn* and has no row.
+    Codes, and for `elbo` reconstructions, must be stored. Members that diverged have no codes worth
+    scoring and are left out. A score that cannot be computed is told through *warn* and has no row.
     """
     names = check_request(run, metrics, representations)
     healthy = run.members().query("status != 'diverged'")["member"].tolist()
     if not healthy:
-        raise InputError(f"every member of {run.path} diverged; there is nothing to score. Train with a lower learning rate.")
+        raise InputError(
+            f"every member of {run.path} diverged; there is nothing to score. Train with a lower"
+            " learning rate."
+        )
     with only_one(run.path, ".scores.lock"):
         _score_missing(run, names, representations, healthy, progress, warn)
     whole = stored_scores(run)
-    wanted = whole["member"].isin(healthy) & whole["metric"].isin(names) & whole["representation"].isin(list(representations))
-    return whole.loc[wanted].sort_values(by=["member", "metric", "representation"], kind="stable", ignore_index=True)
+    wanted = (
+        whole["member"].isin(healthy)
+        & whole["metric"].isin(names)
+        & whole["representation"].isin(list(representations))
+    )
+    return whole.loc[wanted].sort_values(
+        by=["member", "metric", "representation"], kind="stable", ignore_index=True
+    )
 
 
 def _score_missing(
@@ -96,31 +116,52 @@ def _score_missing(
 
 
 def _inapplicable(
-    run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int], warn: Callable[[str], None]
+    run: RunFolder,
+    names: Sequence[str],
+    representations: Sequence[str],
+    healthy: Sequence[int],
+    warn: Callable[[str], None],
 ) -> set[tuple[int, str, str]]:
-    """Member, metric and representation of scores that would be numbers about nothing; the reasons go to *warn*.
+    """Member, metric and representation of scores that would be numbers about nothing; the reasons
+    go to *warn*.
 
-    Objectives that decode the mean leave their encoder's variance untrained, an overlap loss is no likelihood, and the KL of an
-    evidence bound is measured from the standard normal.
+    Objectives that decode the mean leave their encoder's variance untrained, an overlap loss is no
+    likelihood, and the KL of an evidence bound is measured from the standard normal.
     """
     without = [member for member in healthy if not run.plan.members[member].build().samples_latents]
-    other = [member for member in healthy if run.plan.members[member].prior != "isotropic" and member not in without]
+    other = [
+        member
+        for member in healthy
+        if run.plan.members[member].prior != "isotropic" and member not in without
+    ]
     bounds = [name for name in names if needs(name) == "elbo"]
     posterior = [name for name in names if needs(name) in ("elbo", "posterior")]
     found: set[tuple[int, str, str]] = set()
 
-    def leave_out(what: str, members: Sequence[int], metrics: Sequence[str], kinds: Sequence[str], why: str) -> None:
+    def leave_out(
+        what: str, members: Sequence[int], metrics: Sequence[str], kinds: Sequence[str], why: str
+    ) -> None:
         if members and metrics and kinds:
             warn(f"{what}: left out for members {', '.join(map(str, members))}, {why}.")
-            found.update((member, name, kind) for member in members for name in metrics for kind in kinds)
+            found.update(
+                (member, name, kind) for member in members for name in metrics for kind in kinds
+            )
 
     why = "whose objective has no use for a posterior variance"
     leave_out(", ".join(posterior), without, posterior, representations, why)
     drawn = [kind for kind in representations if kind == "sampled"]
-    leave_out("sampled", without, [name for name in names if needs(name) != "population"], drawn, why)
+    leave_out(
+        "sampled", without, [name for name in names if needs(name) != "population"], drawn, why
+    )
     if "+" in run.plan.likelihood:
         why = f"since the overlap loss {run.plan.likelihood} is no likelihood"
-        leave_out(", ".join(bounds), [member for member in healthy if member not in without], bounds, representations, why)
+        leave_out(
+            ", ".join(bounds),
+            [member for member in healthy if member not in without],
+            bounds,
+            representations,
+            why,
+        )
     else:
         why = (
             "whose prior is not the standard normal from which its KL is measured; "
@@ -131,7 +172,9 @@ def _inapplicable(
 
 
 class _Table:
-    """The scores on disk, with rows added as they come: written at once, then as often as writing takes little of the time."""
+    """The scores on disk, with rows added as they come: written at once, then as often as writing
+    takes little of the time.
+    """
 
     def __init__(self, run: RunFolder, stored: pd.DataFrame) -> None:
         self.path, self.table = run.path / "scores.parquet", stored
@@ -159,20 +202,39 @@ class _Table:
         began = time.monotonic()
         new = pd.DataFrame(self._rows, columns=COLUMNS)
         table = pd.concat([self.table, new], ignore_index=True) if len(self.table) else new
-        # Models that are compared get their scores together, those of them included that had theirs.
+        # Models that are compared get their scores together, those of them included that had
+        # theirs.
         self.table = table.drop_duplicates(COLUMNS[:4], keep="last", ignore_index=True)
         write_table(self.path, self.table)
         self._rows = []
         self._next_write = time.monotonic() + _WRITING_SHARE * (time.monotonic() - began)
 
 
-def _tasks(run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int]) -> list[Task]:
-    """One task for each member, metric and representation; one for all seeds of a setting where the metric compares models."""
+def _tasks(
+    run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int]
+) -> list[Task]:
+    """One task for each member, metric and representation; one for all seeds of a setting where the
+    metric compares models.
+    """
     alone = [name for name in names if needs(name) != "population"]
     together = [name for name in names if needs(name) == "population"]
-    tasks = [Task((member,), name, kind) for member in healthy for name in alone for kind in representations]
-    groups = [tuple(member.id for member in group if member.id in set(healthy)) for group in run.plan.siblings()]
-    return tasks + [Task(group, name, kind) for group in groups if group for name in together for kind in representations]
+    tasks = [
+        Task((member,), name, kind)
+        for member in healthy
+        for name in alone
+        for kind in representations
+    ]
+    groups = [
+        tuple(member.id for member in group if member.id in set(healthy))
+        for group in run.plan.siblings()
+    ]
+    return tasks + [
+        Task(group, name, kind)
+        for group in groups
+        if group
+        for name in together
+        for kind in representations
+    ]
 
 
 def _materials(run: RunFolder, task: Task) -> list[MetricInputs]:
@@ -181,14 +243,28 @@ def _materials(run: RunFolder, task: Task) -> list[MetricInputs]:
     found = []
     for member in task.members:
         codes = store.load(member)
-        posterior = (codes.mean, codes.logvar) if kind in ("posterior", "elbo", "population") else (None, None)
+        posterior = (
+            (codes.mean, codes.logvar)
+            if kind in ("posterior", "elbo", "population")
+            else (None, None)
+        )
         nats = ReconstructionStore(store).load(member) if kind == "elbo" else None
-        found.append(MetricInputs(codes.representation(task.representation), codes.train_count, codes.factors, *posterior, nats))
+        found.append(
+            MetricInputs(
+                codes.representation(task.representation),
+                codes.train_count,
+                codes.factors,
+                *posterior,
+                nats,
+            )
+        )
     return found
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:
-    """Every current score on disk, with the columns of `COLUMNS`; those of an earlier revision of their metric are left out."""
+    """Every current score on disk, with the columns of `COLUMNS`; those of an earlier revision of
+    their metric are left out.
+    """
     import pandas as pd
 
     path = run.path / "scores.parquet"
@@ -202,4 +278,6 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
         table["revision"] = 1  # as all metrics were before they had revisions
     current = {name: revision(name) for name in set(table["metric"]) if base(name) in METRICS}
     pairs = zip(table["metric"], table["revision"], strict=True)
-    return table.loc[[made_by == current.get(name, made_by) for name, made_by in pairs]].reset_index(drop=True)
+    return table.loc[
+        [made_by == current.get(name, made_by) for name, made_by in pairs]
+    ].reset_index(drop=True)

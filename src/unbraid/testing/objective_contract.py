@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective, for ours and for those of other packages: call `check_objective("my_vae")` in a test."""
+"""The contract of an objective, for ours and for those of other packages: call
+`check_objective("my_vae")` in a test.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _PARTS = ("permutation", "prior_points", "labelled_mean", "labels", "label_sizes
 
 
 def check_objective(name: str) -> None:
-    """Assert everything that plans, training and reports rely on; names the broken promise otherwise."""
+    """Assert everything that plans, training and reports rely on; names the broken promise
+    otherwise.
+    """
     kind = OBJECTIVES.load(name)
     _check_description(name, kind)
     _check_config(name, kind)
@@ -44,10 +48,12 @@ def _check_description(name: str, kind: type[Objective]) -> None:
     assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
     assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
     assert getattr(kind, "label", ""), f"{name} needs a label"
-    first = (inspect.cleandoc(kind.__dict__.get("__doc__") or "")).splitlines()[:1]
-    assert first, f"{name} needs a docstring; its first line is the table's description"
+    first = (inspect.cleandoc(kind.__dict__.get("__doc__") or "")).split("\n\n")[:1]
+    assert first, f"{name} needs a docstring; its first paragraph is the table's description"
     # A dataclass without a docstring gets its own signature for one.
-    assert first[0].endswith("."), f"the first docstring line of {name} must be one sentence, is {first[0]!r}"
+    assert first[0].endswith("."), (
+        f"the first docstring paragraph of {name} must be one sentence, is {first[0]!r}"
+    )
     assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
 
 
@@ -55,13 +61,20 @@ def _check_config(name: str, kind: type[Objective]) -> None:
     objective = kind()
     assert kind(**objective.hyper()) == objective, f"{name}(**hyper()) must make the same objective"
     fields = {item.name: item for item in dataclasses.fields(kind)}
-    assert objective.strength is None or objective.strength in fields, f"strength of {name} must be one of its fields"
+    assert objective.strength is None or objective.strength in fields, (
+        f"strength of {name} must be one of its fields"
+    )
     for field, item in fields.items():
-        assert "kind" in item.metadata, f"{name}: {field} must be made by number, count, choice or vector"
+        assert "kind" in item.metadata, (
+            f"{name}: {field} must be made by number, count, choice or vector"
+        )
         assert item.metadata["help"], f"{name}: {field} needs a help text"
         if item.metadata["kind"] == "vector":
             continue
-        wrongs = [(math.nan, "must be a finite number; got nan."), ("much", "must be a number; got 'much'.")]
+        wrongs = [
+            (math.nan, "must be a finite number; got nan."),
+            ("much", "must be a number; got 'much'."),
+        ]
         if item.metadata["kind"] == "choice":
             wrongs = [(3, f"must be one of {', '.join(item.metadata['options'])}; got 3.")]
         for wrong, told in wrongs:
@@ -71,7 +84,10 @@ def _check_config(name: str, kind: type[Objective]) -> None:
             except InputError as error:
                 message = str(error)
             expected = f"{name}: {field} {told}"
-            assert message == expected, f"{name}({field}={wrong!r}) must be an InputError that says '{expected}', not '{message}'"
+            assert message == expected, (
+                f"{name}({field}={wrong!r}) must be an InputError that says '{expected}', not"
+                f" '{message}'"
+            )
         default = getattr(objective, field)
         swept = kind(**{field: [default, default]}).sweep()
         assert swept == [objective, objective], f"a list for {field} of {name} must be a sweep"
@@ -96,7 +112,9 @@ def _forward(objective: Objective) -> Forward:
     )
     more: dict[str, Any] = {}
     if objective.permutes:
-        more["permutation"] = torch.rand(MEMBERS, LATENTS, BATCH, generator=generator, dtype=torch.float64).argsort(dim=-1)
+        more["permutation"] = torch.rand(
+            MEMBERS, LATENTS, BATCH, generator=generator, dtype=torch.float64
+        ).argsort(dim=-1)
     if objective.needs_prior_points:
         more["prior_points"] = normal(MEMBERS, BATCH, LATENTS)
     if objective.labels is not None:
@@ -104,7 +122,8 @@ def _forward(objective: Objective) -> Forward:
         more["label_sizes"] = sizes
         more["label_values"] = max(SIZES)
         more["labels"] = torch.floor(
-            torch.rand(MEMBERS, BATCH, len(SIZES), generator=generator, dtype=torch.float64) * sizes.unsqueeze(1)
+            torch.rand(MEMBERS, BATCH, len(SIZES), generator=generator, dtype=torch.float64)
+            * sizes.unsqueeze(1)
         )
         more["labelled_mean"] = normal(MEMBERS, BATCH, LATENTS)
     forward = replace(forward, **more)
@@ -112,7 +131,9 @@ def _forward(objective: Objective) -> Forward:
 
 
 def _of_members(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with what belongs to these members: learned numbers, memory and the auxiliary network, all of them different."""
+    """*forward* with what belongs to these members: learned numbers, memory and the auxiliary
+    network, all of them different.
+    """
     weights = {name: rows[members] for name, rows in _learned(objective).items()}
     memory = {name: value + 0.1 * members.double() for name, value in objective.memory.items()}
     return _with_auxiliary(objective, replace(forward, weights=weights, memory=memory), members)
@@ -122,13 +143,18 @@ def _learned(objective: Objective) -> dict[str, Tensor]:
     """Learned numbers of the members, near where they start."""
     generator = torch.Generator().manual_seed(9)
     return {
-        weight.name: weight.start + 0.1 * torch.randn(MEMBERS, *weight.shape, generator=generator, dtype=torch.float64)
+        weight.name: (
+            weight.start
+            + 0.1 * torch.randn(MEMBERS, *weight.shape, generator=generator, dtype=torch.float64)
+        )
         for weight in objective.weights(SETTING)
     }
 
 
 def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with the auxiliary network of these members, whose weights differ from member to member."""
+    """*forward* with the auxiliary network of these members, whose weights differ from member to
+    member.
+    """
     network = objective.auxiliary_network()
     if network is None:
         return forward
@@ -138,7 +164,9 @@ def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> 
 
 
 def _differentiated(objective: Objective, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss of each member and the gradients of the losses, zeros where the loss does not depend on the tensor."""
+    """Loss of each member and the gradients of the losses, zeros where the loss does not depend on
+    the tensor.
+    """
     leaves = {leaf: getattr(forward, leaf).detach().clone().requires_grad_() for leaf in _LEAVES}
     loss = total_loss(objective.terms(replace(forward, **leaves)))
     gradients = torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True)
@@ -147,35 +175,51 @@ def _differentiated(objective: Objective, forward: Forward) -> tuple[Tensor, dic
 
 def _check_terms(name: str, objective: Objective) -> None:
     terms = objective.terms(_forward(objective))
-    assert tuple(terms) == objective.term_names, f"terms of {name} are {tuple(terms)}, term_names {objective.term_names}"
+    assert tuple(terms) == objective.term_names, (
+        f"terms of {name} are {tuple(terms)}, term_names {objective.term_names}"
+    )
     assert "reconstruction" in terms, f"{name} needs a term called reconstruction"
     for term_name, term in terms.items():
         shape = tuple(term.value.shape)
         allowed = ((MEMBERS, BATCH), (MEMBERS, BATCH * objective.samples), (MEMBERS,))
-        assert shape in allowed, f"{name}: {term_name} must be (members, batch) or (members,), is {shape}"
-        assert torch.isfinite(term.value).all(), f"{name}: {term_name} must be finite on ordinary posteriors"
+        assert shape in allowed, (
+            f"{name}: {term_name} must be (members, batch) or (members,), is {shape}"
+        )
+        assert torch.isfinite(term.value).all(), (
+            f"{name}: {term_name} must be finite on ordinary posteriors"
+        )
     loss, gradients = _differentiated(objective, _forward(objective))
     assert tuple(loss.shape) == (MEMBERS,), f"the loss of {name} must have one entry a member"
     for leaf, gradient in gradients.items():
         assert torch.isfinite(gradient).all(), f"{name}: the gradient to {leaf} must be finite"
     share = torch.full((MEMBERS, BATCH), 1.0 / BATCH, dtype=torch.float64)
     counted = gradients["reconstruction"].view(MEMBERS, BATCH, objective.samples).sum(dim=-1)
-    assert torch.allclose(counted, share), f"{name} must count the reconstruction once, as a mean over the batch"
-    together = total_loss(stack([objective] * MEMBERS, dtype=torch.float64).terms(_forward(objective)))
-    assert torch.allclose(together, loss, rtol=1e-12), f"{name} must give the same loss with its numbers stacked to tensors"
+    assert torch.allclose(counted, share), (
+        f"{name} must count the reconstruction once, as a mean over the batch"
+    )
+    together = total_loss(
+        stack([objective] * MEMBERS, dtype=torch.float64).terms(_forward(objective))
+    )
+    assert torch.allclose(together, loss, rtol=1e-12), (
+        f"{name} must give the same loss with its numbers stacked to tensors"
+    )
 
 
 def _check_members_are_separate(name: str, objective: Objective) -> None:
     forward = _forward(objective)
     loss, gradients = _differentiated(objective, forward)
-    order = torch.tensor([2, 1, 0])  # no rotation: a term that looks at the next member would rotate with it
+    order = torch.tensor(
+        [2, 1, 0]
+    )  # no rotation: a term that looks at the next member would rotate with it
     moved: dict[str, Any] = {leaf: getattr(forward, leaf)[order] for leaf in _LEAVES}
     for part in _PARTS:
         if (value := getattr(forward, part)) is not None:
             moved[part] = value[order]
     turned = _of_members(objective, replace(forward, **moved), order)
     turned_loss, turned_gradients = _differentiated(objective, turned)
-    assert torch.equal(turned_loss, loss[order]), f"{name} mixes members: losses must move with the members"
+    assert torch.equal(turned_loss, loss[order]), (
+        f"{name} mixes members: losses must move with the members"
+    )
     for leaf in _LEAVES:
         same = torch.equal(turned_gradients[leaf], gradients[leaf][order])
         assert same, f"{name} mixes members: gradients to {leaf} must move with the members"
@@ -184,7 +228,9 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
         tensor[1] = torch.nan
     torn_loss, torn_gradients = _differentiated(objective, replace(forward, **torn))
     others = torch.tensor([0, 2])
-    assert torch.equal(torn_loss[others], loss[others]), f"{name}: NaN in one member must not reach another's loss"
+    assert torch.equal(torn_loss[others], loss[others]), (
+        f"{name}: NaN in one member must not reach another's loss"
+    )
     for leaf in _LEAVES:
         same = torch.equal(torn_gradients[leaf][others], gradients[leaf][others])
         assert same, f"{name}: NaN in one member must not reach another's gradient to {leaf}"
@@ -194,45 +240,69 @@ def _check_posterior(name: str, objective: Objective) -> None:
     """Posteriors and latents keep their shapes, and a NaN in one member reaches no other."""
     forward = _forward(objective)
     rows, drawn = forward.mean.shape[1], forward.z.shape[1]
-    changed = torch.zeros(MEMBERS, rows // 2, dtype=torch.int64) if objective.pairs is not None else None
-    noise = torch.randn(MEMBERS, drawn, LATENTS, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    changed = (
+        torch.zeros(MEMBERS, rows // 2, dtype=torch.int64) if objective.pairs is not None else None
+    )
+    noise = torch.randn(
+        MEMBERS, drawn, LATENTS, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    )
 
     def latents(mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shared = objective.posterior(mean, forward.logvar, changed)
         return (*shared, objective.latents(*shared, noise, forward.weights))
 
     found = latents(forward.mean)
-    for what, tensor, count in zip(("means", "log-variances", "latents"), found, (rows, rows, drawn), strict=True):
+    for what, tensor, count in zip(
+        ("means", "log-variances", "latents"), found, (rows, rows, drawn), strict=True
+    ):
         shape = (MEMBERS, count, LATENTS)
-        assert tuple(tensor.shape) == shape, f"{name}: {what} must have the shape {shape}, have {tuple(tensor.shape)}"
+        assert tuple(tensor.shape) == shape, (
+            f"{name}: {what} must have the shape {shape}, have {tuple(tensor.shape)}"
+        )
         assert torch.isfinite(tensor).all(), f"{name}: {what} must be finite on ordinary posteriors"
     torn_mean = forward.mean.clone()
     torn_mean[1] = torch.nan
     others = torch.tensor([0, 2])
     for tensor, torn in zip(found, latents(torn_mean), strict=True):
-        assert torch.equal(torn[others], tensor[others]), f"{name}: NaN in one member must not reach another's latents"
+        assert torch.equal(torn[others], tensor[others]), (
+            f"{name}: NaN in one member must not reach another's latents"
+        )
     for tensor in objective.representation(forward.mean, forward.logvar, forward.weights):
-        assert tensor.shape == forward.mean.shape, f"{name}: the representation must have the posteriors' shape"
+        assert tensor.shape == forward.mean.shape, (
+            f"{name}: the representation must have the posteriors' shape"
+        )
 
 
 def _check_learned(name: str, objective: Objective) -> None:
-    """Learned numbers bear the objective's prefix and are reached by the loss; what is remembered is told in full."""
+    """Learned numbers bear the objective's prefix and are reached by the loss; what is remembered
+    is told in full.
+    """
     forward = _forward(objective)
     weights = {key: value.clone().requires_grad_() for key, value in forward.weights.items()}
-    assert all(key.startswith("objective.") for key in weights), f"{name}: learned numbers must be called objective.*"
+    assert all(key.startswith("objective.") for key in weights), (
+        f"{name}: learned numbers must be called objective.*"
+    )
     followed = replace(forward, weights=weights)
     z = objective.latents(forward.mean, forward.logvar, torch.zeros_like(forward.z), weights)
     loss = total_loss(objective.terms(replace(followed, z=z)))
     if weights:
-        gradients = torch.autograd.grad(loss.sum() + z.square().sum(), list(weights.values()), allow_unused=True)
+        gradients = torch.autograd.grad(
+            loss.sum() + z.square().sum(), list(weights.values()), allow_unused=True
+        )
         for key, gradient in zip(weights, gradients, strict=True):
             assert gradient is not None, f"the loss of {name} must reach {key}"
-            assert torch.isfinite(gradient).all(), f"the loss of {name} must have a finite gradient to {key}"
+            assert torch.isfinite(gradient).all(), (
+                f"the loss of {name} must have a finite gradient to {key}"
+            )
     after = replace(forward)
     objective.terms(after)
-    assert set(after.remembered) == set(objective.memory), f"terms of {name} must remember {', '.join(objective.memory)}"
+    assert set(after.remembered) == set(objective.memory), (
+        f"terms of {name} must remember {', '.join(objective.memory)}"
+    )
     for key, value in after.remembered.items():
-        assert tuple(value.shape) == (MEMBERS,), f"{name}: what is remembered as {key} must have one entry a member"
+        assert tuple(value.shape) == (MEMBERS,), (
+            f"{name}: what is remembered as {key} must have one entry a member"
+        )
 
 
 def _check_auxiliary(name: str, objective: Objective) -> None:
@@ -241,31 +311,52 @@ def _check_auxiliary(name: str, objective: Objective) -> None:
         return
     assert network.learning_rate > 0, f"the auxiliary network of {name} needs a learning rate"
     layout = network.layout(LATENTS)
-    weights = {key: view.clone().requires_grad_() for key, view in layout.views(_random_rows(layout.size)).items()}
+    weights = {
+        key: view.clone().requires_grad_()
+        for key, view in layout.views(_random_rows(layout.size)).items()
+    }
     forward = _forward(objective)
-    # As in training the latents depend on the encoder; the loss may depend on them, but is followed by these weights alone.
-    forward = replace(forward, z=forward.z.requires_grad_(), auxiliary=lambda z: network(weights, z))
+    # As in training the latents depend on the encoder; the loss may depend on them, but is followed
+    # by these weights alone.
+    forward = replace(
+        forward, z=forward.z.requires_grad_(), auxiliary=lambda z: network(weights, z)
+    )
     loss = objective.auxiliary_loss(forward)
-    assert tuple(loss.shape) == (MEMBERS, BATCH), f"the auxiliary loss of {name} must be (members, batch), is {tuple(loss.shape)}"
+    assert tuple(loss.shape) == (
+        MEMBERS,
+        BATCH,
+    ), f"the auxiliary loss of {name} must be (members, batch), is {tuple(loss.shape)}"
     after = replace(forward)
     objective.terms(after)
     same = torch.allclose(objective.auxiliary_loss(after), loss, rtol=1e-9)
-    assert same, f"the auxiliary loss of {name} must be the same whether or not terms left something in shared"
+    assert same, (
+        f"the auxiliary loss of {name} must be the same whether or not terms left something in"
+        " shared"
+    )
     gradients: tuple[Tensor | None, ...] = (None,) * len(weights)
     if loss.requires_grad:
         gradients = torch.autograd.grad(loss.sum(), list(weights.values()), allow_unused=True)
     for key, gradient in zip(weights, gradients, strict=True):
-        missed = f"the auxiliary loss of {name} must reach every auxiliary weight, and does not reach {key}"
+        missed = (
+            f"the auxiliary loss of {name} must reach every auxiliary weight, and does not reach"
+            f" {key}"
+        )
         assert gradient is not None, missed
         assert gradient.any(), missed
-        assert torch.isfinite(gradient).all(), f"the auxiliary loss of {name} must have a finite gradient to {key}"
+        assert torch.isfinite(gradient).all(), (
+            f"the auxiliary loss of {name} must have a finite gradient to {key}"
+        )
     z = forward.z.detach().clone()
     z[1] = torch.nan
     torn, others = objective.auxiliary_loss(replace(forward, z=z)), torch.tensor([0, 2])
-    assert torch.equal(torn[others], loss[others]), f"{name}: NaN in one member must not reach another's auxiliary loss"
+    assert torch.equal(torn[others], loss[others]), (
+        f"{name}: NaN in one member must not reach another's auxiliary loss"
+    )
 
 
 @cache
 def _random_rows(size: int) -> Tensor:
     """Random weights, other ones for each member; drawn once, since a discriminator has millions."""
-    return 0.05 * torch.randn(MEMBERS, size, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    return 0.05 * torch.randn(
+        MEMBERS, size, generator=torch.Generator().manual_seed(6), dtype=torch.float64
+    )

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files in the formats of the published datasets, for tests: the same layout with fewer factor values.
+"""Small files in the formats of the published datasets, for tests: the same layout with fewer
+factor values.
 
-`small_source(name, folder)` writes them and returns the dataset's `Source` shrunk to match, with their checksums. Put it on the
-class as `source` and everything (`add`, `load`, `data info`) works on the small files:
+`small_source(name, folder)` writes them and returns the dataset's `Source` shrunk to match, with
+their checksums. Put it on the class as `source` and everything (`add`, `load`, `data info`) works
+on the small files:
 
     monkeypatch.setattr(published(name), "source", small_source(name, folder))
     monkeypatch.setenv("UNBRAID_DATA", str(home))
@@ -41,7 +43,9 @@ SAMPLES = {"fashion_mnist": 14, "celeba": 6}
 
 
 def small_source(name: str, folder: Path) -> Source:
-    """Write the small files of *name* into *folder*; returns the shrunk source with their sizes and checksums."""
+    """Write the small files of *name* into *folder*; returns the shrunk source with their sizes and
+    checksums.
+    """
     source = shrunk(published(name).source)
     folder.mkdir(parents=True, exist_ok=True)
     _WRITERS.get(name, write_mpi3d)(source, folder, np.random.default_rng(list(name.encode())))
@@ -53,7 +57,10 @@ def shrunk(source: Source) -> Source:
     files = tuple(replace(file, size=None, sha256=None, md5=None) for file in source.files)
     if source.name in SAMPLES:
         return replace(source, files=files, samples=SAMPLES[source.name], places=())
-    factors = tuple(replace(factor, size=size) for factor, size in zip(source.factors, SIZES[source.name], strict=True))
+    factors = tuple(
+        replace(factor, size=size)
+        for factor, size in zip(source.factors, SIZES[source.name], strict=True)
+    )
     return replace(source, files=files, factors=factors)
 
 
@@ -61,7 +68,10 @@ def with_checksums(source: Source, folder: Path) -> Source:
     """*source* with the sizes and sha256 of its files in *folder*."""
     files = []
     for file in source.files:
-        path = next((place for place in (folder / file.name, folder / f"{file.name}.gz") if place.exists()), None)
+        path = next(
+            (place for place in (folder / file.name, folder / f"{file.name}.gz") if place.exists()),
+            None,
+        )
         content = b"" if path is None else path.read_bytes()
         if path is not None and file.unpacked and path.suffix == ".gz":
             content = gzip.decompress(content)
@@ -81,41 +91,67 @@ def write_dsprites(source: Source, folder: Path, rng: np.random.Generator) -> No
     from unbraid.data.drawn.dsprites_drawing import draw_some, unpack
 
     indices = np.arange(source.grid.size)
-    classes = np.concatenate([np.zeros((len(indices), 1), np.int64), source.grid.to_factors(indices)], axis=1)
+    classes = np.concatenate(
+        [np.zeros((len(indices), 1), np.int64), source.grid.to_factors(indices)], axis=1
+    )
     metadata = np.array({"title": "dSprites"}, dtype=object)
-    np.savez_compressed(folder / source.files[0].name, imgs=unpack(draw_some(indices)), latents_classes=classes, metadata=metadata)
+    np.savez_compressed(
+        folder / source.files[0].name,
+        imgs=unpack(draw_some(indices)),
+        latents_classes=classes,
+        metadata=metadata,
+    )
 
 
 def write_shapes3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """3dshapes.h5 with `images` and `labels`, the images in chunks that cut across images as h5py chooses them."""
+    """3dshapes.h5 with `images` and `labels`, the images in chunks that cut across images as h5py
+    chooses them.
+    """
     import h5py
 
     factors = source.grid.to_factors(np.arange(source.grid.size))
-    labels = factors * np.array([0.1, 0.1, 0.1, 0.5 / 7, 1.0, 60 / 14]) + np.array([0, 0, 0, 0.75, 0, -30.0])
+    labels = factors * np.array([0.1, 0.1, 0.1, 0.5 / 7, 1.0, 60 / 14]) + np.array(
+        [0, 0, 0, 0.75, 0, -30.0]
+    )
     with h5py.File(folder / source.files[0].name, "w") as file:
         images = random_images(rng, source.grid.size, 64, 64, 3)
-        file.create_dataset("images", data=images, chunks=(7, 16, 16, 3), compression="gzip", compression_opts=1)
+        file.create_dataset(
+            "images", data=images, chunks=(7, 16, 16, 3), compression="gzip", compression_opts=1
+        )
         file.create_dataset("labels", data=labels)
 
 
 def write_mpi3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
     """The npz with `images`."""
-    np.savez_compressed(folder / source.files[0].name, images=random_images(rng, source.grid.size, 64, 64, 3))
+    np.savez_compressed(
+        folder / source.files[0].name, images=random_images(rng, source.grid.size, 64, 64, 3)
+    )
 
 
 def write_cars3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """A folder `cars` of .mat files, and the archive with them and other things in it, in no particular order."""
+    """A folder `cars` of .mat files, and the archive with them and other things in it, in no
+    particular order.
+    """
     from scipy.io import savemat
 
     elevations, azimuths, objects = source.grid.sizes
     cars = folder / "cars"
     cars.mkdir(exist_ok=True)
     for nth in range(objects):
-        # Smooth images, so that scaling them has something to keep; every car has a colour of its own.
+        # Smooth images, so that scaling them has something to keep; every car has a colour of its
+        # own.
         im = np.empty((128, 128, 3, azimuths, elevations), dtype=np.uint8)
-        im[...] = (np.arange(128)[:, None, None, None, None] + np.arange(azimuths)[:, None] * 20 + np.arange(elevations) * 3) % 256
+        im[...] = (
+            np.arange(128)[:, None, None, None, None]
+            + np.arange(azimuths)[:, None] * 20
+            + np.arange(elevations) * 3
+        ) % 256
         im[:, :, nth % 3] = 40 * nth + 10
-        savemat(cars / f"car_{3 * nth + 1:03d}_mesh.mat", {"im": im, "mask": np.zeros((2, 2))}, do_compression=True)
+        savemat(
+            cars / f"car_{3 * nth + 1:03d}_mesh.mat",
+            {"im": im, "mask": np.zeros((2, 2))},
+            do_compression=True,
+        )
     (cars / "list.txt").write_text("".join(f"{path.stem}\n" for path in sorted(cars.glob("*.mat"))))
     with tarfile.open(folder / source.files[0].name, "w:gz") as archive:
         other = tarfile.TarInfo("data/sprites/sprite_1.mat")
@@ -128,11 +164,16 @@ def matrix(array: NDArray[np.generic]) -> bytes:
     """*array* as NORB's matrix format has it."""
     magic = {np.dtype(np.uint8): 0x1E3D4C55, np.dtype(np.int32): 0x1E3D4C54}[array.dtype]
     sizes = [*array.shape, *[1] * (3 - array.ndim)]
-    return struct.pack(f"<{2 + len(sizes)}i", magic, array.ndim, *sizes) + array.astype(array.dtype.newbyteorder("<")).tobytes()
+    return (
+        struct.pack(f"<{2 + len(sizes)}i", magic, array.ndim, *sizes)
+        + array.astype(array.dtype.newbyteorder("<")).tobytes()
+    )
 
 
 def write_smallnorb(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """Six gzipped matrices; odd instances are in the training files, and rows are in no particular order."""
+    """Six gzipped matrices; odd instances are in the training files, and rows are in no particular
+    order.
+    """
     rows = rng.permutation(source.grid.to_factors(np.arange(source.grid.size)).astype(np.int32))
     rows[:, 3] *= 2
     for split, first in ((1, 0), (0, 3)):
@@ -169,7 +210,10 @@ def write_celeba(source: Source, folder: Path, rng: np.random.Generator) -> None
         # A bright frame outside the part that is cut out.
         image[:35] = image[-35:] = image[:, :15] = image[:, -15:] = 250
         Image.fromarray(image).save(inside / f"{nth + 1:06d}.jpg", quality=95)
-        lines.append(f"{nth + 1:06d}.jpg " + " ".join(f"{2 * value - 1:2d}" for value in rng.integers(0, 2, len(source.factors))))
+        lines.append(
+            f"{nth + 1:06d}.jpg "
+            + " ".join(f"{2 * value - 1:2d}" for value in rng.integers(0, 2, len(source.factors)))
+        )
     (folder / source.files[1].name).write_text("\n".join(lines) + "\n")
     with zipfile.ZipFile(folder / source.files[0].name, "w") as archive:
         for path in sorted(inside.iterdir()):

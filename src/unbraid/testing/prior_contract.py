@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a prior, for ours and for those of other packages: call `check_prior("my_prior")` in a test.
+"""The contract of a prior, for ours and for those of other packages: call `check_prior("my_prior")`
+in a test.
 
 *options* make a prior of four latents where the defaults do not: `check_prior("anisotropic", variances=(4, 2, 1, 0.5))`.
 """
@@ -26,7 +27,9 @@ _DRAWS = 20_000
 
 
 def check_prior(name: str, **options: Any) -> None:
-    """Assert everything that plans, objectives and training rely on; names the broken promise otherwise."""
+    """Assert everything that plans, objectives and training rely on; names the broken promise
+    otherwise.
+    """
     kind = PRIORS.load(name)
     prior = kind(**options)
     _check_description(name, kind)
@@ -42,19 +45,25 @@ def _check_description(name: str, kind: type[Prior]) -> None:
     assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
     assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
     assert getattr(kind, "label", ""), f"{name} needs a label"
-    first = inspect.cleandoc(kind.__dict__.get("__doc__") or "").splitlines()[:1]
-    assert first, f"{name} needs a docstring; its first line is the table's description"
+    first = inspect.cleandoc(kind.__dict__.get("__doc__") or "").split("\n\n")[:1]
+    assert first, f"{name} needs a docstring; its first paragraph is the table's description"
     # A dataclass without a docstring gets its own signature for one.
-    assert first[0].endswith("."), f"the first docstring line of {name} must be one sentence, is {first[0]!r}"
+    assert first[0].endswith("."), (
+        f"the first docstring paragraph of {name} must be one sentence, is {first[0]!r}"
+    )
     assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
 
 
 def _check_config(name: str, prior: Prior) -> None:
     kind = type(prior)
     assert kind(**prior.hyper()) == prior, f"{name}(**hyper()) must make the same prior"
-    assert prior.problems(LATENTS) == [], f"{name} with these options must suit {LATENTS} latents, says {prior.problems(LATENTS)}"
+    assert prior.problems(LATENTS) == [], (
+        f"{name} with these options must suit {LATENTS} latents, says {prior.problems(LATENTS)}"
+    )
     for item in dataclasses.fields(kind):
-        assert "kind" in item.metadata, f"{name}: {item.name} must be a number, count, choice or vector"
+        assert "kind" in item.metadata, (
+            f"{name}: {item.name} must be a number, count, choice or vector"
+        )
         assert item.metadata["help"], f"{name}: {item.name} needs a help text"
         for wrong, told in _wrong_values(item):
             message = ""
@@ -64,7 +73,8 @@ def _check_config(name: str, prior: Prior) -> None:
                 message = str(error)
             expected = f"{name}: {item.name} {told}"
             assert message.startswith(expected), (
-                f"{name}({item.name}={wrong!r}) must be refused with '{expected}...', not '{message}'"
+                f"{name}({item.name}={wrong!r}) must be refused with '{expected}...', not"
+                f" '{message}'"
             )
         default = getattr(prior, item.name)
         swept = kind(**{**prior.hyper(), item.name: [default, default]}).sweep()
@@ -76,8 +86,14 @@ def _wrong_values(item: dataclasses.Field[Any]) -> list[tuple[Any, str]]:
     if item.metadata["kind"] == "choice":
         return [("perhaps", "'perhaps' is unknown"), (7, "must be one of")]
     if item.metadata["kind"] == "vector":
-        return [((1.0, math.nan), "must be a finite number; got nan."), ("much", "must be numbers with slashes")]
-    return [(math.nan, "must be a finite number; got nan."), ("much", "must be a number; got 'much'.")]
+        return [
+            ((1.0, math.nan), "must be a finite number; got nan."),
+            ("much", "must be numbers with slashes"),
+        ]
+    return [
+        (math.nan, "must be a finite number; got nan."),
+        ("much", "must be a number; got 'much'."),
+    ]
 
 
 def _stacked(prior: Prior, weights: Tensor | None = None) -> Prior:
@@ -90,45 +106,73 @@ def _stacked(prior: Prior, weights: Tensor | None = None) -> Prior:
 def _rows(prior: Prior) -> Tensor:
     """Other weights for each member."""
     generator = torch.Generator().manual_seed(3)
-    return 0.5 * torch.randn(MEMBERS, Layout(prior.weights(LATENTS)).size, generator=generator, dtype=torch.float64)
+    return 0.5 * torch.randn(
+        MEMBERS, Layout(prior.weights(LATENTS)).size, generator=generator, dtype=torch.float64
+    )
 
 
 def _uniform(count: int, seed: int = 1) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(MEMBERS, count, LATENTS, UNIFORMS, generator=generator, dtype=torch.float64).clamp(1e-9, 1.0 - 1e-9)
+    return torch.rand(
+        MEMBERS, count, LATENTS, UNIFORMS, generator=generator, dtype=torch.float64
+    ).clamp(1e-9, 1.0 - 1e-9)
 
 
 def _posteriors(seed: int = 2) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
-    mean, logvar, noise = (torch.randn(MEMBERS, POINTS, LATENTS, generator=generator, dtype=torch.float64) for _ in range(3))
-    return {"mean": mean, "logvar": 0.5 * logvar - 1.0, "z": mean + torch.exp(0.25 * logvar - 0.5) * noise}
+    mean, logvar, noise = (
+        torch.randn(MEMBERS, POINTS, LATENTS, generator=generator, dtype=torch.float64)
+        for _ in range(3)
+    )
+    return {
+        "mean": mean,
+        "logvar": 0.5 * logvar - 1.0,
+        "z": mean + torch.exp(0.25 * logvar - 0.5) * noise,
+    }
 
 
 def _check_shapes(name: str, prior: Prior) -> None:
     for weight in prior.weights(LATENTS):
-        assert weight.name.startswith("prior."), f"{name}: the weight '{weight.name}' must be called prior.something"
-    stacked, plain = _stacked(prior), prior.bound(Layout(prior.weights(LATENTS)).views(torch.zeros(1, 16 * LATENTS).double()))
-    points = stacked.sample(_uniform(POINTS))
-    assert tuple(points.shape) == (MEMBERS, POINTS, LATENTS), (
-        f"{name}: sample must be (members, n, latents), is {tuple(points.shape)}"
+        assert weight.name.startswith("prior."), (
+            f"{name}: the weight '{weight.name}' must be called prior.something"
+        )
+    stacked, plain = (
+        _stacked(prior),
+        prior.bound(Layout(prior.weights(LATENTS)).views(torch.zeros(1, 16 * LATENTS).double())),
     )
+    points = stacked.sample(_uniform(POINTS))
+    assert tuple(points.shape) == (
+        MEMBERS,
+        POINTS,
+        LATENTS,
+    ), f"{name}: sample must be (members, n, latents), is {tuple(points.shape)}"
     for what, value, alone in (
         ("log_density", stacked.log_density(points), plain.log_density(points)),
         ("kl", stacked.kl(**_posteriors()), plain.kl(**_posteriors())),
         ("sample", points, plain.sample(_uniform(POINTS))),
     ):
         shape = (MEMBERS, POINTS, LATENTS) if what == "sample" else (MEMBERS, POINTS)
-        assert tuple(value.shape) == shape, f"{name}: {what} must have the shape {shape}, is {tuple(value.shape)}"
+        assert tuple(value.shape) == shape, (
+            f"{name}: {what} must have the shape {shape}, is {tuple(value.shape)}"
+        )
         assert torch.isfinite(value).all(), f"{name}: {what} must be finite at ordinary latents"
-        assert torch.allclose(value, alone, rtol=1e-12), f"{name}: {what} must be the same with numbers stacked to tensors"
+        assert torch.allclose(value, alone, rtol=1e-12), (
+            f"{name}: {what} must be the same with numbers stacked to tensors"
+        )
 
 
-def _differentiated(prior: Prior, parts: dict[str, Tensor], uniform: Tensor, rows: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """A number for each member made of all that a prior computes, and its gradients to posteriors and weights."""
+def _differentiated(
+    prior: Prior, parts: dict[str, Tensor], uniform: Tensor, rows: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """A number for each member made of all that a prior computes, and its gradients to posteriors
+    and weights.
+    """
     leaves = [tensor.detach().clone().requires_grad_() for tensor in (*parts.values(), rows)]
     bound = _stacked(prior, leaves[-1])
     points = bound.sample(uniform)
-    value = (bound.kl(*leaves[:-1]) + bound.log_density(leaves[2])).sum(dim=1) + (points + points.square()).sum(dim=(1, 2))
+    value = (bound.kl(*leaves[:-1]) + bound.log_density(leaves[2])).sum(dim=1) + (
+        points + points.square()
+    ).sum(dim=(1, 2))
     gradients = torch.autograd.grad(value.sum(), leaves, materialize_grads=True)
     return value.detach(), list(gradients)
 
@@ -136,20 +180,30 @@ def _differentiated(prior: Prior, parts: dict[str, Tensor], uniform: Tensor, row
 def _check_members_are_separate(name: str, prior: Prior) -> None:
     parts, uniform, rows = _posteriors(), _uniform(POINTS), _rows(prior)
     value, gradients = _differentiated(prior, parts, uniform, rows)
-    order = torch.tensor([2, 1, 0])  # no rotation: what looks at the next member would rotate with it
+    order = torch.tensor(
+        [2, 1, 0]
+    )  # no rotation: what looks at the next member would rotate with it
     moved = {key: part[order] for key, part in parts.items()}
     turned, turned_gradients = _differentiated(prior, moved, uniform[order], rows[order])
-    assert torch.equal(turned, value[order]), f"{name} mixes members: values must move with the members"
+    assert torch.equal(turned, value[order]), (
+        f"{name} mixes members: values must move with the members"
+    )
     for before, after in zip(gradients, turned_gradients, strict=True):
-        assert torch.equal(after, before[order]), f"{name} mixes members: gradients must move with the members"
+        assert torch.equal(after, before[order]), (
+            f"{name} mixes members: gradients must move with the members"
+        )
     torn = {key: part.clone() for key, part in parts.items()}
     for part in (*torn.values(), torn_rows := rows.clone()):
         part[1] = torch.nan
     torn_value, torn_gradients = _differentiated(prior, torn, uniform, torn_rows)
     others = torch.tensor([0, 2])
-    assert torch.equal(torn_value[others], value[others]), f"{name}: NaN in one member must not reach another"
+    assert torch.equal(torn_value[others], value[others]), (
+        f"{name}: NaN in one member must not reach another"
+    )
     for before, after in zip(gradients, torn_gradients, strict=True):
-        assert torch.equal(after[others], before[others]), f"{name}: NaN in one member must not reach another's gradient"
+        assert torch.equal(after[others], before[others]), (
+            f"{name}: NaN in one member must not reach another's gradient"
+        )
 
 
 def _check_gradients(name: str, prior: Prior) -> None:
@@ -162,7 +216,8 @@ def _check_gradients(name: str, prior: Prior) -> None:
 
 
 def _check_density_is_that_of_the_draws(name: str, prior: Prior) -> None:
-    """Stein's identity, E_p[f(z) d log p / dz_d + df / dz_d] = 0 for bounded f, which ties the draws to the density's slope.
+    """Stein's identity, E_p[f(z) d log p / dz_d + df / dz_d] = 0 for bounded f, which ties the
+    draws to the density's slope.
 
     It holds for every smooth density on the whole space and does not see a wrong constant.
     """
@@ -182,4 +237,6 @@ def _check_density_is_that_of_the_draws(name: str, prior: Prior) -> None:
             parts = wave.unsqueeze(-1) * slope + its_slope.unsqueeze(-1) * along
             error = parts.std(dim=1) / math.sqrt(_DRAWS)
             far = float((parts.mean(dim=1).abs() / error).max())
-            assert far < 6.0, f"{name}: draws must follow log_density; they differ by {far:.1f} standard errors"
+            assert far < 6.0, (
+                f"{name}: draws must follow log_density; they differ by {far:.1f} standard errors"
+            )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eight kinds of code that everybody has an opinion about, and what a metric says of them.
 
-They are drawn over one small grid, so that scores can be compared: what perfect, rotated, duplicated, missing, noisy and
-warped codes get, perfect codes with dead latents beside them, and codes that have nothing to do with the factors.
+They are drawn over one small grid, so that scores can be compared: what perfect, rotated,
+duplicated, missing, noisy and warped codes get, perfect codes with dead latents beside them, and
+codes that have nothing to do with the factors.
 """
 
 from __future__ import annotations
@@ -31,10 +32,16 @@ POSTERIOR_DEVIATION = 0.1
 MODELS = 3
 
 
-def standard_codes(kind: str, factors: NDArray[np.int64], seed: int = 0, rotation: int = 0) -> NDArray[np.float64]:
-    """Codes of *kind* for factor values `(n, 4)` of `GRID`; *seed* decides the noise, *rotation* how rotated codes are turned."""
+def standard_codes(
+    kind: str, factors: NDArray[np.int64], seed: int = 0, rotation: int = 0
+) -> NDArray[np.float64]:
+    """Codes of *kind* for factor values `(n, 4)` of `GRID`; *seed* decides the noise, *rotation*
+    how rotated codes are turned.
+    """
     sizes = np.array(GRID.sizes)
-    unit = (factors - (sizes - 1) / 2) / np.sqrt((sizes**2 - 1) / 12)  # mean 0 and variance 1 over the grid
+    unit = (factors - (sizes - 1) / 2) / np.sqrt(
+        (sizes**2 - 1) / 12
+    )  # mean 0 and variance 1 over the grid
     noise = np.random.default_rng(seed).normal(size=(len(factors), 7))
     scaled = unit * [1.0, 0.5, 2.0, 1.5]
     match kind:
@@ -49,7 +56,12 @@ def standard_codes(kind: str, factors: NDArray[np.int64], seed: int = 0, rotatio
         case "noisy":
             return scaled + 0.5 * scaled.std(axis=0) * noise[:, :4]
         case "warped":
-            bent = (np.sinh(1.5 * unit[:, 0]), np.exp(unit[:, 1]), unit[:, 2] ** 3, np.tanh(2 * unit[:, 3]))
+            bent = (
+                np.sinh(1.5 * unit[:, 0]),
+                np.exp(unit[:, 1]),
+                unit[:, 2] ** 3,
+                np.tanh(2 * unit[:, 3]),
+            )
             return np.stack(bent, axis=1)
         case "dead":
             return np.concatenate([scaled, 1e-3 * noise[:, 4:]], axis=1)
@@ -64,11 +76,14 @@ def _rotation(number: int) -> NDArray[np.float64]:
 def arguments(needs: str, kind: str) -> tuple[Any, ...]:
     """What a metric of the kind *needs* is called with.
 
-    Posteriors have a deviation of 0.1 where a latent lives and are the prior where it is dead; three models that are compared
-    order their latents differently and have rotations and noise of their own; reconstructions are taken to be perfect (0 nats).
+    Posteriors have a deviation of 0.1 where a latent lives and are the prior where it is dead;
+    three models that are compared order their latents differently and have rotations and noise of
+    their own; reconstructions are taken to be perfect (0 nats).
     """
     generator = np.random.default_rng(11)
-    factors, test_factors = (GRID.to_factors(generator.integers(GRID.size, size=rows)) for rows in (TRAIN, TEST))
+    factors, test_factors = (
+        GRID.to_factors(generator.integers(GRID.size, size=rows)) for rows in (TRAIN, TEST)
+    )
     codes = standard_codes(kind, factors)
     match needs:
         case "codes":
@@ -82,8 +97,16 @@ def arguments(needs: str, kind: str) -> tuple[Any, ...]:
         case "population":
             models = [standard_codes(kind, factors, seed, rotation=seed) for seed in range(MODELS)]
             orders = [generator.permutation(codes.shape[1]) for _ in models]
-            kl = 0.5 * (codes.var(axis=0) + _posterior_variance(codes) - np.log(_posterior_variance(codes)) - 1.0)
-            turned = [model[:, order] * (-1.0) ** place for place, (model, order) in enumerate(zip(models, orders, strict=True))]
+            kl = 0.5 * (
+                codes.var(axis=0)
+                + _posterior_variance(codes)
+                - np.log(_posterior_variance(codes))
+                - 1.0
+            )
+            turned = [
+                model[:, order] * (-1.0) ** place
+                for place, (model, order) in enumerate(zip(models, orders, strict=True))
+            ]
             return np.stack(turned), np.stack([kl[order] for order in orders])
         case _:
             logvar = np.tile(np.log(_posterior_variance(codes)), (len(codes), 1))

@@ -17,7 +17,9 @@ def labelled(rows: np.ndarray) -> Dataset:
     """Own images with these labels; the first pixel of an image is its number."""
     images = np.zeros((len(rows), 16, 16, 1), np.uint8)
     images[:, 0, 0, 0] = np.arange(len(rows)) % 256
-    return ub.load(images, factors=rows, factor_names=[f"f{column}" for column in range(rows.shape[1])])
+    return ub.load(
+        images, factors=rows, factor_names=[f"f{column}" for column in range(rows.shape[1])]
+    )
 
 
 def assert_sound(dataset: Dataset, pairs: int, seed: int = 0) -> None:
@@ -76,7 +78,11 @@ def test_labels_that_fill_no_grid() -> None:
     (first, second), missing = choose_traversals(labelled(rows), 100, 0)
     assert missing == []
     assert sorted(map(tuple, first.indices.tolist())) == [(0, 1, 2, -1), (3, -1, 4, -1)]
-    assert sorted(map(tuple, second.indices.tolist())) == [(0, 3, -1, -1), (1, -1, 5, -1), (2, 4, -1, -1)]
+    assert sorted(map(tuple, second.indices.tolist())) == [
+        (0, 3, -1, -1),
+        (1, -1, 5, -1),
+        (2, 4, -1, -1),
+    ]
     assert first.complete
     assert second.complete
 
@@ -102,8 +108,14 @@ def test_factors_without_traversals_are_named() -> None:
     assert found == []
     remedy = "Add such samples, or leave out labels that are nearly unique to a sample."
     assert missing == [
-        f"factor 'f0' needs samples that differ in it and agree in every other factor; got none among 3 samples. {remedy}",
-        f"factor 'f1' needs samples that differ in it and agree in every other factor; got none among 3 samples. {remedy}",
+        (
+            "factor 'f0' needs samples that differ in it and agree in every other factor; got none"
+            f" among 3 samples. {remedy}"
+        ),
+        (
+            "factor 'f1' needs samples that differ in it and agree in every other factor; got none"
+            f" among 3 samples. {remedy}"
+        ),
         "factor 'f2' needs two values to be compared; got one in all samples.",
     ]
 
@@ -130,7 +142,11 @@ def test_without_repeated_labels_every_pair_is_found_once(seed: int, count: int)
                 expected[int(differing[0])].add((b, a))
     for one in choose_traversals(data, 10**5, 0)[0]:
         found = [
-            (min(a, b), max(a, b)) for row in one.indices for i, a in enumerate(row) for b in row[:i] if a != ABSENT and b != ABSENT
+            (min(a, b), max(a, b))
+            for row in one.indices
+            for i, a in enumerate(row)
+            for b in row[:i]
+            if a != ABSENT and b != ABSENT
         ]
         assert len(found) == len(set(found))
         assert set(found) == expected.pop(int(one.factor[1:]))
@@ -141,7 +157,9 @@ def test_without_repeated_labels_every_pair_is_found_once(seed: int, count: int)
 def test_random_pairs() -> None:
     few = choose_pairs(5, 25, 0)
     assert few.complete
-    assert sorted(zip(few.first.tolist(), few.second.tolist(), strict=True)) == [(a, b) for a in range(5) for b in range(5)]
+    assert sorted(zip(few.first.tolist(), few.second.tolist(), strict=True)) == [
+        (a, b) for a in range(5) for b in range(5)
+    ]
     many = choose_pairs(1000, 500, 0)
     assert not many.complete
     assert len(many.first) == len(many.second) == 500

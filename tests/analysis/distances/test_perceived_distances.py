@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perceived distances: closed forms of XYSquares, the paper's Table A1, scipy's rank correlation, a trained member."""
+"""Perceived distances: closed forms of XYSquares, the paper's Table A1, scipy's rank correlation, a
+trained member.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def squares() -> dict[int, Distances]:
     """XYSquares at every spacing, few pairs: all traversals are alike."""
-    return {spacing: perceived_distances(ub.load("xysquares", spacing=spacing), pairs=200) for spacing in range(1, 9)}
+    return {
+        spacing: perceived_distances(ub.load("xysquares", spacing=spacing), pairs=200)
+        for spacing in range(1, 9)
+    }
 
 
 def factor(found: Distances, name: str, level: str = "inputs") -> Any:
@@ -59,7 +64,9 @@ def factor(found: Distances, name: str, level: str = "inputs") -> Any:
 
 
 @pytest.mark.parametrize("spacing", range(1, 9))
-def test_xysquares_matrices_are_the_closed_form_exactly(squares: dict[int, Distances], spacing: int) -> None:
+def test_xysquares_matrices_are_the_closed_form_exactly(
+    squares: dict[int, Distances], spacing: int
+) -> None:
     expected = 2 * 8 * np.minimum(8, spacing * GAPS) / (64 * 64 * 3)
     for one in squares[spacing].inputs.factors:
         assert np.array_equal(one.matrix, expected)
@@ -80,7 +87,9 @@ def test_xysquares_without_overlap_is_table_a1(squares: dict[int, Distances]) ->
     assert random.std == pytest.approx(128 / 12288 * math.sqrt(3 * 63 / 64 / 64), rel=0.2)
 
 
-def test_rank_correlation_falls_with_spacing_and_ends_undefined(squares: dict[int, Distances]) -> None:
+def test_rank_correlation_falls_with_spacing_and_ends_undefined(
+    squares: dict[int, Distances],
+) -> None:
     found = [factor(squares[spacing], "y_G").spearman for spacing in range(1, 9)]
     assert found[0] == pytest.approx(1.0, abs=1e-12)
     assert all(before >= after - 1e-12 for before, after in itertools.pairwise(found[:7]))
@@ -103,8 +112,17 @@ def test_a_blur_brings_the_order_back() -> None:
 
 
 def test_dsprites_is_table_a1() -> None:
-    """Michlo et al., Table A1, within 0.002. With pairs of equal value counted in, shape would be .0143: a third less."""
-    paper = {RANDOM: 0.0754, "y": 0.0584, "x": 0.0559, "scale": 0.0250, "shape": 0.0214, "orientation": 0.0172}
+    """Michlo et al., Table A1, within 0.002. With pairs of equal value counted in, shape would be
+    .0143: a third less.
+    """
+    paper = {
+        RANDOM: 0.0754,
+        "y": 0.0584,
+        "x": 0.0559,
+        "scale": 0.0250,
+        "shape": 0.0214,
+        "orientation": 0.0172,
+    }
     table = perceived_distances(ub.load("dsprites")).importance_table().set_index("factor")
     for name, value in paper.items():
         assert table["mean"][name] == pytest.approx(value, abs=0.002)
@@ -113,8 +131,15 @@ def test_dsprites_is_table_a1() -> None:
     assert list(table.index[:1]) == [RANDOM]
     assert set(table.index[1:3]) == {"x", "y"}
     assert list(table.index[3:]) == ["scale", "shape", "orientation"]
-    # Every pair there is, counted once by the bits that differ in the packed rows (numpy.bitwise_count, no products).
-    counted = {"shape": 0.0214835, "scale": 0.0251369, "orientation": 0.0165149, "x": 0.0572033, "y": 0.0573458}
+    # Every pair there is, counted once by the bits that differ in the packed rows
+    # (numpy.bitwise_count, no products).
+    counted = {
+        "shape": 0.0214835,
+        "scale": 0.0251369,
+        "orientation": 0.0165149,
+        "x": 0.0572033,
+        "y": 0.0573458,
+    }
     for name, value in counted.items():
         assert table["mean"][name] == pytest.approx(value, abs=4 * table["standard_error"][name])
 
@@ -143,17 +168,25 @@ def test_importance_and_matrices_by_counting_every_pair() -> None:
         off = ~np.eye(len(one.values), dtype=bool)
         if len(one.values) > 2:
             rounded = apart.round(9)  # as our ties
-            each = [spearmanr(rounded[np.ix_(row, row)][off], ground_truth(one.values)[off]).statistic for row in rows]
+            each = [
+                spearmanr(rounded[np.ix_(row, row)][off], ground_truth(one.values)[off]).statistic
+                for row in rows
+            ]
             assert one.spearman == pytest.approx(np.mean(each), abs=1e-9)
         else:
             assert math.isnan(one.spearman)
 
 
 def test_the_standard_error_is_honest() -> None:
-    """Over seeds, means of few traversals scatter around the exact one no more than their errors say: less, being spread."""
+    """Over seeds, means of few traversals scatter around the exact one no more than their errors
+    say: less, being spread.
+    """
     data = ub.load("sprites", image_size=16, x=6, y=6, scale=4, orientation=4)
     exact = factor(perceived_distances(data), "y").importance.mean
-    few = [factor(perceived_distances(data, pairs=150, seed=seed), "y").importance for seed in range(40)]
+    few = [
+        factor(perceived_distances(data, pairs=150, seed=seed), "y").importance
+        for seed in range(40)
+    ]
     score = np.array([(one.mean - exact) / one.standard_error for one in few])
     assert abs(score.mean()) < 0.3
     assert 0.05 < score.std() < 0.8
@@ -163,7 +196,10 @@ def test_the_standard_error_is_honest() -> None:
 @given(st.integers(0, 2**31), st.integers(3, 20), st.booleans())
 def test_rank_correlations_are_scipys(seed: int, pairs: int, gaps: bool) -> None:
     draws = np.random.default_rng(seed)
-    distances, truth = draws.integers(0, 4, (5, pairs)).astype(float), draws.integers(0, 3, pairs).astype(float)
+    distances, truth = (
+        draws.integers(0, 4, (5, pairs)).astype(float),
+        draws.integers(0, 3, pairs).astype(float),
+    )
     if gaps:
         distances[draws.random(distances.shape) < 0.2] = np.nan
     found = rank_correlations(distances, truth)
@@ -187,32 +223,62 @@ def test_kl_and_l2_between_posteriors() -> None:
     draws = torch.Generator().manual_seed(0)
     parts = [torch.randn(7, 3, generator=draws, dtype=torch.float64) for _ in range(4)]
     normal = torch.distributions.Normal
-    first, second = normal(parts[0], (0.5 * parts[1]).exp()), normal(parts[2], (0.5 * parts[3]).exp())
-    torch.testing.assert_close(kl(*parts), torch.distributions.kl_divergence(first, second).sum(dim=1))
+    first, second = (
+        normal(parts[0], (0.5 * parts[1]).exp()),
+        normal(parts[2], (0.5 * parts[3]).exp()),
+    )
+    torch.testing.assert_close(
+        kl(*parts), torch.distributions.kl_divergence(first, second).sum(dim=1)
+    )
     assert bool((kl(parts[0], parts[1], parts[0], parts[1]) == 0).all())
-    torch.testing.assert_close(euclidean(parts[0], parts[2]), torch.linalg.vector_norm(parts[0] - parts[2], dim=1))
+    torch.testing.assert_close(
+        euclidean(parts[0], parts[2]), torch.linalg.vector_norm(parts[0] - parts[2], dim=1)
+    )
 
 
 def test_the_levels_of_a_member_by_its_own_model(run: Run) -> None:
     found = perceived_distances(run.dataset, run=run.folder, member=0)
-    assert [level.key for level in found.levels] == ["inputs", "means", "posteriors", "reconstructions"]
+    assert [level.key for level in found.levels] == [
+        "inputs",
+        "means",
+        "posteriors",
+        "reconstructions",
+    ]
     assert [level.measure for level in found.levels] == ["mse", "L2", "KL", "mse"]
     assert found.member == run.folder.plan.members[0].label()
     mean, logvar = run.model(0).posterior(run.dataset.images(np.arange(len(run.dataset))))
     decoded = run.model(0).decode(mean).reshape(len(mean), -1) / 255.0
     for one in found.levels[1].factors:
         axis = run.dataset.factor_names.index(one.factor)
-        rows = [run.dataset.grid.traversal(at, axis) for at in np.flatnonzero(run.dataset.factors(np.arange(40))[:, axis] == 0)]
-        l2 = np.mean([np.linalg.norm(mean[row][:, None] - mean[row][None], axis=2) for row in rows], axis=0)
+        rows = [
+            run.dataset.grid.traversal(at, axis)
+            for at in np.flatnonzero(run.dataset.factors(np.arange(40))[:, axis] == 0)
+        ]
+        l2 = np.mean(
+            [np.linalg.norm(mean[row][:, None] - mean[row][None], axis=2) for row in rows], axis=0
+        )
         np.testing.assert_allclose(one.matrix, l2, rtol=1e-4, atol=1e-6)
-        pixels = np.mean([((decoded[row][:, None] - decoded[row][None]) ** 2).mean(axis=2) for row in rows], axis=0)
-        np.testing.assert_allclose(factor(found, one.factor, "reconstructions").matrix, pixels, atol=1e-3)
+        pixels = np.mean(
+            [((decoded[row][:, None] - decoded[row][None]) ** 2).mean(axis=2) for row in rows],
+            axis=0,
+        )
+        np.testing.assert_allclose(
+            factor(found, one.factor, "reconstructions").matrix, pixels, atol=1e-3
+        )
         nats = []
         for row in rows:
             loc, scale = torch.tensor(mean[row]), torch.tensor(logvar[row]).div(2).exp()
-            first, second = (torch.distributions.Normal(loc[at], scale[at]) for at in (np.s_[:, None], np.s_[None]))
+            first, second = (
+                torch.distributions.Normal(loc[at], scale[at])
+                for at in (np.s_[:, None], np.s_[None])
+            )
             nats.append(torch.distributions.kl_divergence(first, second).sum(dim=2).numpy())
-        np.testing.assert_allclose(factor(found, one.factor, "posteriors").matrix, np.mean(nats, axis=0), rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(
+            factor(found, one.factor, "posteriors").matrix,
+            np.mean(nats, axis=0),
+            rtol=1e-3,
+            atol=1e-6,
+        )
     assert factor(found, "x", "posteriors").importance.pairs == factor(found, "x").importance.pairs
 
 
@@ -223,7 +289,11 @@ def test_a_plain_autoencoder_has_no_posteriors(run: Run) -> None:
 
 def test_tables(run: Run) -> None:
     found = perceived_distances(run.dataset, run=run.folder, pairs=100)
-    importance, order, matrices = found.importance_table(), found.order_table(), found.matrix_table()
+    importance, order, matrices = (
+        found.importance_table(),
+        found.order_table(),
+        found.matrix_table(),
+    )
     assert len(importance) == 4 * 4
     assert importance["factor"][0] == RANDOM
     assert (importance["mean"] > 0).all()
@@ -306,9 +376,13 @@ def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
         assert one.spearman == pytest.approx(other.spearman, abs=1e-9, nan_ok=True)
 
 
-def test_the_door_measures_writes_and_prints(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_door_measures_writes_and_prints(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    found, page = measure_distances("xysquares", "mse+box3", data_options={"spacing": "8"}, pairs=30, quiet=True, device="cpu")
+    found, page = measure_distances(
+        "xysquares", "mse+box3", data_options={"spacing": "8"}, pairs=30, quiet=True, device="cpu"
+    )
     assert page == Path("distances/xysquares-mse-box3/distances.html")
     names = ["distances.html", "distances.svg", "importance.csv", "matrices.csv", "order.csv"]
     assert sorted(path.name for path in page.parent.iterdir()) == names
@@ -317,22 +391,50 @@ def test_the_door_measures_writes_and_prints(run: Run, tmp_path: Path, monkeypat
     assert "random pairs" in text
     _, page = measure_distances(run=run.path, pairs=30, quiet=True, device="cpu")
     assert page == run.path / "distances-0-mse" / "distances.html"
-    assert measure_distances("sprites", data_options=SMALL, run=run.path, pairs=30, out=tmp_path, quiet=True)[1].parent == tmp_path
+    assert (
+        measure_distances(
+            "sprites", data_options=SMALL, run=run.path, pairs=30, out=tmp_path, quiet=True
+        )[1].parent
+        == tmp_path
+    )
     plain = printed(measure_distances("xysquares", pairs=30, quiet=True)[0])
     assert plain.count("undefined") == 6
 
 
 def test_a_member_that_diverged_is_refused(tmp_path: Path) -> None:
-    small: dict[str, Any] = {"network": "mlp", "network_options": {"hidden": 16}, "latents": 3, "steps": 20, "quiet": True}
-    run = ub.train("sprites", out=tmp_path / "run", data_options=SMALL, learning_rate=1e6, device="cpu", **small)
-    with pytest.raises(InputError, match=r"^member must be one that did not diverge; got 0, which did\. Choose another\.$"):
+    small: dict[str, Any] = {
+        "network": "mlp",
+        "network_options": {"hidden": 16},
+        "latents": 3,
+        "steps": 20,
+        "quiet": True,
+    }
+    run = ub.train(
+        "sprites",
+        out=tmp_path / "run",
+        data_options=SMALL,
+        learning_rate=1e6,
+        device="cpu",
+        **small,
+    )
+    with pytest.raises(
+        InputError,
+        match=r"^member must be one that did not diverge; got 0, which did\. Choose another\.$",
+    ):
         perceived_distances(run.dataset, run=run.folder)
 
 
 def test_the_door_refuses_nothing_and_other_data(run: Run) -> None:
-    with pytest.raises(InputError, match=r"^member belongs to a run; got 1\. Give the run too: --run FOLDER\.$"):
+    with pytest.raises(
+        InputError, match=r"^member belongs to a run; got 1\. Give the run too: --run FOLDER\.$"
+    ):
         measure_distances("xysquares", member=1)
-    with pytest.raises(InputError, match=r"^distances need data or a run to look at\. For example: unbraid distances dsprites\.$"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^distances need data or a run to look at\. For example: unbraid distances dsprites\.$"
+        ),
+    ):
         measure_distances()
     rule = f"data must be what {run.path} was trained on, which is sprites"
     message = f"{rule}; got 'xysquares'. Leave the data out: the run knows its own."
@@ -341,5 +443,9 @@ def test_the_door_refuses_nothing_and_other_data(run: Run) -> None:
 
 
 def test_names_of_data() -> None:
-    assert perceived_distances(ub.load("xysquares", spacing=3), pairs=10).data == "xysquares:spacing=3"
-    assert perceived_distances(ub.load("xysquares"), parse_loss("bce"), pairs=10).data == "xysquares"
+    assert (
+        perceived_distances(ub.load("xysquares", spacing=3), pairs=10).data == "xysquares:spacing=3"
+    )
+    assert (
+        perceived_distances(ub.load("xysquares"), parse_loss("bce"), pairs=10).data == "xysquares"
+    )

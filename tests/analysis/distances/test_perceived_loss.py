@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses as distances: closed forms, scipy's convolution, torch's cross-entropy, and rules that hold for any image."""
+"""Losses as distances: closed forms, scipy's convolution, torch's cross-entropy, and rules that
+hold for any image.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,18 @@ def test_bce_of_one_wrong_pixel() -> None:
     x, y = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 4, 4)
     x[0, 0, 1, 1] = 1.0
     right, wrong = -np.log1p(-1e-6), -np.log(1e-6)
-    assert parse_loss("bce").pairs(x, y).item() == pytest.approx((15 * right + wrong) / 16, rel=1e-12)
+    assert parse_loss("bce").pairs(x, y).item() == pytest.approx(
+        (15 * right + wrong) / 16, rel=1e-12
+    )
 
 
 def test_a_blurred_square_has_a_closed_form() -> None:
     """One white pixel under a box of radius 1 is nine pixels of 1/9, and four in a corner."""
-    black, middle, corner = torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, 8, 8)
+    black, middle, corner = (
+        torch.zeros(1, 1, 8, 8),
+        torch.zeros(1, 1, 8, 8),
+        torch.zeros(1, 1, 8, 8),
+    )
     middle[0, 0, 4, 4], corner[0, 0, 0, 0] = 1.0, 1.0
     loss = parse_loss("mse+box1")
     assert loss.weight == 9
@@ -57,7 +65,9 @@ def test_the_box_is_scipys_convolution(radius: int) -> None:
         direct = convolve2d(x[image, channel].numpy(), kernel, mode="full", boundary="fill")
         middle = direct[radius : radius + 20, radius : radius + 26]
         np.testing.assert_allclose(ours[image, channel], middle, rtol=0, atol=1e-14)
-        by_fft = fftconvolve(x[image, channel].numpy(), kernel, mode="full")[radius : radius + 20, radius : radius + 26]
+        by_fft = fftconvolve(x[image, channel].numpy(), kernel, mode="full")[
+            radius : radius + 20, radius : radius + 26
+        ]
         np.testing.assert_allclose(ours[image, channel], by_fft, rtol=0, atol=1e-13)
 
 
@@ -96,15 +106,23 @@ def test_a_matrix_leaves_its_images_alone() -> None:
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 2**31), name=st.sampled_from(["mse", "mse+box3", "mse+gauss4"]), channels=st.integers(1, 3))
-def test_mse_is_symmetric_zero_on_itself_and_moves_with_nothing(seed: int, name: str, channels: int) -> None:
+@given(
+    seed=st.integers(0, 2**31),
+    name=st.sampled_from(["mse", "mse+box3", "mse+gauss4"]),
+    channels=st.integers(1, 3),
+)
+def test_mse_is_symmetric_zero_on_itself_and_moves_with_nothing(
+    seed: int, name: str, channels: int
+) -> None:
     x = images(2, 4, channels, 6, 5, seed=seed).double()
     found = parse_loss(name).matrix(x)
     torch.testing.assert_close(found, found.transpose(1, 2))
     assert bool((found.diagonal(dim1=1, dim2=2) == 0).all())
     assert bool((found >= 0).all())
     torch.testing.assert_close(parse_loss(name).matrix(x + 0.25), found, rtol=1e-10, atol=1e-15)
-    torch.testing.assert_close(parse_loss(name).matrix(0.5 * x), 0.25 * found, rtol=1e-10, atol=1e-15)
+    torch.testing.assert_close(
+        parse_loss(name).matrix(0.5 * x), 0.25 * found, rtol=1e-10, atol=1e-15
+    )
     # No blur makes two images nearer.
     assert bool((found >= parse_loss("mse").matrix(x) - 1e-15).all())
 
@@ -122,9 +140,24 @@ def test_names_are_read_back(name: str) -> None:
     assert parse_loss(f" {name.upper()} ") == parse_loss(name)
 
 
-@pytest.mark.parametrize("name", ["", "mae", "mse+", "mse+box", "mse+box0", "mse+box1025", "mse+box31+box3", "box31", "mse-box31"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "mae",
+        "mse+",
+        "mse+box",
+        "mse+box0",
+        "mse+box1025",
+        "mse+box31+box3",
+        "box31",
+        "mse-box31",
+    ],
+)
 def test_other_spellings_are_refused(name: str) -> None:
-    rule = "loss must be mse or bce, alone or with +boxR or +gaussR for a blur of radius R in 1..1024"
+    rule = (
+        "loss must be mse or bce, alone or with +boxR or +gaussR for a blur of radius R in 1..1024"
+    )
     message = f"{rule}; got '{name}'. The overlap loss of Michlo et al. is mse+box31."
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         parse_loss(name)
@@ -134,19 +167,29 @@ def test_other_spellings_are_refused(name: str) -> None:
 def test_it_is_what_training_minimises_divided_by_the_values(name: str) -> None:
     x, y = images(5, 3, 24, 20, seed=1).double(), images(5, 3, 24, 20, seed=2).double()
     nats = likelihood(name, bounded=False).negative_log(y[None], x[None])[0]
-    torch.testing.assert_close(parse_loss(name).pairs(x, y), nats / (3 * 24 * 20), rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        parse_loss(name).pairs(x, y), nats / (3 * 24 * 20), rtol=1e-12, atol=0
+    )
 
 
 def test_so_is_the_cross_entropy_of_probabilities() -> None:
     x, y = images(5, 3, 24, 20, seed=1).double(), images(5, 3, 24, 20, seed=2).double() * 0.9 + 0.05
     nats = likelihood("bce+box7", bounded=True).negative_log(torch.logit(y)[None], x[None])[0]
-    torch.testing.assert_close(parse_loss("bce+box7").pairs(x, y), nats / (3 * 24 * 20), rtol=1e-10, atol=0)
+    torch.testing.assert_close(
+        parse_loss("bce+box7").pairs(x, y), nats / (3 * 24 * 20), rtol=1e-10, atol=0
+    )
 
 
 def test_points_have_no_blur_and_no_cross_entropy() -> None:
     points = ub.load("pinwheel")
     assert parse_loss("mse").problems(points) == []
     assert parse_loss("bce+box3").problems(points) == [
-        "loss needs samples between 0 and 1, and this dataset has real-valued ones; got 'bce+box3'. Use the loss mse.",
-        "loss can blur images only, and this dataset has points; got 'bce+box3'. Leave the blur out.",
+        (
+            "loss needs samples between 0 and 1, and this dataset has real-valued ones; got"
+            " 'bce+box3'. Use the loss mse."
+        ),
+        (
+            "loss can blur images only, and this dataset has points; got 'bce+box3'. Leave the blur"
+            " out."
+        ),
     ]

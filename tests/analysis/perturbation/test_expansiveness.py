@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expansiveness and explained variance: closed forms, the packed count against brute force, samples against the whole."""
+"""Expansiveness and explained variance: closed forms, the packed count against brute force, samples
+against the whole.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,19 @@ import numpy as np
 import pytest
 
 import unbraid.analysis.perturbation.expansiveness as module
-from unbraid.analysis.perturbation.effect import crossings, max_norm, perturbation_report, s_of, uniform_s
-from unbraid.analysis.perturbation.expansiveness import expansiveness, local_expansiveness, neighbours, step_length
+from unbraid.analysis.perturbation.effect import (
+    crossings,
+    max_norm,
+    perturbation_report,
+    s_of,
+    uniform_s,
+)
+from unbraid.analysis.perturbation.expansiveness import (
+    expansiveness,
+    local_expansiveness,
+    neighbours,
+    step_length,
+)
 from unbraid.analysis.perturbation.expansiveness_dsprites import examine
 from unbraid.core.errors import InputError
 from unbraid.data import load
@@ -23,7 +36,9 @@ from unbraid.data.perturbed.pattern import half_rows, make_pattern, standardised
 def test_a_linear_map_expands_by_its_length_everywhere():
     positions = np.sort(np.random.default_rng(0).uniform(-3, 3, 40))
     direction = np.array([[1.0, -2.0], [2.0, 0.0]])
-    assert local_expansiveness(positions, positions[:, None, None] * direction, 2.0) == pytest.approx(3.0)
+    assert local_expansiveness(
+        positions, positions[:, None, None] * direction, 2.0
+    ) == pytest.approx(3.0)
 
 
 def test_eq_7_is_an_infimum_over_all_that_is_near():
@@ -89,11 +104,15 @@ def test_steps_are_those_of_a_uniform_factor_with_unit_variance():
 
 def test_neighbours_differ_in_one_factor_by_one():
     sizes = (2, 3, 4)
-    rows = np.array(list(itertools.product(*map(range, sizes))))[np.random.default_rng(1).permutation(24)]
+    rows = np.array(list(itertools.product(*map(range, sizes))))[
+        np.random.default_rng(1).permutation(24)
+    ]
     for factor, size in enumerate(sizes):
         lower, upper = neighbours(rows, sizes, factor)
         assert len(lower) == 24 // size * (size - 1)
-        assert np.array_equal(rows[upper] - rows[lower], np.tile(np.eye(3, dtype=int)[factor], (len(lower), 1)))
+        assert np.array_equal(
+            rows[upper] - rows[lower], np.tile(np.eye(3, dtype=int)[factor], (len(lower), 1))
+        )
     assert [len(part) for part in neighbours(rows, (2**40, 2**40, 4), 0)] == [0, 0]
 
 
@@ -105,7 +124,9 @@ def test_packed_images_are_counted_as_brute_force_does(monkeypatch):
     for axis in range(4):
         distances = np.linalg.norm(np.diff(bits, axis=axis), axis=-1)
         means = bits.mean(axis=tuple(other for other in range(4) if other != axis))
-        for kind, value in zip(expected, (distances.mean(), distances.min(), means.var(axis=0).sum()), strict=True):
+        for kind, value in zip(
+            expected, (distances.mean(), distances.min(), means.var(axis=0).sum()), strict=True
+        ):
             kind.append(value)
     for _ in range(2):
         for found, kind in zip(examine(words), expected, strict=True):
@@ -132,11 +153,16 @@ def test_a_sample_estimates_the_whole_without_bias(monkeypatch):
     for name in ("change", "explained_variance"):
         draws = np.array([getattr(part, name) for part in parts])
         error = draws.std(axis=0) / math.sqrt(len(parts))
-        assert (np.abs(draws.mean(axis=0) - getattr(whole, name)) < 4 * error + 0.01 * getattr(whole, name)).all()
+        assert (
+            np.abs(draws.mean(axis=0) - getattr(whole, name))
+            < 4 * error + 0.01 * getattr(whole, name)
+        ).all()
 
 
 def test_s_beside_the_factors_of_dsprites():
-    """Figure 4 without training: by default s passes position near by first (about ε = 0.12), overall later (about 0.17)."""
+    """Figure 4 without training: by default s passes position near by first (about ε = 0.12),
+    overall later (about 0.17).
+    """
     dataset = load("dsprites")
     factors = expansiveness(dataset)
     assert factors.exact
@@ -148,11 +174,14 @@ def test_s_beside_the_factors_of_dsprites():
         found = crossings(dataset, s, factors)
         where[rows, clip] = found.local[3], found.overall[3]
         assert found.table().index.tolist() == list(dataset.factor_names)
-    # White or black pixels keep half of the swing when clipped: half the change, a quarter of the variance.
+    # White or black pixels keep half of the swing when clipped: half the change, a quarter of the
+    # variance.
     for rows in (1.0, 4.0):
         assert where[rows, True] == pytest.approx(2 * np.array(where[rows, False]), rel=1e-4)
     # All columns flip half of their pixels by 2ε: 2ε sqrt(2048).
-    assert where[4.0, False][0] == pytest.approx(factors.change[3] / (2 * math.sqrt(2048)), rel=0.01)
+    assert where[4.0, False][0] == pytest.approx(
+        factors.change[3] / (2 * math.sqrt(2048)), rel=0.01
+    )
     assert where[4.0, True] == pytest.approx((0.126, 0.169), abs=0.003)
     assert where[1.0, False] == pytest.approx((0.090, 0.087), abs=0.003)
     assert where[4.0, True][0] < where[4.0, True][1]
@@ -165,8 +194,12 @@ def test_the_effect_of_s_is_what_rendering_gives():
         s = uniform_s(dataset, steps=6, rows_per_step=2.0, clip=clip, images=len(dataset))
         shown = everything[None] + 0.3 * s.pattern.frames(s.levels)[:, None]
         shown = (np.clip(shown, 0.0, 1.0) if clip else shown).reshape(6, len(dataset), -1)
-        assert s.changes(0.3) == pytest.approx(np.linalg.norm(np.diff(shown, axis=0), axis=2), rel=1e-5)
-        assert s.explained_variance(0.3) == pytest.approx(shown.mean(axis=1).var(axis=0).sum(), rel=1e-5)
+        assert s.changes(0.3) == pytest.approx(
+            np.linalg.norm(np.diff(shown, axis=0), axis=2), rel=1e-5
+        )
+        assert s.explained_variance(0.3) == pytest.approx(
+            shown.mean(axis=1).var(axis=0).sum(), rel=1e-5
+        )
     assert np.isnan(crossings(dataset, uniform_s(dataset, rows_per_step=1e-3)).local).all()
 
 
@@ -179,7 +212,9 @@ def test_a_report_on_perturbed_data(tmp_path):
     pattern = make_pattern(0, 16, 16, int(halves.min()), int(halves.max()))
     told = {"shift_scale": scale, "rows_per_step": 4.0}
     options = {"epsilon": 0.1, "clip": True, "seed": 0}
-    write_perturbed(tmp_path / "p", base, **options, pattern=pattern, half_rows=halves, s=s, provenance=told)
+    write_perturbed(
+        tmp_path / "p", base, **options, pattern=pattern, half_rows=halves, s=s, provenance=told
+    )
     write_perturbed(tmp_path / "u", base, **options)
     report = perturbation_report(Perturbed(tmp_path / "p"))
     table = report.table()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregate posterior against kernel density estimates, closed forms and mixtures that are known."""
+"""The aggregate posterior against kernel density estimates, closed forms and mixtures that are
+known.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,15 @@ def test_density_is_the_mean_of_the_posteriors():
 
 
 def test_equal_posteriors_are_a_kernel_density_estimate():
-    # scipy's kernel is the data's covariance times a factor; data of unit covariance makes it isotropic.
+    # scipy's kernel is the data's covariance times a factor; data of unit covariance makes it
+    # isotropic.
     data = GENERATOR.normal(size=(40, 2))
     data = (data - data.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(data.T))).T
     points = GENERATOR.normal(size=(9, 2))
     peer = stats.gaussian_kde(data.T, bw_method=0.3)(points.T)
-    assert np.exp(log_density(points, data, np.full_like(data, 2 * math.log(0.3)))) == pytest.approx(peer, rel=1e-9)
+    assert np.exp(
+        log_density(points, data, np.full_like(data, 2 * math.log(0.3)))
+    ) == pytest.approx(peer, rel=1e-9)
 
 
 def test_few_pairs_at_once_change_nothing(monkeypatch):
@@ -64,8 +69,13 @@ def test_inclusive_kl_of_one_posterior_is_the_closed_form():
     prior = Anisotropic(variances=(2.0, 0.5))
     found = inclusive_kl(prior, np.array([[0.5, -0.2]]), np.array([[0.3, -0.4]]), points=20_000)
     p = torch.distributions.Normal(torch.zeros(2), torch.tensor([2.0, 0.5]).sqrt())
-    q = torch.distributions.Normal(torch.tensor([0.5, -0.2]), torch.exp(0.5 * torch.tensor([0.3, -0.4])))
-    assert abs(found.nats - torch.distributions.kl_divergence(p, q).sum().item()) < 4 * found.standard_error
+    q = torch.distributions.Normal(
+        torch.tensor([0.5, -0.2]), torch.exp(0.5 * torch.tensor([0.3, -0.4]))
+    )
+    assert (
+        abs(found.nats - torch.distributions.kl_divergence(p, q).sum().item())
+        < 4 * found.standard_error
+    )
     assert found.standard_error < 0.02
 
 
@@ -101,15 +111,21 @@ def test_groups_are_kept_whichever_centre_each_has():
 
 def test_nonsense_is_refused_by_name():
     told = {
-        "mean and logvar must both have the shape (n, latents); got shapes (30, 2) and (3, 2).": lambda: log_density(
-            MEAN, MEAN, LOGVAR[:3]
+        "mean and logvar must both have the shape (n, latents); got shapes (30, 2) and (3, 2).": (
+            lambda: log_density(MEAN, MEAN, LOGVAR[:3])
         ),
-        "points must have the shape (m, 2); got shape (4,).": lambda: log_density([1, 2, 3, 4], MEAN, LOGVAR),
-        "points must be a whole number in 2..10000000; got 1.": lambda: inclusive_kl(STANDARD, MEAN, LOGVAR, points=1),
+        "points must have the shape (m, 2); got shape (4,).": lambda: log_density(
+            [1, 2, 3, 4], MEAN, LOGVAR
+        ),
+        "points must be a whole number in 2..10000000; got 1.": lambda: inclusive_kl(
+            STANDARD, MEAN, LOGVAR, points=1
+        ),
         "latents and centres must have the shapes (n, latents) and (k, latents); got shapes (30, 2) and (4, 1).": lambda: (
             centre_shares(MEAN, CENTRES[:, :1])
         ),
-        "groups must have one number for each latent vector; got shape (3,).": lambda: groups_kept(MEAN, [0, 1, 2], CENTRES),
+        "groups must have one number for each latent vector; got shape (3,).": lambda: groups_kept(
+            MEAN, [0, 1, 2], CENTRES
+        ),
     }
     for line, call in told.items():
         with pytest.raises(InputError) as caught:

@@ -8,11 +8,21 @@ import math
 import numpy as np
 import pytest
 
-from unbraid.analysis.theory.digits_sparsity import DigitsMember, DigitsSparsity, digits, digits_sparsity
+from unbraid.analysis.theory.digits_sparsity import (
+    DigitsMember,
+    DigitsSparsity,
+    digits,
+    digits_sparsity,
+)
 
 
 def test_gaps_are_taken_seed_by_seed():
-    scores = {(0.0, 0.0): (0.2, 0.3), (0.8, 0.0): (0.25, 0.25), (0.0, 5.0): (0.2, 0.2), (0.8, 5.0): (0.4, 0.1)}
+    scores = {
+        (0.0, 0.0): (0.2, 0.3),
+        (0.8, 0.0): (0.25, 0.25),
+        (0.0, 5.0): (0.2, 0.2),
+        (0.8, 5.0): (0.4, 0.1),
+    }
     rows = [
         DigitsMember(gamma, alpha, seed, score, 2.0 + seed)
         for (gamma, alpha), both in scores.items()
@@ -40,7 +50,12 @@ def test_the_digits_are_scikit_learns():
 
 def test_a_short_sweep_trains_every_setting():
     found = digits_sparsity(seeds=[3], alphas=(0.0, 5.0), steps=20)
-    assert [(one.gamma, one.alpha) for one in found.members] == [(0.0, 0.0), (0.8, 0.0), (0.0, 5.0), (0.8, 5.0)]
+    assert [(one.gamma, one.alpha) for one in found.members] == [
+        (0.0, 0.0),
+        (0.8, 0.0),
+        (0.0, 5.0),
+        (0.8, 5.0),
+    ]
     assert all(0 < one.sparsity < 1 and math.isfinite(one.kl_nats) for one in found.members)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mixing map keeps every law and mixes every latent: closed forms, derivatives, tests of laws, and refusals."""
+"""The mixing map keeps every law and mixes every latent: closed forms, derivatives, tests of laws,
+and refusals.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def sample(laws: tuple[Any, ...], count: int, seed: int = 0) -> np.ndarray:
 
 @settings(deadline=None, max_examples=40)
 @given(latents=st.integers(2, 12), alpha=st.none() | st.floats(0.01, 0.49))
-def test_the_reflection_is_orthogonal_its_own_inverse_and_full(latents: int, alpha: float | None) -> None:
+def test_the_reflection_is_orthogonal_its_own_inverse_and_full(
+    latents: int, alpha: float | None
+) -> None:
     matrix = mixing_reflection(latents, alpha)
     np.testing.assert_allclose(matrix @ matrix, np.eye(latents), atol=1e-12)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
@@ -103,7 +107,9 @@ def test_the_tests_see_a_law_that_changed() -> None:
     laws, others = (stats.norm(), stats.norm()), (stats.norm(), stats.norm(0.0, 2.0))
     z, wrong = sample(laws, 5000), MixingMap(others, mixing_reflection(2))
     assert stats.kstest(wrong(z)[:, 0], "norm").pvalue < 1e-6
-    change = stats.norm.logpdf(wrong(z)).sum(axis=1) + np.linalg.slogdet(wrong.numerical_jacobian(z))[1]
+    change = (
+        stats.norm.logpdf(wrong(z)).sum(axis=1) + np.linalg.slogdet(wrong.numerical_jacobian(z))[1]
+    )
     assert float(np.abs(change - stats.norm.logpdf(z).sum(axis=1)).max()) > 0.1
 
 
@@ -138,38 +144,66 @@ HALF = mixing_reflection(2)
     [
         (
             lambda: impossibility([stats.norm()]),
-            "latents must be at least 2: the theorem mixes them; got 1. A single latent has nothing to be mixed with.",
+            (
+                "latents must be at least 2: the theorem mixes them; got 1. A single latent has"
+                " nothing to be mixed with."
+            ),
         ),
         (
             lambda: mixing_reflection(1),
-            "latents must be at least 2: the theorem mixes them; got 1. A single latent has nothing to be mixed with.",
+            (
+                "latents must be at least 2: the theorem mixes them; got 1. A single latent has"
+                " nothing to be mixed with."
+            ),
         ),
-        (lambda: mixing_reflection(3, 0.5), "alpha must lie between 0 and 0.5, both left out; got 0.5."),
-        (lambda: mixing_reflection(3, "half"), "alpha must lie between 0 and 0.5, both left out; got 'half'."),  # pyright: ignore
+        (
+            lambda: mixing_reflection(3, 0.5),
+            "alpha must lie between 0 and 0.5, both left out; got 0.5.",
+        ),
+        (
+            lambda: mixing_reflection(3, "half"),
+            "alpha must lie between 0 and 0.5, both left out; got 'half'.",
+        ),  # pyright: ignore
         (
             lambda: MixingMap(NORMALS, np.eye(2)),
-            "rotation must have no entry of 0; got 2 of 4 entries 0. Such a matrix leaves some latent out of the mixture;"
-            " mixing_reflection makes one that does not.",
+            (
+                "rotation must have no entry of 0; got 2 of 4 entries 0. Such a matrix leaves some"
+                " latent out of the mixture; mixing_reflection makes one that does not."
+            ),
         ),
         (lambda: MixingMap(NORMALS, np.ones((2, 3))), "rotation must be square; got shape (2, 3)."),
         (
             lambda: MixingMap(NORMALS, np.ones((2, 2))),
-            "rotation must be orthogonal (its transpose times itself is the identity); got a product that is off by 2.",
+            (
+                "rotation must be orthogonal (its transpose times itself is the identity); got a"
+                " product that is off by 2."
+            ),
         ),
         (
             lambda: MixingMap((stats.norm(), 3.0), HALF),
-            "marginals[1] must be a frozen continuous law of scipy.stats; got 3.0. For example scipy.stats.norm() or"
-            " scipy.stats.uniform(-1, 2).",
+            (
+                "marginals[1] must be a frozen continuous law of scipy.stats; got 3.0. For example"
+                " scipy.stats.norm() or scipy.stats.uniform(-1, 2)."
+            ),
         ),
-        (lambda: MixingMap(NORMALS, HALF)([[1.0, 2.0, 3.0]]), "z must have 2 columns, one a latent; got 3."),
-        (lambda: MixingMap(NORMALS, HALF)([[1.0, np.nan]]), "z must hold finite numbers; got 1 of 2 entries NaN or infinite."),
+        (
+            lambda: MixingMap(NORMALS, HALF)([[1.0, 2.0, 3.0]]),
+            "z must have 2 columns, one a latent; got 3.",
+        ),
+        (
+            lambda: MixingMap(NORMALS, HALF)([[1.0, np.nan]]),
+            "z must hold finite numbers; got 1 of 2 entries NaN or infinite.",
+        ),
         (
             lambda: MixingMap((stats.norm(), stats.uniform()), HALF)([[0.0, 1.5], [0.0, 0.5]]),
             "z must lie inside the prior's support, (0, 1) for latent 1; got 1 outside it.",
         ),
         (
             lambda: impossibility(samples=10),
-            "samples must be a whole number of at least 1000; got 10. Fewer tell nothing about a law.",
+            (
+                "samples must be a whole number of at least 1000; got 10. Fewer tell nothing about"
+                " a law."
+            ),
         ),
         (lambda: impossibility(seed=-1), "seed must be a whole number of at least 0; got -1."),
     ],

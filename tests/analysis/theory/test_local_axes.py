@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rippled toy: its Jacobian and the closed form by hand, a short training, the whole one on fresh seeds, and refusals."""
+"""The rippled toy: its Jacobian and the closed form by hand, a short training, the whole one on
+fresh seeds, and refusals.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,25 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.analysis.theory.local_axes import _factors, _pixels, _principal_axes, data_jacobian, local_axes
+from unbraid.analysis.theory.local_axes import (
+    _factors,
+    _pixels,
+    _principal_axes,
+    data_jacobian,
+    local_axes,
+)
 from unbraid.core.errors import InputError
 
 
 def test_the_datas_jacobian_is_its_derivative() -> None:
     factors = _factors(20, torch.Generator().manual_seed(0)).requires_grad_()
     pixels = _pixels(factors, torch.tensor([[0.45]], dtype=torch.float64), 4.0)[0]
-    rows = [torch.autograd.grad(pixels[:, at].sum(), factors, retain_graph=True)[0] for at in range(4)]
-    np.testing.assert_allclose(data_jacobian(factors.detach(), 0.45, 4.0), torch.stack(rows, dim=1).numpy(), atol=1e-12)
+    rows = [
+        torch.autograd.grad(pixels[:, at].sum(), factors, retain_graph=True)[0] for at in range(4)
+    ]
+    np.testing.assert_allclose(
+        data_jacobian(factors.detach(), 0.45, 4.0), torch.stack(rows, dim=1).numpy(), atol=1e-12
+    )
 
 
 def test_pca_hardly_sees_the_ripple() -> None:
@@ -30,14 +42,21 @@ def test_pca_hardly_sees_the_ripple() -> None:
 
 def test_a_short_training_has_everything_and_the_predicted_angle_is_known() -> None:
     found = local_axes(steps=30, restarts=2, seed=1)
-    # The metric in factors of unit variance is [[1 + a, 0.6 a], [0.6 a, 0.36 (1 + a)]] with a = (ε K)² / 2.
+    # The metric in factors of unit variance is [[1 + a, 0.6 a], [0.6 a, 0.36 (1 + a)]] with a = (ε
+    # K)² / 2.
     a = 1.8**2 / 2.0
     half = 0.5 * math.atan2(2 * 0.6 * a, (1 + a) - 0.36 * (1 + a))
-    assert found.predicted_degrees == pytest.approx(math.degrees(math.atan2(math.sin(half) / 0.6, math.cos(half))), abs=1e-9)
+    assert found.predicted_degrees == pytest.approx(
+        math.degrees(math.atan2(math.sin(half) / 0.6, math.cos(half))), abs=1e-9
+    )
     assert found.predicted_degrees == pytest.approx(37.3589, abs=1e-4)
     assert abs(found.pca_degrees) < 10.0
     assert found.factors.shape == (1000, 2)
-    for group, kind, ripple in ((found.rippled, "vae", 0.45), (found.flat, "vae", 0.0), (found.autoencoders, "autoencoder", 0.45)):
+    for group, kind, ripple in (
+        (found.rippled, "vae", 0.45),
+        (found.flat, "vae", 0.0),
+        (found.autoencoders, "autoencoder", 0.45),
+    ):
         assert [(one.kind, one.ripple) for one in group] == [(kind, ripple)] * 2
         for one in group:
             assert one.codes.shape == (1000,)
@@ -46,7 +65,9 @@ def test_a_short_training_has_everything_and_the_predicted_angle_is_known() -> N
             assert 0.0 <= one.local_cosine <= 1.0
             assert one.variances[0] <= one.variances[1]
     assert found.rippled[0].degrees != found.rippled[1].degrees
-    assert found.median("flat", "degrees") == pytest.approx(np.mean([one.degrees for one in found.flat]))
+    assert found.median("flat", "degrees") == pytest.approx(
+        np.mean([one.degrees for one in found.flat])
+    )
     again = local_axes(steps=30, restarts=2, seed=1)
     assert np.array_equal(again.rippled[1].codes, found.rippled[1].codes)
 
@@ -59,7 +80,9 @@ def test_latents_turn_to_the_local_axes(seed: int) -> None:
     assert abs(found.median("flat", "degrees")) < 5.0
     assert found.median("rippled", "column_cosine") < 0.15
     assert found.median("flat", "column_cosine") < 0.15
-    assert found.median("autoencoders", "column_cosine") > 2 * found.median("rippled", "column_cosine")
+    assert found.median("autoencoders", "column_cosine") > 2 * found.median(
+        "rippled", "column_cosine"
+    )
     assert found.median("rippled", "local_cosine") > 0.9
     assert found.median("rippled", "global_cosine") < 0.8
     assert found.median("flat", "global_cosine") > 0.95
@@ -78,13 +101,22 @@ def test_the_finer_ripple_turns_them_too_though_less() -> None:
     [
         (
             lambda: local_axes(ripple=0.0),
-            "ripple must be a number above 0 and at most 1; got 0.0. The same without a ripple is trained beside it.",
+            (
+                "ripple must be a number above 0 and at most 1; got 0.0. The same without a ripple"
+                " is trained beside it."
+            ),
         ),
         (
             lambda: local_axes(ripple="big"),  # pyright: ignore[reportArgumentType]
-            "ripple must be a number above 0 and at most 1; got 'big'. The same without a ripple is trained beside it.",
+            (
+                "ripple must be a number above 0 and at most 1; got 'big'. The same without a"
+                " ripple is trained beside it."
+            ),
         ),
-        (lambda: local_axes(frequency=-1.0), "frequency must be a finite number above 0; got -1.0."),
+        (
+            lambda: local_axes(frequency=-1.0),
+            "frequency must be a finite number above 0; got -1.0.",
+        ),
         (lambda: local_axes(steps=0), "steps must be a whole number of at least 1; got 0."),
         (lambda: local_axes(restarts=0), "restarts must be a whole number of at least 1; got 0."),
         (lambda: local_axes(seed=-3), "seed must be a whole number of at least 0; got -3."),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed-form rotation: built answers, a search over rotations and variances, the objective itself, and refusals."""
+"""The closed-form rotation: built answers, a search over rotations and variances, the objective
+itself, and refusals.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,30 @@ def searched(matrix: np.ndarray, noise_variance: float, beta: float, start: np.n
 
     def loss_and_slope(values: np.ndarray) -> tuple[float, np.ndarray]:
         free = torch.from_numpy(values).requires_grad_()
-        skew = torch.zeros(size, size, dtype=torch.float64).index_put((torch.tensor(rows), torch.tensor(columns)), free[size:])
+        skew = torch.zeros(size, size, dtype=torch.float64).index_put(
+            (torch.tensor(rows), torch.tensor(columns)), free[size:]
+        )
         lengths = (given_jacobian @ torch.matrix_exp(skew - skew.T)).square().sum(dim=0)
         variances = free[:size].exp()
-        loss = 0.5 * (variances * lengths).sum() / noise_variance + 0.5 * beta * (variances - free[:size] - 1.0).sum()
+        loss = (
+            0.5 * (variances * lengths).sum() / noise_variance
+            + 0.5 * beta * (variances - free[:size] - 1.0).sum()
+        )
         loss.backward()
-        return float(loss.detach()), free.grad.numpy()  # pyright: ignore[reportOptionalMemberAccess]
+        return (
+            float(loss.detach()),
+            free.grad.numpy(),
+        )  # pyright: ignore[reportOptionalMemberAccess]
 
-    return float(minimize(loss_and_slope, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10}).fun)
+    return float(
+        minimize(
+            loss_and_slope,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"ftol": 1e-15, "gtol": 1e-10},
+        ).fun
+    )
 
 
 @pytest.mark.parametrize("latents", [2, 3, 4, 5])
@@ -69,7 +87,9 @@ def test_no_search_over_rotations_and_variances_finds_better(latents: int, seed:
 
 @pytest.mark.parametrize("latents", [2, 3])
 def test_the_gain_is_that_of_the_objective_itself(latents: int) -> None:
-    """A linear decoder around a posterior at the origin: L_β of the toy, by quadrature, gains what the closed form says."""
+    """A linear decoder around a posterior at the origin: L_β of the toy, by quadrature, gains what
+    the closed form says.
+    """
     matrix = jacobian(5, latents, 3)
     toy = Toy(lambda z: z @ matrix.T, np.zeros(5), noise_variance=0.4)
     beta = 3.0
@@ -89,21 +109,29 @@ def test_the_gain_is_that_of_the_objective_itself(latents: int) -> None:
     noise_variance=st.floats(0.05, 5.0),
     beta=st.floats(0.1, 20.0),
 )
-def test_any_rotation_costs_at_least_as_much(seed: int, latents: int, pixels: int, noise_variance: float, beta: float) -> None:
+def test_any_rotation_costs_at_least_as_much(
+    seed: int, latents: int, pixels: int, noise_variance: float, beta: float
+) -> None:
     matrix = jacobian(pixels, latents, seed)
     options = {"noise_variance": noise_variance, "beta": beta}
     found = optimal_rotation(matrix, **options)
     other = special_ortho_group.rvs(latents, random_state=seed % 2**31)
     scale = max(1.0, abs(found.loss_after))
     assert rotation_loss(matrix, other, **options) >= found.loss_after - 1e-10 * scale
-    assert rotation_loss(matrix, found.rotation, **options) == pytest.approx(found.loss_after, rel=1e-9, abs=1e-10)
+    assert rotation_loss(matrix, found.rotation, **options) == pytest.approx(
+        found.loss_after, rel=1e-9, abs=1e-10
+    )
     with_variances = rotation_loss(matrix, found.rotation, **options, variances=found.variances)
     assert with_variances == pytest.approx(found.loss_after, rel=1e-9, abs=1e-9)
     columns = matrix @ found.rotation
     outside = columns.T @ columns
-    np.testing.assert_allclose(outside - np.diag(np.diagonal(outside)), 0.0, atol=1e-10 * max(1.0, float(outside.max())))
+    np.testing.assert_allclose(
+        outside - np.diag(np.diagonal(outside)), 0.0, atol=1e-10 * max(1.0, float(outside.max()))
+    )
     # The best that can be reached does not depend on where one starts.
-    assert optimal_rotation(matrix @ other, **options).loss_after == pytest.approx(found.loss_after, rel=1e-9)
+    assert optimal_rotation(matrix @ other, **options).loss_after == pytest.approx(
+        found.loss_after, rel=1e-9
+    )
     assert np.linalg.det(found.rotation) == pytest.approx(1.0)
     assert bool((np.diff(found.variances) >= 0).all())
 
@@ -115,7 +143,9 @@ def test_equal_singular_values_prefer_no_rotation() -> None:
     np.testing.assert_allclose(found.variances, 0.2, atol=1e-12)
     for seed in range(5):
         other = special_ortho_group.rvs(3, random_state=seed)
-        assert rotation_loss(matrix, other, noise_variance=1.0) == pytest.approx(found.loss_after, abs=1e-12)
+        assert rotation_loss(matrix, other, noise_variance=1.0) == pytest.approx(
+            found.loss_after, abs=1e-12
+        )
 
 
 def test_latents_that_carry_nothing_keep_the_prior() -> None:
@@ -170,11 +200,23 @@ SHAPE = "It is (pixels, latents): a column for each latent."
         ),
         (
             lambda: optimal_rotation(np.zeros((3, 2)), noise_variance=1.0),
-            "jacobian must have an entry other than 0; got zeros alone. A constant decoder prefers no rotation.",
+            (
+                "jacobian must have an entry other than 0; got zeros alone. A constant decoder"
+                " prefers no rotation."
+            ),
         ),
-        (lambda: optimal_rotation(GOOD, noise_variance=-1.0), "noise_variance must be a finite number above 0; got -1.0."),
-        (lambda: optimal_rotation(GOOD, noise_variance=1.0, beta=0), "beta must be a finite number above 0; got 0."),
-        (lambda: optimal_rotation(GOOD, noise_variance=1.0, beta=np.inf), "beta must be a finite number above 0; got inf."),
+        (
+            lambda: optimal_rotation(GOOD, noise_variance=-1.0),
+            "noise_variance must be a finite number above 0; got -1.0.",
+        ),
+        (
+            lambda: optimal_rotation(GOOD, noise_variance=1.0, beta=0),
+            "beta must be a finite number above 0; got 0.",
+        ),
+        (
+            lambda: optimal_rotation(GOOD, noise_variance=1.0, beta=np.inf),
+            "beta must be a finite number above 0; got inf.",
+        ),
         (
             lambda: rotation_loss(GOOD, np.ones((2, 3)), noise_variance=1.0),
             "rotation must be square; got shape (2, 3).",
@@ -185,13 +227,19 @@ SHAPE = "It is (pixels, latents): a column for each latent."
         ),
         (
             lambda: rotation_loss(GOOD, 2.0 * np.eye(2), noise_variance=1.0),
-            "rotation must be orthogonal (its transpose times itself is the identity); got a product that is off by 3.",
+            (
+                "rotation must be orthogonal (its transpose times itself is the identity); got a"
+                " product that is off by 3."
+            ),
         ),
         (
             lambda: rotation_loss(GOOD, np.eye(2), noise_variance=1.0, variances=[0.5, -0.1]),
             "variances must be 2 finite numbers above 0, one a latent; got [0.5, -0.1].",
         ),
-        (lambda: rotation_sweep(np.eye(3)), "jacobian must have two columns to be turned by one angle; got 3."),
+        (
+            lambda: rotation_sweep(np.eye(3)),
+            "jacobian must have two columns to be turned by one angle; got 3.",
+        ),
         (lambda: rotation_sweep(angles=2), "angles must be a whole number of at least 3; got 2."),
     ],
 )

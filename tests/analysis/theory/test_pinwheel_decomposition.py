@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""α brings q(z) to the four clusters of the prior, β widens the posteriors: small trainings of the paper's pinwheel."""
+"""α brings q(z) to the four clusters of the prior, β widens the posteriors: small trainings of the
+paper's pinwheel.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from unbraid.report.gallery.pinwheel_figures import pinwheel_panels
 
 
 def made(alpha, beta, seed, nats, std=0.1):
-    return PinwheelMember(beta, alpha, seed, InclusiveKL(nats, 0.01), np.full(4, 0.25), 1.0, std, np.ones((3, 3)))
+    return PinwheelMember(
+        beta, alpha, seed, InclusiveKL(nats, 0.01), np.full(4, 0.25), 1.0, std, np.ones((3, 3))
+    )
 
 
 def test_the_trend_is_that_of_the_means_and_counted_by_seed():
@@ -42,7 +46,8 @@ def test_the_trend_is_that_of_the_means_and_counted_by_seed():
     assert found.seeds_that_fall == 1
     assert found.overlap_rises_with_beta
     worse = PinwheelDecomposition(
-        (made(1, 0, 0, 1.0), made(3, 0, 0, 1.0), made(0, 0.5, 0, 1, 0.3), made(0, 1, 0, 1, 0.3)), np.arange(3.0)
+        (made(1, 0, 0, 1.0), made(3, 0, 0, 1.0), made(0, 0.5, 0, 1, 0.3), made(0, 1, 0, 1, 0.3)),
+        np.arange(3.0),
     )
     assert not worse.falls_with_alpha
     assert worse.seeds_that_fall == 0
@@ -80,11 +85,18 @@ def test_q_has_four_clusters_where_the_prior_has_them(trained):
 def test_the_same_seed_gives_the_same_numbers_and_neighbours_do_not_matter(trained):
     alone = pinwheel_decomposition(seed=7, alphas=(8.0,), betas=(), steps=40)
     beside = pinwheel_decomposition(seed=7, alphas=(3.0, 8.0), betas=(), steps=40)
-    assert beside.of(alpha=8.0)[0].kl.nats == pytest.approx(alone.of(alpha=8.0)[0].kl.nats, rel=1e-3)
+    assert beside.of(alpha=8.0)[0].kl.nats == pytest.approx(
+        alone.of(alpha=8.0)[0].kl.nats, rel=1e-3
+    )
 
 
 def test_at_equal_width_alpha_is_nearer_to_the_prior_or_is_said_not_to_be():
-    rows = [made(1, 0, 0, 0.6, 0.07), made(3, 0, 0, 0.4, 0.09), made(0, 0.01, 0, 6.0, 0.05), made(0, 1, 0, 0.5, 0.088)]
+    rows = [
+        made(1, 0, 0, 0.6, 0.07),
+        made(3, 0, 0, 0.4, 0.09),
+        made(0, 0.01, 0, 6.0, 0.05),
+        made(0, 1, 0, 0.5, 0.088),
+    ]
     found = PinwheelDecomposition(tuple(rows), np.arange(3.0))
     assert [(one.beta, other.alpha) for one, other in found.at_equal_width()] == [(1, 3)]
     assert found.nearer_at_equal_width
@@ -96,12 +108,19 @@ def test_panels_show_the_densities(trained):
     import plotly.graph_objects as go
 
     panels = pinwheel_panels(trained)
-    assert [one.heading for one in panels] == ["α = 1, β = 0", "α = 8, β = 0", "β = 0.01, α = 0", "β = 1.2, α = 0"]
+    assert [one.heading for one in panels] == [
+        "α = 1, β = 0",
+        "α = 8, β = 0",
+        "β = 0.01, α = 0",
+        "β = 1.2, α = 0",
+    ]
     assert f"KL(p‖q) {trained.mean_kl(alpha=8.0):.2f} nats" in panels[1].caption
     assert "outside the frame" in panels[2].caption
     assert "outside the frame" not in panels[1].caption
     json.dumps(panels[1].figure, allow_nan=False)
-    assert np.array(go.Figure(panels[1].figure).data[0].z) == pytest.approx(trained.of(alpha=8.0)[0].density, rel=1e-2)
+    assert np.array(go.Figure(panels[1].figure).data[0].z) == pytest.approx(
+        trained.of(alpha=8.0)[0].density, rel=1e-2
+    )
 
 
 def test_nonsense_is_refused_by_name():

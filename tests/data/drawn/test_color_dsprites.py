@@ -15,7 +15,9 @@ INDICES = np.random.default_rng(5).integers(0, 737_280, 600)
 
 
 def colours(samples: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-    """The one colour of each sprite, `(n, 3)`; fails where a sprite has two or its surroundings any."""
+    """The one colour of each sprite, `(n, 3)`; fails where a sprite has two or its surroundings
+    any.
+    """
     painted = samples.amax(dim=(-2, -1))
     assert torch.equal(samples, masks * painted[:, :, None, None])
     return painted

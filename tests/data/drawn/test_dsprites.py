@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dSprites: the drawn set against real images and published counts; packing; reading of the published file."""
+"""dSprites: the drawn set against real images and published counts; packing; reading of the
+published file.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def packed():
 def areas(packed):
     """White pixels of every image `(shape, scale, orientation, position)`."""
     octets = packed.view(np.uint8).reshape(3, 6, 40, 1024, 512)
-    white_in_octet = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.uint8)
+    white_in_octet = (
+        np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.uint8)
+    )
     counts = np.empty((3, 6, 40, 1024), dtype=np.int64)
     for place in np.ndindex(3, 6):
         counts[place] = white_in_octet[octets[place]].sum(axis=-1, dtype=np.int64)
@@ -39,7 +43,9 @@ def areas(packed):
 
 
 def test_no_pixel_of_the_320_real_images_is_wrong(shared):
-    with np.load(shared / "data" / "dsprites" / "dsprites_real_samples.npz", allow_pickle=False) as real:
+    with np.load(
+        shared / "data" / "dsprites" / "dsprites_real_samples.npz", allow_pickle=False
+    ) as real:
         images, classes = real["imgs"], real["latents_classes"]
     dataset = load("dsprites")
     drawn = dataset.images(dataset.grid.to_index(classes[:, 1:]))
@@ -48,7 +54,8 @@ def test_no_pixel_of_the_320_real_images_is_wrong(shared):
 
 
 def test_white_pixels_and_mean_areas_of_the_whole_set(areas):
-    # The published set has 128,328,862 white pixels (mean 0.042494423521889584); the drawing has two more.
+    # The published set has 128,328,862 white pixels (mean 0.042494423521889584); the drawing has
+    # two more.
     assert areas.sum() == 128_328_864
     assert areas.sum() / (737_280 * 4096) == pytest.approx(0.042494423521889584, abs=1e-9)
     expected = [
@@ -74,7 +81,9 @@ def test_the_whole_set_is_drawn_in_seconds_and_held_once(packed, pace):
     assert load("dsprites").packed_rows() is packed
     words = load("dsprites").sampler("cpu").__closure__
     assert any(
-        isinstance(cell.cell_contents, torch.Tensor) and cell.cell_contents.data_ptr() == packed.ctypes.data for cell in words
+        isinstance(cell.cell_contents, torch.Tensor)
+        and cell.cell_contents.data_ptr() == packed.ctypes.data
+        for cell in words
     )
 
 
@@ -117,19 +126,25 @@ SMALL = FactorGrid(("shape", "scale", "orientation", "x", "y"), (1, 1, 2, 32, 32
 
 @pytest.fixture
 def small_file(tmp_path, monkeypatch):
-    """Write a file in the official layout; keyword arguments replace its members, None leaves one out."""
+    """Write a file in the official layout; keyword arguments replace its members, None leaves one
+    out.
+    """
     monkeypatch.setattr(dsprites, "_GRID", SMALL)
     indices = np.arange(SMALL.size)
     members = {
         "imgs": unpack(draw_some(indices)),
-        "latents_classes": np.concatenate([np.zeros((SMALL.size, 1), np.int64), SMALL.to_factors(indices)], axis=1),
+        "latents_classes": np.concatenate(
+            [np.zeros((SMALL.size, 1), np.int64), SMALL.to_factors(indices)], axis=1
+        ),
         # The official file pickles this one; it must never be opened.
         "metadata": np.array({"title": "dSprites"}, dtype=object),
     }
 
     def write(**changes):
         path = tmp_path / "dsprites.npz"
-        np.savez_compressed(path, **{key: value for key, value in (members | changes).items() if value is not None})
+        np.savez_compressed(
+            path, **{key: value for key, value in (members | changes).items() if value is not None}
+        )
         return path
 
     write.members = members
@@ -149,14 +164,20 @@ def test_a_file_in_the_official_layout_is_used(small_file):
     dataset = load("dsprites", file=str(path))
     assert dataset.options == {"file": str(path)}
     assert np.array_equal(dataset.images(np.arange(2048))[..., 0], images * np.uint8(255))
-    assert np.array_equal(dataset.sampler("cpu")(torch.arange(1490, 1510)).numpy()[:, 0], images[1490:1510])
+    assert np.array_equal(
+        dataset.sampler("cpu")(torch.arange(1490, 1510)).numpy()[:, 0], images[1490:1510]
+    )
     assert load("dsprites", file=path).packed_rows() is dataset.packed_rows()
 
 
 def test_a_file_of_another_kind_is_refused(small_file, tmp_path):
     path = tmp_path / "notes.npz"
     path.write_text("hello")
-    assert refusal(path) == f"dSprites file {path} must be an .npz (zip) file; got a file of 5 bytes that is not one. {REMEDY}"
+    assert (
+        refusal(path)
+        == f"dSprites file {path} must be an .npz (zip) file; got a file of 5 bytes that is not"
+        f" one. {REMEDY}"
+    )
     missing = tmp_path / "none.npz"
     assert refusal(missing) == f"dsprites file must be an existing file; got {missing}. {REMEDY}"
     assert refusal(7) == f"dsprites file must be the path of the published npz; got 7. {REMEDY}"
@@ -164,7 +185,10 @@ def test_a_file_of_another_kind_is_refused(small_file, tmp_path):
 
 def test_missing_members_are_named(small_file):
     path = small_file(latents_classes=None)
-    assert refusal(path) == f"dSprites file {path} must hold latents_classes; got the keys imgs, metadata. {REMEDY}"
+    assert (
+        refusal(path)
+        == f"dSprites file {path} must hold latents_classes; got the keys imgs, metadata. {REMEDY}"
+    )
 
 
 def test_wrong_shapes_types_and_values_are_named(small_file):
@@ -172,19 +196,31 @@ def test_wrong_shapes_types_and_values_are_named(small_file):
     path = small_file(imgs=images[:-1])
     start = f"dSprites file {path} needs"
     assert refusal(path) == f"{start} 'imgs' of shape (2048, 64, 64); got (2047, 64, 64). {REMEDY}"
-    assert refusal(small_file(imgs=images.astype(np.uint16))) == f"{start} 'imgs' as uint8; got dtype uint16. {REMEDY}"
+    assert (
+        refusal(small_file(imgs=images.astype(np.uint16)))
+        == f"{start} 'imgs' as uint8; got dtype uint16. {REMEDY}"
+    )
     grey = images.copy()
     grey[77, 3, 4] = 255
-    assert refusal(small_file(imgs=grey)) == f"{start} pixels 0 or 1; got 255 in image 77, row 3, column 4. {REMEDY}"
+    assert (
+        refusal(small_file(imgs=grey))
+        == f"{start} pixels 0 or 1; got 255 in image 77, row 3, column 4. {REMEDY}"
+    )
     swapped = np.ascontiguousarray(classes[:, [0, 1, 2, 3, 5, 4]])
-    expected = f"{start} latents_classes in grid order, row 1 = [0, 0, 0, 0, 0, 1]; got [0, 0, 0, 0, 1, 0]. {REMEDY}"
+    expected = (
+        f"{start} latents_classes in grid order, row 1 = [0, 0, 0, 0, 0, 1]; got [0, 0, 0, 0, 1,"
+        f" 0]. {REMEDY}"
+    )
     assert refusal(small_file(latents_classes=swapped)) == expected
 
 
 def test_other_images_are_refused(small_file):
     upside_down = small_file.members["imgs"][:, ::-1]
     told = refusal(small_file(imgs=np.ascontiguousarray(upside_down)))
-    assert "needs the published images (at most 4 pixels from the drawn ones); got 200 different pixels in image" in told
+    assert (
+        "needs the published images (at most 4 pixels from the drawn ones); got 200 different"
+        " pixels in image" in told
+    )
 
 
 def test_a_truncated_and_a_flipped_file_are_refused(small_file):
@@ -197,7 +233,9 @@ def test_a_truncated_and_a_flipped_file_are_refused(small_file):
     flipped = bytearray(whole)
     flipped[member.header_offset + member.compress_size // 2] ^= 0xFF
     path.write_bytes(bytes(flipped))
-    assert f"dSprites file {path} must be readable to its end; got a damaged file (" in refusal(path)
+    assert f"dSprites file {path} must be readable to its end; got a damaged file (" in refusal(
+        path
+    )
 
 
 def test_a_member_shorter_than_its_header_says_is_refused(small_file, tmp_path):
@@ -205,7 +243,11 @@ def test_a_member_shorter_than_its_header_says_is_refused(small_file, tmp_path):
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
         new.writestr("latents_classes.npy", old.read("latents_classes.npy"))
         new.writestr("imgs.npy", old.read("imgs.npy")[:-10])
-    assert refusal(path) == f"dSprites file {path} needs 'imgs' complete; got a member that ends 10 bytes early. {REMEDY}"
+    assert (
+        refusal(path)
+        == f"dSprites file {path} needs 'imgs' complete; got a member that ends 10 bytes early."
+        f" {REMEDY}"
+    )
 
 
 @pytest.mark.slow
@@ -213,7 +255,9 @@ def test_a_full_size_file_is_read_in_slices(packed, tmp_path):
     """3 GB of images, written and read a slice at a time."""
     path = tmp_path / "full.npz"
     grid = load("dsprites").grid
-    classes = np.concatenate([np.zeros((grid.size, 1), np.int64), grid.to_factors(np.arange(grid.size))], axis=1)
+    classes = np.concatenate(
+        [np.zeros((grid.size, 1), np.int64), grid.to_factors(np.arange(grid.size))], axis=1
+    )
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         with archive.open("latents_classes.npy", "w") as member:
             np.lib.format.write_array(member, classes)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noisy-dSprites: white sprites, and noise that is uniform and independent between pixels, channels and images."""
+"""Noisy-dSprites: white sprites, and noise that is uniform and independent between pixels, channels
+and images.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,13 @@ INDICES = torch.from_numpy(np.random.default_rng(6).integers(0, 737_280, 100))
 
 
 def drawn(seed: int = 0, numbers: torch.Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
-    samples = load("noisy_dsprites", seed=seed).sampler("cpu")(INDICES, *([] if numbers is None else [numbers]))
-    return samples.numpy(), load("dsprites").sampler("cpu")(INDICES).expand(-1, 3, -1, -1).numpy() > 0
+    samples = load("noisy_dsprites", seed=seed).sampler("cpu")(
+        INDICES, *([] if numbers is None else [numbers])
+    )
+    return (
+        samples.numpy(),
+        load("dsprites").sampler("cpu")(INDICES).expand(-1, 3, -1, -1).numpy() > 0,
+    )
 
 
 def test_sprites_are_white():

@@ -22,7 +22,9 @@ def test_without_noise_all_points_of_an_arm_are_one_known_point():
 
 
 def test_turning_back_gives_the_stated_deviations():
-    """Undo the rotation: the radius determines nothing alone, but at rate 0 the arm angle can be taken off exactly."""
+    """Undo the rotation: the radius determines nothing alone, but at rate 0 the arm angle can be
+    taken off exactly.
+    """
     dataset = load("pinwheel", arms=5, points=20_000, rate=0.0)
     points = dataset.points(np.arange(len(dataset))).astype(np.float64).reshape(5, -1, 2)
     angle = 2 * np.pi / 5 * np.arange(5)[:, None]
@@ -40,13 +42,24 @@ def test_turning_back_gives_the_stated_deviations():
 def test_the_rate_turns_points_but_keeps_their_radius(seed, rate):
     straight = load("pinwheel", seed=seed, rate=0.0, points=7).points(np.arange(28))
     turned = load("pinwheel", seed=seed, rate=rate, points=7).points(np.arange(28))
-    assert np.linalg.norm(turned, axis=1) == pytest.approx(np.linalg.norm(straight, axis=1), abs=1e-5)
+    assert np.linalg.norm(turned, axis=1) == pytest.approx(
+        np.linalg.norm(straight, axis=1), abs=1e-5
+    )
 
 
 def test_only_the_arm_is_a_factor():
     dataset = load("pinwheel")
-    assert (len(dataset), dataset.grid.names, dataset.grid.sizes) == (400, ("arm", "point"), (4, 100))
-    assert (dataset.factor_names, dataset.factor_sizes, dataset.sample_shape, dataset.bounded) == (("arm",), (4,), (2,), False)
+    assert (len(dataset), dataset.grid.names, dataset.grid.sizes) == (
+        400,
+        ("arm", "point"),
+        (4, 100),
+    )
+    assert (dataset.factor_names, dataset.factor_sizes, dataset.sample_shape, dataset.bounded) == (
+        ("arm",),
+        (4,),
+        (2,),
+        False,
+    )
     assert dataset.factors([0, 99, 100, 399]).tolist() == [[0], [0], [1], [3]]
     samples = dataset.sampler("cpu")(torch.tensor([[0, 5], [399, 7]]))
     assert np.array_equal(samples.numpy(), dataset.points([[0, 5], [399, 7]]))
@@ -64,7 +77,9 @@ def test_a_dot_is_drawn_where_the_point_lies():
     centres = (np.arange(64) + 0.5) * 5 / 64 - 2.5
     for image, (x, y) in zip(images, [(0.0, 2.0), (-2.0, 0.0)], strict=True):
         weight = image / image.sum()
-        assert (weight.sum(0) @ centres, -(weight.sum(1) @ centres)) == pytest.approx((x, y), abs=0.01)
+        assert (weight.sum(0) @ centres, -(weight.sum(1) @ centres)) == pytest.approx(
+            (x, y), abs=0.01
+        )
 
 
 def test_points_that_are_not_finite_or_far_away_leave_a_blank_image():

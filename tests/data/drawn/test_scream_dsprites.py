@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scream-dSprites: pieces of a painting whose pixels tell where they were, the tint, the negative; and the real painting."""
+"""Scream-dSprites: pieces of a painting whose pixels tell where they were, the tint, the negative;
+and the real painting.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,19 @@ def map_of_itself(tmp_path: Path) -> Path:
 
 
 def test_the_recipe_is_a_piece_averaged_with_a_tint_and_inverted_under_the_sprite(map_of_itself):
-    samples = load("scream_dsprites", painting=map_of_itself).sampler("cpu")(INDICES).double().numpy()
+    samples = (
+        load("scream_dsprites", painting=map_of_itself).sampler("cpu")(INDICES).double().numpy()
+    )
     sprites = load("dsprites").sampler("cpu")(INDICES).expand(-1, 3, -1, -1).numpy() > 0
     doubled = 2.0 * np.where(sprites, 1.0 - samples, samples)
     within = np.arange(64) / 255.0
-    corner = doubled - np.stack([np.broadcast_to(within[:, None], (64, 64)), np.broadcast_to(within, (64, 64)), np.zeros((64, 64))])
+    corner = doubled - np.stack(
+        [
+            np.broadcast_to(within[:, None], (64, 64)),
+            np.broadcast_to(within, (64, 64)),
+            np.zeros((64, 64)),
+        ]
+    )
     # What is left is constant: the corner's own red and green, and the tint.
     assert np.ptp(corner, axis=(-2, -1)).max() < 1e-6
     tint = corner[:, 2, 0, 0]
@@ -44,7 +54,9 @@ def test_the_recipe_is_a_piece_averaged_with_a_tint_and_inverted_under_the_sprit
     # Both spread as a uniform tint plus a uniform place.
     for channel, places in ((0, 36), (1, 136)):
         expected = 0.5 + (places - 1) / 2 / 255
-        assert corner[:, channel].mean() == pytest.approx(expected, abs=4 * np.sqrt(1 / 12 + (places / 255) ** 2 / 12) / 20)
+        assert corner[:, channel].mean() == pytest.approx(
+            expected, abs=4 * np.sqrt(1 / 12 + (places / 255) ** 2 / 12) / 20
+        )
 
 
 def test_the_painting_is_scaled_to_fit(shared):
@@ -58,8 +70,8 @@ def test_without_a_painting_the_user_is_told_where_to_put_one(tmp_path, monkeypa
     monkeypatch.setenv("UNBRAID_DATA", str(tmp_path))
     place = tmp_path / "scream.jpg"
     told = (
-        f"painting must be an existing image file; got {place}, which does not exist. "
-        f"Put an image of Munch's The Scream at {place}, or give its path: scream_dsprites:painting=PATH."
+        f"painting must be an existing image file; got {place}, which does not exist. Put an image"
+        f" of Munch's The Scream at {place}, or give its path: scream_dsprites:painting=PATH."
     )
     with pytest.raises(InputError, match=f"^{re.escape(told)}$"):
         load("scream_dsprites")
@@ -73,8 +85,13 @@ def test_a_painting_in_the_data_folder_is_found(tmp_path, monkeypatch, map_of_it
 
 def test_a_file_that_is_no_image_or_too_small_is_refused(tmp_path):
     (tmp_path / "text.jpg").write_text("not an image")
-    with pytest.raises(InputError, match=r"painting must be an image that can be read; got .*text\.jpg"):
+    with pytest.raises(
+        InputError, match=r"painting must be an image that can be read; got .*text\.jpg"
+    ):
         load("scream_dsprites", painting=tmp_path / "text.jpg")
     Image.new("RGB", (64, 300)).save(tmp_path / "thin.png")
-    with pytest.raises(InputError, match="painting must be larger than 64x64 pixels; got 58x274 after scaling to fit 350x274"):
+    with pytest.raises(
+        InputError,
+        match="painting must be larger than 64x64 pixels; got 58x274 after scaling to fit 350x274",
+    ):
         load("scream_dsprites", painting=tmp_path / "thin.png")

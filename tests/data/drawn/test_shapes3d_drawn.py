@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawn 3D Shapes: index order and hues in closed form, projections by hand, published images, invariants, the whole set."""
+"""Drawn 3D Shapes: index order and hues in closed form, projections by hand, published images,
+invariants, the whole set.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,14 @@ def view(scale, shape, orientation):
 
 
 def test_index_order_is_the_published_one(dataset):
-    assert dataset.grid.names == ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
+    assert dataset.grid.names == (
+        "floor_hue",
+        "wall_hue",
+        "object_hue",
+        "scale",
+        "shape",
+        "orientation",
+    )
     assert (len(dataset), dataset.grid.sizes, dataset.image_shape) == (480_000, SIZES, (64, 64, 3))
     every = np.arange(480_000)
     assert np.array_equal(dataset.factors(every), np.stack(np.unravel_index(every, SIZES), axis=1))
@@ -76,23 +85,31 @@ def test_images_are_the_maps_of_their_factors_added_up(dataset):
 
 def test_front_wall_cube_and_sphere_are_where_projection_puts_them():
     def row(height, distance):
-        return 32 - 32 * SCENE.focal * math.tan(math.atan((height - SCENE.camera_height) / distance) + SCENE.pitch)
+        return 32 - 32 * SCENE.focal * math.tan(
+            math.atan((height - SCENE.camera_height) / distance) + SCENE.pitch
+        )
 
     for scale in range(8):
         labels = drawing.draw_labels(view(scale, CUBE, FRONT))[0]
-        top, bottom = row(SCENE.wall_height, 1 + SCENE.wall_distance), row(0.0, 1 + SCENE.wall_distance)
+        top, bottom = (
+            row(SCENE.wall_height, 1 + SCENE.wall_distance),
+            row(0.0, 1 + SCENE.wall_distance),
+        )
         assert (labels[:, 2] == 0).sum() == pytest.approx(top, abs=0.51)
         assert 64 - (labels[:, 2] == 2).sum() == pytest.approx(bottom, abs=0.51)
         half, height = SCENE.size(CUBE, scale)
         foot = row(0.0, 1 - half)
-        assert (labels == 3).any(axis=0).sum() == pytest.approx(64 * SCENE.focal * half / (1 - half), abs=1.01)
+        assert (labels == 3).any(axis=0).sum() == pytest.approx(
+            64 * SCENE.focal * half / (1 - half), abs=1.01
+        )
         assert np.flatnonzero((labels == 3).any(axis=1))[-1] + 1 == pytest.approx(foot, abs=0.51)
         assert height == 2 * half
 
         sphere = drawing.draw_labels(view(scale, SPHERE, FRONT))[0] == 3
         radius, _ = SCENE.size(SPHERE, scale)
         distance = math.hypot(1.0, SCENE.camera_height - radius)
-        # A sphere's outline is a cone around the line to its centre, cut by the image: an ellipse, wider than high.
+        # A sphere's outline is a cone around the line to its centre, cut by the image: an ellipse,
+        # wider than high.
         tangent = radius / math.sqrt(distance**2 - radius**2)
         assert sphere.sum() == pytest.approx(math.pi * (32 * SCENE.focal * tangent) ** 2, rel=0.06)
         assert sphere.any(axis=0).sum() == pytest.approx(64 * SCENE.focal * tangent, abs=1.01)
@@ -112,10 +129,16 @@ def test_camera_left_and_right_are_mirror_images():
     symmetric = replace(SCENE, shift=0.0, lamp_x=0.0)
     for shape in range(4):
         for orientation in range(7):
-            left, right = (drawing.draw_labels(view(4, shape, k), symmetric)[0] for k in (orientation, 14 - orientation))
+            left, right = (
+                drawing.draw_labels(view(4, shape, k), symmetric)[0]
+                for k in (orientation, 14 - orientation)
+            )
             # Rays are set off by fractions of a pixel, which mirroring reverses.
             assert (left == right[:, ::-1]).mean() > 0.997
-            maps = (drawing.draw_views(view(4, shape, k), symmetric).reshape(-1, 64, 64) for k in (orientation, 14 - orientation))
+            maps = (
+                drawing.draw_views(view(4, shape, k), symmetric).reshape(-1, 64, 64)
+                for k in (orientation, 14 - orientation)
+            )
             assert np.abs(next(maps) - next(maps)[..., ::-1]).mean() / drawing.STEPS < 0.4
 
 
@@ -140,12 +163,16 @@ def test_a_hue_changes_its_own_surface_only(dataset, factor, label):
     factors = rng.integers(0, SIZES, size=(20, 6))
     other = factors.copy()
     other[:, factor] = (factors[:, factor] + rng.integers(1, 10, 20)) % 10
-    before, after = (dataset.images(dataset.grid.to_index(values)).astype(int) for values in (factors, other))
+    before, after = (
+        dataset.images(dataset.grid.to_index(values)).astype(int) for values in (factors, other)
+    )
     labels = drawing.draw_labels(dataset.grid.to_index(factors) % 480)
     changed = (before != after).any(axis=-1)
     for k in range(20):
         # The filter that reduced the images reaches three pixels beyond an edge.
-        assert not changed[k][~binary_dilation(labels[k] == label, np.ones((3, 3)), iterations=4)].any()
+        assert not changed[k][
+            ~binary_dilation(labels[k] == label, np.ones((3, 3)), iterations=4)
+        ].any()
         inside = ~binary_dilation(labels[k] != label, np.ones((3, 3)), iterations=2)
         assert changed[k][inside].mean() > 0.98
 
@@ -216,7 +243,8 @@ def test_views_take_seconds_and_images_microseconds(dataset, pace):
     assert pace(lambda: drawing.draw_views(np.arange(0, 480, 8))) < 20
     dataset.map_rows()
     indices = np.random.default_rng(4).integers(0, 480_000, 4000)
-    # The whole set in 60 seconds on two cores is 250 microseconds of one core for each image: 1 s, 5 units of 0.2 s.
+    # The whole set in 60 seconds on two cores is 250 microseconds of one core for each image: 1 s,
+    # 5 units of 0.2 s.
     assert pace(lambda: dataset.images(indices)) < 5
 
 

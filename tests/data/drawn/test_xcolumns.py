@@ -35,6 +35,8 @@ def test_columns_lie_where_the_offset_says():
 def test_spacing_is_checked():
     with pytest.raises(InputError) as caught:
         load("xcolumns", spacing=9)
-    assert str(caught.value) == (
-        "spacing must be a whole number in 1..8; got 9. Use 8 for columns that never overlap, 1 for the most overlap."
+    assert (
+        str(caught.value)
+        == "spacing must be a whole number in 1..8; got 9. Use 8 for columns that never overlap, 1"
+        " for the most overlap."
     )

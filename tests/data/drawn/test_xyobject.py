@@ -16,11 +16,15 @@ RAINBOW = [(255, 0, 0), (255, 255, 0), (0, 255, 0), (0, 255, 255), (0, 0, 255), 
 
 
 def plain_image(x: int, y: int, scale: int, color: int) -> np.ndarray:
-    """The square by assignment: sides of 7 to 15 pixels, centred in a cell of 15; shades of a quarter, rounded down."""
+    """The square by assignment: sides of 7 to 15 pixels, centred in a cell of 15; shades of a
+    quarter, rounded down.
+    """
     side = 7 + 2 * scale
     left, top = 2 * x + (15 - side) // 2, 2 * y + (15 - side) // 2
     image = np.zeros((64, 64, 3), np.uint8)
-    image[top : top + side, left : left + side] = [value * (color // 6 + 1) // 4 for value in RAINBOW[color % 6]]
+    image[top : top + side, left : left + side] = [
+        value * (color // 6 + 1) // 4 for value in RAINBOW[color % 6]
+    ]
     return image
 
 
@@ -39,7 +43,9 @@ def test_images_are_those_of_a_plain_loop(x, y, scale, color):
 
 
 def test_samples_are_the_images():
-    dataset = load("xyobject", spacing=3, smallest=4, largest=12, size_step=4, palette="colors", shades=3)
+    dataset = load(
+        "xyobject", spacing=3, smallest=4, largest=12, size_step=4, palette="colors", shades=3
+    )
     assert dataset.factor_sizes == (18, 18, 3, 21)
     indices = np.arange(0, len(dataset), 37)
     samples = dataset.sampler("cpu")(torch.from_numpy(indices)).numpy()

@@ -15,7 +15,10 @@ from unbraid.data import load
 
 def traversal_distances(dataset, factor, index=12_345):
     images = dataset.images(dataset.grid.traversal(index, factor)).astype(np.float64) / 255.0
-    return {(a, b): float(((images[a] - images[b]) ** 2).mean()) for a, b in itertools.combinations(range(len(images)), 2)}
+    return {
+        (a, b): float(((images[a] - images[b]) ** 2).mean())
+        for a, b in itertools.combinations(range(len(images)), 2)
+    }
 
 
 @pytest.mark.parametrize("spacing", range(1, 9))
@@ -28,8 +31,14 @@ def test_distances_along_a_factor_follow_the_closed_form(spacing, factor):
 def test_at_spacing_8_all_distances_are_equal_and_random_pairs_average_to_theory():
     dataset = load("xysquares")
     assert set(traversal_distances(dataset, "y_B").values()) == {128 / 12288}
-    # Exactly over one square: 63 of 64 pairs of positions differ, each by 128/12288; three squares add up.
-    squares = dataset.images(dataset.grid.to_index([[x, y, 0, 0, 0, 0] for x in range(8) for y in range(8)])) / 255.0
+    # Exactly over one square: 63 of 64 pairs of positions differ, each by 128/12288; three squares
+    # add up.
+    squares = (
+        dataset.images(
+            dataset.grid.to_index([[x, y, 0, 0, 0, 0] for x in range(8) for y in range(8)])
+        )
+        / 255.0
+    )
     flat = squares.reshape(64, -1)
     pairs = ((flat[:, None] - flat[None]) ** 2).mean(-1)
     assert 3 * pairs.mean() == pytest.approx(3 * (63 / 64) * 128 / 12288, abs=1e-12)

@@ -53,7 +53,11 @@ class Small:
 
     def contents(self) -> dict[str, bytes]:
         """Every file in the data home."""
-        return {str(path.relative_to(self.home)): path.read_bytes() for path in sorted(self.home.rglob("*")) if path.is_file()}
+        return {
+            str(path.relative_to(self.home)): path.read_bytes()
+            for path in sorted(self.home.rglob("*"))
+            if path.is_file()
+        }
 
     def load(self) -> Any:
         return load(self.name)
@@ -61,7 +65,9 @@ class Small:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Small]:
-    """`small("shapes3d")`: the dataset's class reads a shrunk grid, small files lie in a folder, the data home is empty."""
+    """`small("shapes3d")`: the dataset's class reads a shrunk grid, small files lie in a folder,
+    the data home is empty.
+    """
     home = tmp_path / "home"
     monkeypatch.setenv("UNBRAID_DATA", str(home))
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adding published datasets: whole or not at all, whatever goes wrong; what lies in the data home is checked when it is used."""
+"""Adding published datasets: whole or not at all, whatever goes wrong; what lies in the data home
+is checked when it is used.
+"""
 
 from __future__ import annotations
 
@@ -75,18 +77,30 @@ def test_the_record_says_where_everything_came_from(toy):
     assert record["from"] == str(toy.file())
     (receipt,) = record["files"]
     (file,) = toy.source.files
-    assert receipt == {"file": "mpi3d_toy.npz", "size": file.size, "sha256": file.sha256, "as_published": "yes"}
+    assert receipt == {
+        "file": "mpi3d_toy.npz",
+        "size": file.size,
+        "sha256": file.sha256,
+        "as_published": "yes",
+    }
     planes = record["arrays"]["planes"]
     assert (planes["shape"], planes["dtype"]) == ([48, 3, 64, 64], "|u1")
     assert planes["file"] == f"planes-{planes['sha256'][:12]}.npy"
     assert read_record("mpi3d_toy") == record
-    assert sorted(path.name for path in (toy.home / "mpi3d_toy").iterdir()) == [".lock", planes["file"], "record.json"]
+    assert sorted(path.name for path in (toy.home / "mpi3d_toy").iterdir()) == [
+        ".lock",
+        planes["file"],
+        "record.json",
+    ]
 
 
 def test_what_was_not_added_is_explained(toy):
     with pytest.raises(InputError) as caught:
         toy.load()
-    expected = f"dataset 'mpi3d_toy' must be added before it is loaded; got nothing at {toy.home / 'mpi3d_toy'}. {HOW}"
+    expected = (
+        "dataset 'mpi3d_toy' must be added before it is loaded; got nothing at"
+        f" {toy.home / 'mpi3d_toy'}. {HOW}"
+    )
     assert str(caught.value) == expected
 
 
@@ -98,25 +112,41 @@ def test_wrong_names_and_places_are_refused(toy, tmp_path):
         return str(caught.value)
 
     known = ", ".join(sorted(OFFICIAL))
-    assert told("shape3d", "x") == f"published dataset 'shape3d' is unknown; did you mean 'shapes3d'? Known: {known}."
-    assert told("xysquares", "x") == (
-        "dataset 'xysquares' must be one that is read from files; got one that needs no file. Type: unbraid data info xysquares."
+    assert (
+        told("shape3d", "x")
+        == f"published dataset 'shape3d' is unknown; did you mean 'shapes3d'? Known: {known}."
     )
-    assert told("mpi3d_toy", tmp_path / "none.npz") == f"mpi3d_toy file must exist; got {tmp_path / 'none.npz'}. {HOW}"
+    assert (
+        told("xysquares", "x")
+        == "dataset 'xysquares' must be one that is read from files; got one that needs no file."
+        " Type: unbraid data info xysquares."
+    )
+    assert (
+        told("mpi3d_toy", tmp_path / "none.npz")
+        == f"mpi3d_toy file must exist; got {tmp_path / 'none.npz'}. {HOW}"
+    )
     assert told("mpi3d_toy") == f"mpi3d_toy file must be given; got none. {HOW}"
     long = tmp_path / ("a" * 300)
-    assert told("mpi3d_toy", long) == f"mpi3d_toy file must exist; got {long} (File name too long). {HOW}"
+    assert (
+        told("mpi3d_toy", long)
+        == f"mpi3d_toy file must exist; got {long} (File name too long). {HOW}"
+    )
     longer = told("mpi3d_toy", tmp_path / "a/b" / ("c/" * 3000))
     assert longer.startswith(f"mpi3d_toy file must exist; got {tmp_path}/a/b/c/")
     assert longer.endswith(f"/c/c (File name too long). {HOW}")
     assert len(longer) < 800
     nobody = told("mpi3d_toy", "~nobody-of-that-name/x.npz")
-    assert nobody.startswith("mpi3d_toy file must exist; got ~nobody-of-that-name/x.npz (Could not determine")
-    assert told("celeba", long).startswith(f"celeba file must exist; got {long} (File name too long). ")
+    assert nobody.startswith(
+        "mpi3d_toy file must exist; got ~nobody-of-that-name/x.npz (Could not determine"
+    )
+    assert told("celeba", long).startswith(
+        f"celeba file must exist; got {long} (File name too long). "
+    )
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert told("mpi3d_toy", empty) == (
-        f"mpi3d_toy file {empty} must be the file mpi3d_toy.npz; got a folder without it."
+    assert (
+        told("mpi3d_toy", empty)
+        == f"mpi3d_toy file {empty} must be the file mpi3d_toy.npz; got a folder without it."
         " Give the file mpi3d_toy.npz, or the folder that it lies in."
     )
 
@@ -133,14 +163,20 @@ def test_a_place_that_cannot_be_looked_into_is_one_message(small, monkeypatch):
 
     monkeypatch.setattr(Path, "is_dir", deny)
     told = faces.refusal()
-    assert told.startswith(f"celeba file {faces.folder} must be readable to its end; got one that cannot be read ([Errno 13]")
+    assert told.startswith(
+        f"celeba file {faces.folder} must be readable to its end; got one that cannot be read"
+        " ([Errno 13]"
+    )
 
 
 def test_a_wrong_checksum_needs_unverified_which_is_kept(toy):
     (file,) = toy.source.files
     toy.source = replace(toy.source, files=(replace(file, sha256="0" * 64),))
     rest = f"Get it again from {file.link}, or take it as it is with --unverified."
-    expected = f"mpi3d_toy file {toy.file()} must have the published sha256 {'0' * 64}; got {file.sha256}. {rest}"
+    expected = (
+        f"mpi3d_toy file {toy.file()} must have the published sha256 {'0' * 64}; got {file.sha256}."
+        f" {rest}"
+    )
     assert toy.refusal(unverified=False) == expected
     assert not toy.home.exists()
     record = toy.add(unverified=True)
@@ -154,7 +190,10 @@ def test_bytes_too_many_are_counted(toy):
     (file,) = toy.source.files
     with toy.file().open("ab") as stream:
         stream.write(b"123")
-    assert f"must have {file.size:,} bytes, as published; got {file.size + 3:,}, 3 too many." in toy.refusal(unverified=False)
+    assert (
+        f"must have {file.size:,} bytes, as published; got {file.size + 3:,}, 3 too many."
+        in toy.refusal(unverified=False)
+    )
 
 
 def test_adding_again_replaces_and_a_refusal_keeps_what_was_there(toy):
@@ -169,7 +208,9 @@ def test_adding_again_replaces_and_a_refusal_keeps_what_was_there(toy):
     assert np.array_equal(toy.load().images(np.arange(48)), images)
     # Whoever has the old one open keeps it.
     assert np.array_equal(before.images(np.arange(48)), 255 - images)
-    assert [path.name for path in (toy.home / "mpi3d_toy").glob("*.npy")] == [record["arrays"]["planes"]["file"]]
+    assert [path.name for path in (toy.home / "mpi3d_toy").glob("*.npy")] == [
+        record["arrays"]["planes"]["file"]
+    ]
 
 
 @pytest.mark.parametrize("trouble", [KeyboardInterrupt, MemoryError])
@@ -234,13 +275,19 @@ def test_a_killed_add_is_as_if_it_never_was(toy, tmp_path, stage, added_before):
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(other), stage])
     try:
         deadline = time.monotonic() + 60
-        while not (other / "reached").exists() and time.monotonic() < deadline and process.poll() is None:
+        while (
+            not (other / "reached").exists()
+            and time.monotonic() < deadline
+            and process.poll() is None
+        ):
             time.sleep(0.02)
         assert (other / "reached").exists()
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert any(path.name.startswith((".planes", "planes")) for path in (toy.home / "mpi3d_toy").iterdir())
+    assert any(
+        path.name.startswith((".planes", "planes")) for path in (toy.home / "mpi3d_toy").iterdir()
+    )
     if added_before:
         assert toy.load().fingerprint() == digest
     else:
@@ -257,8 +304,8 @@ def test_a_disk_too_small_is_noticed_first(toy, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0, 0, 500_000))
     with pytest.raises(UnbraidError) as caught:
         toy.add()
-    assert str(caught.value) == (
-        f"mpi3d_toy needs 0.0 GB at {toy.home} and 0.0 GB are free."
+    assert (
+        str(caught.value) == f"mpi3d_toy needs 0.0 GB at {toy.home} and 0.0 GB are free."
         " Free some room, or name a folder on another disk in UNBRAID_DATA."
     )
     assert not toy.home.exists()
@@ -280,7 +327,11 @@ def test_room_that_leftovers_take_is_freed_before_it_is_counted(toy, monkeypatch
     folder = toy.home / "mpi3d_toy"
     folder.mkdir(parents=True)
     (folder / leftover).write_bytes(bytes(600_000))
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(0, 0, 100_000 if (folder / leftover).exists() else 700_000))
+    monkeypatch.setattr(
+        shutil,
+        "disk_usage",
+        lambda place: usage(0, 0, 100_000 if (folder / leftover).exists() else 700_000),
+    )
     assert toy.add()["verified"] == "yes"
     assert not (folder / leftover).exists()
 
@@ -290,8 +341,10 @@ def test_room_that_leftovers_take_is_freed_before_it_is_counted(toy, monkeypatch
     [
         (
             errno.ENOSPC,
-            "mpi3d_toy needs 0.0 GB at {home} and the disk is full."
-            " Free some room, or name a folder on another disk in UNBRAID_DATA.",
+            (
+                "mpi3d_toy needs 0.0 GB at {home} and the disk is full."
+                " Free some room, or name a folder on another disk in UNBRAID_DATA."
+            ),
         ),
         (errno.EIO, "{home}/mpi3d_toy cannot be written: Input/output error."),
     ],
@@ -312,7 +365,10 @@ def test_a_disk_that_fills_up_leaves_nothing(toy, monkeypatch, code, told):
 def test_only_one_process_adds_a_dataset(toy):
     folder = toy.home / "mpi3d_toy"
     folder.mkdir(parents=True)
-    with store.only_one(folder), pytest.raises(InputError, match="is being written by another process"):
+    with (
+        store.only_one(folder),
+        pytest.raises(InputError, match="is being written by another process"),
+    ):
         toy.add()
 
 
@@ -321,7 +377,9 @@ def test_a_folder_that_cannot_be_made_is_one_message(toy, monkeypatch):
     with pytest.raises(UnbraidError) as caught:
         toy.add()
     remedy = "Name another folder in UNBRAID_DATA."
-    assert str(caught.value) == f"{toy.home / 'mpi3d_toy'} cannot be made: Not a directory. {remedy}"
+    assert (
+        str(caught.value) == f"{toy.home / 'mpi3d_toy'} cannot be made: Not a directory. {remedy}"
+    )
     monkeypatch.setenv("UNBRAID_DATA", str(toy.home.parent / ("a" * 300)))
     with pytest.raises(UnbraidError, match="a/mpi3d_toy cannot be made: File name too long"):
         toy.add()
@@ -347,15 +405,25 @@ AGAIN = "Add it again: unbraid data add mpi3d_toy mpi3d_toy.npz."
 def test_a_damaged_array_is_noticed_when_loading(added):
     whole = added.path.read_bytes()
     added.path.write_bytes(whole[:-1])
-    expected = f"{added.path} is damaged: it has {len(whole) - 1:,} bytes instead of {len(whole):,}. {AGAIN}"
+    expected = (
+        f"{added.path} is damaged: it has {len(whole) - 1:,} bytes instead of {len(whole):,}."
+        f" {AGAIN}"
+    )
     assert damage(added) == expected
     added.path.write_bytes(b"x" * len(whole))
     assert damage(added).startswith(f"{added.path} is damaged: it cannot be read (")
     other = whole.replace(b"(48, 3, 64, 64)", b"(48, 64, 3, 64)")
     added.path.write_bytes(other)
-    assert damage(added) == f"{added.path} is damaged: it holds uint8 (48, 64, 3, 64) instead of uint8 (48, 3, 64, 64). {AGAIN}"
+    assert (
+        damage(added)
+        == f"{added.path} is damaged: it holds uint8 (48, 64, 3, 64) instead of uint8 (48, 3, 64,"
+        f" 64). {AGAIN}"
+    )
     added.path.unlink()
-    assert damage(added) == f"{added.path} is damaged: it cannot be read (No such file or directory). {AGAIN}"
+    assert (
+        damage(added)
+        == f"{added.path} is damaged: it cannot be read (No such file or directory). {AGAIN}"
+    )
     added.add()
     assert added.load().planes.shape == (48, 3, 64, 64)
 
@@ -367,7 +435,10 @@ def test_a_flipped_bit_is_found_by_the_full_check(added):
     added.load()
     with pytest.raises(DamagedFileError) as caught:
         check(added.source, added.record)
-    assert str(caught.value) == f"{added.path} is damaged: its content does not match its checksum. {AGAIN}"
+    assert (
+        str(caught.value)
+        == f"{added.path} is damaged: its content does not match its checksum. {AGAIN}"
+    )
 
 
 def test_a_damaged_or_foreign_record_is_noticed(added):
@@ -375,11 +446,15 @@ def test_a_damaged_or_foreign_record_is_noticed(added):
     whole = path.read_text()
     again = "Add it again: unbraid data add mpi3d_toy FILE."
     path.write_text(whole[:50])
-    assert damage(added) == f"{path} is damaged: it is not a whole record (JSONDecodeError). {again}"
+    assert (
+        damage(added) == f"{path} is damaged: it is not a whole record (JSONDecodeError). {again}"
+    )
     path.write_text(whole.replace('"verified": "yes"', '"verified": "no"'))
     assert damage(added) == f"{path} is damaged: its content does not match its checksum. {again}"
     store.write_json(path, {**added.record, "format": 2})
-    assert damage(added) == f"{path} is not a record of 'mpi3d_toy' that this version reads. {again}"
+    assert (
+        damage(added) == f"{path} is not a record of 'mpi3d_toy' that this version reads. {again}"
+    )
     store.write_json(path, {**added.record, "arrays": {}})
     assert damage(added) == f"{path} is damaged: it names no array 'planes'. {AGAIN}"
     added.add()
@@ -403,12 +478,18 @@ def test_a_damaged_or_foreign_record_is_noticed(added):
 )
 def test_a_record_of_another_structure_is_noticed_at_once(added, change):
     path = added.home / "mpi3d_toy" / "record.json"
-    for record in ({**added.record, **change}, {key: value for key, value in added.record.items() if key not in change}):
+    for record in (
+        {**added.record, **change},
+        {key: value for key, value in added.record.items() if key not in change},
+    ):
         store.write_json(path, record)
         with pytest.raises(DamagedFileError) as caught:
             read_record("mpi3d_toy")
         again = "Add it again: unbraid data add mpi3d_toy FILE."
-        assert str(caught.value) == f"{path} is not a record of 'mpi3d_toy' that this version reads. {again}"
+        assert (
+            str(caught.value)
+            == f"{path} is not a record of 'mpi3d_toy' that this version reads. {again}"
+        )
     added.add()
     assert added.load().name == "mpi3d_toy"
 
@@ -430,8 +511,10 @@ def test_what_was_added_can_be_removed_and_nothing_else(toy):
     assert [path.name for path in (toy.home / "mpi3d_toy").iterdir()] == ["notes.txt"]
     with pytest.raises(InputError) as caught:
         adding.remove("mpi3d_toy")
-    assert str(caught.value) == (
-        f"dataset 'mpi3d_toy' must have been added to be removed; got nothing at {toy.home / 'mpi3d_toy'}."
+    assert (
+        str(caught.value)
+        == "dataset 'mpi3d_toy' must have been added to be removed; got nothing at"
+        f" {toy.home / 'mpi3d_toy'}."
     )
     (toy.home / "mpi3d_toy" / "notes.txt").unlink()
     toy.add()

@@ -38,7 +38,8 @@ def test_without_the_file_the_drawing_is_offered(small):
     with pytest.raises(InputError) as caught:
         added_rows()
     assert str(caught.value).endswith(
-        f"Get {NAME} from {PAGE} and type: unbraid data add dsprites {NAME}. `dsprites` is drawn without it."
+        f"Get {NAME} from {PAGE} and type: unbraid data add dsprites {NAME}. `dsprites` is drawn"
+        " without it."
     )
 
 
@@ -65,4 +66,6 @@ def test_the_dataset_uses_the_added_file_when_asked_to(small, monkeypatch):
     dataset = load("dsprites", file="added")
     assert dataset.options == {"file": "added"}
     assert np.array_equal(dataset.images(np.arange(2048))[..., 0], images * np.uint8(255))
-    assert np.array_equal(dataset.sampler("cpu")(torch.arange(1490, 1510)).numpy()[:, 0], images[1490:1510])
+    assert np.array_equal(
+        dataset.sampler("cpu")(torch.arange(1490, 1510)).numpy()[:, 0], images[1490:1510]
+    )

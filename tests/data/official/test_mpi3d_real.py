@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI3D real: published facts, and a file of another of the three sets is told apart by its checksum."""
+"""MPI3D real: published facts, and a file of another of the three sets is told apart by its
+checksum.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def test_the_file_of_another_set_is_named(small):
     wanted = real.source.files[0]
     # As in the published sets, only the checksum gives it away.
     real.source = replace(real.source, files=(replace(wanted, size=None),))
-    assert real.refusal(renamed, unverified=False) == (
-        f"mpi3d_real file {renamed} must have the published sha256 {wanted.sha256}; got that of mpi3d_realistic.npz."
-        f" Type: unbraid data add mpi3d_realistic {renamed}."
+    assert (
+        real.refusal(renamed, unverified=False)
+        == f"mpi3d_real file {renamed} must have the published sha256 {wanted.sha256}; got that of"
+        f" mpi3d_realistic.npz. Type: unbraid data add mpi3d_realistic {renamed}."
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI3D: the published facts, a small file in its format, and every way in which a file can be wrong."""
+"""MPI3D: the published facts, a small file in its format, and every way in which a file can be
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ def test_another_structure_is_refused_even_unverified(toy):
     np.savez(toy.file(), images=images[1:])
     assert toy.refusal() == f"{start} 'images' of shape (48, 64, 64, 3); got (47, 64, 64, 3). {HOW}"
     np.savez(toy.file(), images=np.asfortranarray(images))
-    assert toy.refusal() == f"{start} 'images' of shape (48, 64, 64, 3); got (48, 64, 64, 3) in Fortran order. {HOW}"
+    assert (
+        toy.refusal()
+        == f"{start} 'images' of shape (48, 64, 64, 3); got (48, 64, 64, 3) in Fortran order. {HOW}"
+    )
     np.savez(toy.file(), images=images.astype(np.float32))
     assert toy.refusal() == f"{start} 'images' as uint8; got float32. {HOW}"
     np.savez(toy.file(), images=np.array({"run": "me"}, dtype=object))
@@ -63,7 +68,10 @@ def test_another_structure_is_refused_even_unverified(toy):
 def test_a_truncated_archive_is_refused(toy, kept):
     toy.file().write_bytes(toy.file().read_bytes()[:kept])
     value = f"a file of {kept:,} bytes that is none or was cut off"
-    assert toy.refusal() == f"mpi3d_toy file {toy.file()} must be a complete .npz (zip) file; got {value}. {HOW}"
+    assert (
+        toy.refusal()
+        == f"mpi3d_toy file {toy.file()} must be a complete .npz (zip) file; got {value}. {HOW}"
+    )
 
 
 def test_a_member_shorter_or_longer_than_its_header_says_is_refused(toy):
@@ -71,11 +79,26 @@ def test_a_member_shorter_or_longer_than_its_header_says_is_refused(toy):
         member = archive.read("images.npy")
     start = f"mpi3d_toy file {toy.file()} must"
     for content, told in (
-        (member[:-10], f"{start} hold 'images' completely; got a file that ends 10 bytes early. {HOW}"),
+        (
+            member[:-10],
+            f"{start} hold 'images' completely; got a file that ends 10 bytes early. {HOW}",
+        ),
         (member + b"more", f"{start} end after the last image; got further bytes. {HOW}"),
-        (b"nonsense", f"{start} hold 'images' as an .npy array; got none that can be read (the magic string is not correct;"),
+        (
+            b"nonsense",
+            (
+                f"{start} hold 'images' as an .npy array; got none that can be read (the magic"
+                " string is not correct;"
+            ),
+        ),
         # A header of this version may be 4 GiB long, and would be unpacked before it is looked at.
-        (b"\x93NUMPY\x02\x00", f"{start} hold 'images' as an .npy array; got none that can be read (version 2.0). {HOW}"),
+        (
+            b"\x93NUMPY\x02\x00",
+            (
+                f"{start} hold 'images' as an .npy array; got none that can be read (version 2.0)."
+                f" {HOW}"
+            ),
+        ),
     ):
         with zipfile.ZipFile(toy.file(), "w") as archive:
             archive.writestr("images.npy", content)
@@ -90,7 +113,10 @@ def test_a_flipped_bit_is_refused_by_the_archives_own_checksum(toy):
     whole[len(whole) // 2] ^= 1
     toy.file().write_bytes(bytes(whole))
     value = "one that cannot be read (Bad CRC-32 for file 'images.npy')"
-    assert toy.refusal() == f"mpi3d_toy file {toy.file()} must be readable to its end; got {value}. {HOW}"
+    assert (
+        toy.refusal()
+        == f"mpi3d_toy file {toy.file()} must be readable to its end; got {value}. {HOW}"
+    )
 
 
 def test_the_earlier_edition_had_four_colours_and_shapes():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SmallNORB: the published facts, small matrices in its format, and every way in which files can be wrong."""
+"""SmallNORB: the published facts, small matrices in its format, and every way in which files can be
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from unbraid.data.official.smallnorb import SOURCE
 from unbraid.testing.official_files import matrix
 
 HOW = (
-    "Get its six files smallnorb-*.mat.gz from https://cs.nyu.edu/~ylclab/data/norb-v1.0-small and type:"
-    " unbraid data add smallnorb FOLDER."
+    "Get its six files smallnorb-*.mat.gz from https://cs.nyu.edu/~ylclab/data/norb-v1.0-small and"
+    " type: unbraid data add smallnorb FOLDER."
 )
 
 
@@ -28,7 +30,11 @@ def test_published_facts():
     assert SOURCE.grid.names == ("category", "instance", "elevation", "azimuth", "lighting")
     assert SOURCE.grid.sizes == (5, 10, 9, 18, 6)
     assert SOURCE.grid.size == 48_600
-    assert [file.name.split("-")[-1] for file in SOURCE.files] == ["dat.mat.gz", "cat.mat.gz", "info.mat.gz"] * 2
+    assert [file.name.split("-")[-1] for file in SOURCE.files] == [
+        "dat.mat.gz",
+        "cat.mat.gz",
+        "info.mat.gz",
+    ] * 2
     assert sum(file.size or 0 for file in SOURCE.files) == 262_778_180
     assert all(file.sha256 for file in SOURCE.files)
 
@@ -47,7 +53,9 @@ def test_images_lie_at_the_place_of_their_labels(toys):
         assert set(info[:, 0] % 2) == {1 if first == 0 else 0}
         for nth in range(0, len(pairs), 5):
             instance, elevation, azimuth, lighting = info[nth]
-            place = dataset.grid.to_index([[category[nth], instance, elevation, azimuth // 2, lighting]])
+            place = dataset.grid.to_index(
+                [[category[nth], instance, elevation, azimuth // 2, lighting]]
+            )
             left = Image.fromarray(pairs[nth, 0]).resize((64, 64), Image.Resampling.LANCZOS)
             assert np.array_equal(dataset.images(place)[0, ..., 0], np.asarray(left))
 
@@ -80,7 +88,10 @@ def test_wrong_labels_are_refused_even_unverified(toys):
         start = rewrite(toys, 2, matrix(wrong))
         assert toys.refusal() == f"{start} have {rule}; got {value} in row 7. {HOW}"
     start = rewrite(toys, 2, matrix(np.ascontiguousarray(info[:-1])))
-    expected = f"{start} have 24 rows, as many as smallnorb-5x46789x9x18x6x2x96x96-training-cat.mat.gz; got 23. {HOW}"
+    expected = (
+        f"{start} have 24 rows, as many as smallnorb-5x46789x9x18x6x2x96x96-training-cat.mat.gz;"
+        f" got 23. {HOW}"
+    )
     assert toys.refusal() == expected
     twice = info.copy()
     twice[1] = twice[0]
@@ -88,35 +99,54 @@ def test_wrong_labels_are_refused_even_unverified(toys):
     rewrite(toys, 1, matrix(category))
     start = rewrite(toys, 2, matrix(twice))
     assert toys.refusal().startswith(
-        f"{start} label each of 48 combinations once, with smallnorb-5x01235x9x18x6x2x96x96-testing-info"
+        f"{start} label each of 48 combinations once, with"
+        " smallnorb-5x01235x9x18x6x2x96x96-testing-info"
     )
 
 
 def test_both_splits_are_needed(toys):
     for nth in range(3):
         toys.file(nth + 3).write_bytes(toys.file(nth).read_bytes())
-    assert toys.refusal() == (
-        f"smallnorb file {toys.file(2)} must label each of 48 combinations once, with {toys.file(5).name};"
-        f" got 24 missing and 24 repeated. {HOW}"
+    assert (
+        toys.refusal()
+        == f"smallnorb file {toys.file(2)} must label each of 48 combinations once, with"
+        f" {toys.file(5).name}; got 24 missing and 24 repeated. {HOW}"
     )
     toys.file(4).unlink()
-    assert toys.refusal().endswith(f"got one without smallnorb-5x01235x9x18x6x2x96x96-testing-cat.mat.gz. {HOW}")
+    assert toys.refusal().endswith(
+        f"got one without smallnorb-5x01235x9x18x6x2x96x96-testing-cat.mat.gz. {HOW}"
+    )
 
 
 def test_wrong_matrices_are_refused_even_unverified(toys):
     dat, info = raw(toys, 0), raw(toys, 2)
     start = rewrite(toys, 0, info)
-    assert toys.refusal() == f"{start} begin with the mark of a matrix of bytes, 0x1e3d4c55; got 0x1e3d4c54. {HOW}"
+    assert (
+        toys.refusal()
+        == f"{start} begin with the mark of a matrix of bytes, 0x1e3d4c55; got 0x1e3d4c54. {HOW}"
+    )
     rewrite(toys, 0, matrix(np.zeros((24, 2, 96, 95), np.uint8)))
-    assert toys.refusal() == f"{start} hold a matrix of sizes (24, 2, 96, 96); got (24, 2, 96, 95). {HOW}"
+    assert (
+        toys.refusal()
+        == f"{start} hold a matrix of sizes (24, 2, 96, 96); got (24, 2, 96, 95). {HOW}"
+    )
     rewrite(toys, 0, struct.pack("<2i", 0x1E3D4C55, 2))
-    assert toys.refusal() == f"{start} hold a matrix of sizes (24, 2, 96, 96); got a matrix with 2 axes. {HOW}"
+    assert (
+        toys.refusal()
+        == f"{start} hold a matrix of sizes (24, 2, 96, 96); got a matrix with 2 axes. {HOW}"
+    )
     rewrite(toys, 0, dat[:-100])
-    assert toys.refusal() == f"{start} hold its images completely; got a file that ends 100 bytes early. {HOW}"
+    assert (
+        toys.refusal()
+        == f"{start} hold its images completely; got a file that ends 100 bytes early. {HOW}"
+    )
     rewrite(toys, 0, dat + b"1")
     assert toys.refusal() == f"{start} end after the last image; got further bytes. {HOW}"
     rewrite(toys, 0, dat[:6])
-    assert toys.refusal() == f"{start} hold its header completely; got a file that ends 2 bytes early. {HOW}"
+    assert (
+        toys.refusal()
+        == f"{start} hold its header completely; got a file that ends 2 bytes early. {HOW}"
+    )
     rewrite(toys, 0, dat)
     start = rewrite(toys, 2, struct.pack("<5i", 0x1E3D4C54, 2, 2**30, 4, 1))
     assert toys.refusal() == f"{start} hold at most 48 rows; got 1,073,741,824. {HOW}"
@@ -132,7 +162,9 @@ def test_truncated_downloads_are_all_named(toys):
     assert len(told) == 2
     for line, nth in zip(told, (0, 5), strict=True):
         file = toys.source.files[nth]
-        assert line == (
-            f"smallnorb file {toys.file(nth)} must have {sizes[nth]:,} bytes, as published; got {sizes[nth] - 9:,}, 9 too few."
-            f" Get it again from {file.link}, or take it as it is with --unverified."
+        assert (
+            line
+            == f"smallnorb file {toys.file(nth)} must have {sizes[nth]:,} bytes, as published; got"
+            f" {sizes[nth] - 9:,}, 9 too few. Get it again from {file.link}, or take it as it is"
+            " with --unverified."
         )

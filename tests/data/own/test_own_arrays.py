@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Own images from arrays, .npy and .npz, with labels: what comes in, what comes out, what is refused and how."""
+"""Own images from arrays, .npy and .npz, with labels: what comes in, what comes out, what is
+refused and how.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,19 @@ def message(source, /, **options):
 def test_arrays_of_bytes_are_kept_as_they_are():
     for images in (GREY, GREY[..., None], COLOUR):
         dataset = load(images)
-        assert np.array_equal(dataset.images(np.arange(6)), images.reshape(6, *images.shape[1:3], -1))
-        assert (dataset.name, dataset.options, dataset.repeatable) == ("own", {"source": "array"}, False)
-        assert (dataset.labelled, dataset.factor_names, dataset.factors([0, 3]).shape) == (False, (), (2, 0))
+        assert np.array_equal(
+            dataset.images(np.arange(6)), images.reshape(6, *images.shape[1:3], -1)
+        )
+        assert (dataset.name, dataset.options, dataset.repeatable) == (
+            "own",
+            {"source": "array"},
+            False,
+        )
+        assert (dataset.labelled, dataset.factor_names, dataset.factors([0, 3]).shape) == (
+            False,
+            (),
+            (2, 0),
+        )
         check_dataset(dataset)
 
 
@@ -56,46 +68,77 @@ def test_floats_come_back_within_half_a_grey_level(images):
 @pytest.mark.parametrize(
     ("images", "expected"),
     [
-        (GREY[0], "images must have shape (n, height, width) or (n, height, width, channels); got shape (8, 10)."),
+        (
+            GREY[0],
+            (
+                "images must have shape (n, height, width) or (n, height, width, channels); got"
+                " shape (8, 10)."
+            ),
+        ),
         (
             np.moveaxis(COLOUR, -1, 1),
-            "images must have 1 or 3 channels on the last axis; got shape (6, 3, 9, 8). "
-            "Channels come last: use numpy.moveaxis(images, 1, -1).",
+            (
+                "images must have 1 or 3 channels on the last axis; got shape (6, 3, 9, 8). "
+                "Channels come last: use numpy.moveaxis(images, 1, -1)."
+            ),
         ),
         (
             np.zeros((4, 8, 8, 4), np.uint8),
-            "images must have 1 or 3 channels on the last axis; got shape (4, 8, 8, 4). Drop the transparency: images[..., :3].",
+            (
+                "images must have 1 or 3 channels on the last axis; got shape (4, 8, 8, 4). Drop"
+                " the transparency: images[..., :3]."
+            ),
         ),
         (
             np.zeros((4, 8, 8, 2), np.uint8),
-            "images must have 1 or 3 channels on the last axis; got shape (4, 8, 8, 2). Keep one or three of the channels.",
+            (
+                "images must have 1 or 3 channels on the last axis; got shape (4, 8, 8, 2). Keep"
+                " one or three of the channels."
+            ),
         ),
         (
             np.zeros((4, 7, 8), np.uint8),
-            "images must have sides of 8 to 512 pixels; got height 7, width 8. Set resize=64 to scale every image to 64x64.",
+            (
+                "images must have sides of 8 to 512 pixels; got height 7, width 8. Set resize=64 to"
+                " scale every image to 64x64."
+            ),
         ),
         (
             np.zeros((2, 8, 513), np.uint8),
-            "images must have sides of 8 to 512 pixels; got height 8, width 513. Set resize=64 to scale every image to 64x64.",
+            (
+                "images must have sides of 8 to 512 pixels; got height 8, width 513. Set resize=64"
+                " to scale every image to 64x64."
+            ),
         ),
         (GREY[:1], "images must hold at least 2 images; got 1."),
         (GREY[:0], "images must hold at least 2 images; got 0."),
         (
             GREY * 2.0,
-            "images as floats must lie in [0, 1]; got values from 0 to 510. Scale them: (images - low) / (high - low).",
+            (
+                "images as floats must lie in [0, 1]; got values from 0 to 510. Scale them: (images"
+                " - low) / (high - low)."
+            ),
         ),
         (
             np.where(GREY > 0, GREY / 255, np.nan),
-            f"images as floats must lie in [0, 1]; got {(GREY == 0).sum()} not finite. Replace values that are not numbers.",
+            (
+                f"images as floats must lie in [0, 1]; got {(GREY == 0).sum()} not finite. Replace"
+                " values that are not numbers."
+            ),
         ),
         (
             GREY.astype(np.int16),
-            "images must be uint8 (0..255), uint16, bool, or floats in [0, 1]; got dtype int16. "
-            "Scale them: (images * (255 / images.max())).astype(numpy.uint8).",
+            (
+                "images must be uint8 (0..255), uint16, bool, or floats in [0, 1]; got dtype int16."
+                " Scale them: (images * (255 / images.max())).astype(numpy.uint8)."
+            ),
         ),
         (
             GREY.astype(object),
-            "images must be uint8 (0..255), uint16, bool, or floats in [0, 1]; got dtype object. Make them an array of numbers.",
+            (
+                "images must be uint8 (0..255), uint16, bool, or floats in [0, 1]; got dtype"
+                " object. Make them an array of numbers."
+            ),
         ),
     ],
 )
@@ -128,7 +171,9 @@ def test_arrays_of_16_bits_in_files(tmp_path):
         dataset = load(tmp_path / name)
         assert dataset.fingerprint() == digest
         low = int(images.min())
-        assert dataset.about == [("Depth", f"16-bit images were scaled to 8 bits: {low} to 0, 7,000 to 255.")]
+        assert dataset.about == [
+            ("Depth", f"16-bit images were scaled to 8 bits: {low} to 0, 7,000 to 255.")
+        ]
         check_dataset(dataset)
     assert load(GREY).about == []
 
@@ -155,9 +200,15 @@ def test_npy_and_npz_files(tmp_path):
 def test_wrong_keys_are_answered_with_those_there_are(tmp_path):
     path = tmp_path / "c.npz"
     np.savez(path, imgs=GREY, labels=np.arange(6))
-    assert message(path) == f"{path} must hold 'images'; got the keys imgs, labels. Name the key with images=KEY."
+    assert (
+        message(path)
+        == f"{path} must hold 'images'; got the keys imgs, labels. Name the key with images=KEY."
+    )
     told = message(path, images="imgs", factors="label")
-    assert told == f"{path} must hold 'label'; got the keys imgs, labels. Name the key with factors=KEY."
+    assert (
+        told
+        == f"{path} must hold 'label'; got the keys imgs, labels. Name the key with factors=KEY."
+    )
     expected = "images names a key of an .npz file; got 'imgs'. Leave it out for other sources."
     assert message(GREY, images="imgs") == expected
 
@@ -177,17 +228,22 @@ def test_torn_files_pickles_and_other_files_are_refused(tmp_path, suffix):
         assert "\n" not in told
     path.write_bytes(whole[:100])
     if suffix == ".npy":
-        assert message(path).startswith(f"{path} must be a complete numpy file; got one that cannot be read (")
+        assert message(path).startswith(
+            f"{path} must be a complete numpy file; got one that cannot be read ("
+        )
     else:
         expected = (
-            f"{path} must be a complete .npz (zip) file; got a file of 100 bytes that is none or was cut off. Write it again."
+            f"{path} must be a complete .npz (zip) file; got a file of 100 bytes that is none or"
+            " was cut off. Write it again."
         )
         assert message(path) == expected
     if suffix == ".npz":
         flipped = bytearray(whole)
         flipped[len(whole) // 2] ^= 0xFF
         path.write_bytes(bytes(flipped))
-        assert message(path).startswith(f"{path} must be a complete numpy file; got one that cannot be read (")
+        assert message(path).startswith(
+            f"{path} must be a complete numpy file; got one that cannot be read ("
+        )
 
 
 class Trap:
@@ -205,28 +261,49 @@ def test_pickles_are_never_opened(tmp_path):
     (tmp_path / "b.npz").write_bytes(pickle.dumps(Trap()))
     end = "got something else. Save plain numbers with numpy.save or numpy.savez."
     for name in ("a.npy", "a.npz"):
-        assert message(tmp_path / name) == f"{tmp_path / name} must hold plain arrays; pickles are not opened; {end}"
-    assert message(tmp_path / "b.npy").startswith(f"{tmp_path / 'b.npy'} must be a complete numpy file")
-    assert message(tmp_path / "b.npz").startswith(f"{tmp_path / 'b.npz'} must be a complete .npz (zip) file")
+        assert (
+            message(tmp_path / name)
+            == f"{tmp_path / name} must hold plain arrays; pickles are not opened; {end}"
+        )
+    assert message(tmp_path / "b.npy").startswith(
+        f"{tmp_path / 'b.npy'} must be a complete numpy file"
+    )
+    assert message(tmp_path / "b.npz").startswith(
+        f"{tmp_path / 'b.npz'} must be a complete .npz (zip) file"
+    )
 
 
 def test_other_kinds_of_file_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("hello")
-    assert message(tmp_path / "a.txt") == f"source must be a folder, an .npy or an .npz file; got {tmp_path / 'a.txt'}."
+    assert (
+        message(tmp_path / "a.txt")
+        == f"source must be a folder, an .npy or an .npz file; got {tmp_path / 'a.txt'}."
+    )
 
 
 @pytest.mark.parametrize(
     ("factors", "expected"),
     [
         ([0, 1], "factors must have one row for each of 6 images; got 2 rows."),
-        (np.zeros((6, 2, 2), int), "factors must have shape (n,) or (n, factors); got shape (6, 2, 2)."),
+        (
+            np.zeros((6, 2, 2), int),
+            "factors must have shape (n,) or (n, factors); got shape (6, 2, 2).",
+        ),
         (np.zeros((6, 0), int), "factors must have shape (n,) or (n, factors); got shape (6, 0)."),
         (
             [0, 1, 2.5, 3, 4, np.nan],
-            "factors must be whole numbers; got 2.5 in row 2, column 0 (2 such values). "
-            "Number the values of each factor 0, 1, 2, ...",
+            (
+                "factors must be whole numbers; got 2.5 in row 2, column 0 (2 such values). "
+                "Number the values of each factor 0, 1, 2, ..."
+            ),
         ),
-        (list("abcabc"), "factors must be whole numbers; got dtype <U1. Number the values of each factor 0, 1, 2, ..."),
+        (
+            list("abcabc"),
+            (
+                "factors must be whole numbers; got dtype <U1. Number the values of each factor 0,"
+                " 1, 2, ..."
+            ),
+        ),
         ("nowhere.csv", "factors must be an existing .npy or .csv file; got {here}/nowhere.csv."),
     ],
 )
@@ -236,19 +313,27 @@ def test_labels_that_do_not_fit_are_refused(factors, expected, tmp_path, monkeyp
 
 
 def test_labels_may_be_whole_floats_booleans_or_one_column():
-    assert load(GREY, factors=[5.0, 5.0, -1.0, 2.0, 2.0, 2.0]).factors(np.arange(6)).ravel().tolist() == [2, 2, 0, 1, 1, 1]
+    assert load(GREY, factors=[5.0, 5.0, -1.0, 2.0, 2.0, 2.0]).factors(
+        np.arange(6)
+    ).ravel().tolist() == [2, 2, 0, 1, 1, 1]
     assert load(GREY, factors=np.arange(6) > 2).factor_sizes == (2,)
 
 
 def test_names_must_fit_the_columns():
     labels = np.arange(12).reshape(6, 2)
     assert load(GREY, factors=labels, factor_names="shape, size").factor_names == ("shape", "size")
-    assert message(GREY, factors=labels, factor_names=["a"]) == "factor_names must name each of 2 columns; got ['a']."
+    assert (
+        message(GREY, factors=labels, factor_names=["a"])
+        == "factor_names must name each of 2 columns; got ['a']."
+    )
     expected = "factor_names must be different words, none empty; got ['a', 'a']."
     assert message(GREY, factors=labels, factor_names=["a", "a"]) == expected
     expected = 'factor_names must be a list of words; got 3. Write ["shape", "size"], for instance.'
     assert message(GREY, factors=labels, factor_names=3) == expected
-    assert message(GREY, factor_names=["a"]) == "factor_names needs factors to name; got ['a']. Give factors=... too."
+    assert (
+        message(GREY, factor_names=["a"])
+        == "factor_names needs factors to name; got ['a']. Give factors=... too."
+    )
 
 
 def test_labels_in_files_follow_the_order_of_the_images(tmp_path):
@@ -260,8 +345,8 @@ def test_labels_in_files_follow_the_order_of_the_images(tmp_path):
     assert dataset.factors([3]).tolist() == [[0, 1]]
     (tmp_path / "labels.csv").write_text("file,size\na,3\n")
     expected = (
-        f"{tmp_path / 'labels.csv'} may name files only for a folder of images; got a column 'file'. "
-        "Take the column out and put the rows in the order of the images."
+        f"{tmp_path / 'labels.csv'} may name files only for a folder of images; got a column"
+        " 'file'. Take the column out and put the rows in the order of the images."
     )
     assert message(GREY, factors=str(tmp_path / "labels.csv")) == expected
 

@@ -62,13 +62,28 @@ def test_modes_are_brought_to_grey_or_rgb(tmp_path):
     image.save(tmp_path / "F.WEBP", lossless=True)
     pixels = load(tmp_path).pixels
     assert pixels.shape == (6, 8, 8, 3)
-    expected = [colour, colour, GREY[0, :8, :8, None], colour, colour // 128 * 128, np.where(GREY[0, :8, :8, None] > 99, 255, 0)]
+    expected = [
+        colour,
+        colour,
+        GREY[0, :8, :8, None],
+        colour,
+        colour // 128 * 128,
+        np.where(GREY[0, :8, :8, None] > 99, 255, 0),
+    ]
     for found, image in zip(pixels, expected, strict=True):
         assert np.array_equal(found, np.broadcast_to(image, (8, 8, 3)))
 
 
 def test_files_of_the_system_are_passed_over_and_others_named(folder):
-    for name in (".DS_Store", "Thumbs.db", "desktop.ini", "Desktop.ini", "ehthumbs.db", "Icon\r", "._img0.png"):
+    for name in (
+        ".DS_Store",
+        "Thumbs.db",
+        "desktop.ini",
+        "Desktop.ini",
+        "ehthumbs.db",
+        "Icon\r",
+        "._img0.png",
+    ):
         (folder / name).write_text("x")
     for name in ("@eaDir", "__MACOSX", "System Volume Information", ".thumbnails"):
         (folder / name).mkdir()
@@ -78,8 +93,14 @@ def test_files_of_the_system_are_passed_over_and_others_named(folder):
     (folder / "more").mkdir()
     kinds = ".png, .jpg, .jpeg, .bmp, .gif, .tif, .tiff, .webp"
     assert message(folder).splitlines() == [
-        f"folder {folder} must hold images only, without folders inside; got 'more'. Move the images up.",
-        f"folder {folder} must hold only images ({kinds}) and factors.csv; got 'notes.txt'. Move the file elsewhere.",
+        (
+            f"folder {folder} must hold images only, without folders inside; got 'more'. Move the"
+            " images up."
+        ),
+        (
+            f"folder {folder} must hold only images ({kinds}) and factors.csv; got 'notes.txt'."
+            " Move the file elsewhere."
+        ),
     ]
 
 
@@ -103,14 +124,18 @@ def test_mixed_sizes_name_two_files_and_the_remedy_works(folder):
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "bmp", "gif", "tif", "webp"])
 @pytest.mark.parametrize("lenient", [False, True])
-def test_a_truncated_image_is_named_even_where_pillow_was_told_to_be_lenient(folder, kind, lenient, monkeypatch):
+def test_a_truncated_image_is_named_even_where_pillow_was_told_to_be_lenient(
+    folder, kind, lenient, monkeypatch
+):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", lenient)
     bad = folder / f"zz.{kind}"
     Image.fromarray(GREY[0]).save(bad)
     assert len(load(folder)) == 13
     bad.write_bytes(bad.read_bytes()[: bad.stat().st_size * 2 // 3])
     told = message(folder)
-    assert told.startswith(f"zz.{kind} must be a whole, readable image; got a file that cannot be decoded (")
+    assert told.startswith(
+        f"zz.{kind} must be a whole, readable image; got a file that cannot be decoded ("
+    )
     assert told.endswith("). Write it again or remove it.")
     assert ImageFile.LOAD_TRUNCATED_IMAGES is lenient
 
@@ -119,7 +144,9 @@ def test_a_flipped_bit_in_a_png_is_noticed(folder):
     data = bytearray((folder / "img3.png").read_bytes())
     data[len(data) // 2] ^= 1
     (folder / "img3.png").write_bytes(bytes(data))
-    assert message(folder).startswith("img3.png must be a whole, readable image; got a file that cannot be decoded (")
+    assert message(folder).startswith(
+        "img3.png must be a whole, readable image; got a file that cannot be decoded ("
+    )
 
 
 def test_all_problems_are_told_up_to_ten(folder):
@@ -127,9 +154,10 @@ def test_all_problems_are_told_up_to_ten(folder):
         (folder / f"img{nth}.png").write_text("no image")
     lines = message(folder).splitlines()
     assert len(lines) == 11
-    assert lines[1] == (
-        "img1.png must be a whole, readable image; got a file that cannot be decoded (cannot identify image file 'img1.png'). "
-        "Write it again or remove it."
+    assert (
+        lines[1]
+        == "img1.png must be a whole, readable image; got a file that cannot be decoded (cannot"
+        " identify image file 'img1.png'). Write it again or remove it."
     )
     assert lines[-1] == "And 2 more such problems."
 
@@ -148,15 +176,25 @@ def test_depth_transparency_frames_and_colour_spaces_that_would_lose_something(t
     share = (GREY[0] == GREY[0, 0, 0]).mean()
     assert message(tmp_path).splitlines() == [
         *(
-            f"{name} must have 8 or unsigned 16 bits a channel; got mode {mode}. Scale the values of all images to 0..65535 and "
-            "save them with 16 bits, or give them as a float array in [0, 1]."
+            f"{name} must have 8 or unsigned 16 bits a channel; got mode {mode}. Scale the values"
+            " of all images to 0..65535 and save them with 16 bits, or give them as a float array"
+            " in [0, 1]."
             for name, mode in (("a32.tif", "F"), ("a33.tif", "I"))
         ),
-        "b.png must not be transparent; got 25.0% of its pixels transparent. Paint it on a background and save it as RGB.",
+        (
+            "b.png must not be transparent; got 25.0% of its pixels transparent. Paint it on a"
+            " background and save it as RGB."
+        ),
         "c.gif must hold one image; got 3 frames. Save the frames as single files.",
         "d.jpg must be grey or RGB; got mode CMYK. Convert it to RGB and save it again.",
-        f"e.png must not be transparent; got {share:.1%} of its pixels transparent. Paint it on a background and save it as RGB.",
-        "f.png must have sides of 8 to 512 pixels; got height 16, width 600. Set resize=64 to scale every image to 64x64.",
+        (
+            f"e.png must not be transparent; got {share:.1%} of its pixels transparent. Paint it on"
+            " a background and save it as RGB."
+        ),
+        (
+            "f.png must have sides of 8 to 512 pixels; got height 16, width 600. Set resize=64 to"
+            " scale every image to 64x64."
+        ),
     ]
 
 
@@ -170,14 +208,19 @@ def deep_folder(folder: Path, suffixes: tuple[str, ...] = ("png", "tif")) -> Pat
 
 def by_hand(values: np.ndarray, low: int, high: int) -> list[int]:
     """The stated rule in exact fractions, halves rounded up."""
-    return [(Fraction(255 * (int(value) - low), high - low) + Fraction(1, 2)).__floor__() for value in values.flat]
+    return [
+        (Fraction(255 * (int(value) - low), high - low) + Fraction(1, 2)).__floor__()
+        for value in values.flat
+    ]
 
 
 def test_sixteen_bits_are_scaled_by_one_rule_for_all(tmp_path):
     dataset = load(deep_folder(tmp_path / "deep"))
     assert dataset.pixels.shape == (5, 16, 16, 1)
     assert dataset.pixels.ravel().tolist() == by_hand(DEEP, 112, 40211)
-    assert dataset.about == [("Depth", "16-bit images were scaled to 8 bits: 112 to 0, 40,211 to 255.")]
+    assert dataset.about == [
+        ("Depth", "16-bit images were scaled to 8 bits: 112 to 0, 40,211 to 255.")
+    ]
     check_dataset(dataset)  # loads it again and compares
     assert dataset.fingerprint() == load(DEEP).fingerprint()
     shown = describe(str(tmp_path / "deep")).splitlines()
@@ -217,7 +260,10 @@ def test_files_of_8_and_of_16_bits_are_refused_by_one_message(tmp_path):
     deep_folder(tmp_path)
     for nth in range(3):
         Image.fromarray(GREY[nth]).save(tmp_path / f"b{nth}.png")
-    mixed = "images must all have the same depth; got '{}' with {} bits and '{}' with {} bits. Save all of them in one way."
+    mixed = (
+        "images must all have the same depth; got '{}' with {} bits and '{}' with {} bits. Save all"
+        " of them in one way."
+    )
     assert message(tmp_path) == mixed.format("0.png", 16, "b0.png", 8)
     (tmp_path / "0.png").unlink()
     Image.fromarray(GREY[0]).save(tmp_path / "0.png")
@@ -232,10 +278,15 @@ def test_what_else_is_wrong_with_16_bit_files_is_told_too(tmp_path):
     Image.fromarray(DEEP[4]).save(tmp_path / "4.png", transparency=int(DEEP[4, 0, 0]))
     lines = message(tmp_path).splitlines()
     assert [line.split()[0] for line in lines] == ["0.png", "3.tif", "4.png"]
-    assert all("must be a whole, readable image; got a file that cannot be decoded (" in line for line in lines[:2])
+    assert all(
+        "must be a whole, readable image; got a file that cannot be decoded (" in line
+        for line in lines[:2]
+    )
     share = (DEEP[4] == DEEP[4, 0, 0]).mean()
-    assert lines[2] == (
-        f"4.png must not be transparent; got {share:.1%} of its pixels transparent. Paint it on a background and save it as RGB."
+    assert (
+        lines[2]
+        == f"4.png must not be transparent; got {share:.1%} of its pixels transparent. Paint it on"
+        " a background and save it as RGB."
     )
 
 
@@ -243,8 +294,15 @@ def save_colour_png(values: np.ndarray, path: Path) -> None:
     """A PNG with 16 bits in each of three channels, which Pillow does not write."""
     height, width, _ = values.shape
     lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in values)
-    chunks = (b"IHDR", struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")
-    packed = [struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks]
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines)),
+        (b"IEND", b""),
+    )
+    packed = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    ]
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
 
 
@@ -254,11 +312,14 @@ def test_of_colour_with_16_bits_the_upper_8_are_used_and_that_is_told(tmp_path):
         save_colour_png(image, tmp_path / f"{nth}.png")
     dataset = load(tmp_path)
     assert np.array_equal(dataset.pixels, colour >> 8)
-    assert dataset.about == [("Depth", "Of 16 bits a channel the upper 8 were used: 0 to 0, 65,535 to 255.")]
+    assert dataset.about == [
+        ("Depth", "Of 16 bits a channel the upper 8 were used: 0 to 0, 65,535 to 255.")
+    ]
     Image.fromarray(colour[0, ..., 0]).save(tmp_path / "grey.png")
-    assert message(tmp_path) == (
-        "images must all have the same depth; got '0.png' with several channels of 16 bits and 'grey.png' with 16 bits. "
-        "Save all of them in one way."
+    assert (
+        message(tmp_path)
+        == "images must all have the same depth; got '0.png' with several channels of 16 bits and"
+        " 'grey.png' with 16 bits. Save all of them in one way."
     )
 
 
@@ -270,7 +331,9 @@ def test_images_of_8_bits_have_nothing_to_tell_of_their_depth(folder):
 
 def test_factors_csv_labels_the_images(folder):
     rows = [f"img{nth}.png,{nth % 3},{10 * (nth // 6)}" for nth in reversed(range(12))]
-    (folder / "factors.csv").write_text("\n".join(["file,shape,size", *rows]) + "\n", encoding="utf-8-sig")
+    (folder / "factors.csv").write_text(
+        "\n".join(["file,shape,size", *rows]) + "\n", encoding="utf-8-sig"
+    )
     dataset = load(folder)
     assert (dataset.factor_names, dataset.factor_sizes) == (("shape", "size"), (3, 2))
     assert dataset.factors(np.arange(12)).tolist() == [[nth % 3, nth // 6] for nth in range(12)]
@@ -288,19 +351,30 @@ def test_labels_elsewhere_are_found_by_their_path(folder, tmp_path_factory):
 
 def test_what_is_wrong_with_factors_csv_is_told_line_by_line(folder):
     path = folder / "factors.csv"
-    path.write_text("file,shape\n" + "".join(f"img{nth}.png,{nth}\n" for nth in range(11)) + "img3.png,1\nimg99.png,0\n")
+    path.write_text(
+        "file,shape\n"
+        + "".join(f"img{nth}.png,{nth}\n" for nth in range(11))
+        + "img3.png,1\nimg99.png,0\n"
+    )
     assert message(folder).splitlines() == [
         f"{path} line 13 may name each image once, but line 5 has it too; got 'img3.png'.",
         f"{path} line 14 must name an image of the folder; got 'img99.png'.",
         f"{path} must have a row for every image; got none for 'img11.png'.",
     ]
-    path.write_text("file,shape\n" + "".join(f"img{nth}.png,{nth}\n" for nth in range(10)) + "img10.png,red\nimg11.png,1,2\n")
+    path.write_text(
+        "file,shape\n"
+        + "".join(f"img{nth}.png,{nth}\n" for nth in range(10))
+        + "img10.png,red\nimg11.png,1,2\n"
+    )
     assert message(folder).splitlines() == [
         f"{path} line 12, 'shape' must be a whole number; got 'red'.",
         f"{path} line 13 must have 1 factor values; got 2.",
     ]
     path.write_text("name,shape\nimg0.png,1\n")
-    expected = f"{path} must have `file` as first column, then factors; got name,shape. Write a header such as: file,shape,size."
+    expected = (
+        f"{path} must have `file` as first column, then factors; got name,shape. Write a header"
+        " such as: file,shape,size."
+    )
     assert message(folder) == expected
     path.write_text("file,shape\n")
     assert message(folder) == f"{path} must have a header and a row for each image; got 1 rows."

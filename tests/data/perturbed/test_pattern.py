@@ -34,7 +34,10 @@ TINY = Pattern(
 def test_a_tiny_pattern_by_hand():
     # f(s)[i, j] = p[round(s / c_j) + i, j] with row 0 of p stored as row 1 and c = (1, 2).
     assert TINY.frames(half_rows(0.0)).tolist() == [[-1, 1], [1, -1]]
-    assert TINY.frames(half_rows(1.0)).tolist() == [[1, -1], [-1, -1]]  # round(1/2) = 1: halves go up
+    assert TINY.frames(half_rows(1.0)).tolist() == [
+        [1, -1],
+        [-1, -1],
+    ]  # round(1/2) = 1: halves go up
     assert TINY.frames(half_rows(2.0)).tolist() == [[-1, -1], [1, -1]]
     assert TINY.frames(half_rows(-1.0)).tolist() == [[1, 1], [-1, -1]]  # round(-1/2) = 0
     assert TINY.frames(half_rows([0.0, 2.0])).shape == (2, 2, 2)
@@ -43,11 +46,19 @@ def test_a_tiny_pattern_by_hand():
 @given(st.floats(-16000, 16000, width=32), st.sampled_from(PACES))
 def test_half_rows_hold_all_that_rounding_can_see(s, pace):
     pattern = Pattern(np.ones((1, 1), dtype=np.int8), np.array([pace], dtype=np.int8), 0, 1)
-    assert pattern.first_rows(half_rows(s)).item() == math.floor(Fraction(s) / pace + Fraction(1, 2))
+    assert pattern.first_rows(half_rows(s)).item() == math.floor(
+        Fraction(s) / pace + Fraction(1, 2)
+    )
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**62), st.integers(1, 20), st.integers(1, 20), st.integers(-90, 90), st.integers(0, 90))
+@given(
+    st.integers(0, 2**62),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.integers(-90, 90),
+    st.integers(0, 90),
+)
 def test_a_made_pattern_reaches_as_far_as_it_must(seed, height, width, lowest, span):
     pattern = make_pattern(seed, height, width, lowest, lowest + span)
     halves = np.arange(lowest, lowest + span + 1)
@@ -102,7 +113,12 @@ def test_s_is_standardised():
     s, mean, deviation = standardised(np.array([1.0, 3.0], dtype=np.float32))
     assert (s.tolist(), mean, deviation) == ([-1.0, 1.0], 2.0, 1.0)
     for values in ([2.0, 2.0], [0.1] * 7):
-        with pytest.raises(InputError, match=r"^s must vary over the data; got mean .*\. Choose another member with --member\.$"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"^s must vary over the data; got mean .*\. Choose another member with --member\.$"
+            ),
+        ):
             standardised(values)
 
 
@@ -110,7 +126,10 @@ def test_rows_beyond_16_bits_are_refused():
     assert half_rows([16383.5, -16384.0]).tolist() == [32767, -32768]
     with pytest.raises(InputError) as caught:
         half_rows([0.0, 20000.0])
-    told = "s times shift_scale must stay within 16,383 rows; got rows from 0 to 20000. Give a smaller shift_scale."
+    told = (
+        "s times shift_scale must stay within 16,383 rows; got rows from 0 to 20000. Give a smaller"
+        " shift_scale."
+    )
     assert str(caught.value) == told
     with pytest.raises(InputError):
         half_rows([np.nan])
@@ -128,10 +147,15 @@ def test_no_float32_passes_the_bound(epsilon, others):
     for changed in (x + size, x - size):
         for shown in (changed, np.clip(changed, 0.0, 1.0)):
             assert shown.dtype == np.float32
-            # Grey levels are multiples of 2^-32 or so, whose differences float64 holds without rounding; fractions hold the rest.
+            # Grey levels are multiples of 2^-32 or so, whose differences float64 holds without
+            # rounding; fractions hold the rest.
             assert (np.abs(shown[:256].astype(np.float64) - LEVELS) <= epsilon).all()
             worst = max(
-                (abs(Fraction(float(a)) - Fraction(float(b))) for a, b in zip(shown[256:], x[256:], strict=True)), default=0
+                (
+                    abs(Fraction(float(a)) - Fraction(float(b)))
+                    for a, b in zip(shown[256:], x[256:], strict=True)
+                ),
+                default=0,
             )
             assert worst <= Fraction(epsilon)
     assert epsilon - 2.0**-22 <= size <= epsilon

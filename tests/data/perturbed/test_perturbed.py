@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perturbed data: equal to the formula, never further than ε, a pure function of the index, and whole or refused."""
+"""Perturbed data: equal to the formula, never further than ε, a pure function of the index, and
+whole or refused.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,19 @@ def written(folder: Path, base: Dataset, kind: str = "pattern", **options: Any) 
     usual: dict[str, Any] = {"epsilon": 0.1, "clip": True, "seed": 0, **options}
     found: dict[str, Any] = {}
     if kind == "pattern":
-        s = standardised(base.factors(np.arange(len(base))) @ np.arange(1.0, len(base.factor_names) + 1))[0]
+        s = standardised(
+            base.factors(np.arange(len(base))) @ np.arange(1.0, len(base.factor_names) + 1)
+        )[0]
         halves = half_rows(9.0 * s)
-        pattern = make_pattern(usual["seed"], *base.image_shape[:2], int(halves.min()), int(halves.max()))
-        found = {"pattern": pattern, "half_rows": halves, "s": s, "provenance": {"shift_scale": 9.0, "rows_per_step": 4.0}}
+        pattern = make_pattern(
+            usual["seed"], *base.image_shape[:2], int(halves.min()), int(halves.max())
+        )
+        found = {
+            "pattern": pattern,
+            "half_rows": halves,
+            "s": s,
+            "provenance": {"shift_scale": 9.0, "rows_per_step": 4.0},
+        }
     write_perturbed(folder, base, **usual, **found)
     return Perturbed(folder)
 
@@ -81,7 +92,11 @@ def test_the_pattern_is_the_formula(tmp_path, options, clip):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.floats(0, 1, exclude_min=True), st.integers(0, 2**62), st.booleans(), st.sampled_from(KINDS), st.sampled_from([GREY, COLOUR])
+    st.floats(0, 1, exclude_min=True),
+    st.integers(0, 2**62),
+    st.booleans(),
+    st.sampled_from(KINDS),
+    st.sampled_from([GREY, COLOUR]),
 )
 def test_nothing_moves_further_than_epsilon(epsilon, seed, clip, kind, options):
     base = load("sprites", **options)
@@ -97,13 +112,19 @@ def test_nothing_moves_further_than_epsilon(epsilon, seed, clip, kind, options):
         assert apart.min() >= epsilon - 2.0**-21
     everything = np.arange(len(base))
     assert np.array_equal(data.factors(everything), base.factors(everything))
-    assert (data.factor_names, data.factor_sizes, data.grid) == (base.factor_names, base.factor_sizes, base.grid)
+    assert (data.factor_names, data.factor_sizes, data.grid) == (
+        base.factor_names,
+        base.factor_sizes,
+        base.grid,
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_image_depends_on_its_index_and_the_seed_alone(tmp_path, kind):
     base = load("sprites", **GREY)
-    data, again, other = (written(tmp_path / str(at), base, kind, seed=seed) for at, seed in enumerate((0, 0, 1)))
+    data, again, other = (
+        written(tmp_path / str(at), base, kind, seed=seed) for at, seed in enumerate((0, 0, 1))
+    )
     draw, whole = data.sampler("cpu"), torch.from_numpy(samples(data))
     indices = torch.tensor([[3, 17, 3], [39, 0, 8]])
     assert torch.equal(draw(indices), whole[indices])
@@ -122,7 +143,9 @@ def test_uniform_noise_is_uniform_and_independent(tmp_path):
     noise = (samples(data) - samples(base)).reshape(len(base), -1) / 0.3
     assert noise.mean() == pytest.approx(0.0, abs=0.02)
     assert noise.var() == pytest.approx(1 / 3, abs=0.01)
-    assert np.histogram(noise, bins=10, range=(-1, 1))[0] / noise.size == pytest.approx(0.1, abs=0.01)
+    assert np.histogram(noise, bins=10, range=(-1, 1))[0] / noise.size == pytest.approx(
+        0.1, abs=0.01
+    )
     between_images, between_channels = (
         np.corrcoef(noise),
         np.corrcoef(noise.reshape(-1, 3, 256).transpose(1, 0, 2).reshape(3, -1)),
@@ -133,7 +156,14 @@ def test_uniform_noise_is_uniform_and_independent(tmp_path):
 
 def test_fingerprints_tell_everything_that_matters(tmp_path, monkeypatch):
     base = load("sprites", **GREY)
-    variants = [{}, {"epsilon": 0.11}, {"clip": False}, {"seed": 1}, {"kind": "uniform"}, {"kind": "uniform", "seed": 1}]
+    variants = [
+        {},
+        {"epsilon": 0.11},
+        {"clip": False},
+        {"seed": 1},
+        {"kind": "uniform"},
+        {"kind": "uniform", "seed": 1},
+    ]
     data = [written(tmp_path / str(at), base, **options) for at, options in enumerate(variants)]
     assert len({one.fingerprint() for one in data}) == len(variants)
     shutil.move(tmp_path / "0", tmp_path / "moved")
@@ -142,9 +172,11 @@ def test_fingerprints_tell_everything_that_matters(tmp_path, monkeypatch):
     assert moved.fingerprint() == data[0].fingerprint()
     assert moved.options == {"source": str(tmp_path / "moved")}
     gone = told(lambda: Perturbed(**data[0].options))
-    assert gone == (
-        f"perturbed data must be a folder made by `unbraid perturb`, with a perturbed.json in it; got {tmp_path / '0'}. "
-        "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
+    assert (
+        gone
+        == "perturbed data must be a folder made by `unbraid perturb`, with a perturbed.json in"
+        f" it; got {tmp_path / '0'}. Where it was moved, give its new place; for a run on it:"
+        " --data NEW_PLACE."
     )
 
 
@@ -154,9 +186,15 @@ def test_it_is_loaded_by_path_and_by_name(tmp_path, monkeypatch):
     for again in (load(tmp_path / "p"), load("p"), load("./p"), load("perturbed", **data.options)):
         assert isinstance(again, Perturbed)
         assert again.fingerprint() == data.fingerprint()
-    refused = "perturbed data takes no options but its folder; got resize. Give them to `unbraid perturb`."
+    refused = (
+        "perturbed data takes no options but its folder; got resize. Give them to `unbraid"
+        " perturb`."
+    )
     assert told(lambda: load("p", resize=32)) == refused
-    assert told(lambda: load("perturbed")) == "source must be a folder made by `unbraid perturb`; got None."
+    assert (
+        told(lambda: load("perturbed"))
+        == "source must be a folder made by `unbraid perturb`; got None."
+    )
 
 
 def test_damage_is_noticed(tmp_path):
@@ -177,23 +215,45 @@ def test_damage_is_noticed(tmp_path):
     assert "is damaged" in told(lambda: Perturbed(tmp_path / "a"), DamagedFileError)
     flip((copy("b") / "perturbation.safetensors"), -7)
     shown = told(lambda: Perturbed(tmp_path / "b"), DamagedFileError)
-    assert shown == f"{tmp_path / 'b' / 'perturbation.safetensors'} is damaged: its content does not match its checksum."
+    assert (
+        shown
+        == f"{tmp_path / 'b' / 'perturbation.safetensors'} is damaged: its content does not match"
+        " its checksum."
+    )
     (copy("c") / "perturbation.safetensors").unlink()
     shown = told(lambda: Perturbed(tmp_path / "c"), DamagedFileError)
-    assert shown == f"{tmp_path / 'c' / 'perturbation.safetensors'} is missing. Perturb the data again."
+    assert (
+        shown
+        == f"{tmp_path / 'c' / 'perturbation.safetensors'} is missing. Perturb the data again."
+    )
     (copy("d") / "perturbed.json").unlink()
     assert is_perturbed(tmp_path / "d")
     shown = told(lambda: Perturbed(tmp_path / "d"), DamagedFileError)
-    assert shown == f"{tmp_path / 'd'} has no perturbed.json: writing it was not finished. Remove it and perturb again."
+    assert (
+        shown
+        == f"{tmp_path / 'd'} has no perturbed.json: writing it was not finished. Remove it and"
+        " perturb again."
+    )
     shutil.copy(other.folder / "perturbed.json", copy("e") / "perturbed.json")
     shown = told(lambda: Perturbed(tmp_path / "e"), DamagedFileError)
     assert "does not belong to the perturbed.json beside it" in shown
     write_json(copy("f") / "perturbed.json", {**data.record, "format": 9})
     shown = told(lambda: Perturbed(tmp_path / "f"))
-    assert shown == f"{tmp_path / 'f' / 'perturbed.json'} must have format 1; got format 9. Perturb again with this version."
+    assert (
+        shown
+        == f"{tmp_path / 'f' / 'perturbed.json'} must have format 1; got format 9. Perturb again"
+        " with this version."
+    )
     assert data.pattern is not None
     write_perturbed(
-        tmp_path / "g", data.base, epsilon=0.1, clip=True, seed=0, pattern=data.pattern, half_rows=data.half_rows[1:], s=data.s
+        tmp_path / "g",
+        data.base,
+        epsilon=0.1,
+        clip=True,
+        seed=0,
+        pattern=data.pattern,
+        half_rows=data.half_rows[1:],
+        s=data.s,
     )
     shown = told(lambda: Perturbed(tmp_path / "g"), DamagedFileError)
     assert shown.endswith("is damaged: its pattern does not fit the data. Perturb the data again.")
@@ -205,10 +265,15 @@ def test_an_original_that_changed_or_went_away_is_noticed(tmp_path):
     folder = written(tmp_path / "p", load(tmp_path / "own.npy"), "uniform").folder
     check_dataset(Perturbed(folder))
     np.save(tmp_path / "own.npy", images[::-1])
-    changed = f"the original data of {folder} has changed since it was perturbed: 'own' has another fingerprint. Perturb it again."
+    changed = (
+        f"the original data of {folder} has changed since it was perturbed: 'own' has another"
+        " fingerprint. Perturb it again."
+    )
     assert told(lambda: Perturbed(folder)) == changed
     (tmp_path / "own.npy").unlink()
-    assert told(lambda: Perturbed(folder)).startswith(f"the original data of {folder} cannot be opened: data must be an existing")
+    assert told(lambda: Perturbed(folder)).startswith(
+        f"the original data of {folder} cannot be opened: data must be an existing"
+    )
 
 
 def test_what_cannot_be_perturbed_is_told(tmp_path):
@@ -219,22 +284,41 @@ def test_what_cannot_be_perturbed_is_told(tmp_path):
 
     base = load("sprites", **GREY)
     assert complaints(base) == []
-    assert complaints(load("pinwheel")) == ["data must be images with values in [0, 1]; got 'pinwheel'."]
+    assert complaints(load("pinwheel")) == [
+        "data must be images with values in [0, 1]; got 'pinwheel'."
+    ]
     (twice,) = complaints(written(tmp_path / "p", base))
-    assert twice == f"data must not be perturbed already; got {tmp_path / 'p'}. Perturb the original, with a larger epsilon."
+    assert (
+        twice
+        == f"data must not be perturbed already; got {tmp_path / 'p'}. Perturb the original, with a"
+        " larger epsilon."
+    )
     (array,) = complaints(load(np.arange(128, dtype=np.uint8).reshape(2, 8, 8)))
-    assert array.startswith("data must be found again by name or path; got an array in memory. Save it with numpy.savez")
+    assert array.startswith(
+        "data must be found again by name or path; got an array in memory. Save it with numpy.savez"
+    )
     base.fresh = True  # type: ignore[misc]
-    assert complaints(base) == ["data must show one image for each index, and this set draws them anew each time; got 'sprites'."]
+    assert complaints(base) == [
+        "data must show one image for each index, and this set draws them anew each time; got"
+        " 'sprites'."
+    ]
 
 
 def test_the_record_says_how_it_was_made(tmp_path):
     data = written(tmp_path / "p", load("sprites", **GREY), epsilon=0.25, seed=3)
     record = read_json(tmp_path / "p" / "perturbed.json")
     assert record == data.record
-    assert (record["epsilon"], record["seed"], record["clip"], record["noise"]) == (0.25, 3, True, "pattern")
+    assert (record["epsilon"], record["seed"], record["clip"], record["noise"]) == (
+        0.25,
+        3,
+        True,
+        "pattern",
+    )
     assert record["base"]["name"] == "sprites"
-    assert load(record["base"]["name"], **record["base"]["options"]).fingerprint() == record["base"]["fingerprint"]
+    assert (
+        load(record["base"]["name"], **record["base"]["options"]).fingerprint()
+        == record["base"]["fingerprint"]
+    )
 
 
 @pytest.mark.gpu

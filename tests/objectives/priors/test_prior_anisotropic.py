@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variances given, from the data and learned, against torch's distributions, closed forms and the singular values of small data."""
+"""Variances given, from the data and learned, against torch's distributions, closed forms and the
+singular values of small data.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_density_is_torchs():
 def test_scale_multiplies_the_variances():
     z = torch.linspace(-5, 5, 60, dtype=torch.float64).view(2, 10, 3)
     scaled = Anisotropic(variances=VARIANCES, scale=2.0)
-    assert torch.allclose(scaled.log_density(z), torchs((8.0, 2.0, 0.5)).log_prob(z).sum(dim=-1), rtol=1e-13)
+    assert torch.allclose(
+        scaled.log_density(z), torchs((8.0, 2.0, 0.5)).log_prob(z).sum(dim=-1), rtol=1e-13
+    )
 
 
 def test_density_integrates_to_one(integral):
@@ -63,23 +67,35 @@ def test_closed_kl_is_torchs_and_agrees_with_draws(assert_kl_agrees_with_draws):
 def test_posteriors_equal_to_the_prior_have_no_kl(variances, scale):
     prior = Anisotropic(variances=tuple(variances), scale=scale)
     logvar = torch.tensor([variances], dtype=torch.float64).log() + np.log(scale)
-    assert torch.allclose(prior.kl(torch.zeros_like(logvar), logvar, logvar), torch.zeros(1, dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(
+        prior.kl(torch.zeros_like(logvar), logvar, logvar),
+        torch.zeros(1, dtype=torch.float64),
+        atol=1e-12,
+    )
 
 
 def test_unit_variances_are_the_isotropic_prior(make_forward):
     forward = make_forward()
     prior = Anisotropic(variances=(1, 1, 1, 1))
-    assert torch.allclose(prior.kl(forward.mean, forward.logvar, forward.z), gaussian_kl(forward.mean, forward.logvar), rtol=1e-12)
+    assert torch.allclose(
+        prior.kl(forward.mean, forward.logvar, forward.z),
+        gaussian_kl(forward.mean, forward.logvar),
+        rtol=1e-12,
+    )
 
 
 def learned_variances(prior, deviation):
     bound = prior.bound({LEARNED: torch.tensor([deviation], dtype=torch.float64)})
-    return bound.log_variance(torch.zeros(1, 1, len(deviation), dtype=torch.float64)).exp().flatten()
+    return (
+        bound.log_variance(torch.zeros(1, 1, len(deviation), dtype=torch.float64)).exp().flatten()
+    )
 
 
 def test_learned_variances_start_as_given_and_keep_their_sum():
     prior = Anisotropic(variances=VARIANCES, learned="yes", scale=2.0)
-    assert learned_variances(prior, [0.0, 0.0, 0.0]).tolist() == pytest.approx([8.0, 2.0, 0.5], rel=1e-13)
+    assert learned_variances(prior, [0.0, 0.0, 0.0]).tolist() == pytest.approx(
+        [8.0, 2.0, 0.5], rel=1e-13
+    )
     moved = learned_variances(prior, [0.3, -1.0, 2.0])
     assert moved.sum().item() == pytest.approx(2.0 * sum(VARIANCES), rel=1e-13)
     by_hand = np.array([8.0 * np.exp(0.3), 2.0 * np.exp(-1.0), 0.5 * np.exp(2.0)])
@@ -101,17 +117,26 @@ def test_learned_variances_move_towards_those_of_the_posteriors():
 
     optimiser.step(closure)
     # The sum, 2, is the posteriors' own, so the KL can vanish.
-    assert learned_variances(prior, deviation[0].tolist()).tolist() == pytest.approx([1.6, 0.4], rel=1e-4)
+    assert learned_variances(prior, deviation[0].tolist()).tolist() == pytest.approx(
+        [1.6, 0.4], rel=1e-4
+    )
     assert closure().item() == pytest.approx(0.0, abs=1e-8)
 
 
 def test_members_have_variances_of_their_own():
     rows = ((4.0, 1.0), (0.5, 2.0))
     together = stack(
-        [Anisotropic(variances=row, scale=scale) for row, scale in zip(rows, (1.0, 3.0), strict=True)], dtype=torch.float64
+        [
+            Anisotropic(variances=row, scale=scale)
+            for row, scale in zip(rows, (1.0, 3.0), strict=True)
+        ],
+        dtype=torch.float64,
     )
     z = torch.linspace(-2, 2, 12, dtype=torch.float64).view(2, 3, 2)
-    alone = [Anisotropic(variances=row, scale=s).log_density(z)[k] for k, (row, s) in enumerate(zip(rows, (1.0, 3.0), strict=True))]
+    alone = [
+        Anisotropic(variances=row, scale=s).log_density(z)[k]
+        for k, (row, s) in enumerate(zip(rows, (1.0, 3.0), strict=True))
+    ]
     assert torch.allclose(together.log_density(z), torch.stack(alone), rtol=1e-13)
 
 
@@ -119,7 +144,9 @@ def test_members_have_variances_of_their_own():
 def test_variances_of_the_data_are_squared_singular_values(given):
     dataset = Pinwheel(points=50)
     prior = Anisotropic(variances=given).resolved(dataset, 2)
-    squares = np.linalg.svd(dataset.points(np.arange(200)).astype(np.float64), compute_uv=False) ** 2
+    squares = (
+        np.linalg.svd(dataset.points(np.arange(200)).astype(np.float64), compute_uv=False) ** 2
+    )
     assert prior.variances == pytest.approx(tuple(2 * squares / squares.sum()), rel=1e-10)
     assert prior.variances[0] >= prior.variances[1]
     assert prior.problems(2) == []
@@ -129,9 +156,11 @@ def test_variances_of_the_data_are_squared_singular_values(given):
 def test_data_without_enough_components_is_refused():
     with pytest.raises(InputError) as caught:
         Anisotropic(variances="pca").resolved(Pinwheel(points=50), 3)
-    assert str(caught.value) == (
-        "anisotropic: variances by pca needs a principal component for each latent; got 3 latents and 2 principal components of "
-        "'pinwheel'. Use at most 2 latents, or give the variances."
+    assert (
+        str(caught.value)
+        == "anisotropic: variances by pca needs a principal component for each latent; got 3"
+        " latents and 2 principal components of 'pinwheel'. Use at most 2 latents, or give the"
+        " variances."
     )
 
 
@@ -139,17 +168,22 @@ def test_data_that_is_all_zero_is_refused():
     dataset = load(np.zeros((4, 8, 8), dtype=np.uint8))
     with pytest.raises(InputError) as caught:
         Anisotropic().resolved(dataset, 2)
-    assert str(caught.value) == (
-        "anisotropic: variances by pca needs a principal component for each latent; got 2 latents and 0 principal components of "
-        "'own'. Give the variances."
+    assert (
+        str(caught.value)
+        == "anisotropic: variances by pca needs a principal component for each latent; got 2"
+        " latents and 0 principal components of 'own'. Give the variances."
     )
 
 
 def test_wrong_numbers_of_variances_are_refused():
     assert PRIOR.problems(3) == []
-    assert PRIOR.problems(4) == ["anisotropic: variances must be 4 numbers, one for each latent; got (4.0, 1.0, 0.25). Or use pca."]
+    assert PRIOR.problems(4) == [
+        "anisotropic: variances must be 4 numbers, one for each latent; got (4.0, 1.0, 0.25). Or"
+        " use pca."
+    ]
     assert Anisotropic().problems(4) == [
-        "anisotropic: variances must be numbers before training; the plan takes pca from its data; got 'pca'. Give 4 numbers."
+        "anisotropic: variances must be numbers before training; the plan takes pca from its data;"
+        " got 'pca'. Give 4 numbers."
     ]
 
 
@@ -157,7 +191,10 @@ def test_wrong_numbers_of_variances_are_refused():
     ("options", "told"),
     [
         ({"variances": (1.0, 0.0)}, "anisotropic: variances must be above 0; got 0.0."),
-        ({"variances": "1/x"}, "anisotropic: variances must be numbers with slashes between them, or pca; got '1/x'."),
+        (
+            {"variances": "1/x"},
+            "anisotropic: variances must be numbers with slashes between them, or pca; got '1/x'.",
+        ),
         ({"scale": 0}, "anisotropic: scale must be above 0; got 0."),
         ({"learned": "often"}, "anisotropic: learned 'often' is unknown. Known: no, yes."),
     ],
@@ -168,11 +205,20 @@ def test_nonsense_is_refused_by_name(options, told):
     assert str(caught.value) == told
 
 
-SMALL = {"network": "mlp", "network_options": {"hidden": 8}, "latents": 2, "batch_size": 8, "steps": 30, "learning_rate": 1e-2}
+SMALL = {
+    "network": "mlp",
+    "network_options": {"hidden": 8},
+    "latents": 2,
+    "batch_size": 8,
+    "steps": 30,
+    "learning_rate": 1e-2,
+}
 
 
 def test_a_plan_holds_the_datas_variances_and_a_run_learns_from_them():
-    plan, dataset = make_plan("pinwheel", "vae", prior="anisotropic", prior_options={"learned": "yes"}, **SMALL)
+    plan, dataset = make_plan(
+        "pinwheel", "vae", prior="anisotropic", prior_options={"learned": "yes"}, **SMALL
+    )
     read_again = Plan.from_record(json.loads(json.dumps(plan.record())))
     prior = read_again.members[0].build_prior()
     assert prior == Anisotropic(learned="yes").resolved(dataset, 2)

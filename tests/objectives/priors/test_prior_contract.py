@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every registered prior keeps the contract and has a test file; the contract notices what breaks it."""
+"""Every registered prior keeps the contract and has a test file; the contract notices what breaks
+it.
+"""
 
 from __future__ import annotations
 
@@ -139,5 +141,7 @@ def test_contract_notices_a_broken_prior(kind, monkeypatch):
 
 def test_contract_notices_a_wrong_name(monkeypatch):
     monkeypatch.setattr(PRIORS, "load", lambda name: Isotropic)
-    with pytest.raises(AssertionError, match=r"^the file of 'normal' must bear its name, not 'isotropic'"):
+    with pytest.raises(
+        AssertionError, match=r"^the file of 'normal' must bear its name, not 'isotropic'"
+    ):
         check_prior("normal")

@@ -22,10 +22,15 @@ def torchs(prior, latents):
     centres = torch.zeros(prior.components, latents, dtype=torch.float64)
     centres[:, 0], centres[:, 1] = prior.radius * angles.cos(), prior.radius * angles.sin()
     clusters = distributions.Independent(distributions.Normal(centres, prior.variance**0.5), 1)
-    return distributions.MixtureSameFamily(distributions.Categorical(torch.ones(prior.components).double()), clusters)
+    return distributions.MixtureSameFamily(
+        distributions.Categorical(torch.ones(prior.components).double()), clusters
+    )
 
 
-@pytest.mark.parametrize(("prior", "latents"), [(PRIOR, 2), (PRIOR, 5), (Mixture(components=3, radius=2.0, variance=0.5), 3)])
+@pytest.mark.parametrize(
+    ("prior", "latents"),
+    [(PRIOR, 2), (PRIOR, 5), (Mixture(components=3, radius=2.0, variance=0.5), 3)],
+)
 def test_density_is_torchs(prior, latents):
     z = torch.linspace(-3, 3, 12 * latents, dtype=torch.float64).view(1, 12, latents)
     assert torch.allclose(prior.log_density(z), torchs(prior, latents).log_prob(z), rtol=1e-12)
@@ -40,7 +45,11 @@ def test_four_centres_lie_on_the_axes():
     assert centres.tolist() == [[1, 0], [0, 1], [-1, 0], [0, -1]]
     # Between two of four centres at distance sqrt(2) both count alike; the other two are far.
     middle = torch.tensor([[[0.5, 0.5]]], dtype=torch.float64)
-    alone = gaussian_log_density(middle, centres[:1], torch.tensor(math.log(0.03), dtype=torch.float64)).sum().item()
+    alone = (
+        gaussian_log_density(middle, centres[:1], torch.tensor(math.log(0.03), dtype=torch.float64))
+        .sum()
+        .item()
+    )
     assert PRIOR.log_density(middle).item() == pytest.approx(alone - math.log(2), abs=1e-6)
 
 
@@ -58,20 +67,29 @@ def test_draws_fall_into_the_clusters_alike_with_their_spread(draw_points):
 
 
 def test_kl_of_a_cluster_is_log_four_and_agrees_with_draws(assert_kl_agrees_with_draws):
-    """A posterior equal to one cluster: KL = log 4 − E[log(1 + what the others add)], the latter below 1e-6 here."""
+    """A posterior equal to one cluster: KL = log 4 − E[log(1 + what the others add)], the latter
+    below 1e-6 here.
+    """
     mean = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
     logvar = torch.full((1, 2), math.log(0.03), dtype=torch.float64)
-    assert_kl_agrees_with_draws(PRIOR, mean, logvar, torch.tensor([math.log(4)], dtype=torch.float64))
+    assert_kl_agrees_with_draws(
+        PRIOR, mean, logvar, torch.tensor([math.log(4)], dtype=torch.float64)
+    )
 
 
 def test_kl_by_quadrature_agrees_with_draws(assert_kl_agrees_with_draws):
     prior = Mixture(variance=0.3)
-    mean, logvar = torch.tensor([[0.4, -0.2]], dtype=torch.float64), torch.tensor([[-1.0, 0.3]], dtype=torch.float64)
+    mean, logvar = (
+        torch.tensor([[0.4, -0.2]], dtype=torch.float64),
+        torch.tensor([[-1.0, 0.3]], dtype=torch.float64),
+    )
     line = torch.linspace(-9, 9, 1201, dtype=torch.float64)
     grid = torch.stack(torch.meshgrid(line, line, indexing="ij"), dim=-1).view(1, -1, 2)
     log_q = gaussian_log_density(grid, mean, logvar).sum(dim=-1)
     inside = (log_q.exp() * (log_q - prior.log_density(grid))).view(1201, 1201)
-    assert_kl_agrees_with_draws(prior, mean, logvar, torch.trapezoid(torch.trapezoid(inside, line), line).unsqueeze(0))
+    assert_kl_agrees_with_draws(
+        prior, mean, logvar, torch.trapezoid(torch.trapezoid(inside, line), line).unsqueeze(0)
+    )
 
 
 def test_members_have_radii_and_variances_of_their_own():
@@ -86,7 +104,8 @@ def test_latents_depend_on_each_other_and_one_is_too_few():
     assert not PRIOR.factorised
     assert PRIOR.problems(2) == []
     assert PRIOR.problems(1) == [
-        "mixture needs at least 2 latents, the plane of its clusters; got 1. Train with more latents, or use the prior isotropic."
+        "mixture needs at least 2 latents, the plane of its clusters; got 1. Train with more"
+        " latents, or use the prior isotropic."
     ]
 
 

@@ -23,7 +23,9 @@ PRIOR = Sparse()
 def test_density_is_torchs(gamma, spike):
     distributions = torch.distributions
     z = torch.linspace(-3, 3, 24, dtype=torch.float64).view(1, 12, 2)
-    parts = distributions.Normal(torch.zeros(2).double(), torch.tensor([1.0, spike], dtype=torch.float64))
+    parts = distributions.Normal(
+        torch.zeros(2).double(), torch.tensor([1.0, spike], dtype=torch.float64)
+    )
     weights = distributions.Categorical(torch.tensor([1 - gamma, gamma], dtype=torch.float64))
     expected = distributions.MixtureSameFamily(weights, parts).log_prob(z).sum(dim=-1)
     assert torch.allclose(Sparse(gamma=gamma, spike=spike).log_density(z), expected, rtol=1e-10)
@@ -38,7 +40,9 @@ def test_both_ends_are_normal():
     z = torch.linspace(-3, 3, 24, dtype=torch.float64).view(1, 12, 2).requires_grad_()
     assert torch.allclose(Sparse(gamma=0).log_density(z), STANDARD.log_density(z), rtol=1e-14)
     spike = Sparse(gamma=1, spike=0.5).log_density(z)
-    assert torch.allclose(spike, torch.distributions.Normal(0.0, 0.5).log_prob(z).sum(dim=-1), rtol=1e-13)
+    assert torch.allclose(
+        spike, torch.distributions.Normal(0.0, 0.5).log_prob(z).sum(dim=-1), rtol=1e-13
+    )
     (slope,) = torch.autograd.grad(spike.sum(), [z])
     assert torch.allclose(slope, -z / 0.25, rtol=1e-12)
     (slope,) = torch.autograd.grad(Sparse(gamma=0).log_density(z).sum(), [z])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Student's t against scipy and torch, its draws by Bailey's method, and its limits: Cauchy and normal."""
+"""Student's t against scipy and torch, its draws by Bailey's method, and its limits: Cauchy and
+normal.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PRIOR = StudentT()
 def test_density_is_scipys(df):
     z = torch.linspace(-8, 8, 24, dtype=torch.float64).view(1, 12, 2)
     expected = stats.t.logpdf(z.numpy(), df).sum(axis=-1)
-    assert StudentT(df=df).log_density(z).flatten().tolist() == pytest.approx(expected.flatten().tolist(), rel=1e-10)
+    assert StudentT(df=df).log_density(z).flatten().tolist() == pytest.approx(
+        expected.flatten().tolist(), rel=1e-10
+    )
 
 
 def test_density_is_torchs():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a dataset: its statistics against plain sums, its rows, and what it says of unlabelled and fresh data."""
+"""The page of a dataset: its statistics against plain sums, its rows, and what it says of
+unlabelled and fresh data.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def test_a_sample_is_spread_over_the_set_and_stated(tmp_path):
     assert not found.whole_set
     assert found.images == 5000
     assert found.mean == pytest.approx((1 / 64,) * 3, abs=1e-9)
-    # Every square spends as long at every place, so the mean image of a fair sample is nearly even over the 64 places.
+    # Every square spends as long at every place, so the mean image of a fair sample is nearly even
+    # over the 64 places.
     assert 2 <= found.mean_image.min() <= found.mean_image.max() <= 6
     text = build_data_page(dataset, tmp_path / "page.html", "xysquares").read_text()
     assert "over 10,000 images chosen at random" in text
@@ -69,14 +72,18 @@ def test_unlabelled_data_says_so(tmp_path):
 
 
 def test_fresh_data_shows_one_index_several_times(tmp_path):
-    text = build_data_page(load("color_dsprites"), tmp_path / "page.html", "color_dsprites").read_text()
+    text = build_data_page(
+        load("color_dsprites"), tmp_path / "page.html", "color_dsprites"
+    ).read_text()
     assert "One index, drawn anew" in text
     assert len(re.findall(r"<img ", text)) == 3 + 1 + 5 + 1
 
 
 @pytest.mark.parametrize("name", ["pinwheel", "xcolumns", "dsprites"])
 def test_pages_of_other_sets(tmp_path, name):
-    text = build_data_page(load(name), tmp_path / "page.html", name, [("Kept in", "nowhere")]).read_text()
+    text = build_data_page(
+        load(name), tmp_path / "page.html", name, [("Kept in", "nowhere")]
+    ).read_text()
     assert "Kept in" in text
     assert 'src="http' not in text
 
@@ -91,17 +98,30 @@ def test_a_page_is_written_over_and_nothing_else_is(tmp_path, monkeypatch):
     (tmp_path / "notes.html").write_text("mine")
     with pytest.raises(InputError) as caught:
         page_place("sprites", Path("notes.html"))
-    assert str(caught.value) == "out must be a new file, or a page of a dataset; got 'notes.html'. Choose another name."
+    assert (
+        str(caught.value)
+        == "out must be a new file, or a page of a dataset; got 'notes.html'. Choose another name."
+    )
     assert (tmp_path / "notes.html").read_text() == "mine"
 
 
 def test_a_sample_favours_no_value_of_a_factor():
-    # Published: 0.5026, 0.5788, 0.6035; each of 10 hues of the floor alone moves these by several hundredths.
-    assert statistics(load("shapes3d_drawn"), most=4000).mean == pytest.approx((0.5026, 0.5787, 0.6034), abs=0.006)
+    # Published: 0.5026, 0.5788, 0.6035; each of 10 hues of the floor alone moves these by several
+    # hundredths.
+    assert statistics(load("shapes3d_drawn"), most=4000).mean == pytest.approx(
+        (0.5026, 0.5787, 0.6034), abs=0.006
+    )
 
 
 def test_values_beyond_0_and_1_are_told_as_they_are(tmp_path):
-    perturb_data("sprites", data_options={"x": 8, "y": 4, "scale": 1}, out=tmp_path / "p", noise="uniform", epsilon=0.5, clip=False)
+    perturb_data(
+        "sprites",
+        data_options={"x": 8, "y": 4, "scale": 1},
+        out=tmp_path / "p",
+        noise="uniform",
+        epsilon=0.5,
+        clip=False,
+    )
     dataset = load(tmp_path / "p")
     found = statistics(dataset)
     assert found.least < -0.4

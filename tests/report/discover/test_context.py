@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a discovery says what is true of every kind of finding, in plain words, and a browser shows it whole."""
+"""The page of a discovery says what is true of every kind of finding, in plain words, and a browser
+shows it whole.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from numpy.typing import NDArray
 
 import unbraid as ub
 from unbraid.core.errors import InputError
-from unbraid.report.discover.context import MARK, agreement_curve, page_context, python_snippet, r_snippet, write_discovery
+from unbraid.report.discover.context import (
+    MARK,
+    agreement_curve,
+    page_context,
+    python_snippet,
+    r_snippet,
+    write_discovery,
+)
 from unbraid.report.discover.words import table_columns
 from unbraid.search.discover.findings import Certainty, Discovery, FoundFactor, Name
 
@@ -50,14 +59,33 @@ def coloured() -> NDArray[np.uint8]:
 
 
 def factor(
-    title: str, images: NDArray[np.uint8], latent: int, *, seen: int = 4, others: int = 4, names: tuple[str, ...] | None = None
+    title: str,
+    images: NDArray[np.uint8],
+    latent: int,
+    *,
+    seen: int = 4,
+    others: int = 4,
+    names: tuple[str, ...] | None = None,
 ) -> FoundFactor:
     name = Name(
-        title, f"From low to high, {title} grows (rank correlation 0.98).", "" if title.startswith("something") else "m", 0.98
+        title,
+        f"From low to high, {title} grows (rank correlation 0.98).",
+        "" if title.startswith("something") else "m",
+        0.98,
     )
     files = tuple(f"img_{17 * place:04}.png" for place in range(FRAMES)) if names is None else names
     certainty = Certainty(0.97 if 2 * seen >= others else 0.31, seen, others)
-    return FoundFactor(latent + 1, latent, 2.5 - 0.1 * latent, name, certainty, 0.38 / (latent + 1), images, images, files)
+    return FoundFactor(
+        latent + 1,
+        latent,
+        2.5 - 0.1 * latent,
+        name,
+        certainty,
+        0.38 / (latent + 1),
+        images,
+        images,
+        files,
+    )
 
 
 def discovery(**changes: Any) -> Discovery:
@@ -68,7 +96,10 @@ def discovery(**changes: Any) -> Discovery:
         "images": 2_000,
         "image_shape": some.shape[1:],
         "resized_from": None,
-        "factors": (factor("horizontal position", grey("x"), 0), factor("vertical position", grey("y"), 3)),
+        "factors": (
+            factor("horizontal position", grey("x"), 0),
+            factor("vertical position", grey("y"), 3),
+        ),
         "doubtful": (),
         "explained": 0.83,
         "udr": 0.71,
@@ -103,13 +134,27 @@ def wide(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def every_kind() -> dict[str, Discovery]:
     hues, tall = coloured(), grey("scale")[:, :, 8:24]
-    strange = factor(HOSTILE, grey("x"), 0, names=tuple(f"{place} {HOSTILE}" for place in range(FRAMES)))
-    many = tuple(factor(f"thing {number}", grey(("x", "y", "scale")[number % 3]), number) for number in range(12))
+    strange = factor(
+        HOSTILE, grey("x"), 0, names=tuple(f"{place} {HOSTILE}" for place in range(FRAMES))
+    )
+    many = tuple(
+        factor(f"thing {number}", grey(("x", "y", "scale")[number % 3]), number)
+        for number in range(12)
+    )
     none = np.zeros((0, *hues.shape[1:]), np.uint8)
     return {
         "two": discovery(),
-        "none": discovery(factors=(), explained=0.12, udr=0.04, images=120, best_by_epoch=(0.02, 0.04), resized_from=(480, 640)),
-        "none_but_doubtful": discovery(factors=(), doubtful=(factor("size", grey("scale"), 2, seen=1),)),
+        "none": discovery(
+            factors=(),
+            explained=0.12,
+            udr=0.04,
+            images=120,
+            best_by_epoch=(0.02, 0.04),
+            resized_from=(480, 640),
+        ),
+        "none_but_doubtful": discovery(
+            factors=(), doubtful=(factor("size", grey("scale"), 2, seen=1),)
+        ),
         "one": discovery(
             factors=(factor("size", tall, 1, seen=3),),
             image_shape=tall.shape[1:],
@@ -117,7 +162,10 @@ def every_kind() -> dict[str, Discovery]:
                 factor("something in the lower left of the image", tall, 4, seen=1),
                 factor("size", tall, 5, seen=0, names=(LONG,) * FRAMES),
             ),
-            stages=("All 2,000 images: two factors were found.", "210 images alike in both: one more was found."),
+            stages=(
+                "All 2,000 images: two factors were found.",
+                "210 images alike in both: one more was found.",
+            ),
             warnings=("12 files could not be read and were left out.",),
         ),
         "twelve": discovery(factors=many),
@@ -147,7 +195,9 @@ def every_kind() -> dict[str, Discovery]:
             objective=HOSTILE,
         ),
         "unmeasured": discovery(
-            factors=(replace(factor("size", grey("scale"), 0, seen=0, others=0), share=float("nan")),),
+            factors=(
+                replace(factor("size", grey("scale"), 0, seen=0, others=0), share=float("nan")),
+            ),
             explained=float("nan"),
             udr=float("nan"),
             best_by_epoch=(float("nan"), 0.2, 0.3),
@@ -164,7 +214,9 @@ KINDS = ["two", "none", "none_but_doubtful", "one", "twelve", "colour", "hostile
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("discoveries")
-    return {kind: write_discovery(found, home / f"{kind}.html") for kind, found in every_kind().items()}
+    return {
+        kind: write_discovery(found, home / f"{kind}.html") for kind, found in every_kind().items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +225,9 @@ def pages(made: dict[str, Path]) -> dict[str, Page]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_page_is_sound_and_loads_nothing(made: dict[str, Path], pages: dict[str, Page], kind: str) -> None:
+def test_the_page_is_sound_and_loads_nothing(
+    made: dict[str, Path], pages: dict[str, Page], kind: str
+) -> None:
     page = pages[kind]
     assert MARK in made[kind].read_bytes()
     assert made[kind].stat().st_size < 1_000_000
@@ -192,7 +246,9 @@ def test_the_page_is_sound_and_loads_nothing(made: dict[str, Path], pages: dict[
     assert all(attributes.get("scope") for attributes in page.all("th"))
     assert page.headings[0] == 1
     assert page.headings.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    assert all(
+        after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)
+    )
     for word in ("nan", "None", "inf", "Undefined"):
         assert not re.search(rf"\b{word}\b", re.sub("None (of|agrees)", "", page.text))
 
@@ -207,23 +263,35 @@ def test_plain_words_until_how_it_was_done(pages: dict[str, Page], kind: str) ->
 
 def test_two_factors_in_words(pages: dict[str, Page]) -> None:
     text = pages["two"].text
-    assert "Two things that vary in your 2,000 images were found: horizontal position, vertical position." in text
-    told = "4 of 4 other models, trained from scratch from other starting points, found the same (agreement 0.97)."
+    assert (
+        "Two things that vary in your 2,000 images were found: horizontal position, vertical"
+        " position." in text
+    )
+    told = (
+        "4 of 4 other models, trained from scratch from other starting points, found the same"
+        " (agreement 0.97)."
+    )
     assert text.count(told) == 2
     assert text.count("All agree.") == 2
     assert "Not knowing it loses about 38% of all that varies in the images." in text
     assert "From low to high, vertical position grows (rank correlation 0.98)." in text
-    assert "The best models give back about 83% of all that varies in your images. The rest, 17%, is left unexplained" in text
+    assert (
+        "The best models give back about 83% of all that varies in your images. The rest, 17%, is"
+        " left unexplained" in text
+    )
     assert "img_ 0136 .png" in text  # where a line may break
     assert "codes = pd.read_parquet('runs/mine/codes.parquet')" in text
     assert 'codes <- read.csv("runs/mine/codes.csv")' in text
     assert "Seen from the folder in which the command was run." in text
     assert "factor_2_vertical_position vertical position" in text
     assert (
-        "8 groups of 5 models each were trained together for 7 rounds (epochs), which took 15 minutes on the CPU, 2 threads."
-        in text
+        "8 groups of 5 models each were trained together for 7 rounds (epochs), which took 15"
+        " minutes on the CPU, 2 threads." in text
     )
-    assert "Chosen learning rate 0.00096 Chosen β 6 Agreement score of the group 0.71 of at most 0.9 (UDR)" in text
+    assert (
+        "Chosen learning rate 0.00096 Chosen β 6 Agreement score of the group 0.71 of at most 0.9"
+        " (UDR)" in text
+    )
     assert "Objective β-TCVAE" in text
     assert "Give it an hour unbraid discover my_images --minutes 60 --out runs/longer" in text
     assert "Agreement is no proof." in text
@@ -262,7 +330,10 @@ def test_nothing_found_reads_well(pages: dict[str, Page]) -> None:
     assert page.all("div", class_="film") == []
     for remedy in (
         "It was short. Let it run longer",
-        "at 32 × 32 pixels instead of 480 × 640. What is smaller than about 40 pixels in yours is lost",
+        (
+            "at 32 × 32 pixels instead of 480 × 640. What is smaller than about 40 pixels in yours"
+            " is lost"
+        ),
         "120 images are few.",
         "Your images may differ in too many ways at once",
     ):
@@ -273,18 +344,22 @@ def test_nothing_found_reads_well(pages: dict[str, Page]) -> None:
     assert "What was found" not in page.text
     doubt = pages["none_but_doubtful"].text
     assert (
-        "The chosen model uses one thing that the others do not confirm; it is shown apart in the report, and may be chance."
-        in doubt
+        "The chosen model uses one thing that the others do not confirm; it is shown apart in the"
+        " report, and may be chance." in doubt
     )
     assert "not confirmed" in doubt
 
 
 def test_doubtful_ones_are_set_apart(pages: dict[str, Page]) -> None:
     text = pages["one"].text
-    assert "One thing that varies in your 2,000 images was found: size. There are two more that the chosen model uses" in text
+    assert (
+        "One thing that varies in your 2,000 images was found: size. There are two more that the"
+        " chosen model uses" in text
+    )
     assert "Most agree. 3 of 4 other models" in text
     assert (
-        "Few agree. 1 of 4 other models, trained from scratch from other starting points, found the same (agreement 0.31)." in text
+        "Few agree. 1 of 4 other models, trained from scratch from other starting points, found the"
+        " same (agreement 0.31)." in text
     )
     assert "None agrees. None of 4 other models" in text
     assert text.count("Look at the rows to see what it is.") == 1
@@ -307,7 +382,9 @@ def test_hostile_words_stay_words(made: dict[str, Path], pages: dict[str, Page])
 def test_colour_without_names_or_worst_images(pages: dict[str, Page]) -> None:
     page = pages["colour"]
     assert "given back worst" not in page.text
-    assert "Your image 1, 1 of 9 from low to high" in {str(attributes["alt"]) for attributes in page.all("img")}
+    assert "Your image 1, 1 of 9 from low to high" in {
+        str(attributes["alt"]) for attributes in page.all("img")
+    }
     assert "Size 16 × 64, colour" in page.text
     assert "which took 24 seconds on one GPU" in page.text
     assert "codes = pd.read_csv('/data/codes.csv')" in page.text
@@ -323,7 +400,9 @@ def test_what_could_not_be_measured_is_said(pages: dict[str, Page]) -> None:
     assert "How to go on" not in text
 
 
-def test_the_snippet_runs_on_a_table_with_the_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_snippet_runs_on_a_table_with_the_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = discovery()
     columns = table_columns(found)
     assert [(column.name, column.latent) for column in columns] == [
@@ -332,7 +411,10 @@ def test_the_snippet_runs_on_a_table_with_the_columns(tmp_path: Path, capsys: py
         ("factor_1_horizontal_position", 0),
         ("factor_2_vertical_position", 3),
     ]
-    table = pd.DataFrame([[0, "b.png", 1.0, 0.0], [1, "a.png", -1.0, 2.0]], columns=[column.name for column in columns])
+    table = pd.DataFrame(
+        [[0, "b.png", 1.0, 0.0], [1, "a.png", -1.0, 2.0]],
+        columns=[column.name for column in columns],
+    )
     table.to_parquet(tmp_path / "it's.parquet")
     table.to_csv(tmp_path / "codes.csv", index=False)
     for path in (tmp_path / "it's.parquet", tmp_path / "codes.csv"):
@@ -340,7 +422,10 @@ def test_the_snippet_runs_on_a_table_with_the_columns(tmp_path: Path, capsys: py
         assert len(snippet.splitlines()) == 3
         exec(snippet, {})
         assert re.search(r"1\s+a\.png.*\n.*0\s+b\.png", capsys.readouterr().out)
-    assert r_snippet(("a.parquet", 'my "codes".csv'), columns) == 'codes <- read.csv("my \\"codes\\".csv")'
+    assert (
+        r_snippet(("a.parquet", 'my "codes".csv'), columns)
+        == 'codes <- read.csv("my \\"codes\\".csv")'
+    )
     assert python_snippet((), columns) == r_snippet(("a.parquet",), columns) == ""
     assert python_snippet(("a.csv",), columns[:2]) == r_snippet(("a.csv",), columns[:2]) == ""
 
@@ -362,11 +447,14 @@ def test_the_curve_of_agreement() -> None:
 
 
 def test_records_that_do_not_fit_are_refused() -> None:
-    wrong = discovery(factors=(factor("size", grey("scale"), 0, names=("a", "b")),), worst=grey("x")[:2])
+    wrong = discovery(
+        factors=(factor("size", grey("scale"), 0, names=("a", "b")),), worst=grey("x")[:2]
+    )
     with pytest.raises(InputError) as refused:
         page_context(wrong)
-    assert str(refused.value) == (
-        "factor 'size' must have a name for each of its 9 real images, or none; got 2.\n"
+    assert (
+        str(refused.value)
+        == "factor 'size' must have a name for each of its 9 real images, or none; got 2.\n"
         "worst_remembered must have an image for each of the 2 originals; got 6."
     )
 
@@ -379,12 +467,24 @@ def test_a_browser_shows_it_whole(browser: Any, made: dict[str, Path], kind: str
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.get(made[kind].as_uri())
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        broken = "return [...document.images].filter(one => !(one.complete && one.naturalWidth > 0)).length"
+        broken = (
+            "return [...document.images].filter(one => !(one.complete && one.naturalWidth >"
+            " 0)).length"
+        )
         assert browser.execute_script(broken) == 0
-        outside = "return [...document.images].filter(one => one.getBoundingClientRect().right > innerWidth).length"
+        outside = (
+            "return [...document.images].filter(one => one.getBoundingClientRect().right >"
+            " innerWidth).length"
+        )
         assert browser.execute_script(outside) == 0
-        flat = "return [...document.querySelectorAll('.real img')].filter(one => one.getBoundingClientRect().width < 24).length"
+        flat = (
+            "return [...document.querySelectorAll('.real img')].filter(one =>"
+            " one.getBoundingClientRect().width < 24).length"
+        )
         assert browser.execute_script(flat) == 0
-        fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
+        fetched = (
+            "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
+            " !name.startsWith('data:'))"
+        )
         assert browser.execute_script(fetched) == []
         assert browser.get_log("browser") == []

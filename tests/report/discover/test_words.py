@@ -30,23 +30,38 @@ from .test_discovery_page import discovery, factor, grey
 
 def test_columns_of_equal_titles_differ() -> None:
     found = discovery(
-        factors=(factor("size", grey("scale"), 0), factor("size", grey("scale"), 1)), doubtful=(factor("大きさ", grey("x"), 7),)
+        factors=(factor("size", grey("scale"), 0), factor("size", grey("scale"), 1)),
+        doubtful=(factor("大きさ", grey("x"), 7),),
     )
     columns = table_columns(found)[2:]
     assert [column.name for column in columns] == ["factor_1_size", "factor_2_size", "doubtful_1"]
     assert [column.meaning for column in columns[:2]] == ["size", "size (2)"]
-    assert found_sentence(found) == "Two things that vary in your 2,000 images were found: size, size (2)."
+    assert (
+        found_sentence(found)
+        == "Two things that vary in your 2,000 images were found: size, size (2)."
+    )
 
 
 def test_of_models_that_cannot_draw_yet_one_thing_is_said() -> None:
     found = discovery(
-        factors=(), doubtful=(factor("size", grey("scale"), 0),), explained=0.02, best_by_epoch=(0.3, 0.0, 0.0, 0.0, 0.0, 0.0)
+        factors=(),
+        doubtful=(factor("size", grey("scale"), 0),),
+        explained=0.02,
+        best_by_epoch=(0.3, 0.0, 0.0, 0.0, 0.0, 0.0),
     )
     said = found_sentence(found)
-    assert said == "Nothing can be said yet: the models have not learned to draw your 2,000 images. They need more time."
+    assert (
+        said
+        == "Nothing can be said yet: the models have not learned to draw your 2,000 images. They"
+        " need more time."
+    )
     assert doubtful_sentence(found) == ""
     lines = remedies(found)
-    assert lines[0] == "It was far too short: the models had just begun to learn. Let it run several times as long."
+    assert (
+        lines[0]
+        == "It was far too short: the models had just begun to learn. Let it run several times as"
+        " long."
+    )
     assert not any("More time alone" in line or "too many ways" in line for line in lines)
     assert any("More time alone" in line for line in remedies(replace(found, explained=0.2)))
 
@@ -72,13 +87,22 @@ def test_how_sure(seen: int, others: int, word: str, start: str) -> None:
 
 def test_shares_in_words() -> None:
     assert share_sentence(-0.01) == "Next to nothing of all that varies in the images hangs on it."
-    assert share_sentence(0.004) == (
-        "Not knowing it loses less than 1% of all that varies in the images. What is lost with different factors overlaps."
+    assert (
+        share_sentence(0.004)
+        == "Not knowing it loses less than 1% of all that varies in the images. What is lost with"
+        " different factors overlaps."
     )
     assert unexplained_sentence(-3.0).endswith("all of it is left unexplained.")
-    assert unexplained_sentence(0.97).endswith("about 97% of all that varies in your images: little is left unexplained (3%).")
+    assert unexplained_sentence(0.97).endswith(
+        "about 97% of all that varies in your images: little is left unexplained (3%)."
+    )
     assert "little" in unexplained_sentence(1.0)
-    assert [duration(value) for value in (0.001, 1.2, 119.0, 600.0)] == ["1 second", "1 minute", "119 minutes", "10 hours"]
+    assert [duration(value) for value in (0.001, 1.2, 119.0, 600.0)] == [
+        "1 second",
+        "1 minute",
+        "119 minutes",
+        "10 hours",
+    ]
 
 
 @given(st.floats(0, 1))

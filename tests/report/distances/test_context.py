@@ -27,7 +27,9 @@ KINDS = ["squares", "sprites", "own", "member", "points"]
 
 
 def own_data() -> Dataset:
-    """Labels that fill no grid: one factor lacks a pair, one has none, and a name that would break a page."""
+    """Labels that fill no grid: one factor lacks a pair, one has none, and a name that would break
+    a page.
+    """
     rows = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1, 0], [2, 1, 1]])
     images = np.random.default_rng(0).integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
     return ub.load(images, factors=rows, factor_names=["a</script>", "b", "c"])
@@ -52,7 +54,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Distances,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_page_is_sound_and_loads_nothing(made: dict[str, tuple[Distances, Path]], kind: str) -> None:
+def test_the_page_is_sound_and_loads_nothing(
+    made: dict[str, tuple[Distances, Path]], kind: str
+) -> None:
     found, path = made[kind]
     page = Page(path)
     for _, attributes in page.tags:
@@ -75,14 +79,27 @@ def test_the_page_is_sound_and_loads_nothing(made: dict[str, tuple[Distances, Pa
 
 def test_squares_that_never_overlap_in_words(made: dict[str, tuple[Distances, Path]]) -> None:
     found, path = made["squares"]
-    assert importance_sentence(found).startswith("Under mse, every factor changes an image by the same 0.0104 on average; random")
-    assert order_sentence(found) == "No order among the values can be seen: along every traversal all distances are equal."
+    assert importance_sentence(found).startswith(
+        "Under mse, every factor changes an image by the same 0.0104 on average; random"
+    )
+    assert (
+        order_sentence(found)
+        == "No order among the values can be seen: along every traversal all distances are equal."
+    )
     page = Page(path)
     assert "xysquares · perceived distances" in page.text
     assert page.text.count("ρ undefined") == 6
     z = page.figures["map-inputs-0"]["data"][0]["z"]
     assert sorted({cell for row in z for cell in row}) == [0.0, 0.01042]
-    assert page.figures["importance"]["data"][0]["y"] == ["random pairs", "x_R", "y_R", "x_G", "y_G", "x_B", "y_B"]
+    assert page.figures["importance"]["data"][0]["y"] == [
+        "random pairs",
+        "x_R",
+        "y_R",
+        "x_G",
+        "y_G",
+        "x_B",
+        "y_B",
+    ]
 
 
 def test_a_member_has_a_row_for_every_level(made: dict[str, tuple[Distances, Path]]) -> None:
@@ -127,7 +144,9 @@ def test_files_beside_the_page(made: dict[str, tuple[Distances, Path]], kind: st
         ("matrices", found.matrix_table()),
     ]:
         read = pd.read_csv(path.with_name(f"{name}.csv"))
-        pd.testing.assert_frame_equal(read, table.reset_index(drop=True), check_dtype=False, rtol=1e-12)
+        pd.testing.assert_frame_equal(
+            read, table.reset_index(drop=True), check_dtype=False, rtol=1e-12
+        )
     drawing = ElementTree.fromstring(path.with_name("distances.svg").read_text())
     images = drawing.findall("{http://www.w3.org/2000/svg}image")
     assert len(images) == (1 + len(found.levels)) * len(found.inputs.factors)
@@ -152,9 +171,15 @@ def test_a_browser_draws_every_map_without_a_complaint_or_a_fetch(
         assert all(drawn for drawn, _, _ in maps)
         assert all(wide == pytest.approx(high, abs=1) and wide > 80 for _, wide, high in maps)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        broken = "return [...document.images].filter(one => !(one.complete && one.naturalWidth > 0)).length"
+        broken = (
+            "return [...document.images].filter(one => !(one.complete && one.naturalWidth >"
+            " 0)).length"
+        )
         assert browser.execute_script(broken) == 0
-        fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
+        fetched = (
+            "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
+            " !name.startsWith('data:'))"
+        )
         assert browser.execute_script(fetched) == []
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 

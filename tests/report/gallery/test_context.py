@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gallery: every statement computed and shown, nothing loaded, the command line's words, and refusals."""
+"""The gallery: every statement computed and shown, nothing loaded, the command line's words, and
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,15 @@ from . import test_browser
 from .test_build import Page
 
 browser = test_browser.browser
-KEYS = ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "local_axes", "optimal_rotation", "pinwheel"]
+KEYS = [
+    "impossibility",
+    "beta_prior",
+    "beta_rotation",
+    "linear_pca",
+    "local_axes",
+    "optimal_rotation",
+    "pinwheel",
+]
 UNSEEN = "<script>alert('x')</script> & 2 < 3"
 
 
@@ -42,7 +52,10 @@ def quick() -> list[Statement]:
 
 def own(holds: bool) -> Statement:
     """An statement from outside, with text that would break a page."""
-    figure = {"data": [{"type": "scatter", "x": [0, 1], "y": [0, 1], "name": UNSEEN}], "layout": {"height": 200}}
+    figure = {
+        "data": [{"type": "scatter", "x": [0, 1], "y": [0, 1], "name": UNSEEN}],
+        "layout": {"height": 200},
+    }
     return Statement(
         "own",
         f"Mine {UNSEEN}",
@@ -57,7 +70,13 @@ def own(holds: bool) -> Statement:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
-    return make_gallery(tmp_path_factory.mktemp("gallery"), seed=3, statements=[*quick(), own(False)], command="it", quiet=True)
+    return make_gallery(
+        tmp_path_factory.mktemp("gallery"),
+        seed=3,
+        statements=[*quick(), own(False)],
+        command="it",
+        quiet=True,
+    )
 
 
 def test_there_is_an_exhibit_for_every_statement() -> None:
@@ -70,7 +89,9 @@ def test_there_is_an_exhibit_for_every_statement() -> None:
         assert "{seed}" in one.call
 
 
-@pytest.mark.parametrize("key", ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "optimal_rotation"])
+@pytest.mark.parametrize(
+    "key", ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "optimal_rotation"]
+)
 def test_statements_hold(made: Gallery, key: str) -> None:
     (one,) = [one for one in made.hung if one.statement.key == key]
     assert one.verdict.holds
@@ -82,15 +103,18 @@ def test_untrained_networks_fail_and_are_said_to(made: Gallery) -> None:
     """A few steps are far too few, and a verdict that could not fail would be none."""
     failed = [one.statement.key for one in made.hung if not one.verdict.holds]
     assert failed == ["local_axes", "pinwheel", "own"]
-    assert held_sentence(made.hung) == (
-        "5 of 8 statements hold in this computation."
-        f" Not met: A nonlinear VAE follows local axes; Overlap and structure are two knobs; Mine {UNSEEN}."
+    assert (
+        held_sentence(made.hung)
+        == "5 of 8 statements hold in this computation. Not met: A nonlinear VAE follows local"
+        f" axes; Overlap and structure are two knobs; Mine {UNSEEN}."
     )
 
 
 def test_verdicts_turn_with_the_evidence(made: Gallery) -> None:
     """Each decisive number, made wrong, turns its verdict."""
-    found: dict[str, Any] = {one.key: one.compute(0) for one in STATEMENTS if one.key not in ("local_axes", "pinwheel")}
+    found: dict[str, Any] = {
+        one.key: one.compute(0) for one in STATEMENTS if one.key not in ("local_axes", "pinwheel")
+    }
     unlike = found["impossibility"]
     for change in (
         {"log_density_gap": 1e-3},
@@ -106,7 +130,12 @@ def test_verdicts_turn_with_the_evidence(made: Gallery) -> None:
     assert not statements._theorem_one(replace(one, left=one.left + 1e-5)).holds
     two = found["beta_rotation"]
     bent = two.full + 1e-5 * np.sin(two.degrees)
-    for change in ({"full": bent}, {"diagonal": two.full}, {"aligned_gap": 1e-3}, {"permutation_gap": 1e-3}):
+    for change in (
+        {"full": bent},
+        {"diagonal": two.full},
+        {"aligned_gap": 1e-3},
+        {"permutation_gap": 1e-3},
+    ):
         assert not statements._theorem_two(replace(two, **change)).holds
     pca = found["linear_pca"]
     assert not statements._pca(replace(pca, distinct=pca.equal)).holds
@@ -131,7 +160,9 @@ def test_the_page_is_sound_and_loads_nothing(made: Gallery) -> None:
     assert len(drawn) == sum(len(one.panels) for one in made.hung)
     assert all(attributes.get("aria-label") for attributes in page.all("div", class_="figure"))
     assert page.headings[0] == 1
-    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    assert all(
+        after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)
+    )
     for word in ("nan", "None", "inf", "Undefined"):
         assert not re.search(rf"\b{word}\b", page.text)
 
@@ -144,7 +175,12 @@ def test_every_figure_has_finite_values_and_named_axes(made: Gallery) -> None:
         assert categories or figure["layout"]["yaxis"]["title"]["text"]
         for line in figure["data"]:
             assert len(line["x"]) == len(line["y"]) > 0
-            assert all(np.isfinite(value) for axis in "xy" for value in line[axis] if not isinstance(value, str))
+            assert all(
+                np.isfinite(value)
+                for axis in "xy"
+                for value in line[axis]
+                if not isinstance(value, str)
+            )
 
 
 def test_the_page_says_what_was_found(made: Gallery) -> None:
@@ -165,17 +201,24 @@ def test_the_mixed_grid_is_that_of_the_map(made: Gallery) -> None:
     before, after = (panel.figure["data"][0] for panel in made.hung[0].panels[:2])
     found = made.hung[0].statement.compute(3)
     z = np.stack([before["x"], before["y"]], axis=1)
-    np.testing.assert_allclose(found.mapping(z), np.stack([after["x"], after["y"]], axis=1), atol=1e-4)
+    np.testing.assert_allclose(
+        found.mapping(z), np.stack([after["x"], after["y"]], axis=1), atol=1e-4
+    )
     assert before["marker"]["color"] == after["marker"]["color"]
 
 
-def test_the_command_line_says_a_line_for_each(unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_says_a_line_for_each(
+    unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(statements, "STATEMENTS", [STATEMENTS[1], own(True), own(False)])
     monkeypatch.chdir(tmp_path)
     answer = unbraid("gallery", "--seed", "4")
     lines = answer.out.splitlines()
     assert answer.code == 0
-    assert re.fullmatch(rf"holds  {STATEMENTS[1].title}: both sides agree to \de-1\d nats for β from 0\.25 to 16", lines[0])
+    assert re.fullmatch(
+        rf"holds  {STATEMENTS[1].title}: both sides agree to \de-1\d nats for β from 0\.25 to 16",
+        lines[0],
+    )
     assert lines[1:] == [
         f"holds  Mine {UNSEEN}: number 5",
         f"FAILS  Mine {UNSEEN}: number 5",
@@ -184,10 +227,14 @@ def test_the_command_line_says_a_line_for_each(unbraid: Unbraid, tmp_path: Path,
         f"Open in a browser: {Path('gallery') / 'gallery.html'}",
     ]
     assert "unbraid gallery --seed 4" in (tmp_path / "gallery" / "gallery.html").read_text()
-    assert unbraid("gallery", "--out", str(tmp_path / "gallery")).code == 0  # its own page is written anew
+    assert (
+        unbraid("gallery", "--out", str(tmp_path / "gallery")).code == 0
+    )  # its own page is written anew
 
 
-def test_bad_requests_compute_and_write_nothing(unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_requests_compute_and_write_nothing(
+    unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(seed: int) -> None:
         raise AssertionError("computed")
 
@@ -199,17 +246,24 @@ def test_bad_requests_compute_and_write_nothing(unbraid: Unbraid, tmp_path: Path
     Path("file").write_text("")
     told = "unbraid: out must be a folder; got 'file'. The page goes into it as gallery.html.\n"
     assert unbraid("gallery", "--out", "file") == (2, "", told)
-    told = "unbraid: out must be a folder; got 'file/deeper'. The page goes into it as gallery.html.\n"
+    told = (
+        "unbraid: out must be a folder; got 'file/deeper'. The page goes into it as gallery.html.\n"
+    )
     assert unbraid("gallery", "--out", "file/deeper") == (2, "", told)
     Path("mine").mkdir()
     Path("mine/gallery.html").write_text("<p>my own images</p>")
-    told = "unbraid: out must not hold a gallery.html of another kind; got 'mine'. Choose another folder.\n"
+    told = (
+        "unbraid: out must not hold a gallery.html of another kind; got 'mine'. Choose another"
+        " folder.\n"
+    )
     assert unbraid("gallery", "--out", "mine") == (2, "", told)
     assert Path("mine/gallery.html").read_text() == "<p>my own images</p>"
 
 
 def test_python_is_refused_alike(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^seed must be a whole number in 0\.\.2147483647; got -1\.$"):
+    with pytest.raises(
+        InputError, match=r"^seed must be a whole number in 0\.\.2147483647; got -1\.$"
+    ):
         make_gallery(tmp_path, seed=-1)
     assert door.PAGE not in {path.name for path in tmp_path.iterdir()}
 
@@ -233,9 +287,14 @@ def test_the_whole_gallery_holds_in_two_minutes_of_one_core(tmp_path: Path) -> N
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(browser: Any, open_page: Any, made: Gallery, width: int) -> None:
+def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
+    browser: Any, open_page: Any, made: Gallery, width: int
+) -> None:
     open_page(made.page, width)
-    undrawn = "return [...document.querySelectorAll('.figure')].filter(box => !box.querySelector('svg.main-svg')).length"
+    undrawn = (
+        "return [...document.querySelectorAll('.figure')].filter(box =>"
+        " !box.querySelector('svg.main-svg')).length"
+    )
     assert browser.execute_script(undrawn) == 0
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     outside = (
@@ -244,12 +303,16 @@ def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(browser: Any,
     )
     assert browser.execute_script(outside) == 0
     cut = (
-        "return [...document.querySelectorAll('.figure')].filter(box => [...box.querySelectorAll('.xtitle, .ytitle, .legendtext')]"
-        ".some(text => { const one = text.getBoundingClientRect(), all = box.getBoundingClientRect();"
-        " return one.left < all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom > all.bottom + 1; }))"
-        ".map(box => box.dataset.figure)"
+        "return [...document.querySelectorAll('.figure')].filter(box =>"
+        " [...box.querySelectorAll('.xtitle, .ytitle, .legendtext')].some(text => { const one ="
+        " text.getBoundingClientRect(), all = box.getBoundingClientRect(); return one.left <"
+        " all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom >"
+        " all.bottom + 1; })).map(box => box.dataset.figure)"
     )
     assert browser.execute_script(cut) == []
-    fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
+    fetched = (
+        "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
+        " !name.startsWith('data:'))"
+    )
     assert browser.execute_script(fetched) == []
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []

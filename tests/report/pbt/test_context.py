@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lineage of a search: ancestry by hand, figures that say what the table says, and a page that a browser draws."""
+"""The lineage of a search: ancestry by hand, figures that say what the table says, and a page that
+a browser draws.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from hypothesis import strategies as st
 
 from unbraid.core.errors import InputError
 from unbraid.report.pbt.context import MARK, page_context, winner_sentence, write_search_page
-from unbraid.report.pbt.figures import ancestry, changes, hyper_columns, hyper_figure, lineage_figure, log_axis, spread_figure
+from unbraid.report.pbt.figures import (
+    ancestry,
+    changes,
+    hyper_columns,
+    hyper_figure,
+    lineage_figure,
+    log_axis,
+    spread_figure,
+)
 
 from . import test_browser
 from .test_build import Page
@@ -28,7 +38,9 @@ HOSTILE = "<script>alert('x')</script> & \"2 < 3\""
 
 
 def by_hand() -> pd.DataFrame:
-    """Three individuals, three epochs: 2 takes over from 0 in epoch 1, and 1 from 2 in epoch 2; 0 loses its score at the end."""
+    """Three individuals, three epochs: 2 takes over from 0 in epoch 1, and 1 from 2 in epoch 2; 0
+    loses its score at the end.
+    """
     rows = [
         (0, 0, -1, False, 0.5, False, 0.001, 4.0, 100),
         (0, 1, -1, False, 0.3, False, 0.002, 8.0, 100),
@@ -40,25 +52,54 @@ def by_hand() -> pd.DataFrame:
         (2, 1, 2, True, 0.7, False, 0.0012, 4.0, 300),
         (2, 2, 2, False, 0.65, False, 0.0012, 8.0, 300),
     ]
-    names = ["epoch", "individual", "parent", "copied", "score", "diverged", "learning_rate", "beta", "images"]
+    names = [
+        "epoch",
+        "individual",
+        "parent",
+        "copied",
+        "score",
+        "diverged",
+        "learning_rate",
+        "beta",
+        "images",
+    ]
     return pd.DataFrame(rows, columns=names)
 
 
 def simulated(individuals: int, epochs: int, seed: int = 0) -> pd.DataFrame:
-    """A toy search: the score is nearness of two numbers to their best values; the worst fifth copy the best fifth."""
+    """A toy search: the score is nearness of two numbers to their best values; the worst fifth copy
+    the best fifth.
+    """
     generator = np.random.default_rng(seed)
-    rate, beta = 10 ** generator.uniform(-5, -2, individuals), 2.0 ** generator.integers(0, 8, individuals)
+    rate, beta = (
+        10 ** generator.uniform(-5, -2, individuals),
+        2.0 ** generator.integers(0, 8, individuals),
+    )
     batch = 2 ** generator.integers(4, 9, individuals)
     rows = []
     parent, copied = np.full(individuals, -1), np.zeros(individuals, bool)
     for epoch in range(epochs):
-        score = np.exp(-(np.log10(rate / 3e-4) ** 2) - np.log2(beta / 6) ** 2 / 9) * 0.85 * (1 - 0.8 ** (epoch + 1))
+        score = (
+            np.exp(-(np.log10(rate / 3e-4) ** 2) - np.log2(beta / 6) ** 2 / 9)
+            * 0.85
+            * (1 - 0.8 ** (epoch + 1))
+        )
         score += generator.normal(0, 0.01, individuals)
         diverged = rate > 8e-3
         score[diverged] = np.nan
         for slot in range(individuals):
             numbers = (rate[slot], int(batch[slot]), beta[slot], 737_280 * (epoch + 1))
-            rows.append((epoch, slot, int(parent[slot]), bool(copied[slot]), score[slot], bool(diverged[slot]), *numbers))
+            rows.append(
+                (
+                    epoch,
+                    slot,
+                    int(parent[slot]),
+                    bool(copied[slot]),
+                    score[slot],
+                    bool(diverged[slot]),
+                    *numbers,
+                )
+            )
         order = np.argsort(np.nan_to_num(score, nan=-1))
         fifth = math.ceil(0.2 * individuals)
         parent, copied = np.arange(individuals), np.zeros(individuals, bool)
@@ -68,7 +109,18 @@ def simulated(individuals: int, epochs: int, seed: int = 0) -> pd.DataFrame:
             rate[slot], beta[slot], batch[slot] = rate[source], beta[source], batch[source]
             rate[slot] *= generator.choice([2, 1.2, 0.8, 0.5])
             beta[slot] = math.ceil(beta[slot] * generator.choice([2, 1.2, 0.8, 0.5]))
-    names = ["epoch", "individual", "parent", "copied", "score", "diverged", "learning_rate", "batch_size", "beta", "images"]
+    names = [
+        "epoch",
+        "individual",
+        "parent",
+        "copied",
+        "score",
+        "diverged",
+        "learning_rate",
+        "batch_size",
+        "beta",
+        "images",
+    ]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -84,8 +136,9 @@ def resized(browser: Any, width: int) -> None:
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     behind = (
-        "return [...document.querySelectorAll('.figure')].filter(box => box.offsetParent !== null)"
-        ".some(box => Math.abs(box.querySelector('.main-svg').getBoundingClientRect().width - box.clientWidth) > 1)"
+        "return [...document.querySelectorAll('.figure')].filter(box => box.offsetParent !=="
+        " null).some(box => Math.abs(box.querySelector('.main-svg').getBoundingClientRect().width -"
+        " box.clientWidth) > 1)"
     )
     WebDriverWait(browser, 30).until(lambda page: not page.execute_script(behind))
 
@@ -107,7 +160,9 @@ def test_ancestry_by_hand() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 8), st.integers(0, 1000))
-def test_every_ancestry_reaches_the_first_epoch_through_parents(individuals: int, epochs: int, seed: int) -> None:
+def test_every_ancestry_reaches_the_first_epoch_through_parents(
+    individuals: int, epochs: int, seed: int
+) -> None:
     lineage = simulated(individuals, epochs, seed)
     parents = {(row.epoch, row.individual): row.parent for row in lineage.itertuples()}
     for individual in range(individuals):
@@ -121,22 +176,36 @@ def test_what_is_wrong_with_a_lineage_is_said() -> None:
     lineage = by_hand()
     with pytest.raises(InputError) as refused:
         ancestry(lineage, 3, 1)
-    assert str(refused.value) == "individual must be in the lineage; got 1 of epoch 3. The table's epochs are 0 to 2."
+    assert (
+        str(refused.value)
+        == "individual must be in the lineage; got 1 of epoch 3. The table's epochs are 0 to 2."
+    )
     with pytest.raises(InputError) as refused:
         ancestry(lineage[lineage["epoch"] != 0], 2, 1)
-    assert str(refused.value) == "parent of individual 2 of epoch 1 must be in the lineage; got individual 0 of epoch 0."
+    assert (
+        str(refused.value)
+        == "parent of individual 2 of epoch 1 must be in the lineage; got individual 0 of epoch 0."
+    )
     with pytest.raises(InputError) as refused:
         spread_figure(lineage.drop(columns=["copied", "score"]), "UDR")
-    assert str(refused.value) == (
-        "lineage must have the columns epoch, individual, parent, copied, score, diverged, images;"
+    assert (
+        str(refused.value)
+        == "lineage must have the columns epoch, individual, parent, copied, score, diverged,"
+        " images;"
         " got a table without copied, score."
     )
     with pytest.raises(InputError) as refused:
         spread_figure(lineage[:0], "UDR")
-    assert str(refused.value) == "lineage must have a row for each individual and epoch; got no row."
+    assert (
+        str(refused.value) == "lineage must have a row for each individual and epoch; got no row."
+    )
     with pytest.raises(InputError) as refused:
         ancestry(pd.concat([lineage, lineage[4:5]]), 0, 0)
-    assert str(refused.value) == "lineage must have one row for an individual and epoch; got two for individual 1 in epoch 1."
+    assert (
+        str(refused.value)
+        == "lineage must have one row for an individual and epoch; got two for individual 1 in"
+        " epoch 1."
+    )
 
 
 def test_changes_by_hand() -> None:
@@ -173,9 +242,14 @@ def test_the_lineage_figure_by_hand() -> None:
     assert lost["y"][0] < 0.1
     assert lost["text"] == ["epoch 3, individual 0: no score, diverged<br>learning rate 0.001, β 4"]
     assert trace(figure, "individuals that copied")["text"] == [
-        "epoch 2, individual 2: 0.600<br>learning rate 0.0012, β 8<br>"
-        "copied from individual 0: learning rate 0.001 → 0.0012, β 4 → 8",
-        "epoch 3, individual 1: 0.700<br>learning rate 0.0012, β 4<br>copied from individual 2: β 8 → 4",
+        (
+            "epoch 2, individual 2: 0.600<br>learning rate 0.0012, β 8<br>"
+            "copied from individual 0: learning rate 0.001 → 0.0012, β 4 → 8"
+        ),
+        (
+            "epoch 3, individual 1: 0.700<br>learning rate 0.0012, β 4<br>copied from individual 2:"
+            " β 8 → 4"
+        ),
     ]
     assert (trace(figure, "winner")["x"], trace(figure, "winner")["y"]) == ([3], [0.7])
 
@@ -197,7 +271,11 @@ def test_a_hyper_parameter_by_hand() -> None:
     figure = hyper_figure(by_hand(), "beta", (2, 1), "UDR")
     assert trace(figure, "the winner's ancestry")["y"] == [4.0, 8.0, 4.0]
     dots = trace(figure, "individuals")
-    assert trace(figure, "the winner's ancestry")["x"] == [0.75, 2.25, 3.0]  # individuals 0, 2, 1, side by side
+    assert trace(figure, "the winner's ancestry")["x"] == [
+        0.75,
+        2.25,
+        3.0,
+    ]  # individuals 0, 2, 1, side by side
     assert dots["y"] == [4, 8, 1, 4, 8, 8, 4, 8]
     assert dots["marker"]["color"] == [0.5, 0.3, 0.1, 0.55, 0.35, 0.6, 0.7, 0.65]
     assert dots["customdata"][3] == [2, 0]
@@ -232,11 +310,17 @@ def test_scores_that_are_all_missing_still_make_figures() -> None:
 def test_a_large_search_stays_light() -> None:
     lineage = simulated(280, 40)
     epoch, slot, score = best(lineage)
-    context = page_context(title="large", lineage=lineage, score_label="UDR", winner=(epoch, slot, score))
+    context = page_context(
+        title="large", lineage=lineage, score_label="UDR", winner=(epoch, slot, score)
+    )
     for name, figure in context["figures"].items():
         assert len(figure["data"]) <= 7
-        assert len(json.dumps(figure, allow_nan=False)) < (1_200_000 if name == "lineage" else 250_000)
-        assert sum(len(one["x"]) for one in figure["data"] if one["mode"] == "markers") <= (7_000 if name == "lineage" else 4_000)
+        assert len(json.dumps(figure, allow_nan=False)) < (
+            1_200_000 if name == "lineage" else 250_000
+        )
+        assert sum(len(one["x"]) for one in figure["data"] if one["mode"] == "markers") <= (
+            7_000 if name == "lineage" else 4_000
+        )
     assert context["every"] == 3
     assert len(trace(context["figures"]["lineage"], "went on")["x"]) > 20_000  # no line is left out
 
@@ -281,7 +365,9 @@ def test_the_page_is_sound_and_loads_nothing(made: dict[str, Path], kind: str) -
     assert len(ids) == len(set(ids))
     assert all(attributes.get("scope") for attributes in page.all("th"))
     assert page.headings[0] == 1
-    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    assert all(
+        after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)
+    )
     drawn = [str(attributes["data-figure"]) for attributes in page.all("div", class_="figure")]
     assert sorted(drawn) == sorted(page.figures)
     assert all(figure["data"] for figure in page.figures.values())
@@ -297,12 +383,21 @@ def test_the_page_says_what_the_table_says(made: dict[str, Path]) -> None:
         " its weights passed to another individual twice."
     )
     assert told in page.text
-    assert "Individuals 3 Epochs 3 Copies 2 Diverged 1 of 9 individual epochs Images seen by each 250 to 300" in page.text
+    assert (
+        "Individuals 3 Epochs 3 Copies 2 Diverged 1 of 9 individual epochs Images seen by each 250"
+        " to 300" in page.text
+    )
     assert "UDR 0.700 Epoch, individual 3, 1 learning rate 0.0012 β 4" in page.text
-    assert "2 2 0.600 0.0012 8 copied from individual 0: learning rate 0.001 → 0.0012, β 4 → 8" in page.text
+    assert (
+        "2 2 0.600 0.0012 8 copied from individual 0: learning rate 0.001 → 0.0012, β 4 → 8"
+        in page.text
+    )
     assert "1 0 0.500 0.001 4 began" in page.text
     assert "All 3 individuals of epoch 3" in page.text
-    last = "1 best 0.700 0.0012 4 300 copied from individual 2 2 0.650 0.0012 8 300 went on 0 – 0.001 4 250 diverged"
+    last = (
+        "1 best 0.700 0.0012 4 300 copied from individual 2 2 0.650 0.0012 8 300 went on 0 – 0.001"
+        " 4 250 diverged"
+    )
     assert last in page.text
     assert "Scored by it Seed 0" in page.text
     assert "Scores of it unbraid score it" in page.text
@@ -311,7 +406,14 @@ def test_the_page_says_what_the_table_says(made: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_word_for_an_individual(made: dict[str, Path], kind: str) -> None:
     page = Page(made[kind])
-    texts = [page.text, *(str(one.get("text")) + str(one.get("hovertemplate")) for f in page.figures.values() for one in f["data"])]
+    texts = [
+        page.text,
+        *(
+            str(one.get("text")) + str(one.get("hovertemplate"))
+            for f in page.figures.values()
+            for one in f["data"]
+        ),
+    ]
     for word in ("slot", "member", "Slot", "Member"):
         assert not any(re.search(rf"\b{word}s?\b", text) for text in texts)
 
@@ -325,16 +427,22 @@ def test_a_winner_of_an_earlier_epoch() -> None:
     lineage = by_hand()
     line = ancestry(lineage, 1, 0)
     told = winner_sentence(lineage, (1, 0, 0.55), "MIG", line)
-    assert told == "The best has MIG 0.550 (individual 0, in epoch 2 of 3); its weights stayed there all along."
+    assert (
+        told
+        == "The best has MIG 0.550 (individual 0, in epoch 2 of 3); its weights stayed there all"
+        " along."
+    )
     context = page_context(title="", lineage=lineage, score_label="MIG", winner=(1, 0, 0.55))
     assert not any(row["best"] for row in context["table"]["rows"])
 
 
 @pytest.mark.browser
-def test_figures_keep_their_height_when_the_window_is_resized(browser: Any, open_page: Any, made: dict[str, Path]) -> None:
+def test_figures_keep_their_height_when_the_window_is_resized(
+    browser: Any, open_page: Any, made: dict[str, Path]
+) -> None:
     heights = (
-        "return [...document.querySelectorAll('.figure')]"
-        ".map(box => [box.clientHeight, box.querySelector('.main-svg').getBoundingClientRect().height])"
+        "return [...document.querySelectorAll('.figure')].map(box => [box.clientHeight,"
+        " box.querySelector('.main-svg').getBoundingClientRect().height])"
     )
     open_page(made["hand"], 1280)
     for width in (1280, 820, 1000):
@@ -358,7 +466,10 @@ def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
 ) -> None:
     for width in (390, 1280) if kind == "large" else (390,):
         open_page(made[kind], width)
-        undrawn = "return [...document.querySelectorAll('.figure')].filter(box => !box.querySelector('svg.main-svg')).length"
+        undrawn = (
+            "return [...document.querySelectorAll('.figure')].filter(box =>"
+            " !box.querySelector('svg.main-svg')).length"
+        )
         assert browser.execute_script(undrawn) == 0
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         outside = (
@@ -366,6 +477,9 @@ def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
             ".filter(box => box.getBoundingClientRect().right > innerWidth).length"
         )
         assert browser.execute_script(outside) == 0
-        fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
+        fetched = (
+            "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
+            " !name.startsWith('data:'))"
+        )
         assert browser.execute_script(fetched) == []
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a reduction: figures that show what was cut where, sentences that are true, nothing loaded."""
+"""The page of a reduction: figures that show what was cut where, sentences that are true, nothing
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,21 @@ UNSEEN = "<script>alert('x')</script> & 2 < 3"
 
 def grid_codes(first: int, second: int, each: int, seed: int = 0) -> NDArray[np.float64]:
     rng = np.random.default_rng(seed)
-    values = np.stack([one.ravel() for one in np.meshgrid(range(first), range(second), range(each), indexing="ij")[:2]], axis=1)
+    values = np.stack(
+        [
+            one.ravel()
+            for one in np.meshgrid(range(first), range(second), range(each), indexing="ij")[:2]
+        ],
+        axis=1,
+    )
     return values + 0.01 * rng.standard_normal(values.shape)
 
 
 def staircase() -> NDArray[np.float64]:
     """Four plateaus of 50, the second the flattest: codes 1 to 1.01."""
-    return np.repeat(np.arange(4.0), 50) + np.repeat([0.03, 0.01, 0.02, 0.03], 50) * np.tile(np.linspace(0.0, 1.0, 50), 4)
+    return np.repeat(np.arange(4.0), 50) + np.repeat([0.03, 0.01, 0.02, 0.03], 50) * np.tile(
+        np.linspace(0.0, 1.0, 50), 4
+    )
 
 
 KINDS: dict[str, Reduction] = {
@@ -92,7 +102,9 @@ def test_the_page_is_sound_and_loads_nothing(written: dict[str, Path], kind: str
     assert len(drawn) == 2 * len(KINDS[kind].latents)
     assert all(attributes.get("aria-label") for attributes in page.all("div", class_="figure"))
     assert page.headings[0] == 1
-    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    assert all(
+        after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)
+    )
     assert len(page.all("script")) == 3  # text with a tag in it is still text
     # None is Python's own word in the sentence about the bound.
     words = page.text.replace("ReductionRule(chance=None)", "")
@@ -116,14 +128,21 @@ def test_every_figure_is_finite_and_named(kind: str) -> None:
 
 
 def marked(figure: dict[str, Any], name: str) -> dict[float, float]:
-    return {x: y for line in figure["data"] if line["name"] == name for x, y in zip(line["x"], line["y"], strict=True)}
+    return {
+        x: y
+        for line in figure["data"]
+        if line["name"] == name
+        for x, y in zip(line["x"], line["y"], strict=True)
+    }
 
 
 def test_the_figure_shows_codes_peaks_threshold_and_interval() -> None:
     (latent,) = KINDS["one"].latents
     codes, rises = codes_figure(latent), derivative_figure(latent)
     assert marked(codes, "code") == pytest.approx(dict(enumerate(latent.values)), abs=1e-5)
-    assert marked(rises, "rise") == pytest.approx({at + 0.5: one for at, one in enumerate(latent.derivative)}, abs=1e-5)
+    assert marked(rises, "rise") == pytest.approx(
+        {at + 0.5: one for at, one in enumerate(latent.derivative)}, abs=1e-5
+    )
     # A rise stands between its two places: the steps after 50, 100 and 150 codes.
     assert marked(rises, "peak") == pytest.approx({49.5: 0.97, 99.5: 0.99, 149.5: 0.98})
     assert set(marked(rises, "least height").values()) == {float(f"{latent.threshold:.6g}")}
@@ -143,7 +162,9 @@ def test_nothing_is_shaded_where_nothing_is_chosen() -> None:
     assert len(marked(derivative_figure(latent), "maybe chance")) == len(latent.by_chance) > 0
     assert marked(derivative_figure(latent), "peak") == {}
     steepest = latent.derivative[latent.ignored : -latent.ignored].max()
-    assert derivative_figure(latent)["layout"]["yaxis"]["range"][1] == pytest.approx(1.12 * steepest)
+    assert derivative_figure(latent)["layout"]["yaxis"]["range"][1] == pytest.approx(
+        1.12 * steepest
+    )
 
 
 def test_long_curves_are_thinned_and_keep_every_peak_and_step() -> None:
@@ -160,7 +181,9 @@ def test_long_curves_are_thinned_and_keep_every_peak_and_step() -> None:
         assert {0, 11_999} <= set(drawn)
 
 
-@pytest.mark.parametrize("count", [MOST_POINTS - 1, MOST_POINTS, MOST_POINTS + 1, 3 * MOST_POINTS + 7, 100_003])
+@pytest.mark.parametrize(
+    "count", [MOST_POINTS - 1, MOST_POINTS, MOST_POINTS + 1, 3 * MOST_POINTS + 7, 100_003]
+)
 def test_the_envelope_has_the_largest_of_every_part(count: int) -> None:
     derivative = np.random.default_rng(count).standard_exponential(count)
     entries = envelope(derivative, [5, count - 2])
@@ -168,7 +191,9 @@ def test_the_envelope_has_the_largest_of_every_part(count: int) -> None:
     assert (np.diff(entries) > 0).all()
     assert {0, 5, count - 2, count - 1, int(np.argmax(derivative))} <= set(entries.tolist())
     width = -(-count // MOST_POINTS)
-    blocks = [derivative[start : start + 2 * width].max() for start in range(0, count - 2 * width, 97)]
+    blocks = [
+        derivative[start : start + 2 * width].max() for start in range(0, count - 2 * width, 97)
+    ]
     starts = range(0, count - 2 * width, 97)
     for start, most in zip(starts, blocks, strict=True):
         # Any stretch of two parts holds a whole one, whose largest is drawn.
@@ -186,44 +211,58 @@ def test_places_of_large_sets_are_not_rounded() -> None:
 
 def test_sentences_about_latents() -> None:
     assert latent_sentence(KINDS["one"], 0) == (
-        "3 steps cut its codes into 2 intervals, what lies before the first step and after the last left out."
+        "3 steps cut its codes into 2 intervals, what lies before the first step and after the last"
+        " left out."
         " Chosen: the codes 1 to 1.01 of 50 images, number 1 of 2 by quality."
         " Among these images it has 0.00069% of its variance."  # 1e-4 51 / (12 49) of 1.256
     )
     cell = KINDS["cell"]
     share = 100 * variance_left(cell.latents[0], cell.indices)
-    assert latent_sentence(cell, 0).startswith("3 steps cut its codes into 4 intervals. Chosen: the codes ")
+    assert latent_sentence(cell, 0).startswith(
+        "3 steps cut its codes into 4 intervals. Chosen: the codes "
+    )
     assert latent_sentence(cell, 0).endswith(
-        f"Among the images that lie in the chosen intervals of all latents it has {share:.2g}% of its variance."
+        f"Among the images that lie in the chosen intervals of all latents it has {share:.2g}% of"
+        " its variance."
     )
     halves = reduce(np.concatenate([np.linspace(0, 0.1, 50), np.linspace(1, 1.2, 50)]))
-    assert latent_sentence(halves, 0).startswith("1 step cuts its codes into two parts. Chosen: the codes 0 to 0.1 of 50")
+    assert latent_sentence(halves, 0).startswith(
+        "1 step cuts its codes into two parts. Chosen: the codes 0 to 0.1 of 50"
+    )
     noise = KINDS["noise"]
     low, high = noise.latents[0].values[[0, -1]]
-    assert latent_sentence(noise, 0) == (
-        f"Its codes rise from {low:.4g} to {high:.4g} without a step. {len(noise.latents[0].by_chance)} rises are higher than the"
-        " least height, but no higher than chance makes among so many codes."
+    assert (
+        latent_sentence(noise, 0) == f"Its codes rise from {low:.4g} to {high:.4g} without a step."
+        f" {len(noise.latents[0].by_chance)} rises are higher than the least height, but no"
+        " higher than chance makes among so many codes."
     )
     assert latent_sentence(KINDS["constant"], 0) == "All its codes are 0."
 
 
 def test_variance_left_by_hand() -> None:
     latent: Latent = reduce([3.0, 1.0, 2.0, 8.0]).latents[0]
-    assert variance_left(latent, np.array([0, 2])) == pytest.approx(0.25 / np.var([3.0, 1.0, 2.0, 8.0]))
+    assert variance_left(latent, np.array([0, 2])) == pytest.approx(
+        0.25 / np.var([3.0, 1.0, 2.0, 8.0])
+    )
     assert variance_left(latent, np.arange(4)) == pytest.approx(1.0)
 
 
 def test_sentences_about_stops() -> None:
     assert stopped_sentence(KINDS["one"], ["a"]) == ""
-    assert stopped_sentence(KINDS["constant"], ["a", "b"]) == (
-        "No peaks: the sorted codes of at least one latent rise without steps, so there is no plateau to keep. Without steps: a, b."
+    assert (
+        stopped_sentence(KINDS["constant"], ["a", "b"])
+        == "No peaks: the sorted codes of at least one latent rise without steps, so there is no"
+        " plateau to keep. Without steps: a, b."
     )
-    assert stopped_sentence(KINDS["few"], ["a"]) == (
-        "Too few images: what would be kept is less than a population can be trained on. There are 9, and 10 are needed."
+    assert (
+        stopped_sentence(KINDS["few"], ["a"])
+        == "Too few images: what would be kept is less than a population can be trained on. There"
+        " are 9, and 10 are needed."
     )
-    assert stopped_sentence(KINDS["explained"], ["a", "b"]) == (
-        "Variance explained: no combination of the best intervals of all latents holds enough images."
-        " More than 5 are needed in one of them."
+    assert (
+        stopped_sentence(KINDS["explained"], ["a", "b"])
+        == "Variance explained: no combination of the best intervals of all latents holds enough"
+        " images. More than 5 are needed in one of them."
     )
 
 
@@ -233,7 +272,19 @@ def test_the_rule_is_told_with_its_numbers() -> None:
         best_intervals=6, more_than=7, fewest_images=11, trim=0.125,
     )  # fmt: skip
     told = " ".join(rule_sentences(changed, several=True))
-    for number in ("1/16", "7.5", "4.5", "1/51", "2%", "4 steps", "1.5", "6 best", "than 7", "11", "12.5%"):
+    for number in (
+        "1/16",
+        "7.5",
+        "4.5",
+        "1/51",
+        "2%",
+        "4 steps",
+        "1.5",
+        "6 best",
+        "than 7",
+        "11",
+        "12.5%",
+    ):
         assert number in told
     alone = rule_sentences(ReductionRule(chance=None), several=False)
     assert len(alone) == 3
@@ -243,9 +294,15 @@ def test_the_rule_is_told_with_its_numbers() -> None:
 def test_the_page_says_what_was_found(written: dict[str, Path]) -> None:
     one = Page(written["one"]).text
     assert "50 of 200 images kept" in one
-    assert "Labels codes.npy Images 200 Latents 1 Candidates 2 Candidate taken number 0 Kept 50 (25%)" in one
+    assert (
+        "Labels codes.npy Images 200 Latents 1 Candidates 2 Candidate taken number 0 Kept 50 (25%)"
+        in one
+    )
     assert latent_sentence(KINDS["one"], 0) in one
-    assert "Estermann, Marks and Yanik (2020). Robust Disentanglement of a Few Factors at a Time." in one
+    assert (
+        "Estermann, Marks and Yanik (2020). Robust Disentanglement of a Few Factors at a Time."
+        in one
+    )
     assert "unbraid reduce codes.npy" in one
     for kind in ("noise", "constant", "few", "explained", "tiny"):
         page = Page(written[kind]).text
@@ -268,7 +325,9 @@ def test_the_table_of_candidates(written: dict[str, Path]) -> None:
     codes = grid_codes(4, 8, 30)
     for column, latent in enumerate((first, second)):
         low, high = map(float, rows[1]["spans"][column].split(" to "))
-        assert low - 0.01 <= codes[values, column].min() <= codes[values, column].max() <= high + 0.01
+        assert (
+            low - 0.01 <= codes[values, column].min() <= codes[values, column].max() <= high + 0.01
+        )
         assert latent.chosen == found.candidates[1].ranks[column]
     assert "1 taken 30" in Page(written["cell"]).text
 
@@ -294,32 +353,48 @@ def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
     browser: Any, open_page: Any, written: dict[str, Path], width: int, kind: str
 ) -> None:
     open_page(written[kind], width)
-    undrawn = "return [...document.querySelectorAll('.figure')].filter(box => !box.querySelector('svg.main-svg')).length"
+    undrawn = (
+        "return [...document.querySelectorAll('.figure')].filter(box =>"
+        " !box.querySelector('svg.main-svg')).length"
+    )
     assert browser.execute_script(undrawn) == 0
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     cut = (
-        "return [...document.querySelectorAll('.figure')].filter(box => [...box.querySelectorAll('.xtitle, .ytitle, .legendtext')]"
-        ".some(text => { const one = text.getBoundingClientRect(), all = box.getBoundingClientRect();"
-        " return one.left < all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom > all.bottom + 1; }))"
-        ".map(box => box.dataset.figure)"
+        "return [...document.querySelectorAll('.figure')].filter(box =>"
+        " [...box.querySelectorAll('.xtitle, .ytitle, .legendtext')].some(text => { const one ="
+        " text.getBoundingClientRect(), all = box.getBoundingClientRect(); return one.left <"
+        " all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom >"
+        " all.bottom + 1; })).map(box => box.dataset.figure)"
     )
     assert browser.execute_script(cut) == []
-    shaded = "return [...document.querySelectorAll('.figure')].map(box => box.querySelectorAll('.shapelayer path').length)"
+    shaded = (
+        "return [...document.querySelectorAll('.figure')].map(box =>"
+        " box.querySelectorAll('.shapelayer path').length)"
+    )
     ends, kept = (2, 1) if kind != "noise" else (2, 0)
     assert browser.execute_script(shaded) == [kept, ends + kept] * len(KINDS[kind].latents)
-    fetched = "return performance.getEntriesByType('resource').map(one => one.name).filter(name => !name.startsWith('data:'))"
+    fetched = (
+        "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
+        " !name.startsWith('data:'))"
+    )
     assert browser.execute_script(fetched) == []
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 @pytest.mark.browser
-def test_axis_titles_stay_clear_of_captions(browser: Any, open_page: Any, written: dict[str, Path]) -> None:
+def test_axis_titles_stay_clear_of_captions(
+    browser: Any, open_page: Any, written: dict[str, Path]
+) -> None:
     # Plotly forgets a height on resize; the title then slid under the caption below the figure.
     below = (
-        "return [...document.querySelectorAll('.panel')].map(panel => panel.querySelector('.small').getBoundingClientRect().top"
-        " - panel.querySelector('.xtitle').getBoundingClientRect().bottom)"
+        "return [...document.querySelectorAll('.panel')].map(panel =>"
+        " panel.querySelector('.small').getBoundingClientRect().top -"
+        " panel.querySelector('.xtitle').getBoundingClientRect().bottom)"
     )
-    heights = "return [...document.querySelectorAll('.main-svg')].map(one => one.getBoundingClientRect().height)"
+    heights = (
+        "return [...document.querySelectorAll('.main-svg')].map(one =>"
+        " one.getBoundingClientRect().height)"
+    )
     open_page(written["cell"], 1280)
     for width in (1280, 760, 640, 1100):
         resized(browser, width)

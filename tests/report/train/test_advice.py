@@ -9,7 +9,14 @@ import pytest
 from unbraid.report.train.advice import Findings, advice, still_falling
 
 FINE = Findings(
-    path="runs/a", labelled=True, missing_metrics=(), seeds=3, diverged=0, best_loss=[1.0] * 100, active_latents=4, latents=10
+    path="runs/a",
+    labelled=True,
+    missing_metrics=(),
+    seeds=3,
+    diverged=0,
+    best_loss=[1.0] * 100,
+    active_latents=4,
+    latents=10,
 )
 SWEPT = replace(FINE, swept_strength="β", strengths=[1.0, 4.0, 16.0])
 
@@ -23,25 +30,52 @@ def test_nothing_to_say() -> None:
     ("found", "line"),
     [
         (replace(FINE, diverged=2), "Some models diverged: try a smaller learning rate."),
-        (replace(FINE, best_loss=np.linspace(100, 10, 100)), "The best model's loss is still falling: train for more steps."),
-        (replace(FINE, active_latents=0), "No latent of the best model is active: weaken the objective, or train for more steps."),
-        (replace(FINE, active_latents=10), "Every latent of the best model is active: try more latents, or a stronger objective."),
+        (
+            replace(FINE, best_loss=np.linspace(100, 10, 100)),
+            "The best model's loss is still falling: train for more steps.",
+        ),
+        (
+            replace(FINE, active_latents=0),
+            "No latent of the best model is active: weaken the objective, or train for more steps.",
+        ),
+        (
+            replace(FINE, active_latents=10),
+            "Every latent of the best model is active: try more latents, or a stronger objective.",
+        ),
         (
             replace(SWEPT, best_strength=16.0, lost_factors=("scale",)),
-            "scale is not clearly in any active latent: train for more steps, or weaken the objective.",
+            (
+                "scale is not clearly in any active latent: train for more steps, or weaken the"
+                " objective."
+            ),
         ),
         (
             replace(FINE, lost_factors=("x", "y")),
-            "x, y are not clearly in any active latent: train for more steps, or weaken the objective.",
+            (
+                "x, y are not clearly in any active latent: train for more steps, or weaken the"
+                " objective."
+            ),
         ),
-        (replace(SWEPT, best_strength=16.0), "The best model has the largest β of the sweep: try larger ones."),
-        (replace(SWEPT, best_strength=1.0), "The best model has the smallest β of the sweep: try smaller ones."),
+        (
+            replace(SWEPT, best_strength=16.0),
+            "The best model has the largest β of the sweep: try larger ones.",
+        ),
+        (
+            replace(SWEPT, best_strength=1.0),
+            "The best model has the smallest β of the sweep: try smaller ones.",
+        ),
         (replace(FINE, seeds=1), "One seed cannot tell luck from method: train at least three."),
         (replace(FINE, seeds=2), "Two seeds cannot tell luck from method: train at least three."),
-        (replace(FINE, missing_metrics=("dci", "sap")), "Not scored yet: dci, sap. Run: unbraid score runs/a"),
+        (
+            replace(FINE, missing_metrics=("dci", "sap")),
+            "Not scored yet: dci, sap. Run: unbraid score runs/a",
+        ),
         (
             replace(FINE, labelled=False),
-            "If you know factors of the images, give them when loading the data (factors=...) to score the models.",
+            (
+                "If you know factors of the images, give them when loading the data (factors=...)"
+                " to score the models."
+            ),
         ),
     ],
 )

@@ -53,7 +53,11 @@ class Page(HTMLParser):
             self.words.append(data)
 
     def all(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
-        return [found for name, found in self.tags if name == tag and all(found.get(k.rstrip("_")) == v for k, v in wanted.items())]
+        return [
+            found
+            for name, found in self.tags
+            if name == tag and all(found.get(k.rstrip("_")) == v for k, v in wanted.items())
+        ]
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +77,9 @@ def test_the_page_is_sound_and_loads_nothing(pages: dict[str, Page], kind: str) 
     assert all(attributes.get("scope") for attributes in page.all("th"))
     assert page.headings[0] == 1
     assert page.headings.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    assert all(
+        after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)
+    )
     ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
     assert len(ids) == len(set(ids))
     drawn = [attributes["data-figure"] for attributes in page.all("div", class_="figure")]
@@ -89,9 +95,16 @@ def test_a_sweep_in_words_and_figures(pages: dict[str, Page], runs: dict[str, Ru
     scores = run.score("mig", quiet=True)["mig"]
     best = run.folder.plan.members[scores.idxmax()[0]]
     name = f"β-VAE, β = {best.hyper['beta']:g}, seed {best.seed}"
-    assert f"9 models trained on sprites for 60 steps. The best reaches MIG {scores.max():.2f} ({name})." in page.text
-    assert list(page.figures) == sorted(["score-mig", "score-sap", "curve-loss", "curve-reconstruction", "curve-kl"])
-    assert sorted(page.figures["score-mig"]["data"][1]["y"]) == pytest.approx(sorted(scores), rel=1e-4)
+    assert (
+        f"9 models trained on sprites for 60 steps. The best reaches MIG {scores.max():.2f}"
+        f" ({name})." in page.text
+    )
+    assert list(page.figures) == sorted(
+        ["score-mig", "score-sap", "curve-loss", "curve-reconstruction", "curve-kl"]
+    )
+    assert sorted(page.figures["score-mig"]["data"][1]["y"]) == pytest.approx(
+        sorted(scores), rel=1e-4
+    )
     assert page.figures["score-mig"]["layout"]["xaxis"]["ticktext"] == ["1", "4", "16"]
     assert len(page.figures["curve-loss"]["data"]) == 9
     assert "All 9 models" in page.text
@@ -124,11 +137,18 @@ def test_a_population_of_one(pages: dict[str, Page]) -> None:
 
 def test_data_without_factors_says_so(pages: dict[str, Page]) -> None:
     page = pages["own"]
-    assert "No factors are known for this data, so scores that compare codes with factors are left out." in page.text
+    assert (
+        "No factors are known for this data, so scores that compare codes with factors are left"
+        " out." in page.text
+    )
     assert "own images · β-VAE" in page.text
     assert "MIG" not in page.text
     assert "How much each latent says" in page.text
-    assert {name for name in page.figures if name.startswith("score-")} == {"score-loss", "score-reconstruction", "score-kl"}
+    assert {name for name in page.figures if name.startswith("score-")} == {
+        "score-loss",
+        "score-reconstruction",
+        "score-kl",
+    }
     bars = [figure for name, figure in page.figures.items() if name.startswith("bars-")]
     assert len(bars) == 2
     assert all(len(bar["data"][0]["y"]) == 4 for bar in bars)
@@ -143,7 +163,10 @@ def test_points_are_drawn(pages: dict[str, Page]) -> None:
 
 def test_diverged_members_are_named(pages: dict[str, Page], runs: dict[str, Run]) -> None:
     steps = runs["diverged"].members["steps"].tolist()
-    names = "; ".join(f"model {m} (β-VAE, β = 4, learning rate = 1e+06, seed {m - 2}) at step {steps[m]}" for m in (2, 3))
+    names = "; ".join(
+        f"model {m} (β-VAE, β = 4, learning rate = 1e+06, seed {m - 2}) at step {steps[m]}"
+        for m in (2, 3)
+    )
     assert f"2 of 4 models diverged and were frozen: {names}." in pages["diverged"].text
     assert "2 of 4 models trained on sprites" in pages["diverged"].text
     assert "Some models diverged: try a smaller learning rate." in pages["diverged"].text
@@ -158,7 +181,10 @@ def test_nothing_left_to_look_at(pages: dict[str, Page]) -> None:
 
 def test_an_autoencoder_has_no_kl(pages: dict[str, Page]) -> None:
     page = pages["ae"]
-    assert "There is no KL divergence from the standard normal to sort by; latents whose codes spread most come first." in page.text
+    assert (
+        "There is no KL divergence from the standard normal to sort by; latents whose codes spread"
+        " most come first." in page.text
+    )
     assert "curve-kl" not in page.figures
     assert "KL, nats" not in page.text
 
@@ -187,7 +213,9 @@ def test_what_comes_from_the_user_is_text_not_markup(tmp_path: Path) -> None:
     assert evil not in source
 
 
-def test_a_figure_cannot_end_its_script(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_cannot_end_its_script(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from unbraid.objectives.ae import AE
 
     monkeypatch.setattr(AE, "label", "</script><script>alert(1)</script>")
@@ -198,10 +226,18 @@ def test_a_figure_cannot_end_its_script(runs: dict[str, Run], monkeypatch: pytes
 
 def test_the_page_is_written_again_and_nothing_else_changes(runs: dict[str, Run]) -> None:
     run = runs["colour"].folder
-    before = {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file() and file.name != "report.html"}
+    before = {
+        file: file.read_bytes()
+        for file in run.path.rglob("*")
+        if file.is_file() and file.name != "report.html"
+    }
     path = build_report(RunFolder.open(run.path))
     assert path == run.path / "report.html"
-    assert {file: file.read_bytes() for file in run.path.rglob("*") if file.is_file() and file.name != "report.html"} == before
+    assert {
+        file: file.read_bytes()
+        for file in run.path.rglob("*")
+        if file.is_file() and file.name != "report.html"
+    } == before
 
 
 def test_a_run_that_recorded_nothing(tmp_path: Path) -> None:

@@ -30,12 +30,18 @@ NAMES = {number: f"model {number}" for number in range(5)}
 
 
 def test_objectives_stand_further_apart_than_settings() -> None:
-    assert positions([setting("a", (0,)), setting("a", (1,)), setting("b", (2,))]) == [0.0, 1.0, 2.5]
+    assert positions([setting("a", (0,)), setting("a", (1,)), setting("b", (2,))]) == [
+        0.0,
+        1.0,
+        2.5,
+    ]
 
 
 def test_every_scored_member_is_a_dot_and_the_median_a_bar() -> None:
     scores = {0: 0.1, 1: 0.4, 2: 0.2, 3: 0.3, 4: math.nan}
-    figure = scores_figure(scores, TWO, NAMES, title="MIG", ticks=["a", "b"], axis="β", best=1, bounds=(0.0, 1.0))
+    figure = scores_figure(
+        scores, TWO, NAMES, title="MIG", ticks=["a", "b"], axis="β", best=1, bounds=(0.0, 1.0)
+    )
     bars, dots, ring = figure["data"]
     assert dots["x"] == [-0.26, 0.0, 0.26, 1.24]
     assert dots["y"] == [0.1, 0.4, 0.2, 0.3]
@@ -62,12 +68,18 @@ def test_every_scored_member_is_a_dot_and_the_median_a_bar() -> None:
         ([math.nan], (0.0, 1.0), None),
     ],
 )
-def test_score_range(values: list[float], bounds: tuple[float, float], expected: list[float] | None) -> None:
+def test_score_range(
+    values: list[float], bounds: tuple[float, float], expected: list[float] | None
+) -> None:
     assert score_range(values, bounds) == expected
 
 
 def history(members: int, records: int) -> pd.DataFrame:
-    rows = [(member, step, 100.0 / step + member) for member in range(members) for step in range(1, records + 1)]
+    rows = [
+        (member, step, 100.0 / step + member)
+        for member in range(members)
+        for step in range(1, records + 1)
+    ]
     return pd.DataFrame(rows, columns=["member", "step", "loss"])
 
 
@@ -98,12 +110,17 @@ def test_long_curves_are_thinned_and_keep_their_end() -> None:
 def test_curve_range_leaves_out_the_first_steps_only() -> None:
     steps = np.arange(1, 101)
     low, high = 1.0, 100 / 6  # steps 6..100 are after the first 5 %
-    assert curve_range(steps, 100.0 / steps) == [0.0, pytest.approx(high + 0.06 * (high - low), rel=1e-4)]
+    assert curve_range(steps, 100.0 / steps) == [
+        0.0,
+        pytest.approx(high + 0.06 * (high - low), rel=1e-4),
+    ]
     assert curve_range(steps[:0], steps[:0] / 1.0) is None
     assert curve_range(steps, np.full(100, 3.0)) is None
     # From -5 + 10 · 5/99 to 5, and 6 % of that more on either side.
     low = -5 + 50 / 99
-    assert curve_range(steps, np.linspace(-5, 5, 100)) == pytest.approx([low - 0.06 * (5 - low), 5 + 0.06 * (5 - low)], rel=1e-4)
+    assert curve_range(steps, np.linspace(-5, 5, 100)) == pytest.approx(
+        [low - 0.06 * (5 - low), 5 + 0.06 * (5 - low)], rel=1e-4
+    )
 
 
 def test_bars_keep_the_order_given() -> None:

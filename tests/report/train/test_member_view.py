@@ -21,11 +21,19 @@ from unbraid.report.train.member_view import (
 
 def codes_of(mean: np.ndarray, factors: np.ndarray) -> Codes:
     count = len(mean)
-    return Codes(np.arange(count), factors, mean.astype(np.float32), np.zeros(mean.shape, dtype=np.float32), seed=0)
+    return Codes(
+        np.arange(count),
+        factors,
+        mean.astype(np.float32),
+        np.zeros(mean.shape, dtype=np.float32),
+        seed=0,
+    )
 
 
 def test_latents_that_copy_factors_hold_all_of_their_information() -> None:
-    factors = np.stack(np.meshgrid(np.arange(4), np.arange(5), indexing="ij"), axis=-1).reshape(-1, 2)
+    factors = np.stack(np.meshgrid(np.arange(4), np.arange(5), indexing="ij"), axis=-1).reshape(
+        -1, 2
+    )
     factors = np.concatenate([factors, np.zeros((20, 1), dtype=np.int64)], axis=1)
     shares = information_shares(codes_of(factors[:, [1, 0]].astype(float), factors))
     assert shares[:, :2] == pytest.approx(np.array([[0.0, 1.0], [1.0, 0.0]]))
@@ -74,9 +82,13 @@ def test_the_table_of_a_real_member_is_its_mig_evidence(runs: dict[str, Run]) ->
     assert [row.name for row in portrait.rows] == ["scale", "x", "y"]
     assert sorted(portrait.columns) == [0, 1, 2, 3]
     for at, row in enumerate(portrait.rows):
-        expected = evidence.mutual_information[list(portrait.columns), at] / evidence.factor_entropy[at]
+        expected = (
+            evidence.mutual_information[list(portrait.columns), at] / evidence.factor_entropy[at]
+        )
         assert row.shares == pytest.approx(expected)
     assert portrait.sizes == pytest.approx(codes.kl_per_latent())
     sizes = [row.size for row in portrait.latents]
     assert sizes == sorted(sizes, reverse=True)
-    assert {row.number for row in portrait.latents} == set(np.flatnonzero(codes.kl_per_latent() >= 0.01).tolist())
+    assert {row.number for row in portrait.latents} == set(
+        np.flatnonzero(codes.kl_per_latent() >= 0.01).tolist()
+    )

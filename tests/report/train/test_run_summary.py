@@ -31,17 +31,29 @@ def test_final_values_are_the_last_finite_records_of_healthy_members() -> None:
 
 def test_choice_by_mig_then_by_loss_then_by_order() -> None:
     scored = Metric("mig", "MIG", "", FREE, {0: 0.1, 2: 0.5, 1: 0.5})
-    assert choose_best([scored], {"loss": {0: 1.0}}, [0, 1, 2], labelled=True) == (1, 0.5, "the highest MIG")
+    assert choose_best([scored], {"loss": {0: 1.0}}, [0, 1, 2], labelled=True) == (
+        1,
+        0.5,
+        "the highest MIG",
+    )
     best, score, rule = choose_best([], {"loss": {0: 2.0, 3: 1.0}}, [0, 3], labelled=False)
     assert (best, score) == (3, None)
-    assert rule == (
-        "the lowest final loss (without factors, UDR of several seeds would be a better judge; "
+    assert (
+        rule
+        == "the lowest final loss (without factors, UDR of several seeds would be a better judge; "
         "losses of different settings weigh their terms differently)"
     )
-    others = [Metric("hoyer", "Hoyer", "", FREE, {0: 0.9, 3: 0.1}), Metric("udr", "UDR", "", FREE, {0: 0.2, 3: 0.2, 5: 0.1})]
+    others = [
+        Metric("hoyer", "Hoyer", "", FREE, {0: 0.9, 3: 0.1}),
+        Metric("udr", "UDR", "", FREE, {0: 0.2, 3: 0.2, 5: 0.1}),
+    ]
     best, score, rule = choose_best(others, {"loss": {0: 2.0, 3: 1.0}}, [0, 3, 5], labelled=False)
     assert (best, score, rule) == (0, None, "the highest UDR, agreement with models of other seeds")
-    assert choose_best([], {"loss": {}}, [4, 5], labelled=True) == (4, None, "the first trained (no loss was recorded)")
+    assert choose_best([], {"loss": {}}, [4, 5], labelled=True) == (
+        4,
+        None,
+        "the first trained (no loss was recorded)",
+    )
     assert choose_best([], {}, [], labelled=True) == (None, None, "")
 
 
@@ -52,7 +64,9 @@ def test_stored_scores_are_used(runs: dict[str, Run]) -> None:
     assert found.stored_metrics == ["mig", "sap"]
     assert [metric.label for metric in found.metrics] == ["MIG", "SAP"]
     for metric in found.metrics:
-        assert metric.scores == pytest.approx({index[0]: value for index, value in table[metric.name].items()})
+        assert metric.scores == pytest.approx(
+            {index[0]: value for index, value in table[metric.name].items()}
+        )
     assert found.best == table["mig"].idxmax()[0]
     assert found.best_metric == pytest.approx(table["mig"].max())
 

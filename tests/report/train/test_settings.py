@@ -13,7 +13,11 @@ def plan_of(objective: object, **options: object) -> Plan:
 def test_a_sweep_is_ordered_from_weak_to_strong() -> None:
     plan = plan_of(ub.BetaVAE(beta=[16, 1, 4]), seeds=2)
     settings = find_settings(plan)
-    assert [setting.label for setting in settings] == ["β-VAE, β = 1", "β-VAE, β = 4", "β-VAE, β = 16"]
+    assert [setting.label for setting in settings] == [
+        "β-VAE, β = 1",
+        "β-VAE, β = 4",
+        "β-VAE, β = 16",
+    ]
     assert [setting.members for setting in settings] == [(2, 3), (4, 5), (0, 1)]
     assert len({setting.colour for setting in settings}) == 3
     assert swept_name(plan, settings) == "beta"
@@ -23,7 +27,12 @@ def test_a_sweep_is_ordered_from_weak_to_strong() -> None:
 def test_several_objectives_keep_their_own_hue_and_ticks() -> None:
     plan = plan_of([ub.FactorVAE(), ub.BetaVAE(beta=[1, 4]), ub.AE()])
     settings = find_settings(plan)
-    assert [setting.label for setting in settings] == ["FactorVAE, γ = 10", "β-VAE, β = 1", "β-VAE, β = 4", "AE"]
+    assert [setting.label for setting in settings] == [
+        "FactorVAE, γ = 10",
+        "β-VAE, β = 1",
+        "β-VAE, β = 4",
+        "AE",
+    ]
     assert [setting.tick for setting in settings] == ["γ = 10", "β = 1", "β = 4", "AE"]
     assert [setting.strength for setting in settings] == [10.0, 1.0, 4.0, None]
     assert settings[0].colour == "#0072b2"
@@ -41,7 +50,10 @@ def test_two_swept_values_are_both_told() -> None:
 def test_a_swept_learning_rate_names_the_axis() -> None:
     plan = plan_of(ub.BetaVAE(), learning_rate=[1e-3, 1e-4])
     settings = find_settings(plan)
-    assert [setting.tick for setting in settings] == ["learning rate = 0.001", "learning rate = 0.0001"]
+    assert [setting.tick for setting in settings] == [
+        "learning rate = 0.001",
+        "learning rate = 0.0001",
+    ]
     assert swept_name(plan, settings) == "learning_rate"
     assert swept_value(plan, settings[1], "learning_rate") == "0.0001"
 
@@ -62,16 +74,31 @@ def test_swept_priors_are_told_and_may_name_the_axis() -> None:
 
 def test_a_schedule_counts_by_where_it_ends() -> None:
     settings = find_settings(plan_of(ub.BetaVAE(beta=["linear(0, 8, 10)", 1, 16])))
-    assert [setting.label for setting in settings] == ["β-VAE, β = 1", "β-VAE, β = linear(0, 8, 10)", "β-VAE, β = 16"]
+    assert [setting.label for setting in settings] == [
+        "β-VAE, β = 1",
+        "β-VAE, β = linear(0, 8, 10)",
+        "β-VAE, β = 16",
+    ]
     assert [setting.strength for setting in settings] == [1.0, 8.0, 16.0]
 
 
 def test_every_member_is_in_exactly_one_setting() -> None:
-    plan = plan_of([ub.BetaVAE(beta=[1, 2, 3]), ub.DIPVAEI(lambda_od=[1, 2], lambda_d_factor=[1, 5])], seeds=3)
+    plan = plan_of(
+        [ub.BetaVAE(beta=[1, 2, 3]), ub.DIPVAEI(lambda_od=[1, 2], lambda_d_factor=[1, 5])], seeds=3
+    )
     found = sorted(member for setting in find_settings(plan) for member in setting.members)
     assert found == [member.id for member in plan.members]
 
 
 def test_many_objectives_have_colours_of_their_own() -> None:
-    names = ["ae", "vae", "beta_vae", "annealed_vae", "factor_vae", "beta_tcvae", "dip_vae_i", "dip_vae_ii"]
+    names = [
+        "ae",
+        "vae",
+        "beta_vae",
+        "annealed_vae",
+        "factor_vae",
+        "beta_tcvae",
+        "dip_vae_i",
+        "dip_vae_ii",
+    ]
     assert len({setting.colour for setting in find_settings(plan_of(names))}) == len(names)

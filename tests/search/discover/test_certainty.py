@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certainty: 1 for what others have under any order, sign and scale, 0 for what they do not, and the closed form of a rotation."""
+"""Certainty: 1 for what others have under any order, sign and scale, 0 for what they do not, and
+the closed form of a rotation.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,18 @@ def told(make) -> str:
 
 def test_identical_models_are_certain():
     codes = np.stack([drawn(500, 4)] * 5)
-    assert certainties(codes, ones(codes), 2) == [Certainty(pytest.approx(1.0, abs=1e-12), 4, 4)] * 4
+    assert (
+        certainties(codes, ones(codes), 2) == [Certainty(pytest.approx(1.0, abs=1e-12), 4, 4)] * 4
+    )
 
 
 def test_order_sign_and_scale_do_not_matter():
     code = drawn(500, 3)
     other = np.exp(-2.0 * code[:, [2, 0, 1]])
     codes = np.stack([code, other])
-    assert certainties(codes, ones(codes), 0) == [Certainty(pytest.approx(1.0, abs=1e-12), 1, 1)] * 3
+    assert (
+        certainties(codes, ones(codes), 0) == [Certainty(pytest.approx(1.0, abs=1e-12), 1, 1)] * 3
+    )
 
 
 def test_unrelated_models_are_not():
@@ -56,8 +62,14 @@ def test_unrelated_models_are_not():
 def test_a_rotation_has_the_rank_correlation_of_two_normals(degrees):
     turn = math.radians(degrees)
     code = drawn(N, 2)
-    codes = np.stack([code, code @ np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])])
-    # Spearman's of two normals with correlation r is 6/pi asin(r/2) (Pearson 1907); the nearer axis has r = max(cos, sin).
+    codes = np.stack(
+        [
+            code,
+            code @ np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]]),
+        ]
+    )
+    # Spearman's of two normals with correlation r is 6/pi asin(r/2) (Pearson 1907); the nearer axis
+    # has r = max(cos, sin).
     expected = 6 / math.pi * math.asin(max(math.cos(turn), math.sin(turn)) / 2)
     for latent in (0, 1):
         certainty = certainty_of(codes, ones(codes), 0, latent)
@@ -105,18 +117,35 @@ def test_constant_latents_agree_with_nothing():
     code = drawn(300, 2)
     code[:, 0] = 3.25
     codes = np.stack([code, code])
-    assert certainties(codes, ones(codes), 0) == [Certainty(0.0, 0, 1), Certainty(pytest.approx(1.0), 1, 1)]
+    assert certainties(codes, ones(codes), 0) == [
+        Certainty(0.0, 0, 1),
+        Certainty(pytest.approx(1.0), 1, 1),
+    ]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(1, 4), st.integers(2, 40), st.booleans(), st.data())
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 5),
+    st.integers(1, 4),
+    st.integers(2, 40),
+    st.booleans(),
+    st.data(),
+)
 def test_what_may_not_matter_does_not(seed, models, latents, n, ties, draw):
     chance = np.random.default_rng(seed)
-    codes = chance.integers(0, 4, (models, n, latents)).astype(float) if ties else chance.normal(size=(models, n, latents))
+    codes = (
+        chance.integers(0, 4, (models, n, latents)).astype(float)
+        if ties
+        else chance.normal(size=(models, n, latents))
+    )
     kl = chance.choice([0.0, 0.5], (models, latents))
     chosen = draw.draw(st.integers(0, models - 1))
     found = certainties(codes, kl, chosen)
-    assert all(0.0 <= one.agreement <= 1.0 and 0 <= one.seen_in <= one.others == models - 1 for one in found)
+    assert all(
+        0.0 <= one.agreement <= 1.0 and 0 <= one.seen_in <= one.others == models - 1
+        for one in found
+    )
     # Against SciPy, pair by pair.
     for latent, one in enumerate(found):
         closest = []
@@ -133,7 +162,9 @@ def test_what_may_not_matter_does_not(seed, models, latents, n, ties, draw):
     shuffled = codes[:, chance.permutation(n)]
     order = chance.permutation(models)
     signs = chance.choice([-1.0, 1.0], (models, 1, latents))
-    again = certainties((signs * np.exp(shuffled))[order], kl[order], int(np.flatnonzero(order == chosen)[0]))
+    again = certainties(
+        (signs * np.exp(shuffled))[order], kl[order], int(np.flatnonzero(order == chosen)[0])
+    )
     for one, other in zip(found, again, strict=True):
         assert other.agreement == pytest.approx(one.agreement, abs=1e-9)
         assert (other.seen_in, other.others) == (one.seen_in, one.others)
@@ -144,20 +175,33 @@ def test_bad_input_is_refused_by_name():
     kl = ones(codes)
     alone = "A model alone has nothing to agree with."
     rule = "codes must have the shape (models, n, latents) with at least two models"
-    assert told(lambda: certainties(codes[:1], kl[:1], 0)) == f"{rule}; got shape (1, 10, 2). {alone}"
+    assert (
+        told(lambda: certainties(codes[:1], kl[:1], 0)) == f"{rule}; got shape (1, 10, 2). {alone}"
+    )
     assert told(lambda: certainties(codes[0], kl, 0)) == f"{rule}; got shape (10, 2). {alone}"
     broken = codes.copy()
     broken[1, 4, 1] = np.nan
     assert told(lambda: certainties(broken, kl[:, :1], 3, kl_threshold=-1.0)).splitlines() == [
-        "codes[1] must be finite and at most 1e+30 in size; got nan at row 4, latent 1. "
-        "Leave out such rows, or models that diverged.",
+        (
+            "codes[1] must be finite and at most 1e+30 in size; got nan at row 4, latent 1. "
+            "Leave out such rows, or models that diverged."
+        ),
         "kl must have the shape (models, latents), here (3, 2); got shape (3, 1).",
         "chosen must be a whole number in 0..2, the place of a model in codes; got 3.",
         "kl_threshold must be a finite number of at least 0; got -1.0.",
     ]
-    assert told(lambda: certainties(codes, [[1, 1], [1, np.inf], [1, 1]], 0)) == (
-        "kl must be finite numbers; got [[1.0, 1.0], [1.0, inf], [1.0, 1.0]]. Leave out models that diverged."
+    assert (
+        told(lambda: certainties(codes, [[1, 1], [1, np.inf], [1, 1]], 0))
+        == "kl must be finite numbers; got [[1.0, 1.0], [1.0, inf], [1.0, 1.0]]. Leave out models"
+        " that diverged."
     )
-    assert told(lambda: certainty_of(codes, kl, True, 0)).startswith("chosen must be a whole number in 0..2")
-    assert told(lambda: certainty_of(codes, kl, 0, 2)) == "latent must be a whole number in 0..1; got 2."
-    assert told(lambda: certainties(codes[:, :1], kl, 0)).startswith("codes[0] must have at least 2 rows; got shape (1, 2).")
+    assert told(lambda: certainty_of(codes, kl, True, 0)).startswith(
+        "chosen must be a whole number in 0..2"
+    )
+    assert (
+        told(lambda: certainty_of(codes, kl, 0, 2))
+        == "latent must be a whole number in 0..1; got 2."
+    )
+    assert told(lambda: certainties(codes[:, :1], kl, 0)).startswith(
+        "codes[0] must have at least 2 rows; got shape (1, 2)."
+    )

@@ -16,7 +16,9 @@ def test_stages_end_in_order_and_the_last_at_the_end():
     assert [share_done(name, 2) for name in names] == pytest.approx([0.5, 0.6, 0.7, 1.0])
 
 
-def clock(monkeypatch: pytest.MonkeyPatch, minutes: float | None, leaf_runs: int = 0) -> tuple[Clock, list[float]]:
+def clock(
+    monkeypatch: pytest.MonkeyPatch, minutes: float | None, leaf_runs: int = 0
+) -> tuple[Clock, list[float]]:
     """A clock that began 10 seconds after the discovery, and the time it reads."""
     now = [110.0]
     monkeypatch.setattr(discovery_clock, "time", SimpleNamespace(monotonic=lambda: now[0]))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of latents: measurements in closed form, the right words for known factors, and never a confident wrong name."""
+"""Names of latents: measurements in closed form, the right words for known factors, and never a
+confident wrong name.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,22 @@ from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.search.discover import naming
 from unbraid.search.discover.findings import Name
-from unbraid.search.discover.measurements import CELLS, blocks, cell_of, cell_slices, hue, is_circular, measurements
-from unbraid.search.discover.naming import MOST_IMAGES, NAMED, name_factor, name_factors, naming_rows
+from unbraid.search.discover.measurements import (
+    CELLS,
+    blocks,
+    cell_of,
+    cell_slices,
+    hue,
+    is_circular,
+    measurements,
+)
+from unbraid.search.discover.naming import (
+    MOST_IMAGES,
+    NAMED,
+    name_factor,
+    name_factors,
+    naming_rows,
+)
 from unbraid.search.discover.naming_words import part_words
 
 SPRITES = {"channels": 3, "hue": 6, "shade": 3, "scale": 4, "orientation": 6, "x": 5, "y": 5}
@@ -27,8 +43,12 @@ def told(make) -> str:
     return str(caught.value)
 
 
-def named(name: str, noise: float = 0.2, count: int = 2_000, **options) -> tuple[dict[str, Name], np.ndarray, np.ndarray]:
-    """The names given to the true factors of a drawn set with noise, by factor, and codes and images."""
+def named(
+    name: str, noise: float = 0.2, count: int = 2_000, **options
+) -> tuple[dict[str, Name], np.ndarray, np.ndarray]:
+    """The names given to the true factors of a drawn set with noise, by factor, and codes and
+    images.
+    """
     data = load(name, **options)
     chance = np.random.default_rng(0)
     rows = chance.permutation(len(data))[:count]
@@ -38,7 +58,9 @@ def named(name: str, noise: float = 0.2, count: int = 2_000, **options) -> tuple
     return dict(zip(data.factor_names, name_factors(codes, images), strict=True)), codes, images
 
 
-def squares(places: list[tuple[int, int, int, int]], side: int = 16, channels: int = 1) -> np.ndarray:
+def squares(
+    places: list[tuple[int, int, int, int]], side: int = 16, channels: int = 1
+) -> np.ndarray:
     """White boxes on black from (top, left, height, width)."""
     images = np.zeros((len(places), side, side, channels), np.uint8)
     for image, (top, left, height, width) in zip(images, places, strict=True):
@@ -49,7 +71,8 @@ def squares(places: list[tuple[int, int, int, int]], side: int = 16, channels: i
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(1, 6)] * 4), min_size=4, max_size=12, unique=True))
 def test_a_box_has_the_moments_of_a_box(places):
-    # The median of a pixel that half of the boxes cover is not black; such sets have another background.
+    # The median of a pixel that half of the boxes cover is not black; such sets have another
+    # background.
     assume(not np.median(squares(places), axis=0).any())
     found = measurements(squares(places))
     top, left, height, width = np.array(places, dtype=float).T
@@ -57,7 +80,9 @@ def test_a_box_has_the_moments_of_a_box(places):
     assert found["centre_y"] == pytest.approx((top + height / 2) / 16)
     assert found["area"] == pytest.approx(height * width / 256)
     assert found["brightness"] == pytest.approx(height * width / 256)
-    assert found["contrast"] == pytest.approx(np.sqrt(height * width / 256 * (1 - height * width / 256)))
+    assert found["contrast"] == pytest.approx(
+        np.sqrt(height * width / 256 * (1 - height * width / 256))
+    )
     assert found["extent"] == pytest.approx(np.sqrt((height**2 + width**2 - 2) / 12) / 16)
     assert found["shade"] == pytest.approx(1.0)
     lying, upright = width > height, width < height
@@ -72,15 +97,23 @@ def test_angles_turn_clockwise_and_double():
     turns = np.radians(degrees)[:, None, None]
     along, across = np.cos(turns) * x + np.sin(turns) * y, np.cos(turns) * y - np.sin(turns) * x
     images = (255 * ((np.abs(along) < 14) & (np.abs(across) < 5))).astype(np.uint8)[..., None]
-    places = np.linspace(-16, 16, 18).astype(int)  # moved about, so that no place is white in most images
-    moved = np.stack([np.roll(images[at % 6], place, axis=at % 2) for at, place in enumerate(places)])
+    places = np.linspace(-16, 16, 18).astype(
+        int
+    )  # moved about, so that no place is white in most images
+    moved = np.stack(
+        [np.roll(images[at % 6], place, axis=at % 2) for at, place in enumerate(places)]
+    )
     found = measurements(np.concatenate([images, moved]))["orientation"][:6]
     assert np.degrees(found) / 2 == pytest.approx(degrees, abs=2.0)
 
 
 def test_hues_are_angles_around_grey():
-    colours = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1], [1, 0, 1], [0.4, 0.4, 0.41]])
-    assert np.degrees(hue(colours)) == pytest.approx([0, 60, 120, 180, 240, 300, np.nan], nan_ok=True)
+    colours = np.array(
+        [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1], [0, 0, 1], [1, 0, 1], [0.4, 0.4, 0.41]]
+    )
+    assert np.degrees(hue(colours)) == pytest.approx(
+        [0, 60, 120, 180, 240, 300, np.nan], nan_ok=True
+    )
     images = np.zeros((40, 12, 12, 3), np.uint8)
     images[:, :6] = np.array([255, 0, 0])
     images[:, 6:] = np.array([0, 0, 255])
@@ -95,8 +128,14 @@ def test_hues_are_angles_around_grey():
 def test_nothing_stands_out_where_most_of_the_scene_changes():
     rooms = load("shapes3d_drawn")
     found = measurements(rooms.images(np.random.default_rng(0).permutation(len(rooms))[:200]))
-    assert not {"centre_x", "centre_y", "extent", "area", "shade", "orientation", "hue"} & set(found)
-    assert {name for name in found if name.startswith("hue")} >= {"hue_whole", "hue_border", "hue_middle_middle_2"}
+    assert not {"centre_x", "centre_y", "extent", "area", "shade", "orientation", "hue"} & set(
+        found
+    )
+    assert {name for name in found if name.startswith("hue")} >= {
+        "hue_whole",
+        "hue_border",
+        "hue_middle_middle_2",
+    }
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (5, 9), (64, 64), (130, 70), (1, 3)])
@@ -106,14 +145,18 @@ def test_cells_cover_the_image_and_large_images_are_means(shape):
         covered[place] += 1
     assert covered.min() >= 1
     assert shape == (1, 3) or covered.max() == 1
-    assert [cell_of(f"hue_{name}") for name in cell_slices(*shape, 2)] == [cell for cell in CELLS for _ in range(4)]
+    assert [cell_of(f"hue_{name}") for name in cell_slices(*shape, 2)] == [
+        cell for cell in CELLS for _ in range(4)
+    ]
     images = np.random.default_rng(0).integers(0, 256, (7, *shape, 3), dtype=np.uint8)
     small = np.concatenate(list(blocks(images, 64)))
     assert max(small.shape[1:3]) <= 64
     if max(shape) <= 64:
         assert np.array_equal(small, images.astype(np.float32) / np.float32(255))
     else:
-        expected = images[:, : 3 * small.shape[1], : 3 * small.shape[2]].reshape(7, small.shape[1], 3, small.shape[2], 3, 3)
+        expected = images[:, : 3 * small.shape[1], : 3 * small.shape[2]].reshape(
+            7, small.shape[1], 3, small.shape[2], 3, 3
+        )
         assert small == pytest.approx(expected.mean(axis=(2, 4)) / 255, abs=1e-6)
     assert all(values.shape == (7,) for values in measurements(images).values())
 
@@ -164,9 +207,10 @@ def test_sprites_get_the_names_a_person_would_give():
     assert " to purple (rank" in names["hue"].sentence
     assert " to red (rank" in backwards["hue"].sentence
     told_x = names["x"]
-    assert told_x.sentence == (
-        f"From low to high, what stands out moves from left to right (rank correlation {told_x.correlation:.2f} "
-        "with its horizontal centre)."
+    assert (
+        told_x.sentence
+        == "From low to high, what stands out moves from left to right (rank correlation"
+        f" {told_x.correlation:.2f} with its horizontal centre)."
     )
 
 
@@ -175,7 +219,8 @@ def test_white_shapes_that_grow_may_be_getting_brighter():
     assert names["scale"].title == "size (or brightness)"
     size = names["scale"]
     assert size.sentence.startswith(
-        f"From low to high, what stands out grows (rank correlation {size.correlation:.2f} with its extent). "
+        f"From low to high, what stands out grows (rank correlation {size.correlation:.2f} with its"
+        " extent). "
     )
     assert size.sentence.endswith("so it may be either.")
     assert "In these images its brightness goes along with that (0." in size.sentence
@@ -185,18 +230,29 @@ def test_white_shapes_that_grow_may_be_getting_brighter():
 def test_a_mirror_turns_left_and_right_round_and_a_flip_top_and_bottom():
     _, codes, images = named("sprites", scale_max=0.3)
     x, y = codes[:, 1], codes[:, 2]
-    assert name_factor(x, images[:, :, ::-1]).correlation == pytest.approx(-name_factor(x, images).correlation, abs=1e-6)
+    assert name_factor(x, images[:, :, ::-1]).correlation == pytest.approx(
+        -name_factor(x, images).correlation, abs=1e-6
+    )
     assert "from right to left" in name_factor(x, images[:, :, ::-1]).sentence
     assert "from bottom to top" in name_factor(y, images[:, ::-1]).sentence
     assert name_factor(x, images.swapaxes(1, 2)).statistic == "centre_y"
-    assert name_factor(x, 255 - images) == name_factor(x, images), "black on white moves like white on black"
+    assert name_factor(x, 255 - images) == name_factor(x, images), (
+        "black on white moves like white on black"
+    )
 
 
 def test_what_moves_into_a_cell_is_not_said_to_brighten_it():
     left = np.repeat(np.arange(4, 11), 20)
-    images = squares([(4 + 3 * (at % 6), int(place), 5, 8) for at, place in enumerate(left)], side=30)
+    images = squares(
+        [(4 + 3 * (at % 6), int(place), 5, 8) for at, place in enumerate(left)], side=30
+    )
     found = measurements(images)
-    assert np.corrcoef(left, found["brightness_middle_middle"] + found["brightness_upper_middle"])[0, 1] > 0.5
+    assert (
+        np.corrcoef(left, found["brightness_middle_middle"] + found["brightness_upper_middle"])[
+            0, 1
+        ]
+        > 0.5
+    )
     assert name_factor(left, images).title == "horizontal position"
     still = squares([(12, int(place), 5, 8) for place in left], side=30)
     assert np.corrcoef(left, measurements(still)["brightness_middle_middle"])[0, 1] > 0.99
@@ -222,7 +278,8 @@ def test_a_code_that_goes_there_and_back_among_colours_is_a_colour():
     assert (name.title, name.statistic) == ("colour", "hue")
     assert name.correlation > 0.95
     assert name.sentence.startswith(
-        "From low to high, what stands out goes from blue to yellow (rank correlation 0.99 with its hue)"
+        "From low to high, what stands out goes from blue to yellow (rank correlation 0.99 with its"
+        " hue)"
     )
     across = name_factor(-np.cos(angle - math.pi / 3), images)
     assert "goes from yellow to blue" in across.sentence
@@ -262,7 +319,8 @@ def test_rooms_have_colours_of_their_parts():
     assert names["wall_hue"].title == "colour of the left and right side"
     assert names["object_hue"].title == "colour of the lower middle"
     assert names["floor_hue"].sentence.startswith(
-        "From low to high, the lower part of the image goes from red through green and blue to pink (rank correlation 0."
+        "From low to high, the lower part of the image goes from red through green and blue to pink"
+        " (rank correlation 0."
     )
     assert [names[factor].statistic for factor in ("scale", "shape", "orientation")] == ["", "", ""]
 
@@ -270,7 +328,11 @@ def test_rooms_have_colours_of_their_parts():
 @pytest.mark.parametrize(
     ("spacing", "title", "sentence"),
     [
-        (8, "something spread over the whole image", "the whole image changes; no simple measurement follows it closely."),
+        (
+            8,
+            "something spread over the whole image",
+            "the whole image changes; no simple measurement follows it closely.",
+        ),
         (
             3,
             "something in the middle of the image",
@@ -291,11 +353,14 @@ def test_parts_that_move_apart_do_not_grow():
     gaps, middles = chance.integers(0, 12, 500), chance.integers(14, 19, 500)
     images = np.zeros((500, 32, 32, 1), np.uint8)
     for image, gap, middle in zip(images, gaps, middles, strict=True):
-        image[14:18, middle - gap - 2 : middle - gap] = image[14:18, middle + gap : middle + gap + 2] = 255
+        image[14:18, middle - gap - 2 : middle - gap] = image[
+            14:18, middle + gap : middle + gap + 2
+        ] = 255
     name = name_factor(gaps, images)
     assert (name.title, name.statistic) == ("distance between the parts", "extent")
     assert name.sentence.startswith(
-        "From low to high, what stands out spreads further apart (rank correlation 1.00 with its extent)"
+        "From low to high, what stands out spreads further apart (rank correlation 1.00 with its"
+        " extent)"
     )
 
 
@@ -303,23 +368,28 @@ def test_a_place_that_lights_up_is_named_by_where_it_is():
     chance = np.random.default_rng(0)
     images = chance.integers(100, 140, (600, 30, 30, 1)).astype(np.uint8)
     codes = chance.normal(size=600)
-    # Light and dark in turns along the code: no measurement follows it, but the place changes with it.
+    # Light and dark in turns along the code: no measurement follows it, but the place changes with
+    # it.
     images[:, 20:, :10] = (120 + 60 * np.sin(4 * codes))[:, None, None, None]
     name = name_factor(codes, images)
     assert name == Name(
         "something in the lower left of the image",
-        "From low to high, mostly the lower left of the image changes; no simple measurement follows it closely.",
+        "From low to high, mostly the lower left of the image changes; no simple measurement"
+        " follows it closely.",
         "",
         0.0,
     )
     images[:, 20:, :10] = np.clip(120 + 40 * codes, 0, 255)[:, None, None, None]
     assert name_factor(codes, images).title == "brightness of the lower left"
-    assert name_factor(-codes, images).sentence.startswith("From low to high, the lower left of the image gets darker (rank")
+    assert name_factor(-codes, images).sentence.startswith(
+        "From low to high, the lower left of the image gets darker (rank"
+    )
     lit = np.clip(images[:1] + (30 * codes)[:, None, None, None], 0, 255).astype(np.uint8)
     everywhere = name_factor(codes, lit)
     assert everywhere.title == "brightness"
     assert everywhere.sentence.startswith(
-        "From low to high, the whole image gets brighter (rank correlation 1.00 with its mean brightness)."
+        "From low to high, the whole image gets brighter (rank correlation 1.00 with its mean"
+        " brightness)."
     )
 
 
@@ -333,8 +403,17 @@ def test_noise_is_never_named_by_a_measurement(seed, count):
 
 
 def test_no_factor_of_the_drawn_sets_gets_a_wrong_name():
-    """Every name, if any, is one of these; from 300 images and from noise as large as the factor itself."""
-    right = {"x": "centre_x", "y": "centre_y", "scale": "extent", "hue": "hue", "shade": "shade", "orientation": "orientation"}
+    """Every name, if any, is one of these; from 300 images and from noise as large as the factor
+    itself.
+    """
+    right = {
+        "x": "centre_x",
+        "y": "centre_y",
+        "scale": "extent",
+        "hue": "hue",
+        "shade": "shade",
+        "orientation": "orientation",
+    }
     right |= {"floor_hue": "hue_lower", "wall_hue": "hue_middle", "object_hue": "hue_lower_middle"}
     sets = [
         ("sprites", SPRITES),
@@ -350,7 +429,9 @@ def test_no_factor_of_the_drawn_sets_gets_a_wrong_name():
             for factor, found in named(name, noise, count, **options)[0].items():
                 asked += 1
                 named_rightly += bool(found.statistic)
-                assert found.statistic == "" or found.statistic.startswith(right.get(factor, "none")), (name, noise, factor, found)
+                assert found.statistic == "" or found.statistic.startswith(
+                    right.get(factor, "none")
+                ), (name, noise, factor, found)
     assert asked == 124
     assert named_rightly >= 48
 
@@ -378,14 +459,19 @@ def test_many_images_are_sampled_the_same_way_each_time(monkeypatch):
     shared, rows = measurements(images), naming_rows(len(data))
     found = name_factor(x, images, shared)
     assert found.statistic == "centre_x"
-    assert found == name_factor(x[rows], images[rows], {name: values[rows] for name, values in shared.items()})
+    assert found == name_factor(
+        x[rows], images[rows], {name: values[rows] for name, values in shared.items()}
+    )
     assert name_factor(x, images).correlation == pytest.approx(found.correlation, abs=1e-3)
 
 
 def test_words_for_parts_of_the_image():
     def words(*cells: str) -> str:
         return part_words(
-            [[f"{row}_{column}" in cells for column in ("left", "middle", "right")] for row in ("upper", "middle", "lower")]
+            [
+                [f"{row}_{column}" in cells for column in ("left", "middle", "right")]
+                for row in ("upper", "middle", "lower")
+            ]
         )
 
     assert words("middle_middle") == "middle"
@@ -406,19 +492,26 @@ def test_bad_input_is_refused_by_name():
     rule = "images must be at least two images (n, height, width, channels) of 1 or 3 channels"
     assert told(lambda: name_factor(codes, images[..., 0])) == f"{rule}; got shape (4, 8, 8)."
     assert told(lambda: measurements(images[:1])) == f"{rule}; got shape (1, 8, 8, 1)."
-    assert told(lambda: measurements(images / 255.0)) == (
-        "images must be uint8, 0..255; got dtype float64. Use dataset.images(...)."
+    assert (
+        told(lambda: measurements(images / 255.0))
+        == "images must be uint8, 0..255; got dtype float64. Use dataset.images(...)."
     )
-    assert told(lambda: name_factor(codes[:, None], images)) == (
-        "codes must be those of one latent, (n,); got shape (4, 1). Use codes[:, latent]."
+    assert (
+        told(lambda: name_factor(codes[:, None], images))
+        == "codes must be those of one latent, (n,); got shape (4, 1). Use codes[:, latent]."
     )
-    assert told(lambda: name_factor(codes[:3], images)) == (
-        "codes must be one row for each of the 4 images, (n, latents); got shape (3, 1)."
+    assert (
+        told(lambda: name_factor(codes[:3], images))
+        == "codes must be one row for each of the 4 images, (n, latents); got shape (3, 1)."
     )
-    assert told(lambda: name_factor(codes * np.nan, images)) == (
-        "codes must be finite numbers; got nan at row 0, latent 0. Leave out models that diverged."
+    assert (
+        told(lambda: name_factor(codes * np.nan, images))
+        == "codes must be finite numbers; got nan at row 0, latent 0. Leave out models that"
+        " diverged."
     )
-    assert told(lambda: name_factor(codes, images, {"centre_x": codes[:2]})) == (
-        "measured['centre_x'] must have a value for each of the 4 images; got shape (2,). Give the measurements of these images."
+    assert (
+        told(lambda: name_factor(codes, images, {"centre_x": codes[:2]}))
+        == "measured['centre_x'] must have a value for each of the 4 images; got shape (2,). Give"
+        " the measurements of these images."
     )
     assert naming.measurements is measurements

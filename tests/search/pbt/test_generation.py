@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of an epoch on their device: grouped, copied with all they have, trained on from there, stopped and taken up again."""
+"""The models of an epoch on their device: grouped, copied with all they have, trained on from
+there, stopped and taken up again.
+"""
 
 from __future__ import annotations
 
@@ -42,19 +44,29 @@ def small_discriminator(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=[1, 2, 8])
 def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """At most so many models in a chunk, as on a GPU."""
-    monkeypatch.setattr(generation_module, "chunk_size", lambda plan, dataset, device: request.param)
+    monkeypatch.setattr(
+        generation_module, "chunk_size", lambda plan, dataset, device: request.param
+    )
     return request.param
 
 
-def model(made: Made, batch_size: int = 8, seed: int = 0, rate: float = 1e-3, **hyper: Any) -> Model:
+def model(
+    made: Made, batch_size: int = 8, seed: int = 0, rate: float = 1e-3, **hyper: Any
+) -> Model:
     first = made[0].members[0]
-    return Model(replace(first, seed=seed, learning_rate=rate, hyper={**first.hyper, **hyper}), batch_size)
+    return Model(
+        replace(first, seed=seed, learning_rate=rate, hyper={**first.hyper, **hyper}), batch_size
+    )
 
 
-def begin(made: Made, models: Sequence[Model], epoch: int = 0, rows: Rows | None = None, **options: Any) -> Generation:
+def begin(
+    made: Made, models: Sequence[Model], epoch: int = 0, rows: Rows | None = None, **options: Any
+) -> Generation:
     plan, dataset = made
     settings = {"epochs": EPOCHS, "epoch_images": IMAGES, **options}
-    return Generation(plan, models, dataset, CPU, dataset.sampler(CPU), epoch=epoch, rows=rows, **settings)
+    return Generation(
+        plan, models, dataset, CPU, dataset.sampler(CPU), epoch=epoch, rows=rows, **settings
+    )
 
 
 def trained(*args: Any, **options: Any) -> Generation:
@@ -64,11 +76,16 @@ def trained(*args: Any, **options: Any) -> Generation:
 
 
 def bits(rows: Rows, at: int) -> dict[str, torch.Tensor]:
-    return {name: tensor[at].contiguous().view(-1).view(torch.uint8).clone() for name, tensor in rows.items()}
+    return {
+        name: tensor[at].contiguous().view(-1).view(torch.uint8).clone()
+        for name, tensor in rows.items()
+    }
 
 
 def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    return left.keys() == right.keys() and all(
+        torch.equal(left[name], right[name]) for name in left
+    )
 
 
 def all_bits(one: Generation) -> list[dict[str, torch.Tensor]]:
@@ -77,7 +94,15 @@ def all_bits(one: Generation) -> list[dict[str, torch.Tensor]]:
 
 
 def test_updates_of_an_epoch():
-    assert [updates_of_epoch(IMAGES, size) for size in (1, 4, 8, 16, 39, 40, 41)] == [40, 10, 5, 3, 2, 1, 1]
+    assert [updates_of_epoch(IMAGES, size) for size in (1, 4, 8, 16, 39, 40, 41)] == [
+        40,
+        10,
+        5,
+        3,
+        2,
+        1,
+        1,
+    ]
 
 
 @given(some.integers(1, 10**10), some.integers(2, 10**5))
@@ -120,7 +145,9 @@ def test_an_epoch_ends_after_its_updates_and_progress_counts_its_images(small_pl
 
 
 def test_epochs_without_selection_are_plain_training(small_plan):
-    """Two epochs with nothing changed are ten updates of a program, to the last bit, and nobody is older than the clock."""
+    """Two epochs with nothing changed are ten updates of a program, to the last bit, and nobody is
+    older than the clock.
+    """
     made = small_plan("beta_tcvae")
     models = [model(made, 8, 3, beta=2.0)]
     one = trained(made, models)
@@ -137,10 +164,18 @@ def test_epochs_without_selection_are_plain_training(small_plan):
 KINDS: dict[str, tuple[Any, dict[str, Any], set[str]]] = {
     "plain": ("beta_vae", {}, set()),
     "memory": ("control_vae", {}, {"memory"}),
-    "auxiliary": ("factor_vae", {}, {"auxiliary.weights", "auxiliary.gradient_mean", "auxiliary.gradient_square"}),
+    "auxiliary": (
+        "factor_vae",
+        {},
+        {"auxiliary.weights", "auxiliary.gradient_mean", "auxiliary.gradient_square"},
+    ),
     "batch norm": (
         "beta_vae",
-        {"network": "conv_batchnorm", "network_options": {}, "data_options": {"x": 4, "y": 4, "scale": 2, "image_size": 32}},
+        {
+            "network": "conv_batchnorm",
+            "network_options": {},
+            "data_options": {"x": 4, "y": 4, "scale": 2, "image_size": 32},
+        },
         set(),
     ),
 }
@@ -151,27 +186,50 @@ def test_a_copy_has_every_bit_of_its_parent(small_plan, kind: str):
     objective, options, more = KINDS[kind]
     made = small_plan(objective, **options)
     one = trained(made, [model(made, size, seed) for seed, size in enumerate((16, 8, 16, 4))])
-    parents = [one.chunks[[chunk.places for chunk in one.chunks].index((place,))].state for place in range(4)]
+    parents = [
+        one.chunks[[chunk.places for chunk in one.chunks].index((place,))].state
+        for place in range(4)
+    ]
     rows = one.rows([3, 1, 1, 0])
     adam = {"weights", "gradient_mean", "gradient_square"}
-    assert set(rows) == {"diverged_at", "window", "history", "age"} | {f"model.{name}" for name in adam} | more
+    assert (
+        set(rows)
+        == {"diverged_at", "window", "history", "age"} | {f"model.{name}" for name in adam} | more
+    )
     assert rows["age"].tolist() == [10, 5, 5, 3]
-    for tensor in (rows["model.gradient_mean"], rows["model.gradient_square"], *(rows[name] for name in more)):
+    for tensor in (
+        rows["model.gradient_mean"],
+        rows["model.gradient_square"],
+        *(rows[name] for name in more),
+    ):
         assert (tensor != 0).any(dim=1).all(), "where nothing happened, nothing is shown"
     # The copies take other batch sizes than their parents had.
-    two = begin(made, [model(made, size, 10 + place) for place, size in enumerate((8, 16, 4, 16))], 1, rows)
+    two = begin(
+        made, [model(made, size, 10 + place) for place, size in enumerate((8, 16, 4, 16))], 1, rows
+    )
     for chunk in two.chunks:
         (place,) = chunk.places
         parent = parents[(3, 1, 1, 0)[place]]
         found, expected = chunk.state.tensors(), parent.tensors()
         assert found.keys() == expected.keys()
         for name in found.keys() - {"age"}:
-            assert torch.equal(found[name].view(torch.uint8), expected[name].view(torch.uint8)), name
-        assert chunk.state.step == chunk.state.clock.item() == updates_of_epoch(IMAGES, chunk.program.plan.batch_size)
+            assert torch.equal(found[name].view(torch.uint8), expected[name].view(torch.uint8)), (
+                name
+            )
+        assert (
+            chunk.state.step
+            == chunk.state.clock.item()
+            == updates_of_epoch(IMAGES, chunk.program.plan.batch_size)
+        )
         assert chunk.state.age.item() + chunk.state.step == parent.step
         if kind == "batch norm":
-            running = chunk.program.layout.views(chunk.state.model.weights)["encoder.norm1.running_mean"]
-            assert torch.equal(running, chunk.program.layout.views(parent.model.weights)["encoder.norm1.running_mean"])
+            running = chunk.program.layout.views(chunk.state.model.weights)[
+                "encoder.norm1.running_mean"
+            ]
+            assert torch.equal(
+                running,
+                chunk.program.layout.views(parent.model.weights)["encoder.norm1.running_mean"],
+            )
             assert (running != 0).any()
 
 
@@ -187,11 +245,19 @@ def test_copies_share_no_memory_with_their_parent_or_each_other(small_plan):
 
 
 def test_the_moved_learning_rate_is_in_effect(small_plan, together: int):
-    """Of two copies with the same batches, the one with twice the rate goes twice as far in the first update."""
+    """Of two copies with the same batches, the one with twice the rate goes twice as far in the
+    first update.
+    """
     made = small_plan()
     one = trained(made, [model(made, rate=1e-3), model(made, 4, rate=5e-4)], epoch_images=8)
     rows = one.rows([0, 0, 0])
-    two = trained(made, [model(made, seed=9, rate=rate) for rate in (1e-3, 2e-3, 5e-4)], 1, rows, epoch_images=8)
+    two = trained(
+        made,
+        [model(made, seed=9, rate=rate) for rate in (1e-3, 2e-3, 5e-4)],
+        1,
+        rows,
+        epoch_images=8,
+    )
     start, end = rows["model.weights"].double(), two.rows([0, 1, 2])["model.weights"].double()
     steps = end - start
     assert steps[0].abs().max() > 5e-4
@@ -203,16 +269,27 @@ def test_the_moved_strength_is_in_effect(small_plan, together: int):
     """The recorded loss is the reconstruction and the new beta times the KL."""
     made = small_plan("beta_vae")
     one = trained(made, [model(made, beta=4.0)])
-    two = trained(made, [model(made, seed=place, beta=beta) for place, beta in enumerate((4.0, 8.0, 2.0))], 1, one.rows([0, 0, 0]))
+    two = trained(
+        made,
+        [model(made, seed=place, beta=beta) for place, beta in enumerate((4.0, 8.0, 2.0))],
+        1,
+        one.rows([0, 0, 0]),
+    )
     reconstruction, kl, loss = two.rows([0, 1, 2])["history"][:, 1].unbind(dim=1)
     assert (kl > 0.01).all()
-    torch.testing.assert_close(loss, reconstruction + torch.tensor([4.0, 8.0, 2.0]) * kl, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(
+        loss, reconstruction + torch.tensor([4.0, 8.0, 2.0]) * kl, rtol=1e-5, atol=1e-4
+    )
 
 
 def test_a_copy_trains_like_a_program_made_by_hand_with_the_new_values(small_plan):
-    """Ray Tune's scheduler restores the old values with the old state (its issue 62173): here they are the new, to the last bit."""
+    """Ray Tune's scheduler restores the old values with the old state (its issue 62173): here they
+    are the new, to the last bit.
+    """
     made = small_plan("factor_vae")
-    one = trained(made, [model(made, 8, 1, rate=1e-3, gamma=5.0), model(made, 4, 2, rate=1e-4, gamma=40.0)])
+    one = trained(
+        made, [model(made, 8, 1, rate=1e-3, gamma=5.0), model(made, 4, 2, rate=1e-4, gamma=40.0)]
+    )
     parent = one.chunks[0].state
     moved = model(made, 16, epoch_seed(2, 1), rate=2e-3, gamma=4.0)
     two = trained(made, [model(made, 8, epoch_seed(1, 1), gamma=5.0), moved], 1, one.rows([0, 0]))
@@ -221,7 +298,9 @@ def test_a_copy_trains_like_a_program_made_by_hand_with_the_new_values(small_pla
         plan = replace(made[0], batch_size=16, steps=9, log_every=3, members=(changed.member,))
         program = Program(plan, plan.members, made[1], CPU)
         # Five updates lie behind it, where the clock of batches of 16 stands at 3.
-        tensors = {name: tensor.clone() for name, tensor in parent.tensors().items()} | {"age": torch.tensor([5 - 3])}
+        tensors = {name: tensor.clone() for name, tensor in parent.tensors().items()} | {
+            "age": torch.tensor([5 - 3])
+        }
         state = State.from_tensors(tensors, 3, CPU)
         for _ in range(3):
             program.step(state)
@@ -249,12 +328,18 @@ def test_a_copy_does_not_see_the_batches_of_its_parent(small_plan):
 
 
 @pytest.mark.parametrize("objective", ["beta_vae", "factor_vae"])
-def test_adam_counts_the_updates_of_the_member_itself(small_plan, monkeypatch: pytest.MonkeyPatch, objective: str):
-    """5 updates with batches of 8, 10 with 4, 3 with 16: torch's Adam with a counter of its own goes the same way."""
+def test_adam_counts_the_updates_of_the_member_itself(
+    small_plan, monkeypatch: pytest.MonkeyPatch, objective: str
+):
+    """5 updates with batches of 8, 10 with 4, 3 with 16: torch's Adam with a counter of its own
+    goes the same way.
+    """
     calls: dict[int, list[tuple[Any, ...]]] = {}
     real = Adam.update
 
-    def noted(adam: Adam, gradient: Any, healthy: Any, rate: Any, betas: Any, updates_before: Any) -> None:
+    def noted(
+        adam: Adam, gradient: Any, healthy: Any, rate: Any, betas: Any, updates_before: Any
+    ) -> None:
         told = (gradient.rows[0].clone(), float(rate[0]), betas, int(updates_before[0]))
         calls.setdefault(adam.weights.shape[1], []).append(told)
         real(adam, gradient, healthy, rate, betas, updates_before)
@@ -262,7 +347,11 @@ def test_adam_counts_the_updates_of_the_member_itself(small_plan, monkeypatch: p
     monkeypatch.setattr(Adam, "update", noted)
     made = small_plan(objective)
     one = begin(made, [model(made, 8, 1)])
-    groups = {adam.weights.shape[1]: adam for adam in (one.chunks[0].state.model, one.chunks[0].state.auxiliary) if adam}
+    groups = {
+        adam.weights.shape[1]: adam
+        for adam in (one.chunks[0].state.model, one.chunks[0].state.auxiliary)
+        if adam
+    }
     peers = {size: torch.nn.Parameter(adam.weights[0].clone()) for size, adam in groups.items()}
     one.train(threading.Event())
     for epoch, (size, rate) in enumerate([(4, 2e-3), (16, 5e-4)], start=1):
@@ -283,10 +372,13 @@ def test_adam_counts_the_updates_of_the_member_itself(small_plan, monkeypatch: p
 
 
 def second_epoch(made: Made) -> tuple[list[Model], Rows]:
-    """Four models in their second epoch, some of them copies with other batch sizes than their parents had, and their rows."""
+    """Four models in their second epoch, some of them copies with other batch sizes than their
+    parents had, and their rows.
+    """
     one = trained(made, [model(made, size, seed) for seed, size in enumerate((8, 4, 8, 16))])
     models = [
-        model(made, size, 20 + place, rate) for place, (size, rate) in enumerate([(8, 1e-3), (16, 2e-3), (4, 5e-4), (16, 1e-3)])
+        model(made, size, 20 + place, rate)
+        for place, (size, rate) in enumerate([(8, 1e-3), (16, 2e-3), (4, 5e-4), (16, 1e-3)])
     ]
     return models, one.rows([0, 0, 1, 3])
 
@@ -303,7 +395,9 @@ def test_stopped_and_taken_up_again_is_trained_at_once(small_plan, together: int
     whole, halves = trained(made, models, 1, rows), begin(made, models, 1, rows)
     stop, progress = stop_after(4)
     assert not halves.train(stop, progress=progress)
-    assert any(chunk.end // 2 < chunk.state.step < chunk.end for chunk in halves.chunks), "nothing stopped in the middle"
+    assert any(chunk.end // 2 < chunk.state.step < chunk.end for chunk in halves.chunks), (
+        "nothing stopped in the middle"
+    )
     steps = halves.steps()
     assert not halves.train(stop), "a stop that is set stops at once"
     assert halves.steps() == steps
@@ -316,7 +410,9 @@ def test_time_that_runs_out_changes_nothing(small_plan, monkeypatch: pytest.Monk
     models, rows = second_epoch(made)
     whole, parts = trained(made, models, 1, rows), begin(made, models, 1, rows)
     # Every look at the clock is a second.
-    monkeypatch.setattr(generation_module, "time", SimpleNamespace(monotonic=itertools.count().__next__))
+    monkeypatch.setattr(
+        generation_module, "time", SimpleNamespace(monotonic=itertools.count().__next__)
+    )
     assert not parts.train(threading.Event(), seconds=0)
     assert parts.steps() == begin(made, models, 1, rows).steps()
     calls = 1
@@ -326,7 +422,9 @@ def test_time_that_runs_out_changes_nothing(small_plan, monkeypatch: pytest.Monk
     assert all(map(equal, all_bits(parts), all_bits(whole)))
 
 
-def test_a_file_in_the_middle_of_an_epoch_holds_everything(small_plan, tmp_path: Path, together: int):
+def test_a_file_in_the_middle_of_an_epoch_holds_everything(
+    small_plan, tmp_path: Path, together: int
+):
     made = small_plan("factor_vae")
     models, rows = second_epoch(made)
     whole, broken_off = trained(made, models, 1, rows), begin(made, models, 1, rows)
@@ -337,7 +435,10 @@ def test_a_file_in_the_middle_of_an_epoch_holds_everything(small_plan, tmp_path:
     tensors, told = read_tensors(tmp_path / "state.safetensors")
     stored, clocks = stored_rows(tensors, told["places"], told["steps"])
     assert clocks == [
-        broken_off.steps()[number] for place in range(4) for number, own in enumerate(broken_off.places()) if place in own
+        broken_off.steps()[number]
+        for place in range(4)
+        for number, own in enumerate(broken_off.places())
+        if place in own
     ]
     assert all(equal(bits(stored, place), own) for place, own in enumerate(all_bits(broken_off)))
     again = begin(made, models, 1, stored, clocks=clocks)
@@ -358,7 +459,9 @@ def test_a_diverged_model_is_frozen_and_no_other_notices(small_plan, together: i
     whole, one = trained(made, healthy), trained(made, broken)
     assert whole.diverged() == [False] * 4
     assert one.diverged() == [False, True, False, False]
-    assert [equal(left, right) for left, right in zip(all_bits(one), all_bits(whole), strict=True)] == [True, False, True, True]
+    assert [
+        equal(left, right) for left, right in zip(all_bits(one), all_bits(whole), strict=True)
+    ] == [True, False, True, True]
     frozen = one.rows([1])
     assert torch.isfinite(frozen["model.weights"]).all()
     # Kept as it is, it stays frozen where it stands; replaced, its place is a healthy copy.
@@ -379,12 +482,16 @@ def test_history_has_one_record_an_epoch_which_copies_inherit(small_plan):
     assert torch.isnan(first["history"][:, 1:]).all()
     # The record is the mean over the updates of the epoch.
     for place, (size, updates) in enumerate([(8, 5), (4, 10)]):
-        plan = replace(made[0], batch_size=size, steps=updates, log_every=1, members=(models[place].member,))
+        plan = replace(
+            made[0], batch_size=size, steps=updates, log_every=1, members=(models[place].member,)
+        )
         program = Program(plan, plan.members, made[1], CPU)
         state = program.start()
         for _ in range(updates):
             program.step(state)
-        torch.testing.assert_close(first["history"][place, 0], state.history[0].mean(dim=0), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            first["history"][place, 0], state.history[0].mean(dim=0), rtol=1e-5, atol=1e-5
+        )
     two = trained(made, [model(made, 4, 3), model(made, 16, 4)], 1, one.rows([1, 1]))
     history = two.rows([0, 1])["history"]
     assert torch.equal(history[:, 0], first["history"][[1, 1], 0])
@@ -428,7 +535,9 @@ def test_chunks_gather_their_rows_from_the_old_ones_and_hold_no_others(small_pla
     assert sorted(place for part, _ in asked for place in part) == list(range(5))
     for chunk, (_, rows) in zip(new.chunks, asked, strict=True):
         for name, tensor in chunk.state.tensors().items():
-            assert name == "age" or tensor.data_ptr() == rows[name].data_ptr(), f"{name} was copied once more"
+            assert name == "age" or tensor.data_ptr() == rows[name].data_ptr(), (
+                f"{name} was copied once more"
+            )
     for left, right in zip(all_bits(new), all_bits(plain), strict=True):
         assert equal(left, right)
     assert new.train(threading.Event())
@@ -437,15 +546,22 @@ def test_chunks_gather_their_rows_from_the_old_ones_and_hold_no_others(small_pla
         assert equal(left, right)
 
 
-@given(places=some.lists(some.integers(0, 4), min_size=1, max_size=7), sizes=some.sampled_from([1, 2, 3, 5]))
+@given(
+    places=some.lists(some.integers(0, 4), min_size=1, max_size=7),
+    sizes=some.sampled_from([1, 2, 3, 5]),
+)
 def test_rows_come_in_the_order_asked_for(places: list[int], sizes: int):
-    """Five models in chunks of several sizes, each with its number for a state: what is gathered are the numbers asked for."""
+    """Five models in chunks of several sizes, each with its number for a state: what is gathered
+    are the numbers asked for.
+    """
     chunks = []
     order = [4, 2, 0, 3, 1]
     for first in range(0, 5, sizes):
         part = order[first : first + sizes]
         numbers = torch.tensor(part, dtype=torch.float64)
-        state = SimpleNamespace(tensors=lambda numbers=numbers: {"number": numbers[:, None].repeat(1, 3)})
+        state = SimpleNamespace(
+            tensors=lambda numbers=numbers: {"number": numbers[:, None].repeat(1, 3)}
+        )
         state.age, state.clock = numbers.long(), torch.tensor(100)
         chunks.append(SimpleNamespace(places=tuple(part), state=state))
     one = Generation.__new__(Generation)
@@ -456,8 +572,9 @@ def test_rows_come_in_the_order_asked_for(places: list[int], sizes: int):
 
 
 FULL = (
-    "the memory of cpu, which others may use too, has no room for {}. Free some memory and go on with `unbraid resume`, "
-    "or begin anew with a smaller population, fewer models or smaller batch sizes."
+    "the memory of cpu, which others may use too, has no room for {}. Free some memory and go on"
+    " with `unbraid resume`, or begin anew with a smaller population, fewer models or smaller batch"
+    " sizes."
 )
 
 
@@ -465,7 +582,9 @@ def run_out(*_: Any, **__: Any) -> None:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
 
 
-@pytest.mark.parametrize("owner", [(Program, "start"), (Program, "__init__"), (State, "from_tensors")])
+@pytest.mark.parametrize(
+    "owner", [(Program, "start"), (Program, "__init__"), (State, "from_tensors")]
+)
 def test_too_little_memory_for_a_population_is_told_with_a_remedy(
     small_plan, monkeypatch: pytest.MonkeyPatch, owner: tuple[Any, str]
 ):
@@ -473,7 +592,12 @@ def test_too_little_memory_for_a_population_is_told_with_a_remedy(
     rows = begin(made, [model(made)]).rows([0]) if owner[0] is State else None
     monkeypatch.setattr(*owner, run_out)
     with pytest.raises(UnbraidError) as told:
-        begin(made, [model(made, 8, seed) for seed in range(3)], 0 if rows is None else 1, rows and rows_of_three(rows))
+        begin(
+            made,
+            [model(made, 8, seed) for seed in range(3)],
+            0 if rows is None else 1,
+            rows and rows_of_three(rows),
+        )
     assert str(told.value) == FULL.format("a population of 3 models")
     assert isinstance(told.value.__cause__, torch.OutOfMemoryError)
 
@@ -482,7 +606,9 @@ def rows_of_three(rows: Rows) -> Rows:
     return {name: tensor.repeat(3, *[1] * (tensor.ndim - 1)) for name, tensor in rows.items()}
 
 
-def test_too_little_memory_for_copies_or_a_step_is_told_with_a_remedy(small_plan, monkeypatch: pytest.MonkeyPatch):
+def test_too_little_memory_for_copies_or_a_step_is_told_with_a_remedy(
+    small_plan, monkeypatch: pytest.MonkeyPatch
+):
     made = small_plan()
     one = trained(made, [model(made, 8, seed) for seed in range(3)])
     with monkeypatch.context() as patch:

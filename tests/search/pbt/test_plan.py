@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of searches: every bad one refused in full, good ones recorded so that they can be repeated."""
+"""Requests of searches: every bad one refused in full, good ones recorded so that they can be
+repeated.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ TINY: dict[str, Any] = {
 }
 
 
-def small_search(data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> tuple[SearchPlan, Dataset]:
+def small_search(
+    data: Any = "sprites", objective: Any = "beta_vae", **options: Any
+) -> tuple[SearchPlan, Dataset]:
     """A search that takes less than a second."""
     wanted = {**TINY, **options}
     if data != "sprites" or isinstance(data, Dataset):
@@ -57,7 +61,9 @@ def unlabelled(count: int = 40) -> Dataset:
     return load(np.random.default_rng(0).integers(0, 256, (count, 16, 16), dtype=np.uint8))
 
 
-METRIC_NAMES = ", ".join(sorted({*METRICS, "all", "supervised", "unsupervised", "usefulness", "usual"}))
+METRIC_NAMES = ", ".join(
+    sorted({*METRICS, "all", "supervised", "unsupervised", "usefulness", "usual"})
+)
 NO_FIFTH = "Below 5 there is no fifth to replace."
 TWO_ENDS = "must be two numbers above 0, the smaller first, as in 1e-4..3e-3"
 NO_FACTORS = (
@@ -82,17 +88,35 @@ ALONE: list[tuple[dict[str, Any], str]] = [
     ({"score": "udr:method=kendall"}, "method 'kendall' is unknown. Known: lasso, spearman."),
     (
         {"score": "udr:compat=disentanglement_lib"},
-        "option of udr in a search 'compat' is unknown. Known: alpha, filter_low_kl, kl_threshold, method, tolerance.",
+        (
+            "option of udr in a search 'compat' is unknown. Known: alpha, filter_low_kl,"
+            " kl_threshold, method, tolerance."
+        ),
     ),
     ({"score": "mig", "labels": 5}, "labels must be all, or a whole number of at least 10; got 5."),
-    ({"score": "mig", "labels": "some"}, "labels must be all, or a whole number of at least 10; got 'some'."),
-    ({"score": "mig", "labels": True}, "labels must be all, or a whole number of at least 10; got True."),
+    (
+        {"score": "mig", "labels": "some"},
+        "labels must be all, or a whole number of at least 10; got 'some'.",
+    ),
+    (
+        {"score": "mig", "labels": True},
+        "labels must be all, or a whole number of at least 10; got True.",
+    ),
     ({"score": "mig", "labels": 25}, "labels must be at most the 24 images of the data; got 25."),
     ({"score": "udr", "labels": 20}, "labels are not used by udr; got 20. Leave them out."),
     ({"score": "elbo", "labels": 20}, "labels are not used by elbo; got 20. Leave them out."),
-    ({"score": "udr", "models": 1}, "models must be a whole number of at least 2 for the score udr; got 1."),
-    ({"score": "mig", "models": 0}, "models must be a whole number of at least 1 for the score mig; got 0."),
-    ({"score": "mig", "models": True}, "models must be a whole number of at least 1 for the score mig; got True."),
+    (
+        {"score": "udr", "models": 1},
+        "models must be a whole number of at least 2 for the score udr; got 1.",
+    ),
+    (
+        {"score": "mig", "models": 0},
+        "models must be a whole number of at least 1 for the score mig; got 0.",
+    ),
+    (
+        {"score": "mig", "models": True},
+        "models must be a whole number of at least 1 for the score mig; got True.",
+    ),
     ({"hyper": {"gamma": 3}}, "option of beta_vae 'gamma' is unknown. Known: beta."),
     ({"hyper": {"beta": "-1..4"}}, f"beta {TWO_ENDS}; got '-1..4'."),
     ({"hyper": {"beta": "1.."}}, f"beta {TWO_ENDS}; got '1..'."),
@@ -106,29 +130,51 @@ ALONE: list[tuple[dict[str, Any], str]] = [
     ({"batch_size": (8, 200_000)}, "batch_size must lie in 2 to 100000; got 8 to 200000."),
     ({"batch_size": "8.5,16"}, "batch_size must be whole numbers; got 8.5, 16."),
     ({"batch_size": 1}, "batch_size must be a whole number of at least 2; got 1."),
-    ({"share": 0.7}, "share must lie in 0 to 0.5; got 0.7. Use 0.2 as published, or 0 for random search."),
-    ({"share": -0.1}, "share must lie in 0 to 0.5; got -0.1. Use 0.2 as published, or 0 for random search."),
-    ({"share": math.nan}, "share must lie in 0 to 0.5; got nan. Use 0.2 as published, or 0 for random search."),
+    (
+        {"share": 0.7},
+        "share must lie in 0 to 0.5; got 0.7. Use 0.2 as published, or 0 for random search.",
+    ),
+    (
+        {"share": -0.1},
+        "share must lie in 0 to 0.5; got -0.1. Use 0.2 as published, or 0 for random search.",
+    ),
+    (
+        {"share": math.nan},
+        "share must lie in 0 to 0.5; got nan. Use 0.2 as published, or 0 for random search.",
+    ),
     ({"first_factor": 0}, "first_factor must be a whole number from 1 to 16; got 0."),
-    ({"factors": ()}, "factors must be numbers above 0; got (). Use 2, 1.2, 0.8, 0.5 as published."),
-    ({"factors": -2.0}, "factors must be numbers above 0; got (-2.0,). Use 2, 1.2, 0.8, 0.5 as published."),
+    (
+        {"factors": ()},
+        "factors must be numbers above 0; got (). Use 2, 1.2, 0.8, 0.5 as published.",
+    ),
+    (
+        {"factors": -2.0},
+        "factors must be numbers above 0; got (-2.0,). Use 2, 1.2, 0.8, 0.5 as published.",
+    ),
     ({"converged_within": -0.1}, "converged_within must be a number of at least 0; got -0.1."),
     ({"converged_within": "soon"}, "converged_within must be a number of at least 0; got 'soon'."),
     ({"converged_epochs": 0}, "converged_epochs must be a whole number of at least 1; got 0."),
     (
         {"convention": "mean"},
-        "convention must be sum in a search, whose weights move; got 'mean'. State their ranges for sums over pixels and latents.",
+        (
+            "convention must be sum in a search, whose weights move; got 'mean'. State their ranges"
+            " for sums over pixels and latents."
+        ),
     ),
     ({"latents": 0}, "latents must be a whole number of at least 1; got 0."),
     (
         {"network": "ml", "network_options": None},
-        "network 'ml' is unknown; did you mean 'mlp'? "
-        "Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp.",
+        (
+            "network 'ml' is unknown; did you mean 'mlp'? "
+            "Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp."
+        ),
     ),
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), ALONE, ids=[repr(options)[1:-1] for options, _ in ALONE])
+@pytest.mark.parametrize(
+    ("options", "message"), ALONE, ids=[repr(options)[1:-1] for options, _ in ALONE]
+)
 def test_each_bad_value_is_refused_by_name(options: dict[str, Any], message: str):
     assert refusal(**options) == [message]
 
@@ -138,18 +184,26 @@ def test_metrics_that_compare_codes_with_factors_need_factors():
 
 
 def test_ranges_beyond_what_an_objective_allows_are_refused():
-    assert refusal("sprites", "info_vae", hyper={"alpha": "0.5..2"}) == ["info_vae: alpha must be at most 1; got 2."]
+    assert refusal("sprites", "info_vae", hyper={"alpha": "0.5..2"}) == [
+        "info_vae: alpha must be at most 1; got 2."
+    ]
 
 
 def test_what_members_cannot_differ_in_does_not_evolve():
-    told = ["importance_samples cannot evolve, since members that differ in it cannot train together; got 1,2."]
+    told = [
+        "importance_samples cannot evolve, since members that differ in it cannot train together;"
+        " got 1,2."
+    ]
     assert refusal("sprites", "iwae", hyper={"importance_samples": "1,2"}) == told
     told = ["ramp must be a list of numbers above 0 to evolve; got ['linear', 'cyclic']."]
     assert refusal("sprites", "annealed_vae", hyper={"ramp": "linear,cyclic"}) == told
 
 
 def test_hyper_parameters_of_a_made_objective_are_set_in_it():
-    told = ["hyper goes to an objective given by name; got {'beta': 1}. Set the values in the objective itself."]
+    told = [
+        "hyper goes to an objective given by name; got {'beta': 1}. Set the values in the objective"
+        " itself."
+    ]
     assert refusal("sprites", ub.BetaVAE(), hyper={"beta": 1}) == told
     assert refusal("sprites", 7, hyper={}) == ["objective must be an objective or its name; got 7."]
 
@@ -215,18 +269,35 @@ def test_with_labels_an_individual_is_one_model_and_no_epoch_is_spared():
     assert search.converged_within == 0.0
     search, _ = small_search(score="mig", labels=np.int64(12), models=np.int64(3), seed=7)
     assert search.judge == Scorer("mig", 12, 3, 7)
-    assert search.converged_within == 0.0, "convergence is the rule of searches without labels, however many models there are"
+    assert search.converged_within == 0.0, (
+        "convergence is the rule of searches without labels, however many models there are"
+    )
 
 
 def test_with_labels_the_usual_population_is_the_published_one():
     search, _ = make_search("sprites", data_options=SPRITES, network="mlp", score="mig")
-    assert (search.population, search.epochs, search.rule.first_factor, search.trained_models) == (28, 26, 2, 56)
-    search, _ = make_search("sprites", data_options=SPRITES, network="mlp", score="mig", population=6, epochs=4, first_factor=1)
+    assert (search.population, search.epochs, search.rule.first_factor, search.trained_models) == (
+        28,
+        26,
+        2,
+        56,
+    )
+    search, _ = make_search(
+        "sprites",
+        data_options=SPRITES,
+        network="mlp",
+        score="mig",
+        population=6,
+        epochs=4,
+        first_factor=1,
+    )
     assert (search.population, search.epochs, search.rule.first_factor) == (6, 4, 1)
 
 
 def test_an_epoch_is_a_pass_over_the_data_where_that_is_longer():
-    search, dataset = make_search("sprites", data_options={"x": 40, "y": 30, "scale": 9, "image_size": 16}, network="mlp")
+    search, dataset = make_search(
+        "sprites", data_options={"x": 40, "y": 30, "scale": 9, "image_size": 16}, network="mlp"
+    )
     assert search.epoch_images == len(dataset) == 10_800
 
 
@@ -234,22 +305,30 @@ def test_single_values_do_not_evolve():
     search, _ = small_search(hyper={"beta": 4}, learning_rate=1e-3, batch_size=16)
     assert search.evolved == {}
     assert search.settings({}) == {"learning_rate": 1e-3, "batch_size": 16, "beta": 4.0}
-    search, _ = small_search(hyper={"beta": 4}, learning_rate="linear(1e-3, 1e-4, 50)", batch_size="8,16")
+    search, _ = small_search(
+        hyper={"beta": 4}, learning_rate="linear(1e-3, 1e-4, 50)", batch_size="8,16"
+    )
     assert list(search.evolved) == ["batch_size"]
     assert search.members(0, {"batch_size": 8}, 0)[0].learning_rate == "linear(0.001, 0.0001, 50)"
     assert search.batch_size({"batch_size": 8}) == 8
 
 
 def test_lists_in_a_made_objective_evolve_and_the_rest_stays():
-    search, _ = small_search("sprites", ub.AnnealedVAE(max_capacity=[5, 25], gamma=7.0, ramp="cyclic"), hyper=None)
+    search, _ = small_search(
+        "sprites", ub.AnnealedVAE(max_capacity=[5, 25], gamma=7.0, ramp="cyclic"), hyper=None
+    )
     assert list(search.evolved) == ["max_capacity", "learning_rate", "batch_size"]
-    (member,) = search.members(0, {"max_capacity": 25.0, "learning_rate": 1e-3, "batch_size": 8}, 0)[:1]
+    (member,) = search.members(
+        0, {"max_capacity": 25.0, "learning_rate": 1e-3, "batch_size": 8}, 0
+    )[:1]
     assert member.hyper["max_capacity"] == 25.0
     assert (member.hyper["gamma"], member.hyper["ramp"]) == (7.0, "cyclic")
 
 
 def test_published_ranges_can_be_asked_for():
-    search, _ = small_search(hyper={"beta": "published"}, learning_rate="published", batch_size="published")
+    search, _ = small_search(
+        hyper={"beta": "published"}, learning_rate="published", batch_size="published"
+    )
     assert search.evolved["beta"].low == 1
     assert math.isinf(search.evolved["beta"].high)
     assert len(search.evolved["learning_rate"].listed) == 30
@@ -262,7 +341,11 @@ def test_published_ranges_can_be_asked_for():
 def test_every_objective_can_be_searched_and_its_strength_evolves(name: str):
     search, _ = small_search("sprites", name, hyper=None, score="mig")
     strength = OBJECTIVES.load(name).strength
-    assert list(search.evolved) == [*([strength] if strength else []), "learning_rate", "batch_size"]
+    assert list(search.evolved) == [
+        *([strength] if strength else []),
+        "learning_rate",
+        "batch_size",
+    ]
     for heir in search.first():
         for member in search.members(0, heir.values, 0):
             assert member.build().key == name
@@ -270,7 +353,13 @@ def test_every_objective_can_be_searched_and_its_strength_evolves(name: str):
 
 def test_a_search_survives_its_record():
     search, _ = small_search(
-        score="udr:method=spearman", models=3, first_factor=2, factors=[3, 0.5], share=0, converged_within=0.1, seed=5
+        score="udr:method=spearman",
+        models=3,
+        first_factor=2,
+        factors=[3, 0.5],
+        share=0,
+        converged_within=0.1,
+        seed=5,
     )
     record = json.loads(json.dumps(search.record()))
     again = SearchPlan.from_record(record)
@@ -291,7 +380,10 @@ def test_searches_of_another_format_are_refused():
     record = {**small_search()[0].record(), "format": 9}
     with pytest.raises(InputError) as caught:
         SearchPlan.from_record(record)
-    assert str(caught.value) == f"the search has format 9, and this version of Unbraid reads format {FORMAT}."
+    assert (
+        str(caught.value)
+        == f"the search has format 9, and this version of Unbraid reads format {FORMAT}."
+    )
 
 
 def test_models_of_a_group_differ_in_their_seeds_alone_and_keep_them_by_place():
@@ -307,7 +399,9 @@ def test_models_of_a_group_differ_in_their_seeds_alone_and_keep_them_by_place():
     assert not set(later) & set(everyone), "a copy must not repeat the batches of what it copies"
     assert later == [epoch_seed(seed, 1) for seed in everyone]
     other, _ = small_search(score="udr", models=3, seed=1)
-    assert not {member.seed for place in range(5) for member in other.members(place, values, 0)} & set(everyone)
+    assert not {
+        member.seed for place in range(5) for member in other.members(place, values, 0)
+    } & set(everyone)
 
 
 def test_the_first_epoch_has_the_individuals_that_were_asked_for():
@@ -315,6 +409,8 @@ def test_the_first_epoch_has_the_individuals_that_were_asked_for():
     first = search.first()
     assert len(first) == 10 == search.trained_models
     assert all(heir.parent == -1 and not heir.copied for heir in first)
-    assert all(1 <= heir.values["beta"] <= 4 and heir.values["batch_size"] in (8, 16) for heir in first)
+    assert all(
+        1 <= heir.values["beta"] <= 4 and heir.values["batch_size"] in (8, 16) for heir in first
+    )
     models = search.generation_models(first, 0)
     assert [model.batch_size for model in models] == [heir.values["batch_size"] for heir in first]

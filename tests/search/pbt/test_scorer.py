@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of a population in training: those that the metrics themselves give for the same codes, and NaN for what diverged."""
+"""Scores of a population in training: those that the metrics themselves give for the same codes,
+and NaN for what diverged.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,17 @@ def codes_of(generation: Generation, indices: np.ndarray) -> tuple[np.ndarray, n
     return mean.numpy().astype(np.float64), logvar.numpy().astype(np.float64)
 
 
-@pytest.mark.parametrize("options", [{}, {"method": "spearman"}, {"alpha": 0.05, "kl_threshold": 0.02}])
+@pytest.mark.parametrize(
+    "options", [{}, {"method": "spearman"}, {"alpha": 0.05, "kl_threshold": 0.02}]
+)
 @pytest.mark.parametrize("models", [2, 3])
 def test_agreement_is_the_mean_udr_of_each_group(
     six: tuple[Generation, Dataset], models: int, options: dict[str, Any], tmp_path: Path
 ):
     generation, dataset = six
-    name = "udr" + (":" + ",".join(f"{key}={value}" for key, value in options.items()) if options else "")
+    name = "udr" + (
+        ":" + ",".join(f"{key}={value}" for key, value in options.items()) if options else ""
+    )
     judge = Scorer(name, 60, models, seed=4)
     indices = recorded_sample(len(dataset), 60, 4)
     np.testing.assert_array_equal(judge.sample(dataset), indices)
@@ -66,7 +72,9 @@ def test_agreement_is_the_mean_udr_of_each_group(
     expected = []
     for first in range(0, 6, models):
         group = slice(first, first + models)
-        kl = np.stack([kl_per_latent(*model) for model in zip(mean[group], logvar[group], strict=True)])
+        kl = np.stack(
+            [kl_per_latent(*model) for model in zip(mean[group], logvar[group], strict=True)]
+        )
         expected.append(udr(mean[group], kl, **options).score)
     found = judge.scores(generation, dataset, tmp_path)
     assert len(found) == 6 // models
@@ -75,7 +83,9 @@ def test_agreement_is_the_mean_udr_of_each_group(
 
 
 @pytest.mark.parametrize("points", [50_000, 50])
-def test_mig_of_each_model_on_the_images_of_the_sample(six: tuple[Generation, Dataset], points: int, tmp_path: Path):
+def test_mig_of_each_model_on_the_images_of_the_sample(
+    six: tuple[Generation, Dataset], points: int, tmp_path: Path
+):
     generation, dataset = six
     judge = Scorer("mig:bins=8", points)
     indices = judge.sample(dataset)
@@ -92,7 +102,9 @@ def test_the_score_of_several_models_is_their_mean(six: tuple[Generation, Datase
     np.testing.assert_allclose(together, np.reshape(alone, (2, 3)).mean(axis=1), atol=1e-12)
 
 
-def test_predictors_are_fitted_on_two_thirds_of_the_sample(six: tuple[Generation, Dataset], tmp_path: Path):
+def test_predictors_are_fitted_on_two_thirds_of_the_sample(
+    six: tuple[Generation, Dataset], tmp_path: Path
+):
     generation, dataset = six
     judge = Scorer("sap", 50_000)
     indices = judge.sample(dataset)
@@ -124,7 +136,9 @@ def test_lower_is_better_for_some(six: tuple[Generation, Dataset], tmp_path: Pat
     assert Scorer(SURROGATES, 0).higher_is_better
 
 
-def test_surrogates_come_from_the_file_beside_the_search(six: tuple[Generation, Dataset], tmp_path: Path):
+def test_surrogates_come_from_the_file_beside_the_search(
+    six: tuple[Generation, Dataset], tmp_path: Path
+):
     generation, dataset = six
     factors = dataset.factors(np.arange(120))
     part = np.arange(10, 60, dtype=np.int64)
@@ -139,7 +153,9 @@ def test_surrogates_come_from_the_file_beside_the_search(six: tuple[Generation, 
 
 
 @pytest.mark.parametrize("metric", ["mig", "elbo", "hoyer", "active_units", "dci"])
-def test_models_that_diverged_have_no_score(broken: tuple[Generation, Dataset], metric: str, tmp_path: Path):
+def test_models_that_diverged_have_no_score(
+    broken: tuple[Generation, Dataset], metric: str, tmp_path: Path
+):
     generation, dataset = broken
     found = Scorer(metric, 50_000).scores(generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [False] * 3 + [True] * 3
@@ -148,14 +164,18 @@ def test_models_that_diverged_have_no_score(broken: tuple[Generation, Dataset], 
 def test_a_model_that_diverged_has_no_score_even_where_its_last_codes_are_numbers(tmp_path: Path):
     plan, dataset = population()
     generation = trained(plan, dataset, [16] * 3)
-    assert not any(math.isnan(score) for score in Scorer("mig", 50).scores(generation, dataset, tmp_path))
+    assert not any(
+        math.isnan(score) for score in Scorer("mig", 50).scores(generation, dataset, tmp_path)
+    )
     generation.chunks[1].state.diverged_at.fill_(3)
     (place,) = generation.chunks[1].places
     found = Scorer("mig", 50).scores(generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [other == place for other in range(3)]
 
 
-def test_one_model_that_diverged_takes_the_score_of_its_group(broken: tuple[Generation, Dataset], tmp_path: Path):
+def test_one_model_that_diverged_takes_the_score_of_its_group(
+    broken: tuple[Generation, Dataset], tmp_path: Path
+):
     generation, dataset = broken
     found = Scorer("udr", 1_000, 2).scores(generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [False, True, True]
@@ -163,12 +183,19 @@ def test_one_model_that_diverged_takes_the_score_of_its_group(broken: tuple[Gene
     assert [math.isnan(score) for score in found] == [False, True]
 
 
-def test_models_that_diverged_have_no_gap_with_surrogates(broken: tuple[Generation, Dataset], tmp_path: Path):
+def test_models_that_diverged_have_no_gap_with_surrogates(
+    broken: tuple[Generation, Dataset], tmp_path: Path
+):
     generation, dataset = broken
     every = np.arange(120, dtype=np.int64)
     mean, _ = encode_generation(generation, every)
-    assert not mean[3:].isfinite().all(), "codes must have left the numbers, or this test shows nothing"
-    write_surrogates(tmp_path / "s.safetensors", [(SurrogateLabels(every, dataset.factors(every).astype(np.float32)),)])
+    assert not mean[3:].isfinite().all(), (
+        "codes must have left the numbers, or this test shows nothing"
+    )
+    write_surrogates(
+        tmp_path / "s.safetensors",
+        [(SurrogateLabels(every, dataset.factors(every).astype(np.float32)),)],
+    )
     found = Scorer(SURROGATES, 0, 1, 0, "s.safetensors").scores(generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [False] * 3 + [True] * 3
 
@@ -183,13 +210,17 @@ def test_a_metric_without_a_value_is_nan_and_other_failures_are_not_hidden(
 
     monkeypatch.setattr(judging, "evaluate", fails)
     error: Exception = InputError("codes must vary; got none.")
-    assert all(math.isnan(score) for score in Scorer("mig", 50).scores(generation, dataset, tmp_path))
+    assert all(
+        math.isnan(score) for score in Scorer("mig", 50).scores(generation, dataset, tmp_path)
+    )
     error = ZeroDivisionError("a bug")
     with pytest.raises(ZeroDivisionError, match="a bug"):
         Scorer("mig", 50).scores(generation, dataset, tmp_path)
 
 
-def test_only_the_labels_that_were_paid_for_are_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_only_the_labels_that_were_paid_for_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     search, dataset = small_search(score="mig", labels=12)
     generation = trained(*population(), [16] * 3)
     seen: list[np.ndarray] = []
@@ -221,6 +252,8 @@ def test_reading_a_judge_adds_to_problems_and_is_not_misled_by_them():
     read_judge("mig", "all", None, unlabelled(), 0, problems)
     assert [str(one) for one in problems.found] == [
         "something else is wrong.",
-        "score cannot be mig, since the data has no factors to compare codes with; got 'mig'. "
-        "Use udr, which needs none, or load the data with factors.",
+        (
+            "score cannot be mig, since the data has no factors to compare codes with; got 'mig'. "
+            "Use udr, which needs none, or load the data with factors."
+        ),
     ]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches from start to winner: the same lineage from the same seed however often they are stopped, and a winner that is kept."""
+"""Searches from start to winner: the same lineage from the same seed however often they are
+stopped, and a winner that is kept.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,17 @@ CPU = torch.device("cpu")
 ALL_DONE = SearchOutcome(True, "all epochs are done")
 
 
-def created(folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> SearchRun:
-    return SearchRun.create(folder, *small_search(data, objective, **{"first_factor": 1, **options}))
+def created(
+    folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any
+) -> SearchRun:
+    return SearchRun.create(
+        folder, *small_search(data, objective, **{"first_factor": 1, **options})
+    )
 
 
-def finished(folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> SearchRun:
+def finished(
+    folder: Path, data: Any = "sprites", objective: Any = "beta_vae", **options: Any
+) -> SearchRun:
     run = created(folder, data, objective, **options)
     assert run.train(CPU) == ALL_DONE
     return run
@@ -56,7 +64,10 @@ def finished(folder: Path, data: Any = "sprites", objective: Any = "beta_vae", *
 def winner_bits(run: SearchRun) -> dict[str, torch.Tensor]:
     """Every tensor of the winner's checkpoint, as bytes."""
     ((_, state),) = run.winner().states()
-    return {name: tensor.contiguous().view(-1).view(torch.uint8) for name, tensor in state.tensors().items()}
+    return {
+        name: tensor.contiguous().view(-1).view(torch.uint8)
+        for name, tensor in state.tensors().items()
+    }
 
 
 def assert_same(left: SearchRun, right: SearchRun) -> None:
@@ -75,7 +86,11 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[list[float]]], Non
     """Puts scores by epoch in the place of what the judge would say."""
 
     def put(scores: list[list[float]]) -> None:
-        monkeypatch.setattr(Scorer, "scores", lambda self, generation, dataset, folder: list(scores[generation.epoch]))
+        monkeypatch.setattr(
+            Scorer,
+            "scores",
+            lambda self, generation, dataset, folder: list(scores[generation.epoch]),
+        )
 
     return put
 
@@ -139,18 +154,24 @@ def test_the_lineage_says_who_came_from_whom_with_which_change(by_mig: SearchRun
     assert copies == 3
 
 
-def test_the_same_seed_gives_the_same_search_and_another_one_another(by_mig: SearchRun, tmp_path: Path):
+def test_the_same_seed_gives_the_same_search_and_another_one_another(
+    by_mig: SearchRun, tmp_path: Path
+):
     assert_same(finished(tmp_path / "again", score="mig", epochs=4), by_mig)
     other = finished(tmp_path / "other", score="mig", epochs=4, seed=1)
     assert not other.lineage["score"].equals(by_mig.lineage["score"])
     assert not other.lineage["beta"].equals(by_mig.lineage["beta"])
 
 
-def test_hyper_parameters_in_effect_are_those_of_the_lineage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_hyper_parameters_in_effect_are_those_of_the_lineage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     seen: dict[int, dict[int, tuple[float, float, int]]] = {}
     known = Scorer.scores
 
-    def watched(self: Scorer, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
+    def watched(
+        self: Scorer, generation: Generation, dataset: Dataset, folder: Path
+    ) -> list[float]:
         rows = seen.setdefault(generation.epoch, {})
         for chunk in generation.chunks:
             betas, rates = chunk.program.objective.beta.tolist(), chunk.program.rate.tolist()  # type: ignore[union-attr]
@@ -170,14 +191,26 @@ def test_hyper_parameters_in_effect_are_those_of_the_lineage(tmp_path: Path, mon
         assert batch == row["batch_size"]
 
 
-def test_copies_go_on_from_the_weights_they_took(tmp_path: Path, script: Callable[[list[list[float]]], None]):
-    # Nothing moves in the second epoch but by its own gradients: with a rate of 1e-12 weights stay those of the parent.
+def test_copies_go_on_from_the_weights_they_took(
+    tmp_path: Path, script: Callable[[list[list[float]]], None]
+):
+    # Nothing moves in the second epoch but by its own gradients: with a rate of 1e-12 weights stay
+    # those of the parent.
     script([[0.1, 0.2, 0.9, 0.3, 0.4], [0.5, 0.2, 0.3, 0.3, 0.4]])
-    run = created(tmp_path / "run", score="mig", epochs=2, hyper={"beta": 1}, learning_rate=1e-12, batch_size=16)
+    run = created(
+        tmp_path / "run",
+        score="mig",
+        epochs=2,
+        hyper={"beta": 1},
+        learning_rate=1e-12,
+        batch_size=16,
+    )
     kept: list[dict[str, torch.Tensor]] = []
     known = Scorer.scores
 
-    def watched(self: Scorer, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
+    def watched(
+        self: Scorer, generation: Generation, dataset: Dataset, folder: Path
+    ) -> list[float]:
         kept.append({name: tensor.clone() for name, tensor in generation.rows(range(5)).items()})
         return known(self, generation, dataset, folder)
 
@@ -188,10 +221,14 @@ def test_copies_go_on_from_the_weights_they_took(tmp_path: Path, script: Callabl
     assert table["parent"].tolist() == [2, 1, 2, 3, 4]
     before, after = kept
     for place, parent in enumerate(table["parent"]):
-        torch.testing.assert_close(after["model.weights"][place], before["model.weights"][parent], rtol=0, atol=1e-9)
+        torch.testing.assert_close(
+            after["model.weights"][place], before["model.weights"][parent], rtol=0, atol=1e-9
+        )
         assert int(after["age"][place]) == 8, "four updates an epoch, and Adam counts on"
     assert not torch.allclose(before["model.weights"][0], before["model.weights"][2], atol=1e-3)
-    second_moments = [name for name in before if name.startswith("model.") and name != "model.weights"]
+    second_moments = [
+        name for name in before if name.startswith("model.") and name != "model.weights"
+    ]
     assert second_moments
     for name in second_moments:
         assert (after[name][0] != 0).any()
@@ -200,11 +237,18 @@ def test_copies_go_on_from_the_weights_they_took(tmp_path: Path, script: Callabl
 # The winner.
 
 
-def test_the_best_individual_of_all_epochs_wins(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+def test_the_best_individual_of_all_epochs_wins(
+    tmp_path: Path, script: Callable[[list[list[float]]], None]
+):
     script([[0.1, 0.2, 0.3, 0.9, 0.4], [0.2, 0.3, 0.3, 0.1, 0.4], [0.2, 0.3, 0.3, 0.1, 0.4]])
     run = finished(tmp_path / "run", score="mig")
     record = run.winner_record()
-    assert (record["epoch"], record["individual"], record["score"], record["metric"]) == (0, 3, 0.9, "mig")
+    assert (record["epoch"], record["individual"], record["score"], record["metric"]) == (
+        0,
+        3,
+        0.9,
+        "mig",
+    )
     first = run.search.first()
     assert record["values"] == first[3].values
     generation = Generation(
@@ -216,7 +260,9 @@ def test_the_best_individual_of_all_epochs_wins(tmp_path: Path, script: Callable
     assert torch.equal(state.model.weights, generation.rows([3])["model.weights"])
 
 
-def test_of_equal_scores_the_first_individual_of_the_last_epoch_wins(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+def test_of_equal_scores_the_first_individual_of_the_last_epoch_wins(
+    tmp_path: Path, script: Callable[[list[list[float]]], None]
+):
     script([[0.1, 0.5, 0.5, 0.2, 0.1]] * 3)
     record = finished(tmp_path / "run", score="mig").winner_record()
     assert (record["epoch"], record["individual"]) == (2, 1)
@@ -243,10 +289,14 @@ def test_the_stored_winner_has_the_score_of_the_lineage(score: str, tmp_path: Pa
     run = finished(tmp_path / "run", score=score, epochs=2)
     record, better = run.winner_record(), run.search.judge.better
     assert better(record["score"]) == max(map(better, run.lineage["score"]))
-    row = run.lineage.query(f"epoch == {record['epoch']} and individual == {record['individual']}").iloc[0]
+    row = run.lineage.query(
+        f"epoch == {record['epoch']} and individual == {record['individual']}"
+    ).iloc[0]
     assert row["score"] == record["score"]
     opened = open_run(run.path, device="cpu")
-    assert opened.score(score, quiet=True)[score].tolist() == pytest.approx([record["score"]], rel=1e-6, abs=1e-9)
+    assert opened.score(score, quiet=True)[score].tolist() == pytest.approx(
+        [record["score"]], rel=1e-6, abs=1e-9
+    )
 
 
 def test_the_winner_of_a_search_without_labels_is_a_group_with_one_setting(by_udr: SearchRun):
@@ -263,14 +313,20 @@ def test_the_winner_of_a_search_without_labels_is_a_group_with_one_setting(by_ud
     best = run.best("udr")
     images = run.dataset.images(np.arange(3))
     assert best.encode(images).shape == (3, 3)
-    np.testing.assert_allclose(best.encode(images), run.model(int(scores.idxmax()[0])).encode(images))
+    np.testing.assert_allclose(
+        best.encode(images), run.model(int(scores.idxmax()[0])).encode(images)
+    )
 
 
-def test_the_winner_has_done_the_updates_of_its_whole_line(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+def test_the_winner_has_done_the_updates_of_its_whole_line(
+    tmp_path: Path, script: Callable[[list[list[float]]], None]
+):
     # The last wins by a copy at its end; its batch size may have moved on the way.
     script([[0.9, 0.2, 0.3, 0.1, 0.4], [0.5, 0.2, 0.3, 0.6, 0.4], [0.1, 0.2, 0.3, 0.95, 0.4]])
     for seed in range(20):
-        run = finished(tmp_path / f"run-{seed}", score="mig", seed=seed, epoch_images=32, learning_rate=1e-3)
+        run = finished(
+            tmp_path / f"run-{seed}", score="mig", seed=seed, epoch_images=32, learning_rate=1e-3
+        )
         table, place, done, sizes = run.lineage.set_index(["epoch", "individual"]), 3, 0, []
         for epoch in (2, 1, 0):
             sizes.append(table.loc[(epoch, place), "batch_size"])
@@ -288,7 +344,9 @@ def test_the_winner_has_curves_and_a_report(by_mig: SearchRun):
     run = open_run(by_mig.path, device="cpu")
     record = by_mig.winner_record()
     updates = 64 // record["values"]["batch_size"]
-    assert run.history["step"].tolist() == [updates * (epoch + 1) for epoch in range(record["epoch"] + 1)]
+    assert run.history["step"].tolist() == [
+        updates * (epoch + 1) for epoch in range(record["epoch"] + 1)
+    ]
     assert np.isfinite(run.history["loss"]).all()
     assert run.folder.plan.steps == updates * (record["epoch"] + 1)
     assert run.report().is_file()
@@ -308,10 +366,14 @@ def test_a_finished_search_is_found_done(by_mig: SearchRun):
 # How it ends.
 
 
-def test_a_search_whose_best_score_stands_still_ends_early(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+def test_a_search_whose_best_score_stands_still_ends_early(
+    tmp_path: Path, script: Callable[[list[list[float]]], None]
+):
     best = [0.1, 0.5, 0.52, 0.515, 0.51]
     script([[0.0, 0.1, 0.0, 0.05, score] for score in best])
-    run = created(tmp_path / "run", score="mig", epochs=10, converged_within=0.05, converged_epochs=3)
+    run = created(
+        tmp_path / "run", score="mig", epochs=10, converged_within=0.05, converged_epochs=3
+    )
     why = "the best score moved by less than 0.05 in each of 3 epochs"
     assert run.train(CPU) == SearchOutcome(True, why)
     assert run.lineage["epoch"].max() == 4
@@ -358,7 +420,9 @@ def test_few_labels_are_all_that_a_search_looks_at(tmp_path: Path, monkeypatch: 
     seen: set[int] = set()
     known = type(run.dataset).factors
     monkeypatch.setattr(
-        type(run.dataset), "factors", lambda self, indices: seen.update(np.asarray(indices).tolist()) or known(self, indices)
+        type(run.dataset),
+        "factors",
+        lambda self, indices: seen.update(np.asarray(indices).tolist()) or known(self, indices),
     )
     assert run.train(CPU) == ALL_DONE
     assert len(seen) == 12
@@ -369,14 +433,17 @@ def test_few_labels_are_all_that_a_search_looks_at(tmp_path: Path, monkeypatch: 
 
 def message_of(run: SearchRun, metric: str = "mig") -> str:
     return (
-        f"no member of the population has a score after epoch 1: {metric} is NaN for every one, so that there is nothing to select "
-        f"by. What trained so far is kept in {run.path}. Start again with lower learning rates if the models diverged (see "
-        "lineage.parquet), or with another score."
+        f"no member of the population has a score after epoch 1: {metric} is NaN for every one, so"
+        f" that there is nothing to select by. What trained so far is kept in {run.path}. Start"
+        " again with lower learning rates if the models diverged (see lineage.parquet), or with"
+        " another score."
     )
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_no_score_at_all_is_told_and_nothing_is_lost(tmp_path: Path, script: Callable[[list[list[float]]], None], epochs: int):
+def test_no_score_at_all_is_told_and_nothing_is_lost(
+    tmp_path: Path, script: Callable[[list[list[float]]], None], epochs: int
+):
     script([[math.nan] * 5] * 3)
     run = created(tmp_path / "run", score="mig", epochs=epochs)
     with pytest.raises(UnbraidError) as caught:
@@ -402,7 +469,9 @@ def test_a_population_that_diverged_has_no_score(tmp_path: Path):
     assert run.lineage["diverged"].all()
 
 
-def test_scores_that_all_end_later_leave_the_winner_so_far(tmp_path: Path, script: Callable[[list[list[float]]], None]):
+def test_scores_that_all_end_later_leave_the_winner_so_far(
+    tmp_path: Path, script: Callable[[list[list[float]]], None]
+):
     script([[0.1, math.nan, 0.2, 0.1, 0.1], [math.nan] * 5])
     run = created(tmp_path / "run", score="mig", epochs=4)
     assert run.train(CPU) == SearchOutcome(True, "no individual has a score any more")
@@ -420,7 +489,9 @@ def test_individuals_that_diverged_are_replaced_or_told_of(tmp_path: Path):
     assert last["score"].isna().tolist() == last["diverged"].tolist()
     run = created(tmp_path / "selected", score="mig", learning_rate=(1e-3, 1e18))
     assert run.train(CPU).finished
-    first, second = (run.lineage[run.lineage["epoch"] == epoch].set_index("individual") for epoch in (0, 1))
+    first, second = (
+        run.lineage[run.lineage["epoch"] == epoch].set_index("individual") for epoch in (0, 1)
+    )
     assert first["diverged"].sum() == count
     assert second["copied"][first["diverged"]].all()
     assert not first.loc[second["parent"], "diverged"].any()
@@ -468,7 +539,9 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_search_that_is_stopped_goes_on_to_the_same_bits(way: str, by_mig: SearchRun, tmp_path: Path):
+def test_a_search_that_is_stopped_goes_on_to_the_same_bits(
+    way: str, by_mig: SearchRun, tmp_path: Path
+):
     run = created(tmp_path / "run", score="mig", epochs=4)
     how = dict(WAYS[way])
     with pytest.MonkeyPatch.context() as patch:
@@ -494,7 +567,9 @@ FULL = {
 
 
 @pytest.mark.parametrize("what", FULL)
-def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(what: str, by_udr: SearchRun, tmp_path: Path):
+def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(
+    what: str, by_udr: SearchRun, tmp_path: Path
+):
     (owner, name), had_no_room = FULL[what]
     run = created(tmp_path / "run", score="udr")
     known, epochs = getattr(owner, name), list[int]()
@@ -508,18 +583,25 @@ def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(w
         patch.setattr(owner, name, run_out)
         with pytest.raises(UnbraidError) as told:
             run.train(CPU, told_epoch=lambda epoch: epochs.append(epoch["epoch"]))
-    assert str(told.value) == (
-        f"the memory of cpu, which others may use too, has no room for {had_no_room}. Free some memory and go on "
-        "with `unbraid resume`, or begin anew with a smaller population, fewer models or smaller batch sizes."
+    assert (
+        str(told.value)
+        == f"the memory of cpu, which others may use too, has no room for {had_no_room}. Free some"
+        " memory and go on with `unbraid resume`, or begin anew with a smaller population,"
+        " fewer models or smaller batch sizes."
     )
     assert newest_state(run.path) == 0  # written after the epoch before, when the memory ran out
     seen: list[tuple[int, bool]] = []
-    assert SearchRun.open(run.path).train(CPU, lambda images, found: seen.append((images, found))) == ALL_DONE
+    assert (
+        SearchRun.open(run.path).train(CPU, lambda images, found: seen.append((images, found)))
+        == ALL_DONE
+    )
     assert seen[0][0] > 0
     assert_same(SearchRun.open(run.path), by_udr)
 
 
-def test_while_the_next_population_is_built_only_the_last_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_while_the_next_population_is_built_only_the_last_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     held: list[int] = []
     built: list[weakref.ref[Generation]] = []
 
@@ -537,7 +619,9 @@ def test_while_the_next_population_is_built_only_the_last_is_held(tmp_path: Path
     assert len(held) >= 3
 
 
-def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(tmp_path: Path, by_udr: SearchRun):
+def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(
+    tmp_path: Path, by_udr: SearchRun
+):
     run, steps, step = created(tmp_path / "run", score="udr"), [0], Program.step
     assert not run.train(CPU, interrupting_at(40)).finished
     (path,) = (run.path / "population").iterdir()
@@ -558,7 +642,9 @@ def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(tm
     assert_same(run, by_udr)
 
 
-def test_a_search_without_labels_that_is_stopped_again_and_again_ends_the_same(by_udr: SearchRun, tmp_path: Path):
+def test_a_search_without_labels_that_is_stopped_again_and_again_ends_the_same(
+    by_udr: SearchRun, tmp_path: Path
+):
     path = created(tmp_path / "run", score="udr").path
     stops = 0
     while not (outcome := SearchRun.open(path).train(CPU, interrupting_at(40))).finished:
@@ -590,7 +676,9 @@ def test_progress_adds_up_to_all_images_however_often_it_stops(tmp_path: Path):
     assert sum(images for images, _ in told) == 3 * 5 * 64
 
 
-def test_states_are_written_as_often_as_wanted_and_two_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_mig: SearchRun):
+def test_states_are_written_as_often_as_wanted_and_two_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_mig: SearchRun
+):
     monkeypatch.setattr(search_state, "_LEAST_TRAINING_PER_SAVING", 0)
     run = created(tmp_path / "run", score="mig", epochs=4, checkpoint_seconds=0.0)
     counts: list[int] = []
@@ -624,7 +712,9 @@ def test_a_damaged_state_is_set_aside_and_the_older_one_used(tmp_path: Path, by_
     flip(newest)
     told: list[str] = []
     assert not run.train(CPU, interrupting_at(2), told.append).finished
-    assert told == [f"{newest} is damaged: its content does not match its checksum. It is set aside."]
+    assert told == [
+        f"{newest} is damaged: its content does not match its checksum. It is set aside."
+    ]
     assert newest.with_name(f"{newest.name}.damaged").is_file()
     again = SearchRun.open(run.path)
     assert again.train(CPU) == ALL_DONE
@@ -665,7 +755,9 @@ run.train(torch.device("cpu"))
 
 
 def newest_state(folder: Path) -> int:
-    return max((int(path.name[6:12]) for path in (folder / "population").glob("state-*")), default=-1)
+    return max(
+        (int(path.name[6:12]) for path in (folder / "population").glob("state-*")), default=-1
+    )
 
 
 def test_kills_change_no_bit(tmp_path: Path):
@@ -675,15 +767,30 @@ def test_kills_change_no_bit(tmp_path: Path):
     folder, epochs = tmp_path / "killed", []
     for _ in range(2):
         before = newest_state(folder)
-        with subprocess.Popen([sys.executable, "-c", KILLED, str(folder), json.dumps(options)]) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(folder), json.dumps(options)]
+        ) as process:
             deadline = time.monotonic() + 120
-            while process.poll() is None and newest_state(folder) <= before + 3 and time.monotonic() < deadline:
-                time.sleep(0.01)  # until this process itself has moved on: a kill during start-up would test nothing
+            while (
+                process.poll() is None
+                and newest_state(folder) <= before + 3
+                and time.monotonic() < deadline
+            ):
+                time.sleep(
+                    0.01
+                    # until this process itself has moved on: a kill during start-up would test nothing
+                )
             process.kill()
-        assert process.returncode == -9, "every kill must meet a living process, or this test shows nothing"
-        newest = read_tensors(folder / "population" / f"state-{newest_state(folder):06d}.safetensors")[1]
+        assert process.returncode == -9, (
+            "every kill must meet a living process, or this test shows nothing"
+        )
+        newest = read_tensors(
+            folder / "population" / f"state-{newest_state(folder):06d}.safetensors"
+        )[1]
         epochs.append((newest["epoch"], max(newest["steps"])))
-    assert epochs == sorted(set(epochs)), "every process must have gone on from where the one before was killed"
+    assert epochs == sorted(set(epochs)), (
+        "every process must have gone on from where the one before was killed"
+    )
     killed = SearchRun.open(folder)
     assert killed.train(CPU) == ALL_DONE
     assert_same(killed, whole)
@@ -710,7 +817,10 @@ def another_process(tmp_path: Path) -> Iterator[Path]:
 def test_two_processes_do_not_train_one_search(another_process: Path):
     with pytest.raises(InputError) as caught:
         SearchRun.open(another_process).train(CPU)
-    assert str(caught.value) == f"{another_process} is being written by another process; wait for it to end or stop it."
+    assert (
+        str(caught.value)
+        == f"{another_process} is being written by another process; wait for it to end or stop it."
+    )
 
 
 def test_a_search_takes_a_new_or_empty_folder(tmp_path: Path):
@@ -723,11 +833,17 @@ def test_a_search_takes_a_new_or_empty_folder(tmp_path: Path):
     (tmp_path / "full" / "notes.txt").write_text("mine")
     with pytest.raises(InputError) as caught:
         created(tmp_path / "full", score="mig")
-    assert str(caught.value) == f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder."
+    assert (
+        str(caught.value)
+        == f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder."
+    )
     (tmp_path / "file").write_text("here")
     with pytest.raises(InputError) as caught:
         created(tmp_path / "file", score="mig")
-    assert str(caught.value) == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
+    assert (
+        str(caught.value)
+        == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
+    )
 
 
 def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
@@ -736,13 +852,24 @@ def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
     assert not SearchRun.is_search(tmp_path)
     with pytest.raises(InputError) as caught:
         _ = run.lineage
-    assert str(caught.value) == f"{run.path} has no finished epoch yet, and so no lineage. Go on with: unbraid resume {run.path}"
+    assert (
+        str(caught.value)
+        == f"{run.path} has no finished epoch yet, and so no lineage. Go on with: unbraid resume"
+        f" {run.path}"
+    )
     with pytest.raises(InputError) as caught:
         run.winner()
-    assert str(caught.value) == f"the search in {run.path} is not finished. Go on with: unbraid resume {run.path}"
+    assert (
+        str(caught.value)
+        == f"the search in {run.path} is not finished. Go on with: unbraid resume {run.path}"
+    )
     with pytest.raises(InputError) as caught:
         SearchRun.open(tmp_path)
-    assert str(caught.value) == f"run must be a folder made by `unbraid pbt`, with a search.json in it; got '{tmp_path}'."
+    assert (
+        str(caught.value)
+        == "run must be a folder made by `unbraid pbt`, with a search.json in it; got"
+        f" '{tmp_path}'."
+    )
 
 
 def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
@@ -752,13 +879,17 @@ def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
     again = SearchRun.open(run.path)
     with pytest.raises(InputError) as caught:
         again.train(CPU)
-    assert str(caught.value) == (
-        f"{run.path} was searched on an array in memory; pass it again, loaded as it was: "
+    assert (
+        str(caught.value)
+        == f"{run.path} was searched on an array in memory; pass it again, loaded as it was: "
         f"unbraid.resume_search('{run.path}', data=unbraid.load(array, ...))."
     )
     with pytest.raises(InputError) as caught:
         again.use(unlabelled(41))
-    assert str(caught.value) == f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    assert (
+        str(caught.value)
+        == f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
+    )
     again.use(load(data.images(np.arange(40))))
     assert again.train(CPU) == ALL_DONE
     assert again.winner().plan.data_fingerprint == data.fingerprint()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hyperparameters that evolve: every spelling, what is drawn, where a move ends, and what is refused by name."""
+"""Hyperparameters that evolve: every spelling, what is drawn, where a move ends, and what is
+refused by name.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,19 @@ def test_spaces_and_exponents_do_not_matter(spelled: str):
 
 @pytest.mark.parametrize(
     "spelled",
-    ["64,32,128", " 32, 64 , 128,", [32, 64, 128, 64], (128, 64, 32), np.array([32, 64, 128]), [np.int64(32), np.int64(64), 128]],
+    [
+        "64,32,128",
+        " 32, 64 , 128,",
+        [32, 64, 128, 64],
+        (128, 64, 32),
+        np.array([32, 64, 128]),
+        [np.int64(32), np.int64(64), 128],
+    ],
 )
 def test_lists_in_every_spelling_are_the_same_sorted_list(spelled: Any):
-    assert evolved(spelled, "batch_size", whole=True) == SearchDimension(32, 128, (32, 64, 128), keeps_to_list=True, whole=True)
+    assert evolved(spelled, "batch_size", whole=True) == SearchDimension(
+        32, 128, (32, 64, 128), keeps_to_list=True, whole=True
+    )
 
 
 def test_a_list_is_drawn_evenly_to_its_last_value():
@@ -71,7 +82,9 @@ def test_a_list_is_drawn_evenly_to_its_last_value():
     assert drawn == [8, 8, 16, 32, 64, 64]
     assert all(isinstance(size, int) for size in drawn)
     for length in (3, 23, 30):
-        assert SearchDimension(1, length, tuple(range(1, length + 1))).draw(JUST_BELOW_ONE) == length
+        assert (
+            SearchDimension(1, length, tuple(range(1, length + 1))).draw(JUST_BELOW_ONE) == length
+        )
 
 
 def test_a_move_within_a_list_ends_at_the_nearest_by_ratio():
@@ -79,12 +92,15 @@ def test_a_move_within_a_list_ends_at_the_nearest_by_ratio():
     assert [sizes.move(64, factor) for factor in FACTORS] == [128, 64, 64, 32]
     assert [sizes.move(32, factor) for factor in FACTORS] == [64, 32, 32, 32]
     assert [sizes.move(256, factor) for factor in FACTORS] == [256, 256, 256, 128]
-    # 2 times 5 is 10: as a difference it is nearer to 5 than to 17, as a ratio nearer to 17 (1.7 against 2).
+    # 2 times 5 is 10: as a difference it is nearer to 5 than to 17, as a ratio nearer to 17 (1.7
+    # against 2).
     assert evolved([1, 5, 17]).move(5, 2.0) == 17
 
 
 def test_halfway_between_two_listed_values_a_move_leaves():
-    """Four times apart, doubling and halving end exactly between two; a rule that takes the lower one could only ever fall."""
+    """Four times apart, doubling and halving end exactly between two; a rule that takes the lower
+    one could only ever fall.
+    """
     strengths = evolved([1, 4, 16])
     assert [strengths.move(1, factor) for factor in FACTORS] == [4, 1, 1, 1]
     assert [strengths.move(4, factor) for factor in FACTORS] == [16, 4, 4, 1]
@@ -95,7 +111,13 @@ def test_halfway_between_two_listed_values_a_move_leaves():
 
 @pytest.mark.parametrize(
     ("size", "moved"),
-    [(8, (16, 10, 7, 4)), (64, (128, 77, 52, 32)), (5, (10, 6, 4, 3)), (100, (200, 120, 80, 50)), (1024, (1024, 1024, 820, 512))],
+    [
+        (8, (16, 10, 7, 4)),
+        (64, (128, 77, 52, 32)),
+        (5, (10, 6, 4, 3)),
+        (100, (200, 120, 80, 50)),
+        (1024, (1024, 1024, 820, 512)),
+    ],
 )
 def test_whole_numbers_are_rounded_up_once(size: int, moved: tuple[int, ...]):
     """64 times 1.2 is 76.8 and so 77, 100 times 1.2 is 120."""
@@ -105,9 +127,14 @@ def test_whole_numbers_are_rounded_up_once(size: int, moved: tuple[int, ...]):
     assert all(isinstance(one, int) for one in found)
 
 
-@given(some.integers(2, 1024), some.sampled_from([(2, 1), (6, 5), (4, 5), (1, 2), (11, 10), (7, 5), (7, 10)]))
+@given(
+    some.integers(2, 1024),
+    some.sampled_from([(2, 1), (6, 5), (4, 5), (1, 2), (11, 10), (7, 5), (7, 10)]),
+)
 @example(50, (11, 10))  # the product of floats is 55.00000000000001
-def test_a_whole_move_is_the_exact_fraction_rounded_up_within_the_bounds(size: int, fraction: tuple[int, int]):
+def test_a_whole_move_is_the_exact_fraction_rounded_up_within_the_bounds(
+    size: int, fraction: tuple[int, int]
+):
     above, below = fraction
     sizes = SearchDimension(2, 1024, whole=True)
     assert sizes.move(size, above / below) == min(max(-(-size * above // below), 2), 1024)
@@ -127,18 +154,25 @@ def test_no_walk_leaves_its_range(low: float, ratio: float, chance: float, walk:
         assert space.low <= value <= space.high
 
 
-@given(some.lists(some.integers(1, 500), min_size=2, max_size=6, unique=True), some.lists(some.sampled_from(FACTORS), max_size=20))
+@given(
+    some.lists(some.integers(1, 500), min_size=2, max_size=6, unique=True),
+    some.lists(some.sampled_from(FACTORS), max_size=20),
+)
 def test_no_walk_leaves_its_list(values: list[int], walk: list[float]):
     space = evolved(values, whole=True)
     value = space.draw(0.5)
     for factor in walk:
         moved = space.move(value, factor)
         assert moved in values
-        assert (moved - value) * (factor - 1.0) >= 0, "a factor above 1 never lowers a value, nor one below 1 raises it"
+        assert (moved - value) * (factor - 1.0) >= 0, (
+            "a factor above 1 never lowers a value, nor one below 1 raises it"
+        )
         value = moved
 
 
-@pytest.mark.parametrize("single", [4, 4.0, "4", [4], (4, 4), "4,4", "4,", np.float64(4), np.int64(4), np.array([4, 4])])
+@pytest.mark.parametrize(
+    "single", [4, 4.0, "4", [4], (4, 4), "4,4", "4,", np.float64(4), np.int64(4), np.array([4, 4])]
+)
 def test_a_single_value_does_not_evolve(single: Any):
     assert read_dimension("beta", single) is None
     assert fixed_value(single) == 4
@@ -152,7 +186,9 @@ def test_words_and_schedules_do_not_evolve_and_stay_as_they_are(word: str):
 
 
 def test_what_is_refused_elsewhere_is_handed_on_as_it_is():
-    """A request with several problems asks for the fixed value of each; none of them may end in a traceback."""
+    """A request with several problems asks for the fixed value of each; none of them may end in a
+    traceback.
+    """
     assert fixed_value([[1, 2], [3, 4]]) == [[1, 2], [3, 4]]
     assert fixed_value("1..x") == "1..x"
     assert fixed_value(None) is None
@@ -163,11 +199,17 @@ def test_an_evolved_is_taken_as_it_is():
     assert read_dimension("anything", space) is space
 
 
-@pytest.mark.parametrize("range_", ["5..1", "2..2", "0..1", "-1..1", "a..b", "1..", "..1", "1..2..3", "1..inf", "nan..1"])
+@pytest.mark.parametrize(
+    "range_", ["5..1", "2..2", "0..1", "-1..1", "a..b", "1..", "..1", "1..2..3", "1..inf", "nan..1"]
+)
 def test_a_bad_range_is_refused_by_name(range_: str):
     with pytest.raises(InputError) as caught:
         read_dimension("learning_rate", range_)
-    assert str(caught.value) == (f"learning_rate must be two numbers above 0, the smaller first, as in 1e-4..3e-3; got '{range_}'.")
+    assert (
+        str(caught.value)
+        == "learning_rate must be two numbers above 0, the smaller first, as in 1e-4..3e-3; got"
+        f" '{range_}'."
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +233,9 @@ def test_a_bad_list_is_refused_by_name(listed: Any, shown: str):
     assert str(caught.value) == f"beta must be a list of numbers above 0 to evolve; got {shown}."
 
 
-@pytest.mark.parametrize(("spelled", "shown"), [("2.5..8", "2.5, 8"), ("2,4.5", "2, 4.5"), ([0.5, 1], "0.5, 1")])
+@pytest.mark.parametrize(
+    ("spelled", "shown"), [("2.5..8", "2.5, 8"), ("2,4.5", "2, 4.5"), ([0.5, 1], "0.5, 1")]
+)
 def test_fractions_of_what_must_be_whole_are_refused(spelled: Any, shown: str):
     with pytest.raises(InputError) as caught:
         read_dimension("batch_size", spelled, whole=True)
@@ -201,24 +245,42 @@ def test_fractions_of_what_must_be_whole_are_refused(spelled: Any, shown: str):
 def test_only_three_have_a_published_range():
     with pytest.raises(InputError) as caught:
         read_dimension("gamma", "published")
-    assert str(caught.value) == "gamma has no published range; got 'published'. Write it as in 1..60."
+    assert (
+        str(caught.value) == "gamma has no published range; got 'published'. Write it as in 1..60."
+    )
 
 
 def test_the_published_draws_are_those_of_the_authors():
     assert len(PUBLISHED_RATES) == 30
-    assert pytest.approx([10 ** (-5 + 5 * k / 29) for k in range(30)], rel=1e-12) == list(PUBLISHED_RATES)
+    assert pytest.approx([10 ** (-5 + 5 * k / 29) for k in range(30)], rel=1e-12) == list(
+        PUBLISHED_RATES
+    )
     assert PUBLISHED_BATCHES == (8, 16, 32, 64, 128, 256, 512, 1024)
-    assert (len(PUBLISHED_BETAS), PUBLISHED_BETAS[0], PUBLISHED_BETAS[-1], sum(PUBLISHED_BETAS)) == (23, 1, 437, 1983)
-    # Each of the larger ones is the one before times about 1.28, rounded: what a list typed with a slip would not be.
+    assert (
+        len(PUBLISHED_BETAS),
+        PUBLISHED_BETAS[0],
+        PUBLISHED_BETAS[-1],
+        sum(PUBLISHED_BETAS),
+    ) == (23, 1, 437, 1983)
+    # Each of the larger ones is the one before times about 1.28, rounded: what a list typed with a
+    # slip would not be.
     for lower, upper in itertools.pairwise(PUBLISHED_BETAS[8:]):
         assert upper / lower == pytest.approx(1.28, abs=0.05)
 
 
 def test_the_published_moves_are_those_of_the_authors():
-    rate, size, beta = (evolved("published", name) for name in ("learning_rate", "batch_size", "beta"))
+    rate, size, beta = (
+        evolved("published", name) for name in ("learning_rate", "batch_size", "beta")
+    )
     assert (rate.draw(0.0), rate.draw(JUST_BELOW_ONE)) == pytest.approx((1e-5, 1.0), rel=1e-12)
-    assert (size.draw(0.0), size.draw(JUST_BELOW_ONE), beta.draw(0.0), beta.draw(JUST_BELOW_ONE)) == (8, 1024, 1, 437)
-    # They leave the lists: batch sizes stay at most 1024, and beta and the learning rate have no upper end.
+    assert (
+        size.draw(0.0),
+        size.draw(JUST_BELOW_ONE),
+        beta.draw(0.0),
+        beta.draw(JUST_BELOW_ONE),
+    ) == (8, 1024, 1, 437)
+    # They leave the lists: batch sizes stay at most 1024, and beta and the learning rate have no
+    # upper end.
     assert [size.move(1024, factor) for factor in FACTORS] == [1024, 1024, 820, 512]
     assert [beta.move(437, factor) for factor in FACTORS] == [874, 525, 350, 219]
     assert [rate.move(1.0, factor) for factor in FACTORS] == list(FACTORS)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction by surrogate labels: one plateau, one cell, nothing in noise; every published number by a closed form."""
+"""Reduction by surrogate labels: one plateau, one cell, nothing in noise; every published number by
+a closed form.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,27 @@ PUBLISHED = ReductionRule(chance=None)
 Floats = NDArray[np.float64]
 
 
-def stairs(sizes: list[int], noise: float = 0.01, seed: int = 0) -> tuple[Floats, NDArray[np.int64]]:
+def stairs(
+    sizes: list[int], noise: float = 0.01, seed: int = 0
+) -> tuple[Floats, NDArray[np.int64]]:
     """Codes of a factor that takes value v for sizes[v] images, in random order, and the values."""
     rng = np.random.default_rng(seed)
     values = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     return values + noise * rng.standard_normal(len(values)), values
 
 
-def grid(first: int, second: int, each: int, noise: float = 0.01, seed: int = 0) -> tuple[Floats, NDArray[np.int64]]:
+def grid(
+    first: int, second: int, each: int, noise: float = 0.01, seed: int = 0
+) -> tuple[Floats, NDArray[np.int64]]:
     """Codes and values of two factors, *each* images for every pair of values, in random order."""
     rng = np.random.default_rng(seed)
-    pairs = np.stack([one.ravel() for one in np.meshgrid(range(first), range(second), range(each), indexing="ij")[:2]], axis=1)
+    pairs = np.stack(
+        [
+            one.ravel()
+            for one in np.meshgrid(range(first), range(second), range(each), indexing="ij")[:2]
+        ],
+        axis=1,
+    )
     values = rng.permutation(pairs)
     return values + noise * rng.standard_normal(values.shape), values
 
@@ -57,21 +69,27 @@ def from_derivative(derivative: list[float]) -> Floats:
 # One plateau, exactly.
 
 
-@pytest.mark.parametrize("sizes", [[40] * 5, [30, 60, 45, 90, 50, 30], [400] * 8, [500, 40, 500, 40, 500]])
+@pytest.mark.parametrize(
+    "sizes", [[40] * 5, [30, 60, 45, 90, 50, 30], [400] * 8, [500, 40, 500, 40, 500]]
+)
 def test_one_latent_keeps_exactly_one_plateau(sizes: list[int]) -> None:
     labels, values = stairs(sizes)
     found = reduce(labels)
     assert found.stopped is None
     (value,) = np.unique(values[found.indices])
     assert found.indices.tolist() == np.flatnonzero(values == value).tolist()
-    assert cells_of(found) == {frozenset(np.flatnonzero(values == inner).tolist()) for inner in range(1, len(sizes) - 1)}
+    assert cells_of(found) == {
+        frozenset(np.flatnonzero(values == inner).tolist()) for inner in range(1, len(sizes) - 1)
+    }
 
 
 def test_two_plateaus_are_two_halves() -> None:
     labels, values = stairs([100, 60])
     found = reduce(labels)
     assert len(found.latents[0].peaks) == 1
-    assert cells_of(found) == {frozenset(np.flatnonzero(values == value).tolist()) for value in range(2)}
+    assert cells_of(found) == {
+        frozenset(np.flatnonzero(values == value).tolist()) for value in range(2)
+    }
 
 
 def test_the_flatter_half_ranks_first() -> None:
@@ -90,13 +108,17 @@ def test_index_picks_intervals_by_quality() -> None:
     labels = np.concatenate(parts)
     assert [reduce(labels, index).indices[0] for index in range(3)] == [80, 40, 120]
     (latent,) = reduce(labels).latents
-    np.testing.assert_allclose([one.quality for one in latent.intervals], [39 / 0.01, 39 / 0.02, 39 / 0.04])
+    np.testing.assert_allclose(
+        [one.quality for one in latent.intervals], [39 / 0.01, 39 / 0.02, 39 / 0.04]
+    )
     assert latent.peaks.tolist() == [39, 79, 119, 159]
     np.testing.assert_allclose(latent.heights, 1.0)
 
 
 def test_labels_without_noise() -> None:
-    """Whole numbers: the mean derivative inside is 0, so every quality is infinite, and the largest plateau comes first."""
+    """Whole numbers: the mean derivative inside is 0, so every quality is infinite, and the largest
+    plateau comes first.
+    """
     values = np.repeat(np.arange(5), [40, 50, 70, 60, 40])
     found = reduce(values)
     assert [one.size for one in found.candidates] == [70, 60, 50]
@@ -107,14 +129,17 @@ def test_labels_without_noise() -> None:
 # One cell of the grid.
 
 
-@pytest.mark.parametrize(("first", "second", "each"), [(3, 4, 30), (2, 2, 40), (6, 7, 12), (10, 5, 40)])
+@pytest.mark.parametrize(
+    ("first", "second", "each"), [(3, 4, 30), (2, 2, 40), (6, 7, 12), (10, 5, 40)]
+)
 def test_two_latents_keep_exactly_one_cell(first: int, second: int, each: int) -> None:
     labels, values = grid(first, second, each)
     found = reduce(labels)
     assert found.stopped is None
     (cell,) = np.unique(values[found.indices], axis=0)
     assert found.indices.tolist() == np.flatnonzero((values == cell).all(axis=1)).tolist()
-    # With at most three peaks the outer plateaus count too; with more they do not, and five remain at most.
+    # With at most three peaks the outer plateaus count too; with more they do not, and five remain
+    # at most.
     counts = [size if size <= 4 else min(size - 2, 5) for size in (first, second)]
     assert len(found.candidates) == counts[0] * counts[1]
 
@@ -162,13 +187,22 @@ def test_many_latents_do_not_need_all_combinations() -> None:
     rng = np.random.default_rng(0)
     labels = values[:, None] * rng.choice([-1.0, 1.0], 30) + 0.01 * rng.standard_normal((200, 30))
     found = reduce(labels)
-    assert cells_of(found) == {frozenset(np.flatnonzero(values == value).tolist()) for value in range(4)}
+    assert cells_of(found) == {
+        frozenset(np.flatnonzero(values == value).tolist()) for value in range(4)
+    }
 
 
 def with_sets(found: Reduction) -> list[set[int]]:
     """The intersections the long way: sets of positions, all combinations."""
-    best = [[set(one.order[each.start : each.stop].tolist()) for each in one.intervals[:5]] for one in found.latents]
-    cells = [cell for combination in itertools.product(*best) if len(cell := set.intersection(*combination)) > 5]
+    best = [
+        [set(one.order[each.start : each.stop].tolist()) for each in one.intervals[:5]]
+        for one in found.latents
+    ]
+    cells = [
+        cell
+        for combination in itertools.product(*best)
+        if len(cell := set.intersection(*combination)) > 5
+    ]
     median = statistics.median([len(cell) for cell in cells]) if cells else 0
     return sorted(cells, key=lambda cell: abs(len(cell) - median))
 
@@ -194,7 +228,11 @@ def test_intersections_are_those_of_sets(seed: int) -> None:
 @pytest.mark.parametrize("law", ["normal", "uniform", "laplace"])
 def test_noise_gives_nothing(law: str, latents: int, count: int) -> None:
     rng = np.random.default_rng([count, latents])
-    laws = {"normal": rng.standard_normal, "uniform": rng.random, "laplace": lambda size: rng.laplace(size=size)}
+    laws = {
+        "normal": rng.standard_normal,
+        "uniform": rng.random,
+        "laplace": lambda size: rng.laplace(size=size),
+    }
     labels = laws[law]((count, latents))
     found = reduce(labels)
     assert found.stopped == NO_PEAKS
@@ -205,7 +243,9 @@ def test_noise_gives_nothing(law: str, latents: int, count: int) -> None:
 
 
 def test_the_bound_on_chance_holds() -> None:
-    """Of 1,000 noises 1% at most show a peak: 20 or more would have a probability of 0.003. The published rule alone sees many."""
+    """Of 1,000 noises 1% at most show a peak: 20 or more would have a probability of 0.003. The
+    published rule alone sees many.
+    """
     rng = np.random.default_rng(5)
     noises = [rng.standard_normal(400) for _ in range(500)] + [rng.random(400) for _ in range(500)]
     assert sum(len(reduce(one).latents[0].peaks) > 0 for one in noises) < 20
@@ -220,7 +260,9 @@ def test_what_chance_refused_is_kept_as_evidence() -> None:
     assert len(published.by_chance) == 0
 
 
-@pytest.mark.parametrize(("count", "which", "ratio"), [(20, 10, 5.0), (4, 2, 3.0), (2, 1, 100.0), (200, 100, 12.0)])
+@pytest.mark.parametrize(
+    ("count", "which", "ratio"), [(20, 10, 5.0), (4, 2, 3.0), (2, 1, 100.0), (200, 100, 12.0)]
+)
 def test_the_law_of_the_ratio(count: int, which: int, ratio: float) -> None:
     """Closed form back to the ratio; and a simulation, whose standard error is 0.001 at most."""
     chance = float(np.prod([(count - at) / (count - at + ratio) for at in range(which)]))
@@ -231,7 +273,9 @@ def test_the_law_of_the_ratio(count: int, which: int, ratio: float) -> None:
     assert np.exp(-ratio * others).mean() == pytest.approx(chance, rel=0.15)
 
 
-@pytest.mark.parametrize(("deviations", "found"), [(12.0, True), (6.0, True), (2.0, False), (1.0, False)])
+@pytest.mark.parametrize(
+    ("deviations", "found"), [(12.0, True), (6.0, True), (2.0, False), (1.0, False)]
+)
 def test_steps_against_the_noise_on_plateaus(deviations: float, found: bool) -> None:
     labels, values = stairs([288] * 16, noise=1 / deviations)
     result = reduce(labels)
@@ -274,7 +318,9 @@ def test_too_few_images_stop() -> None:
     assert found.chosen is not None
     assert found.chosen.size == 9
     assert found.latents[0].chosen == 0
-    assert reduce(wiggled, rule=ReductionRule(fewest_images=9)).indices.tolist() == list(range(40, 49))
+    assert reduce(wiggled, rule=ReductionRule(fewest_images=9)).indices.tolist() == list(
+        range(40, 49)
+    )
     ten = np.repeat([0.0, 1.0, 2.0], [40, 10, 40]) + np.linspace(0.0, 0.001, 90)
     assert reduce(ten).indices.tolist() == list(range(40, 50))
 
@@ -303,7 +349,9 @@ def test_published_numbers() -> None:
 
 
 def test_a_peak_is_seven_deviations_above_the_median() -> None:
-    """Entries 1 and 3 in turn around one bump, 1,300 of them looked at: median 3, deviation 1. Numbers are exact in binary."""
+    """Entries 1 and 3 in turn around one bump, 1,300 of them looked at: median 3, deviation 1.
+    Numbers are exact in binary.
+    """
     for bump, peaks in ((10.0, [700]), (10.0 - 2**-7, [])):
         derivative = [1.0, 3.0] * 350 + [bump] + [1.0, 3.0] * 400
         (latent,) = reduce(from_derivative(derivative), rule=PUBLISHED).latents
@@ -312,7 +360,9 @@ def test_a_peak_is_seven_deviations_above_the_median() -> None:
 
 
 def test_large_entries_do_not_raise_the_threshold() -> None:
-    """The deviation is of entries below the median plus four deviations of all: steps of 1,000 change nothing."""
+    """The deviation is of entries below the median plus four deviations of all: steps of 1,000
+    change nothing.
+    """
     base = [1.0, 3.0] * 750
     for at in range(200, 1400, 200):
         base[at] = 1000.0
@@ -322,11 +372,22 @@ def test_large_entries_do_not_raise_the_threshold() -> None:
 
 
 def test_the_ends_are_ignored() -> None:
-    """Of 1,500 entries 100 at each end. The first and last that are looked at cannot be peaks: they have one neighbour."""
-    for at, seen in ((99, False), (100, False), (101, True), (1398, True), (1399, False), (1400, False)):
+    """Of 1,500 entries 100 at each end. The first and last that are looked at cannot be peaks: they
+    have one neighbour.
+    """
+    for at, seen in (
+        (99, False),
+        (100, False),
+        (101, True),
+        (1398, True),
+        (1399, False),
+        (1400, False),
+    ):
         derivative = [1.0] * 1500
         derivative[at] = 50.0
-        assert reduce(from_derivative(derivative)).latents[0].peaks.tolist() == ([at] if seen else [])
+        assert reduce(from_derivative(derivative)).latents[0].peaks.tolist() == (
+            [at] if seen else []
+        )
 
 
 def test_of_close_peaks_the_higher_stays() -> None:
@@ -349,16 +410,29 @@ def test_ends_count_with_few_peaks_and_several_latents() -> None:
 
 
 def test_the_height_of_an_end_counts_in_the_quality() -> None:
-    """Steps of 8 and slopes of 1/128 a place, exact in binary: a quality of 1,024 between peaks, 128 beside an end of height 1."""
+    """Steps of 8 and slopes of 1/128 a place, exact in binary: a quality of 1,024 between peaks,
+    128 beside an end of height 1.
+    """
     one = from_derivative(([1 / 128] * 49 + [8.0]) * 3 + [1 / 128] * 49)
     found = reduce(np.stack([one, one], axis=1)).latents[0].intervals
-    assert [(each.start, each.quality) for each in found] == [(50, 1024.0), (100, 1024.0), (0, 128.0), (150, 128.0)]
-    higher = reduce(np.stack([one, one], axis=1), rule=ReductionRule(end_height=2.0)).latents[0].intervals
+    assert [(each.start, each.quality) for each in found] == [
+        (50, 1024.0),
+        (100, 1024.0),
+        (0, 128.0),
+        (150, 128.0),
+    ]
+    higher = (
+        reduce(np.stack([one, one], axis=1), rule=ReductionRule(end_height=2.0))
+        .latents[0]
+        .intervals
+    )
     assert [each.quality for each in higher] == [1024.0, 1024.0, 256.0, 256.0]
 
 
 def test_trim_shortens_both_sides_of_every_interval() -> None:
-    labels = np.repeat(np.arange(4.0), 50) + np.repeat([0.03, 0.01, 0.02, 0.03], 50) * np.tile(np.linspace(0.0, 1.0, 50), 4)
+    labels = np.repeat(np.arange(4.0), 50) + np.repeat([0.03, 0.01, 0.02, 0.03], 50) * np.tile(
+        np.linspace(0.0, 1.0, 50), 4
+    )
     assert reduce(labels, rule=ReductionRule(trim=0.1)).indices.tolist() == list(range(55, 95))
     both = np.stack([labels, labels], axis=1)
     assert reduce(both, rule=ReductionRule(trim=0.1)).indices.tolist() == list(range(55, 95))
@@ -403,9 +477,17 @@ def test_nothing_depends_on_order_sign_scale_or_which_latent_is_first(
     columns=st.integers(1, 4),
     seed=st.integers(0, 2**32 - 1),
     kind=st.sampled_from(["noise", "few values", "mixture"]),
-    rule=st.sampled_from([ReductionRule(), PUBLISHED, ReductionRule(chance=1.0, peak_deviations=1.0, fewest_images=1)]),
+    rule=st.sampled_from(
+        [
+            ReductionRule(),
+            PUBLISHED,
+            ReductionRule(chance=1.0, peak_deviations=1.0, fewest_images=1),
+        ]
+    ),
 )
-def test_any_labels_are_answered_soundly(rows: int, columns: int, seed: int, kind: str, rule: ReductionRule) -> None:
+def test_any_labels_are_answered_soundly(
+    rows: int, columns: int, seed: int, kind: str, rule: ReductionRule
+) -> None:
     rng = np.random.default_rng(seed)
     noise, few = rng.standard_normal((rows, columns)), rng.integers(0, 4, (rows, columns))
     labels = {"noise": noise, "few values": few, "mixture": few + 0.01 * noise}[kind]
@@ -442,7 +524,9 @@ def test_labels_are_left_as_they_were() -> None:
     np.testing.assert_array_equal(labels, before)
 
 
-@pytest.mark.parametrize(("count", "seconds"), [(50_000, 5.0), pytest.param(737_280, 30.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("count", "seconds"), [(50_000, 5.0), pytest.param(737_280, 30.0, marks=pytest.mark.slow)]
+)
 def test_large_datasets_take_seconds(count: int, seconds: float) -> None:
     """Positions of all dSprites: 32 by 32 values."""
     rng = np.random.default_rng(0)
@@ -469,7 +553,10 @@ def test_bad_labels_are_refused_by_name() -> None:
     shape = "A row for each image, a column for each latent."
     assert refusal([["a"], ["b"]]) == "labels must be real numbers; got an array of <U1."
     assert refusal(np.zeros(3, dtype=bool)) == "labels must be real numbers; got an array of bool."
-    assert refusal([[1.0, 2.0], [3.0]]) == "labels must be an array of numbers; got rows of unequal length."
+    assert (
+        refusal([[1.0, 2.0], [3.0]])
+        == "labels must be an array of numbers; got rows of unequal length."
+    )
     rule = "labels must be of shape (images, latents), two images at least; got"
     assert refusal(np.zeros((5, 0))) == f"{rule} (5, 0). {shape}"
     assert refusal(np.zeros((2, 2, 2))) == f"{rule} (2, 2, 2). {shape}"
@@ -485,7 +572,10 @@ def test_bad_labels_are_refused_by_name() -> None:
 
 def test_bad_indices_are_refused_by_name() -> None:
     labels, _ = grid(2, 2, 40)
-    assert refusal(labels, 4) == "index must be in 0..3, the candidates there are; got 4. Choose a smaller index."
+    assert (
+        refusal(labels, 4)
+        == "index must be in 0..3, the candidates there are; got 4. Choose a smaller index."
+    )
     assert refusal(labels, -1) == "index must be a whole number of at least 0; got -1."
     assert refusal(labels, 0.5) == "index must be a whole number of at least 0; got 0.5."
     # Where there is nothing to choose from, the reason is of more use than a refusal.
@@ -496,13 +586,22 @@ def test_parts_are_taken_in_turn() -> None:
     values = np.repeat(np.arange(5.0), 40) + np.linspace(0, 0.01, 200)
     assert len(reduce(values).candidates) == 3
     for index in range(5):
-        np.testing.assert_array_equal(reduce_in_turn(values, index).indices, reduce(values, index % 3).indices)
+        np.testing.assert_array_equal(
+            reduce_in_turn(values, index).indices, reduce(values, index % 3).indices
+        )
     assert reduce_in_turn(np.zeros((30, 1)), 2).stopped == NO_PEAKS
 
 
 def test_bad_rules_are_refused_all_at_once() -> None:
     with pytest.raises(InputError) as caught:
-        ReductionRule(ignored_ends=2, separation=0, trim=0.5, chance=0.0, fewest_images=0, peak_deviations=float("nan"))
+        ReductionRule(
+            ignored_ends=2,
+            separation=0,
+            trim=0.5,
+            chance=0.0,
+            fewest_images=0,
+            peak_deviations=float("nan"),
+        )
     assert str(caught.value).splitlines() == [
         "ignored_ends must be a whole number of at least 3; got 2.",
         "separation must be a whole number of at least 1; got 0.",

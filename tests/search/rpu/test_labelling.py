@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels from the winner of a search: those of the model that agrees best, of the latents that say something, made once."""
+"""Labels from the winner of a search: those of the model that agrees best, of the latents that say
+something, made once.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def forgotten(searched: SearchRun) -> SearchRun:
     return searched
 
 
-def test_labels_are_the_means_of_the_active_latents_of_the_model_that_agrees_best(forgotten: SearchRun):
+def test_labels_are_the_means_of_the_active_latents_of_the_model_that_agrees_best(
+    forgotten: SearchRun,
+):
     run = forgotten.winner()
     CodeStore(run).encode(CPU)
     stored = [CodeStore(run).load(member) for member in range(3)]
@@ -62,17 +66,29 @@ def test_labels_are_the_means_of_the_active_latents_of_the_model_that_agrees_bes
     assert set(found.latents) == set(np.flatnonzero(kl > 0.3).tolist())
     assert found.latents, "a model without active latents would show nothing"
     assert list(found.latents) == sorted(found.latents, key=lambda latent: -kl[latent])
-    np.testing.assert_allclose(found.values, codes.mean[in_order][:, list(found.latents)], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found.values, codes.mean[in_order][:, list(found.latents)], rtol=1e-5, atol=1e-6
+    )
     assert (found.values.dtype, found.values.shape) == (np.float32, (24, len(found.latents)))
 
 
 @pytest.mark.parametrize("best", [0, 1, 2])
-def test_the_model_with_the_highest_score_gives_the_labels(forgotten: SearchRun, best: int, monkeypatch: pytest.MonkeyPatch):
+def test_the_model_with_the_highest_score_gives_the_labels(
+    forgotten: SearchRun, best: int, monkeypatch: pytest.MonkeyPatch
+):
     scores = np.where(np.arange(3) == best, 0.8, 0.2)
-    monkeypatch.setattr(labelling, "udr", lambda codes, kl, **options: replace(udr(codes, kl, **options), per_model=scores))
+    monkeypatch.setattr(
+        labelling,
+        "udr",
+        lambda codes, kl, **options: replace(udr(codes, kl, **options), per_model=scores),
+    )
     found = label(forgotten, CPU, active_nats=0.0)
     assert found.model == best
-    direct = open_run(forgotten.path, device="cpu").model(best).encode(forgotten.dataset.images(np.arange(24)))
+    direct = (
+        open_run(forgotten.path, device="cpu")
+        .model(best)
+        .encode(forgotten.dataset.images(np.arange(24)))
+    )
     np.testing.assert_allclose(found.values, direct[:, list(found.latents)], rtol=1e-4, atol=1e-5)
 
 
@@ -116,7 +132,9 @@ def test_damaged_labels_are_made_again(forgotten: SearchRun):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(("score", "failed"), [(0.0, True), (0.0999, True), (0.1, False), (0.9, False), (math.nan, True)])
+@pytest.mark.parametrize(
+    ("score", "failed"), [(0.0, True), (0.0999, True), (0.1, False), (0.9, False), (math.nan, True)]
+)
 def test_a_best_agreement_below_a_tenth_is_none(score: float, failed: bool):
     one = Labelling(score, 0, (score,), np.ones(1), (0,), np.ones((4, 1), dtype=np.float32))
     assert one.failed is failed
@@ -126,4 +144,7 @@ def test_an_unfinished_search_has_no_labels(tmp_path: Path):
     run = created(tmp_path / "run", score="udr", models=2)
     with pytest.raises(InputError) as caught:
         label(run, CPU)
-    assert str(caught.value) == f"the search in {run.path} is not finished. Go on with: unbraid resume {run.path}"
+    assert (
+        str(caught.value)
+        == f"the search in {run.path} is not finished. Go on with: unbraid resume {run.path}"
+    )

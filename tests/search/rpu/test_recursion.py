@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rPU-VAE from root to final population: every stage in its folder, labels with their images, the same end after any stop."""
+"""rPU-VAE from root to final population: every stage in its folder, labels with their images, the
+same end after any stop.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from unbraid.search.reduce import reduction
 from unbraid.search.reduce.reduction import NO_PEAKS, Reduction, ReductionRule, reduce
 from unbraid.search.rpu import labelling
 from unbraid.search.rpu.labelling import Labelling
-from unbraid.search.rpu.recursion import PUBLISHED, SAME_LABELS, Recursion, RecursionPlan, Stage, make_recursion
+from unbraid.search.rpu.recursion import (
+    PUBLISHED,
+    SAME_LABELS,
+    Recursion,
+    RecursionPlan,
+    Stage,
+    make_recursion,
+)
 from unbraid.search.rpu.surrogate_labels import read_surrogates
 
 from .test_search_run import interrupting_at
@@ -92,20 +101,27 @@ def test_stages_come_in_order_each_in_its_folder(done: tuple[Recursion, list[Sta
     assert leaves == sorted(leaves)
     assert run.finished
     trained = [stage for stage in stages if stage.images]
-    assert sum(stage.name.startswith("leaf") for stage in trained) >= 2, "parts must have been searched, or this shows nothing"
+    assert sum(stage.name.startswith("leaf") for stage in trained) >= 2, (
+        "parts must have been searched, or this shows nothing"
+    )
     for stage in stages:
         assert SearchRun.is_search(run.path / stage.name) == bool(stage.images)
         if stage.images:
             search = SearchRun.open(run.path / stage.name)
             assert search.finished
             assert search.winner_record()["score"] == stage.score
-    assert [search.path for search in run.searches()] == [run.path / stage.name for stage in trained]
+    assert [search.path for search in run.searches()] == [
+        run.path / stage.name for stage in trained
+    ]
     # A leaf-run ends with the stage that says why, or with the last level.
     for number in (0, 1):
         own = [stage for stage in stages if stage.name.startswith(f"leaf-{number}")]
         assert all(not stage.ended for stage in own[:-1])
         assert own[-1].ended or own[-1].name.endswith("level-3")
-    assert told[0] == f"root: 80 images, {len(stages[0].active)} active latents, agreement {stages[0].score:.3f}"
+    assert (
+        told[0] == f"root: 80 images, {len(stages[0].active)} active latents, agreement"
+        f" {stages[0].score:.3f}"
+    )
 
 
 def test_the_summary_says_what_the_stages_say(done: tuple[Recursion, list[Stage], list[str]]):
@@ -114,10 +130,16 @@ def test_the_summary_says_what_the_stages_say(done: tuple[Recursion, list[Stage]
     assert [row["name"] for row in rows] == [stage.name for stage in stages]
     for row, stage in zip(rows, stages, strict=True):
         assert row["score"] == (None if math.isnan(stage.score) else stage.score)
-        assert (row["images"], tuple(row["active"]), row["ended"]) == (stage.images, stage.active, stage.ended)
+        assert (row["images"], tuple(row["active"]), row["ended"]) == (
+            stage.images,
+            stage.active,
+            stage.ended,
+        )
 
 
-def test_searches_of_all_stages_are_what_the_plan_asks_for(done: tuple[Recursion, list[Stage], list[str]]):
+def test_searches_of_all_stages_are_what_the_plan_asks_for(
+    done: tuple[Recursion, list[Stage], list[str]],
+):
     run, _, _ = done
     plan, seeds = run.plan, set()
     for search in run.searches():
@@ -134,16 +156,22 @@ def test_searches_of_all_stages_are_what_the_plan_asks_for(done: tuple[Recursion
             assert own.epoch_images == (320 if name == "root" else 160)
             seeds.add(own.seed)
         assert own.evolved == plan.root.evolved
-    assert len(seeds) == sum(not str(search.path).rpartition("/")[2].startswith("final") for search in run.searches())
+    assert len(seeds) == sum(
+        not str(search.path).rpartition("/")[2].startswith("final") for search in run.searches()
+    )
     assert final_seed not in seeds
-    assert open_run(run.path / "final-2", device="cpu").score("mig", quiet=True)["mig"].notna().all()
+    assert (
+        open_run(run.path / "final-2", device="cpu").score("mig", quiet=True)["mig"].notna().all()
+    )
 
 
 # Which images, and whose labels.
 
 
 def check_parts(run: Recursion, stages: list[Stage]) -> None:
-    """Every level holds the images that the level before was reduced to, and the labels that its own model gives them."""
+    """Every level holds the images that the level before was reduced to, and the labels that its
+    own model gives them.
+    """
     whole = run.dataset
     parts: dict[str, np.ndarray] = {"root": np.arange(len(whole))}
     found: dict[str, Labelling] = {}
@@ -156,16 +184,26 @@ def check_parts(run: Recursion, stages: list[Stage]) -> None:
             rank = int(leaf.removeprefix("leaf-")) if level == "2" else 0
             values = found[before].values
             candidates = len(reduce(values, 0, run.plan.reduction).candidates)
-            parts[stage.name] = parts[before][reduce(values, rank % candidates, run.plan.reduction).indices]
-            np.testing.assert_array_equal(np.load(run.path / f"{stage.name}.npy"), parts[stage.name])
+            parts[stage.name] = parts[before][
+                reduce(values, rank % candidates, run.plan.reduction).indices
+            ]
+            np.testing.assert_array_equal(
+                np.load(run.path / f"{stage.name}.npy"), parts[stage.name]
+            )
         here = parts[stage.name]
         assert stage.images == len(here)
         search = next(one for one in run.searches() if one.path == run.path / stage.name)
-        np.testing.assert_array_equal(search.dataset.images(np.arange(len(here))), whole.images(here))
+        np.testing.assert_array_equal(
+            search.dataset.images(np.arange(len(here))), whole.images(here)
+        )
         one = found[stage.name] = Labelling.load(search.path / "labels.safetensors")
         assert one.latents == stage.active
         assert one.values.shape == (len(here), len(one.latents))
-        direct = open_run(search.path, data=search.dataset, device="cpu").model(one.model).encode(whole.images(here))
+        direct = (
+            open_run(search.path, data=search.dataset, device="cpu")
+            .model(one.model)
+            .encode(whole.images(here))
+        )
         np.testing.assert_allclose(one.values, direct[:, list(one.latents)], rtol=1e-4, atol=1e-5)
     for count in run.plan.finals():
         leaves = read_surrogates(run.path / f"final-{count}" / "surrogates.safetensors")
@@ -173,7 +211,11 @@ def check_parts(run: Recursion, stages: list[Stage]) -> None:
         for number, leaf in enumerate(leaves):
             names = ["root"]
             if count:
-                own = [stage for stage in stages if stage.name.startswith(f"leaf-{number}/") and not stage.ended]
+                own = [
+                    stage
+                    for stage in stages
+                    if stage.name.startswith(f"leaf-{number}/") and not stage.ended
+                ]
                 names += [stage.name for stage in own]
             assert len(leaf) == len(names)
             for labels, name in zip(leaf, names, strict=True):
@@ -201,15 +243,20 @@ def test_parts_of_a_subset_are_places_in_that_subset(tmp_path: Path):
     assert stages is not None
     assert sum(stage.images > 0 and stage.name.startswith("leaf") for stage in stages) >= 1
     check_parts(run, stages)
-    # Opened again without being given the data: its subset, and the parts of that, are loaded by what the plans say.
+    # Opened again without being given the data: its subset, and the parts of that, are loaded by
+    # what the plans say.
     again = Recursion.open(run.path)
-    np.testing.assert_array_equal(again.dataset.images(np.arange(80)), whole.images(np.arange(95, 15, -1)))
+    np.testing.assert_array_equal(
+        again.dataset.images(np.arange(80)), whole.images(np.arange(95, 15, -1))
+    )
     part = SearchRun.open(run.path / "leaf-0/level-2").dataset
     places = np.load(run.path / "leaf-0/level-2.npy")
     np.testing.assert_array_equal(part.images(np.arange(len(places))), data.images(places))
 
 
-def test_the_final_score_is_the_gap_with_those_labels(done: tuple[Recursion, list[Stage], list[str]]):
+def test_the_final_score_is_the_gap_with_those_labels(
+    done: tuple[Recursion, list[Stage], list[str]],
+):
     from unbraid.search.rpu.surrogate_labels import surrogate_gaps
 
     run, stages, _ = done
@@ -262,7 +309,9 @@ def test_a_recursion_stopped_at_every_stage_ends_the_same(
 def test_a_finished_recursion_trains_nothing(done: tuple[Recursion, list[Stage], list[str]]):
     run, stages, _ = done
     before = (run.path / "summary.json").read_bytes()
-    found = Recursion.open(run.path).train(CPU, lambda name, search: pytest.fail(f"trained {name} again"))
+    found = Recursion.open(run.path).train(
+        CPU, lambda name, search: pytest.fail(f"trained {name} again")
+    )
     assert found is not None
     assert [one.name for one in found] == [one.name for one in stages]
     assert (run.path / "summary.json").read_bytes() == before
@@ -274,13 +323,18 @@ def test_two_processes_do_not_train_one_recursion(done: tuple[Recursion, list[St
     run, _, _ = done
     with only_one(run.path), pytest.raises(InputError) as caught:
         run.train(CPU, train)
-    assert str(caught.value) == f"{run.path} is being written by another process; wait for it to end or stop it."
+    assert (
+        str(caught.value)
+        == f"{run.path} is being written by another process; wait for it to end or stop it."
+    )
 
 
 # How it ends.
 
 
-def test_without_leaf_runs_the_labels_of_the_root_are_used(tmp_path: Path, done: tuple[Recursion, list[Stage], list[str]]):
+def test_without_leaf_runs_the_labels_of_the_root_are_used(
+    tmp_path: Path, done: tuple[Recursion, list[Stage], list[str]]
+):
     run = Recursion.create(tmp_path / "run", *quick(leaf_runs=0))
     stages = run.train(CPU, train)
     assert stages is not None
@@ -316,15 +370,27 @@ def test_a_root_without_active_latents_ends_the_recursion(tmp_path: Path):
     assert root.ended == "no latent of the best model says more than 1e+06 nat"
 
 
-def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def stops(labels: Any, index: int, rule: ReductionRule) -> Reduction:
-        return replace(reduce(labels, 0, rule), indices=np.empty(0, dtype=np.int64), stopped=NO_PEAKS, candidates=())
+        return replace(
+            reduce(labels, 0, rule),
+            indices=np.empty(0, dtype=np.int64),
+            stopped=NO_PEAKS,
+            candidates=(),
+        )
 
     monkeypatch.setattr(reduction, "reduce", stops)
     run, told = Recursion.create(tmp_path / "run", *quick()), []
     stages = run.train(CPU, train, told.append)
     assert stages is not None
-    assert [stage.name for stage in stages] == ["root", "leaf-0/level-2", "leaf-1/level-2", "final-2"]
+    assert [stage.name for stage in stages] == [
+        "root",
+        "leaf-0/level-2",
+        "leaf-1/level-2",
+        "final-2",
+    ]
     assert [stage.ended for stage in stages[1:3]] == [NO_PEAKS, NO_PEAKS]
     assert told[1:3] == [f"leaf-0/level-2: {NO_PEAKS}", f"leaf-1/level-2: {NO_PEAKS}"]
     leaves = read_surrogates(run.path / "final-2" / "surrogates.safetensors")
@@ -332,9 +398,16 @@ def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(tmp_path: Pa
     assert summary(run)[1]["score"] is None
 
 
-def test_finals_with_the_same_labels_are_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_finals_with_the_same_labels_are_trained_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def stops(labels: Any, index: int, rule: ReductionRule) -> Reduction:
-        return replace(reduce(labels, 0, rule), indices=np.empty(0, dtype=np.int64), stopped=NO_PEAKS, candidates=())
+        return replace(
+            reduce(labels, 0, rule),
+            indices=np.empty(0, dtype=np.int64),
+            stopped=NO_PEAKS,
+            candidates=(),
+        )
 
     trained: list[str] = []
 
@@ -348,15 +421,25 @@ def test_finals_with_the_same_labels_are_trained_once(tmp_path: Path, monkeypatc
     stages = run.train(CPU, noted, told.append)
     assert stages is not None
     assert trained == ["root", "final-0"]
-    assert told[-2:] == [f"final-{count}: the same as final-0: no leaf-run had found other labels" for count in (1, 2)]
+    assert told[-2:] == [
+        f"final-{count}: the same as final-0: no leaf-run had found other labels"
+        for count in (1, 2)
+    ]
     assert [stage.ended for stage in stages[-3:]] == ["", SAME_LABELS, SAME_LABELS]
     again = run.train(CPU, noted, told.append)
     assert again is not None
-    assert [stage.ended for stage in again] == [stage.ended for stage in stages], "as often as it is resumed"
+    assert [stage.ended for stage in again] == [stage.ended for stage in stages], (
+        "as often as it is resumed"
+    )
     assert stages[-1].score == stages[-3].score
     assert run.final(2).winner_record() == run.final(0).winner_record()
     assert not (run.path / "final-1.part").exists()
-    assert [search.path.name for search in run.searches()] == ["root", "final-0", "final-1", "final-2"]
+    assert [search.path.name for search in run.searches()] == [
+        "root",
+        "final-0",
+        "final-1",
+        "final-2",
+    ]
 
 
 def test_a_leaf_run_without_scores_ends_there(tmp_path: Path):
@@ -373,11 +456,17 @@ def test_a_leaf_run_without_scores_ends_there(tmp_path: Path):
     assert stages[-1].name == "final-2"
 
 
-def test_leaf_runs_take_the_parts_in_turn_where_there_are_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_leaf_runs_take_the_parts_in_turn_where_there_are_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     asked: list[int] = []
 
     def two_parts(labels: Any, index: int, rule: ReductionRule) -> Reduction:
-        found = reduce(np.repeat([0.0, 1.0, 2.0, 3.0], len(labels) // 4) + np.linspace(0.0, 0.1, len(labels)), 0, ReductionRule())
+        found = reduce(
+            np.repeat([0.0, 1.0, 2.0, 3.0], len(labels) // 4) + np.linspace(0.0, 0.1, len(labels)),
+            0,
+            ReductionRule(),
+        )
         assert len(found.candidates) == 2
         asked.append(index)
         return replace(found, indices=found.images(index))
@@ -400,21 +489,39 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"leaf_runs": -1}, ["leaf_runs must be a whole number of at least 0; got -1."]),
     ({"leaf_runs": 33}, ["leaf_runs must be at most 32; got 33."]),
     ({"levels": 0}, ["levels must be a whole number of at least 1; got 0."]),
-    ({"levels": 1}, ["levels must be at least 2 for leaf-runs, since the root's labels are the first; got 1."]),
+    (
+        {"levels": 1},
+        ["levels must be at least 2 for leaf-runs, since the root's labels are the first; got 1."],
+    ),
     ({"leaf_images": 0}, ["leaf_images must be a whole number of at least 1; got 0."]),
-    ({"final_first_factor": 0}, ["final_first_factor must be a whole number of at least 1; got 0."]),
+    (
+        {"final_first_factor": 0},
+        ["final_first_factor must be a whole number of at least 1; got 0."],
+    ),
     ({"final_epochs": 0}, ["final_epochs must be a whole number of at least 1; got 0."]),
     (
         {"final_population": 4},
-        ["final_population must be a whole number of at least 5; got 4. Below 5 there is no fifth to replace."],
+        [
+            "final_population must be a whole number of at least 5; got 4. Below 5 there is no"
+            " fifth to replace."
+        ],
     ),
-    ({"population": 4}, ["population must be a whole number of at least 5; got 4. Below 5 there is no fifth to replace."]),
+    (
+        {"population": 4},
+        [
+            "population must be a whole number of at least 5; got 4. Below 5 there is no fifth to"
+            " replace."
+        ],
+    ),
     ({"active_nats": -1}, ["active_nats must be a number of at least 0; got -1."]),
     ({"active_nats": math.nan}, ["active_nats must be a number of at least 0; got nan."]),
     ({"score": "mig"}, ["score must be udr, since a recursion has no labels; got 'mig'."]),
     ({"models": 1}, ["models must be a whole number of at least 2 for the score udr; got 1."]),
     ({"reduction": "published"}, ["reduction must be a ReductionRule; got 'published'."]),
-    ({"reduction": ReductionRule(fewest_images=1)}, ["reduction must keep at least 2 images (fewest_images); got 1."]),
+    (
+        {"reduction": ReductionRule(fewest_images=1)},
+        ["reduction must keep at least 2 images (fewest_images); got 1."],
+    ),
     (
         {"leaf_runs": -1, "final_epochs": 0, "epochs": 0, "latents": 0},
         [
@@ -455,14 +562,20 @@ def test_folders_are_checked(tmp_path: Path, done: tuple[Recursion, list[Stage],
     assert not Recursion.is_recursion(tmp_path)
     with pytest.raises(InputError) as caught:
         Recursion.open(tmp_path)
-    assert str(caught.value) == f"run must be a folder made by `unbraid rpu run`, with a recursion.json in it; got '{tmp_path}'."
+    assert (
+        str(caught.value)
+        == "run must be a folder made by `unbraid rpu run`, with a recursion.json in it; got"
+        f" '{tmp_path}'."
+    )
     with pytest.raises(InputError) as caught:
         Recursion.create(done[0].path, *quick())
     remedy = f"Go on with `unbraid resume {done[0].path}` or choose another folder."
     assert str(caught.value) == f"out must not hold another run; got '{done[0].path}'. {remedy}"
 
 
-def test_data_in_memory_is_wanted_again(tmp_path: Path, done: tuple[Recursion, list[Stage], list[str]]):
+def test_data_in_memory_is_wanted_again(
+    tmp_path: Path, done: tuple[Recursion, list[Stage], list[str]]
+):
     images = load("sprites", **ROOM).images(np.arange(80))
     data = load(images)
     run = Recursion.create(tmp_path / "run", *quick(data, leaf_runs=1))
@@ -474,8 +587,9 @@ def test_data_in_memory_is_wanted_again(tmp_path: Path, done: tuple[Recursion, l
     again = Recursion.open(run.path)
     with pytest.raises(InputError) as caught:
         again.train(CPU, train)
-    assert str(caught.value) == (
-        f"{run.path} was searched on an array in memory; pass it again, loaded as it was: "
+    assert (
+        str(caught.value)
+        == f"{run.path} was searched on an array in memory; pass it again, loaded as it was: "
         f"unbraid.resume_search('{run.path}', data=unbraid.load(array, ...))."
     )
     again.use(load(images.copy()))

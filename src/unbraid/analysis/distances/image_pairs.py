@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which images to compare: traversals of one factor with the others fixed, and random pairs.
 
-On a full grid a traversal has every value of its factor. Labels on samples need not fill a grid: there, samples that agree in all
-other labels form a group, and a traversal takes one sample of each value that its group has. Samples with the same labels are
-dealt out to different traversals of their group. Choices come from numpy's generator, seeded by (seed, factor).
+On a full grid a traversal has every value of its factor. Labels on samples need not fill a grid:
+there, samples that agree in all other labels form a group, and a traversal takes one sample of each
+value that its group has. Samples with the same labels are dealt out to different traversals of
+their group. Choices come from numpy's generator, seeded by (seed, factor).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ ABSENT = -1
 MOST_VALUES = 128
 """A factor with more values is traversed at so many of them, evenly spread."""
 ENOUGH_TRAVERSALS = 1024
-"""Pairs of one traversal are alike; more traversals than the pairs would need make a mean over them steadier."""
+"""Pairs of one traversal are alike; more traversals than the pairs would need make a mean over them
+steadier.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,11 @@ class Traversals:
     def leading(self, images: int) -> Traversals:
         """The first traversals, about *images* images of them, at least one."""
         count = max(1, images // len(self.values))
-        return self if count >= len(self.indices) else Traversals(self.factor, self.values, self.indices[:count], False)
+        return (
+            self
+            if count >= len(self.indices)
+            else Traversals(self.factor, self.values, self.indices[:count], False)
+        )
 
 
 @dataclass(frozen=True)
@@ -66,15 +73,25 @@ def choose_pairs(count: int, pairs: int, seed: int) -> RandomPairs:
     return RandomPairs(draws.integers(0, count, pairs), draws.integers(0, count, pairs), False)
 
 
-def choose_traversals(dataset: Dataset, pairs: int, seed: int) -> tuple[list[Traversals], list[str]]:
-    """Traversals of every factor that has any, with at least *pairs* pairs where the data has them, and why others have none."""
+def choose_traversals(
+    dataset: Dataset, pairs: int, seed: int
+) -> tuple[list[Traversals], list[str]]:
+    """Traversals of every factor that has any, with at least *pairs* pairs where the data has them,
+    and why others have none.
+    """
     names, sizes = dataset.factor_names, dataset.factor_sizes
     on_grid = (names, sizes) == (dataset.grid.names, dataset.grid.sizes)
     rows = None if on_grid else dataset.factors(np.arange(len(dataset)))
     found, missing = [], []
     for axis, (name, size) in enumerate(zip(names, sizes, strict=True)):
         if size < 2:
-            missing.append(Problem(f"factor '{name}'", "needs two values to be compared", Shown("one in all samples")))
+            missing.append(
+                Problem(
+                    f"factor '{name}'",
+                    "needs two values to be compared",
+                    Shown("one in all samples"),
+                )
+            )
             continue
         values = np.unique(np.linspace(0, size - 1, min(size, MOST_VALUES)).astype(np.int64))
         wanted = _wanted(len(values), pairs)
@@ -88,37 +105,60 @@ def choose_traversals(dataset: Dataset, pairs: int, seed: int) -> tuple[list[Tra
         else:
             rule = "needs samples that differ in it and agree in every other factor"
             remedy = "Add such samples, or leave out labels that are nearly unique to a sample."
-            missing.append(Problem(f"factor '{name}'", rule, Shown(f"none among {len(dataset):,} samples"), remedy))
+            missing.append(
+                Problem(
+                    f"factor '{name}'", rule, Shown(f"none among {len(dataset):,} samples"), remedy
+                )
+            )
     return found, missing
 
 
 def _wanted(values: int, pairs: int) -> int:
-    """How many whole traversals give so many pairs, and more of them while that needs no more images than pairs."""
+    """How many whole traversals give so many pairs, and more of them while that needs no more
+    images than pairs.
+    """
     per_traversal = values * (values - 1) // 2
     return max(-(-pairs // per_traversal), min(ENOUGH_TRAVERSALS, -(-pairs // values)))
 
 
 def _on_grid(
-    sizes: tuple[int, ...], axis: int, values: NDArray[np.int64], wanted: int, draws: np.random.Generator
+    sizes: tuple[int, ...],
+    axis: int,
+    values: NDArray[np.int64],
+    wanted: int,
+    draws: np.random.Generator,
 ) -> tuple[NDArray[np.int64], bool]:
     stride = int(np.prod(sizes[axis + 1 :], dtype=np.int64))
     count = int(np.prod(sizes, dtype=np.int64)) // sizes[axis]
-    # One from each of equally long stretches of the grid, in random order: as fair as any, and it covers the slow factors evenly.
+    # One from each of equally long stretches of the grid, in random order: as fair as any, and it
+    # covers the slow factors evenly.
     ends = np.arange(min(wanted, count) + 1) * count // min(wanted, count)
-    chosen = draws.permutation(ends[:-1] + (draws.random(len(ends) - 1) * np.diff(ends)).astype(np.int64))
+    chosen = draws.permutation(
+        ends[:-1] + (draws.random(len(ends) - 1) * np.diff(ends)).astype(np.int64)
+    )
     start = chosen // stride * (stride * sizes[axis]) + chosen % stride
     return start[:, None] + stride * values[None, :], wanted >= count
 
 
 def _among_samples(
-    rows: NDArray[np.int64], axis: int, values: NDArray[np.int64], wanted: int, draws: np.random.Generator
+    rows: NDArray[np.int64],
+    axis: int,
+    values: NDArray[np.int64],
+    wanted: int,
+    draws: np.random.Generator,
 ) -> tuple[NDArray[np.int64], bool]:
     kept = np.flatnonzero(np.isin(rows[:, axis], values))
     column = np.searchsorted(values, rows[kept, axis])
     others = np.delete(rows[kept], axis, axis=1)
-    group = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1) if others.shape[1] else np.zeros(len(kept), np.int64)
+    group = (
+        np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
+        if others.shape[1]
+        else np.zeros(len(kept), np.int64)
+    )
     # A cell is one value within one group; its samples lie side by side.
-    cells, cell_of, counts = np.unique(group * len(values) + column, return_inverse=True, return_counts=True)
+    cells, cell_of, counts = np.unique(
+        group * len(values) + column, return_inverse=True, return_counts=True
+    )
     starts = np.cumsum(counts) - counts
     cell_group, cell_column = cells // len(values), cells % len(values)
     groups = int(group.max()) + 1
@@ -140,7 +180,9 @@ def _among_samples(
         used, place = np.unique(owner, return_inverse=True)
         cell_at = np.full((len(used), len(values)), ABSENT, np.int64)
         within = np.isin(cell_group, used)
-        cell_at[np.searchsorted(used, cell_group[within]), cell_column[within]] = np.flatnonzero(within)
+        cell_at[np.searchsorted(used, cell_group[within]), cell_column[within]] = np.flatnonzero(
+            within
+        )
         cell = cell_at[place.reshape(-1)]
         there = cell != ABSENT
         table[there] = dealt[(starts[cell] + turn[:, None] % counts[cell])[there]]

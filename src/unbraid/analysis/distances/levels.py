@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where distances between two samples can be taken (Michlo et al. 2023, figs. 4 and 10): in the data and along a trained member.
+"""Where distances between two samples can be taken (Michlo et al. 2023, figs. 4 and 10): in the
+data and along a trained member.
 
-Inputs and reconstructions are compared by the loss, latent means by their Euclidean distance, posteriors by the Kullback-Leibler
-divergence KL(first || second) in nats, which is not symmetric. Reconstructions are decoded means, unrounded.
+Inputs and reconstructions are compared by the loss, latent means by their Euclidean distance,
+posteriors by the Kullback-Leibler divergence KL(first || second) in nats, which is not symmetric.
+Reconstructions are decoded means, unrounded.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unbraid.analysis.distances.perceived_loss import PerceivedLoss
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import explain_oom
 from unbraid.population.run_folder import RunFolder
@@ -53,11 +55,15 @@ class Perception:
 
 def samples_on(dataset: Dataset, device: torch.device) -> Callable[[Tensor], Tensor]:
     """What draws the samples of *dataset* on *device*."""
-    with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use --device cpu."):
+    with explain_oom(
+        device, f"the data '{dataset.name}'", "Free some memory, or use --device cpu."
+    ):
         return dataset.sampler(device)
 
 
-def data_perception(dataset: Dataset, loss: PerceivedLoss, sampler: Callable[[Tensor], Tensor], device: torch.device) -> Perception:
+def data_perception(
+    dataset: Dataset, loss: PerceivedLoss, sampler: Callable[[Tensor], Tensor], device: torch.device
+) -> Perception:
     """The samples themselves."""
     return Perception(
         levels=(by_loss("inputs", loss),),
@@ -68,24 +74,47 @@ def data_perception(dataset: Dataset, loss: PerceivedLoss, sampler: Callable[[Te
 
 
 def member_perception(
-    run: RunFolder, member: int, loss: PerceivedLoss, sampler: Callable[[Tensor], Tensor], device: torch.device
+    run: RunFolder,
+    member: int,
+    loss: PerceivedLoss,
+    sampler: Callable[[Tensor], Tensor],
+    device: torch.device,
 ) -> Perception:
-    """A trained member: its latent means, posteriors (where its objective has any) and reconstructions."""
+    """A trained member: its latent means, posteriors (where its objective has any) and
+    reconstructions.
+    """
     check_member(run, member)
     plan, dataset = run.plan, run.dataset
     weights = run.member_weights(member, device)
     network = plan.build_network()
-    objective, likelihood = plan.members[member].build(), plan.build_likelihood(dataset).bound(weights)
+    objective, likelihood = (
+        plan.members[member].build(),
+        plan.build_likelihood(dataset).bound(weights),
+    )
 
     def look(indices: Tensor) -> dict[str, Features]:
         mean, logvar = network.encode(weights, sampler(indices).unsqueeze(0), plan.dtype)
         mean, logvar = objective.representation(mean, logvar, weights)
-        decoded = likelihood.expected(network.decode(weights, mean, dataset.sample_shape, plan.dtype))
-        return {"means": (mean[0],), "posteriors": (mean[0], logvar[0]), "reconstructions": (decoded[0],)}
+        decoded = likelihood.expected(
+            network.decode(weights, mean, dataset.sample_shape, plan.dtype)
+        )
+        return {
+            "means": (mean[0],),
+            "posteriors": (mean[0], logvar[0]),
+            "reconstructions": (decoded[0],),
+        }
 
-    means = Level("means", "L2", lambda a, b: euclidean(a[0], b[0]), lambda f: euclidean(f[0][:, :, None], f[0][:, None, :]))
+    means = Level(
+        "means",
+        "L2",
+        lambda a, b: euclidean(a[0], b[0]),
+        lambda f: euclidean(f[0][:, :, None], f[0][:, None, :]),
+    )
     posteriors = Level(
-        "posteriors", "KL", lambda a, b: kl(*a, *b), lambda f: kl(*(one[:, :, None] for one in f), *(one[:, None, :] for one in f))
+        "posteriors",
+        "KL",
+        lambda a, b: kl(*a, *b),
+        lambda f: kl(*(one[:, :, None] for one in f), *(one[:, None, :] for one in f)),
     )
     sampled = (posteriors,) if objective.samples_latents else ()
     return Perception(
@@ -101,15 +130,25 @@ def check_member(run: RunFolder, member: int) -> None:
     """Refuse a member that the run does not have or that diverged."""
     last = len(run.plan.members) - 1
     if not isinstance(member, int) or member not in range(last + 1):
-        raise InputError(Problem("member", f"must be one of 0..{last}", member))
+        raise invalid("member", f"must be one of 0..{last}", member)
     table = run.members()
     if table.loc[table["member"] == member, "status"].item() == "diverged":
-        raise InputError(Problem("member", "must be one that did not diverge", Shown(f"{member}, which did"), "Choose another."))
+        raise invalid(
+            "member",
+            "must be one that did not diverge",
+            Shown(f"{member}, which did"),
+            "Choose another.",
+        )
 
 
 def by_loss(key: str, loss: PerceivedLoss) -> Level:
     """Samples, true or decoded, compared by *loss*."""
-    return Level(key, loss.name, lambda a, b: loss.pairs(a[0], b[0]), lambda features: loss.matrix(features[0]))
+    return Level(
+        key,
+        loss.name,
+        lambda a, b: loss.pairs(a[0], b[0]),
+        lambda features: loss.matrix(features[0]),
+    )
 
 
 def euclidean(first: Tensor, second: Tensor) -> Tensor:
@@ -119,7 +158,9 @@ def euclidean(first: Tensor, second: Tensor) -> Tensor:
 
 def kl(mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor) -> Tensor:
     """KL divergence of diagonal Gaussians from the first to the other `(..., latents)`, in nats."""
-    mean, logvar, other_mean, other_logvar = (part.double() for part in (mean, logvar, other_mean, other_logvar))
+    mean, logvar, other_mean, other_logvar = (
+        part.double() for part in (mean, logvar, other_mean, other_logvar)
+    )
     gap = logvar - other_logvar
     # expm1(g) - g is at least 0 and exact for equal variances.
     terms = torch.expm1(gap) - gap + (mean - other_mean).square() * torch.exp(-other_logvar)

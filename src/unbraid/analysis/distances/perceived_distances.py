@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perceived distances (Michlo et al. 2023, sections 3 and 4): how far apart the values of each factor look to a loss or a model.
+"""Perceived distances (Michlo et al. 2023, sections 3 and 4): how far apart the values of each
+factor look to a loss or a model.
 
-The ground-truth distance of two samples is the L1 distance of their factor values, the perceived one their distance by a
-reconstruction loss. Along a traversal, where one factor takes its values and the others stay, both are matrices; D is their
-mean over traversals. From the same pairs come
+The ground-truth distance of two samples is the L1 distance of their factor values, the perceived
+one their distance by a reconstruction loss. Along a traversal, where one factor takes its values
+and the others stay, both are matrices; D is their mean over traversals. From the same pairs come
 
 * the importance of a factor: mean and deviation of the distance of pairs that differ in that factor alone and do differ in it,
   beside those of random pairs, whose two samples are drawn independently. This is the convention of the authors' code. With pairs
@@ -12,8 +13,8 @@ mean over traversals. From the same pairs come
   It is undefined where all perceived distances, or all ground-truth ones, are equal; distances closer than 1e-7 of a traversal's
   largest count as equal.
 
-The standard error of an importance takes traversals as independent draws, and is too large where they were spread over a grid; it
-is 0 where every pair there is was counted.
+The standard error of an importance takes traversals as independent draws, and is too large where
+they were spread over a grid; it is 0 where every pair there is was counted.
 """
 
 from __future__ import annotations
@@ -30,10 +31,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.analysis.distances.image_pairs import ABSENT, RandomPairs, Traversals, choose_pairs, choose_traversals
-from unbraid.analysis.distances.levels import Features, Perception, check_member, data_perception, member_perception, samples_on
+from unbraid.analysis.distances.image_pairs import (
+    ABSENT,
+    RandomPairs,
+    Traversals,
+    choose_pairs,
+    choose_traversals,
+)
+from unbraid.analysis.distances.levels import (
+    Features,
+    Perception,
+    check_member,
+    data_perception,
+    member_perception,
+    samples_on,
+)
 from unbraid.analysis.distances.perceived_loss import PerceivedLoss, parse_loss
-from unbraid.analysis.distances.tally import FactorDistances, Importance, Tally, ground_truth, importance_of
+from unbraid.analysis.distances.tally import (
+    FactorDistances,
+    Importance,
+    Tally,
+    ground_truth,
+    importance_of,
+)
 from unbraid.core.checks import whole
 from unbraid.core.errors import InputError, Problems, Shown
 from unbraid.data import DATA, load
@@ -47,7 +67,9 @@ if TYPE_CHECKING:
 GROUND_TRUTH = "ground_truth"
 RANDOM = "random pairs"
 MEMBER_IMAGES = 2048
-"""Images of each factor, and random pairs, that a trained member looks at: networks are slower than eyes."""
+"""Images of each factor, and random pairs, that a trained member looks at: networks are slower than
+eyes.
+"""
 _NUMBERS_AT_ONCE = {"cpu": 2**19}
 _NUMBERS_AT_ONCE_ELSEWHERE = 2**25
 _EXAMPLE_IMAGES = 12
@@ -68,7 +90,9 @@ class Distances:
     """Perceived distances of a dataset, and along one trained member where there is one."""
 
     data: str
-    """The dataset with the options that are not its defaults, as the command line has it; for own data the file's name."""
+    """The dataset with the options that are not its defaults, as the command line has it; for own
+    data the file's name.
+    """
     loss: str
     member: str
     """Label of the member; empty without one."""
@@ -86,7 +110,9 @@ class Distances:
         return self.levels[0]
 
     def importance_table(self) -> pd.DataFrame:
-        """One row a level and factor, random pairs first, then from the most to the least important."""
+        """One row a level and factor, random pairs first, then from the most to the least
+        important.
+        """
         import pandas as pd
 
         rows = []
@@ -97,18 +123,39 @@ class Distances:
                 *((one.factor, one.importance, one.traversals) for one in ranked),
             ]:
                 rows.append(
-                    {"level": level.key, "measure": level.measure, "factor": factor, "mean": found.mean, "std": found.std}
-                    | {"standard_error": found.standard_error, "pairs": found.pairs, "traversals": traversals}
+                    {
+                        "level": level.key,
+                        "measure": level.measure,
+                        "factor": factor,
+                        "mean": found.mean,
+                        "std": found.std,
+                    }
+                    | {
+                        "standard_error": found.standard_error,
+                        "pairs": found.pairs,
+                        "traversals": traversals,
+                    }
                 )
         return pd.DataFrame(rows)
 
     def order_table(self) -> pd.DataFrame:
-        """One row a level and factor: the rank correlation of perceived and ground-truth distances, NaN where undefined."""
+        """One row a level and factor: the rank correlation of perceived and ground-truth distances,
+        NaN where undefined.
+        """
         import pandas as pd
 
         return pd.DataFrame(
-            {"level": level.key, "measure": level.measure, "factor": one.factor, "spearman": one.spearman}
-            | {"spearman_std": one.spearman_std, "traversals": one.traversals, "undefined": one.undefined}
+            {
+                "level": level.key,
+                "measure": level.measure,
+                "factor": one.factor,
+                "spearman": one.spearman,
+            }
+            | {
+                "spearman_std": one.spearman_std,
+                "traversals": one.traversals,
+                "undefined": one.undefined,
+            }
             | {"spearman_of_mean": one.spearman_of_mean}
             for level in self.levels
             for one in level.factors
@@ -119,10 +166,17 @@ class Distances:
         import pandas as pd
 
         tables = []
-        truth = [replace(one, level=GROUND_TRUTH, matrix=ground_truth(one.values)) for one in self.inputs.factors]
+        truth = [
+            replace(one, level=GROUND_TRUTH, matrix=ground_truth(one.values))
+            for one in self.inputs.factors
+        ]
         for one in [*truth, *(one for level in self.levels for one in level.factors)]:
             first, second = np.meshgrid(one.values, one.values, indexing="ij")
-            columns = {"first": first.ravel(), "second": second.ravel(), "distance": one.matrix.ravel()}
+            columns = {
+                "first": first.ravel(),
+                "second": second.ravel(),
+                "distance": one.matrix.ravel(),
+            }
             tables.append(pd.DataFrame({"level": one.level, "factor": one.factor, **columns}))
         return pd.concat(tables, ignore_index=True)
 
@@ -138,11 +192,12 @@ def perceived_distances(
     device: torch.device | str = "cpu",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Distances:
-    """Ground-truth and perceived distances of *dataset*, and along one *member* of a *run* that was trained on it.
+    """Ground-truth and perceived distances of *dataset*, and along one *member* of a *run* that was
+    trained on it.
 
     *pairs* is how many pairs of images each factor gets at least, where it has so many; a member sees the first few thousand
-    images of them. *progress* is told how many images are done, of how many. Which traversals and pairs are looked at
-    comes from numpy's generator seeded by *seed*.
+    images of them. *progress* is told how many images are done, of how many. Which traversals and
+    pairs are looked at comes from numpy's generator seeded by *seed*.
     """
     dataset = dataset if isinstance(dataset, Dataset) else load(dataset)
     run = getattr(run, "folder", run)  # a `Run` holds one
@@ -156,8 +211,16 @@ def perceived_distances(
     jobs = [(data_perception(dataset, loss, sampler, where), traversals, random)]
     if run is not None:
         few = [one.leading(MEMBER_IMAGES) for one in traversals]
-        jobs.append((member_perception(run, member, loss, sampler, where), few, random.leading(MEMBER_IMAGES)))
-    total = sum(sum(one.indices.size for one in chosen) + 2 * len(pair.first) for _, chosen, pair in jobs)
+        jobs.append(
+            (
+                member_perception(run, member, loss, sampler, where),
+                few,
+                random.leading(MEMBER_IMAGES),
+            )
+        )
+    total = sum(
+        sum(one.indices.size for one in chosen) + 2 * len(pair.first) for _, chosen, pair in jobs
+    )
     done, lock = 0, threading.Lock()
 
     def advance(images: int) -> None:
@@ -166,7 +229,11 @@ def perceived_distances(
             done += images
             progress(done, total)
 
-    levels = [level for perception, chosen, pair in jobs for level in _measure(perception, chosen, pair, advance)]
+    levels = [
+        level
+        for perception, chosen, pair in jobs
+        for level in _measure(perception, chosen, pair, advance)
+    ]
     return Distances(
         data=data_words(dataset),
         loss=loss.name,
@@ -180,7 +247,12 @@ def perceived_distances(
 
 
 def check_request(
-    dataset: Dataset, loss: str | PerceivedLoss, run: RunFolder | None, member: int, pairs: int, seed: int
+    dataset: Dataset,
+    loss: str | PerceivedLoss,
+    run: RunFolder | None,
+    member: int,
+    pairs: int,
+    seed: int,
 ) -> tuple[PerceivedLoss, int, int]:
     """The loss and the numbers of a request; every problem with it at once."""
     problems = Problems()
@@ -194,8 +266,15 @@ def check_request(
     except InputError as error:
         problems.say(str(error))
     if not dataset.labelled:
-        remedy = "Give labels when loading it: factors=..., or a factors.csv in the folder of images."
-        problems.add("data", "needs known factors, whose values are compared", Shown(f"'{dataset.name}' without labels"), remedy)
+        remedy = (
+            "Give labels when loading it: factors=..., or a factors.csv in the folder of images."
+        )
+        problems.add(
+            "data",
+            "needs known factors, whose values are compared",
+            Shown(f"'{dataset.name}' without labels"),
+            remedy,
+        )
     if run is not None:
         try:
             check_member(run, member)
@@ -206,7 +285,10 @@ def check_request(
 
 
 def _measure(
-    perception: Perception, traversals: list[Traversals], random: RandomPairs, advance: Callable[[int], None]
+    perception: Perception,
+    traversals: list[Traversals],
+    random: RandomPairs,
+    advance: Callable[[int], None],
 ) -> list[LevelDistances]:
     """Every level of one perception; on a CPU a core takes a factor at a time, with one thread."""
     on_cpu = perception.device.type == "cpu"
@@ -220,29 +302,39 @@ def _measure(
         factors = list(pool.map(lambda chosen: _along(perception, chosen, advance), traversals))
         pairs = waiting.result()
     return [
-        LevelDistances(level.key, level.measure, tuple(found[level.key] for found in factors), pairs[level.key])
+        LevelDistances(
+            level.key, level.measure, tuple(found[level.key] for found in factors), pairs[level.key]
+        )
         for level in perception.levels
     ]
 
 
-def _along(perception: Perception, chosen: Traversals, advance: Callable[[int], None]) -> dict[str, FactorDistances]:
+def _along(
+    perception: Perception, chosen: Traversals, advance: Callable[[int], None]
+) -> dict[str, FactorDistances]:
     """All levels along the traversals of one factor, a bounded batch at a time."""
     size = len(chosen.values)
     together = max(1, _numbers_at_once(perception.device) // (size * max(perception.numbers, size)))
     tallies = {level.key: Tally(level.key, chosen) for level in perception.levels}
     for start in range(0, len(chosen.indices), together):
         table = chosen.indices[start : start + together]
-        flat = torch.from_numpy(np.where(table == ABSENT, table.max(axis=1, keepdims=True), table).ravel())
+        flat = torch.from_numpy(
+            np.where(table == ABSENT, table.max(axis=1, keepdims=True), table).ravel()
+        )
         with torch.no_grad():
             seen = perception.look(flat.to(perception.device))
             for level in perception.levels:
-                grouped: Features = tuple(part.unflatten(0, table.shape) for part in seen[level.key])
+                grouped: Features = tuple(
+                    part.unflatten(0, table.shape) for part in seen[level.key]
+                )
                 tallies[level.key].add(level.matrix(grouped).cpu().numpy(), table != ABSENT)
         advance(table.size)
     return {key: tally.result() for key, tally in tallies.items()}
 
 
-def _random(perception: Perception, random: RandomPairs, advance: Callable[[int], None]) -> dict[str, Importance]:
+def _random(
+    perception: Perception, random: RandomPairs, advance: Callable[[int], None]
+) -> dict[str, Importance]:
     """All levels over random pairs."""
     together = max(1, _numbers_at_once(perception.device) // (2 * perception.numbers))
     found: dict[str, list[NDArray[np.float64]]] = {level.key: [] for level in perception.levels}
@@ -250,12 +342,17 @@ def _random(perception: Perception, random: RandomPairs, advance: Callable[[int]
         part = slice(start, start + together)
         with torch.no_grad():
             first, second = (
-                perception.look(torch.from_numpy(side[part]).to(perception.device)) for side in (random.first, random.second)
+                perception.look(torch.from_numpy(side[part]).to(perception.device))
+                for side in (random.first, random.second)
             )
             for level in perception.levels:
-                found[level.key].append(level.pairs(first[level.key], second[level.key]).cpu().numpy())
+                found[level.key].append(
+                    level.pairs(first[level.key], second[level.key]).cpu().numpy()
+                )
         advance(2 * len(random.first[part]))
-    return {key: importance_of(np.concatenate(parts), random.complete) for key, parts in found.items()}
+    return {
+        key: importance_of(np.concatenate(parts), random.complete) for key, parts in found.items()
+    }
 
 
 def _numbers_at_once(device: torch.device) -> int:
@@ -270,12 +367,24 @@ def data_words(dataset: Dataset) -> str:
     if dataset.name not in DATA:
         return dataset.name
     parameters = inspect.signature(DATA.load(dataset.name)).parameters
-    told = {key: value for key, value in dataset.options.items() if key not in parameters or parameters[key].default != value}
-    return dataset.name + (":" if told else "") + ",".join(f"{key}={value}" for key, value in told.items())
+    told = {
+        key: value
+        for key, value in dataset.options.items()
+        if key not in parameters or parameters[key].default != value
+    }
+    return (
+        dataset.name
+        + (":" if told else "")
+        + ",".join(f"{key}={value}" for key, value in told.items())
+    )
 
 
 def _example(chosen: Traversals) -> NDArray[np.int64]:
     """Up to a dozen images, evenly along the traversal that has most values."""
     row = chosen.indices[int((chosen.indices != ABSENT).sum(axis=1).argmax())]
     row = row[row != ABSENT]
-    return row[np.unique(np.linspace(0, len(row) - 1, min(len(row), _EXAMPLE_IMAGES)).round().astype(np.int64))]
+    return row[
+        np.unique(
+            np.linspace(0, len(row) - 1, min(len(row), _EXAMPLE_IMAGES)).round().astype(np.int64)
+        )
+    ]

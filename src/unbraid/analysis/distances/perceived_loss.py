@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far apart a reconstruction loss sees two images (Michlo et al. 2023): `mse`, `bce`, and either with a blurred copy added.
+"""How far apart a reconstruction loss sees two images (Michlo et al. 2023): `mse`, `bce`, and
+either with a blurred copy added.
 
-`mse` is the mean of (x - y)^2 over all pixels and channels, `bce` the mean of -x log y - (1 - x) log(1 - y) in nats with y
-clipped to [1e-6, 1 - 1e-6]. `LOSS+boxR` is the overlap loss LOSS(x, y) + kappa LOSS(blur x, blur y): each channel blurred by a
-square window of radius R beyond whose edge pixels count as black, weights that sum to 1, and kappa = (2R + 1)^2; the paper's is
-`mse+box31`. `LOSS+gaussR` has a Gaussian window of standard deviation R/4, cut off at R, as in the authors' code.
+`mse` is the mean of (x - y)^2 over all pixels and channels, `bce` the mean of -x log y - (1 - x)
+log(1 - y) in nats with y clipped to [1e-6, 1 - 1e-6]. `LOSS+boxR` is the overlap loss LOSS(x, y) +
+kappa LOSS(blur x, blur y): each channel blurred by a square window of radius R beyond whose edge
+pixels count as black, weights that sum to 1, and kappa = (2R + 1)^2; the paper's is `mse+box31`.
+`LOSS+gaussR` has a Gaussian window of standard deviation R/4, cut off at R, as in the authors'
+code.
 
-Departs: the paper blurs by FFT, and here it is always done by products (see `objectives.blur`), whatever the size of the
-images: where distances tie, an FFT's rounding would part them.
+Departs: the paper blurs by FFT, and here it is always done by products (see `objectives.blur`),
+whatever the size of the images: where distances tie, an FFT's rounding would part them.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Problem, Shown, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.objectives.blur import LARGEST_RADIUS, WINDOWS, blur
 from unbraid.objectives.overlap import SMALLEST_PROBABILITY, usual_kappa
@@ -56,27 +59,51 @@ class PerceivedLoss:
             rule = "needs samples between 0 and 1, and this dataset has real-valued ones"
             found.append(Problem("loss", rule, self.name, "Use the loss mse."))
         if self.window and len(dataset.sample_shape) != 3:
-            found.append(Problem("loss", "can blur images only, and this dataset has points", self.name, "Leave the blur out."))
+            found.append(
+                Problem(
+                    "loss",
+                    "can blur images only, and this dataset has points",
+                    self.name,
+                    "Leave the blur out.",
+                )
+            )
         return found
 
     def pairs(self, x: Tensor, y: Tensor) -> Tensor:
-        """Distance of each of *x* to its fellow in *y*, both `(n, *sample_shape)`: `(n,)`, x the true one."""
+        """Distance of each of *x* to its fellow in *y*, both `(n, *sample_shape)`: `(n,)`, x the
+        true one.
+        """
         x, y = x.to(torch.float64), y.to(torch.float64)
         if self.base == "mse":
             difference = x - y
             total = difference.square().flatten(1).mean(dim=1)
-            return total + self.weight * self.blurred(difference).square().flatten(1).mean(dim=1) if self.window else total
+            return (
+                total + self.weight * self.blurred(difference).square().flatten(1).mean(dim=1)
+                if self.window
+                else total
+            )
         total = _cross_entropy(x, y)
-        return total + self.weight * _cross_entropy(self.blurred(x), self.blurred(y)) if self.window else total
+        return (
+            total + self.weight * _cross_entropy(self.blurred(x), self.blurred(y))
+            if self.window
+            else total
+        )
 
     def matrix(self, x: Tensor) -> Tensor:
-        """Distances within each group of *x* `(groups, n, *sample_shape)`: `(groups, n, n)`, the row the true one."""
+        """Distances within each group of *x* `(groups, n, *sample_shape)`: `(groups, n, n)`, the
+        row the true one.
+        """
         x = x.to(torch.float64, copy=True)
         if self.base == "mse":
-            # Distances do not move with the origin; taken from the first, equal images are zeros and nothing cancels.
+            # Distances do not move with the origin; taken from the first, equal images are zeros
+            # and nothing cancels.
             x -= x[:, :1].clone()
             total = _squared_differences(x)
-            return total + self.weight * _squared_differences(self.blurred(x)) if self.window else total
+            return (
+                total + self.weight * _squared_differences(self.blurred(x))
+                if self.window
+                else total
+            )
         total = _cross_entropies(x)
         return total + self.weight * _cross_entropies(self.blurred(x)) if self.window else total
 
@@ -90,14 +117,19 @@ def parse_loss(text: str) -> PerceivedLoss:
     found = _SPELLING.fullmatch(text.strip().lower()) if isinstance(text, str) else None
     radius = int(found[3]) if found and found[3] else 0
     if found is None or (found[2] and not 1 <= radius <= LARGEST_RADIUS):
-        rule = f"must be mse or bce, alone or with +boxR or +gaussR for a blur of radius R in 1..{LARGEST_RADIUS}"
+        rule = (
+            "must be mse or bce, alone or with +boxR or +gaussR for a blur of radius R in"
+            f" 1..{LARGEST_RADIUS}"
+        )
         shown = text if isinstance(text, str) else Shown(repr(text))
-        raise InputError(Problem("loss", rule, shown, "The overlap loss of Michlo et al. is mse+box31."))
+        raise invalid("loss", rule, shown, "The overlap loss of Michlo et al. is mse+box31.")
     return PerceivedLoss(found[1], found[2] or "", radius)
 
 
 def _squared_differences(x: Tensor) -> Tensor:
-    """Mean squared differences `(groups, n, n)` by one product; whole-numbered pixels give exact sums."""
+    """Mean squared differences `(groups, n, n)` by one product; whole-numbered pixels give exact
+    sums.
+    """
     flat = x.flatten(2)
     products = flat @ flat.transpose(1, 2)
     norms = products.diagonal(dim1=1, dim2=2)
@@ -115,4 +147,7 @@ def _cross_entropies(x: Tensor) -> Tensor:
     flat = x.flatten(2)
     y = flat.clamp(SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
     log_one, log_zero = y.log(), (1.0 - y).log()
-    return -(flat @ (log_one - log_zero).transpose(1, 2) + log_zero.sum(dim=2)[:, None, :]) / flat.shape[2]
+    return (
+        -(flat @ (log_one - log_zero).transpose(1, 2) + log_zero.sum(dim=2)[:, None, :])
+        / flat.shape[2]
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the traversals of one factor say together: the mean matrix, the importance, the rank correlation with the ground truth."""
+"""What the traversals of one factor say together: the mean matrix, the importance, the rank
+correlation with the ground truth.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class FactorDistances:
     factor: str
     values: NDArray[np.int64]
     matrix: NDArray[np.float64]
-    """Mean over traversals `(values, values)`, row the first (true) sample; NaN where no traversal has both values."""
+    """Mean over traversals `(values, values)`, row the first (true) sample; NaN where no traversal
+    has both values.
+    """
     importance: Importance
     traversals: int
     spearman: float
@@ -53,7 +57,9 @@ def ground_truth(values: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class Tally:
-    """Sums over the traversals of one factor at one level, taken from the first matrix so that equal distances stay exact."""
+    """Sums over the traversals of one factor at one level, taken from the first matrix so that
+    equal distances stay exact.
+    """
 
     def __init__(self, level: str, chosen: Traversals) -> None:
         size = len(chosen.values)
@@ -69,7 +75,9 @@ class Tally:
         self.correlations: list[NDArray[np.float64]] = []
 
     def add(self, distances: NDArray[np.float64], present: NDArray[np.bool_]) -> None:
-        """Count matrices `(traversals, values, values)` in; *present* `(traversals, values)` says which values there are."""
+        """Count matrices `(traversals, values, values)` in; *present* `(traversals, values)` says
+        which values there are.
+        """
         known = present[:, :, None] & present[:, None, :]
         origin = self.origin
         if origin is None:
@@ -110,14 +118,18 @@ class Tally:
         pairs, traversals = int(counts.sum()), len(counts)
         shift = float(sums.sum()) / pairs
         variance = max(0.0, self.squares / pairs - shift**2)
-        # Traversals may have different numbers of pairs: the mean is a ratio of two sums, and so is its error.
+        # Traversals may have different numbers of pairs: the mean is a ratio of two sums, and so is
+        # its error.
         residuals = sums - shift * counts
         if self.chosen.complete:
             error = 0.0
         elif traversals == 1:
             error = float("nan")
         else:
-            error = float(np.sqrt((residuals**2).sum() / (traversals * (traversals - 1))) / (pairs / traversals))
+            error = float(
+                np.sqrt((residuals**2).sum() / (traversals * (traversals - 1)))
+                / (pairs / traversals)
+            )
             error = error if error > _NOTHING * abs(self.level_of_pairs + shift) else 0.0
         # Both orders of a pair were counted.
         return Importance(self.level_of_pairs + shift, float(np.sqrt(variance)), error, pairs // 2)
@@ -125,11 +137,21 @@ class Tally:
 
 def importance_of(distances: NDArray[np.float64], complete: bool) -> Importance:
     """Mean, deviation and error of independent pairs."""
-    error = 0.0 if complete else float(distances.std(ddof=1) / np.sqrt(len(distances))) if len(distances) > 1 else float("nan")
+    error = (
+        0.0
+        if complete
+        else (
+            float(distances.std(ddof=1) / np.sqrt(len(distances)))
+            if len(distances) > 1
+            else float("nan")
+        )
+    )
     return Importance(float(distances.mean()), float(distances.std()), error, len(distances))
 
 
-def rank_correlations(distances: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
+def rank_correlations(
+    distances: NDArray[np.float64], truth: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Spearman's correlation of each row of *distances* `(rows, pairs)` with *truth* `(pairs,)`.
 
     Pairs that are NaN are left out; a row is NaN where either side is constant.
@@ -138,12 +160,19 @@ def rank_correlations(distances: NDArray[np.float64], truth: NDArray[np.float64]
 
     valid = np.isfinite(distances)
     largest = np.where(valid, np.abs(distances), 0.0).max(axis=1, keepdims=True)
-    levels = np.rint(np.divide(distances, largest * _TIE, out=np.zeros_like(distances), where=largest > _NOTHING))
+    levels = np.rint(
+        np.divide(distances, largest * _TIE, out=np.zeros_like(distances), where=largest > _NOTHING)
+    )
     ranks = [
         np.nan_to_num(rankdata(np.where(valid, side, np.nan), axis=1, nan_policy="omit"))
         for side in (levels, np.broadcast_to(truth, distances.shape))
     ]
     count = valid.sum(axis=1, keepdims=True)
-    ours, theirs = (np.where(valid, rank - rank.sum(axis=1, keepdims=True) / np.maximum(count, 1), 0.0) for rank in ranks)
+    ours, theirs = (
+        np.where(valid, rank - rank.sum(axis=1, keepdims=True) / np.maximum(count, 1), 0.0)
+        for rank in ranks
+    )
     scale = np.sqrt((ours**2).sum(axis=1) * (theirs**2).sum(axis=1))
-    return np.divide((ours * theirs).sum(axis=1), scale, out=np.full(len(scale), np.nan), where=scale > 0)
+    return np.divide(
+        (ours * theirs).sum(axis=1), scale, out=np.full(len(scale), np.nan), where=scale > 0
+    )

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a perturbation does, without training (Zietlow et al. 2021, figure 4): s beside the factors, near and overall, as ε grows.
+"""What a perturbation does, without training (Zietlow et al. 2021, figure 4): s beside the factors,
+near and overall, as ε grows.
 
-Here s is a factor of its own that shows in images through `ε f(s)` alone and is drawn independently of them, as in the paper's
-figure. A step of s is worth as many rows as one of the finest factor (`perturbation_pattern.steps_of`). Near, s passes a factor
-when a step of s changes images more than a step of the factor; overall, when it explains more variance (eq. 9). Departs: none
-known; the paper prints the figure, not the numbers.
+Here s is a factor of its own that shows in images through `ε f(s)` alone and is drawn independently
+of them, as in the paper's figure. A step of s is worth as many rows as one of the finest factor
+(`perturbation_pattern.steps_of`). Near, s passes a factor when a step of s changes images more than
+a step of the factor; overall, when it explains more variance (eq. 9). Departs: none known; the
+paper prints the figure, not the numbers.
 
-On all dSprites with an s of 32 steps, x is passed near by at ε = 0.126 and overall at 0.169, clipped and with 4 rows a step.
-Unclipped it is 0.063 and 0.085; with 1 row, 0.180 and 0.173 clipped, 0.090 and 0.087 unclipped. By default s has as many steps as
-the finest factor, for dSprites 40: clipped, 0.126 and 0.168.
+On all dSprites with an s of 32 steps, x is passed near by at ε = 0.126 and overall at 0.169,
+clipped and with 4 rows a step. Unclipped it is 0.063 and 0.085; with 1 row, 0.180 and 0.173
+clipped, 0.090 and 0.087 unclipped. By default s has as many steps as the finest factor, for
+dSprites 40: clipped, 0.126 and 0.168.
 """
 
 from __future__ import annotations
@@ -22,10 +25,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.analysis.perturbation.expansiveness import Expansiveness, expansiveness, neighbours, step_length
+from unbraid.analysis.perturbation.expansiveness import (
+    Expansiveness,
+    expansiveness,
+    neighbours,
+    step_length,
+)
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.dataset import Perturbed
-from unbraid.data.perturbed.pattern import ROWS_PER_STEP, Pattern, half_rows, make_pattern, steps_of, usual_shift_scale
+from unbraid.data.perturbed.pattern import (
+    ROWS_PER_STEP,
+    Pattern,
+    half_rows,
+    make_pattern,
+    steps_of,
+    usual_shift_scale,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +51,9 @@ _FRAMES_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class SAsFactor:
-    """A pattern, pairs of half rows one step apart, all half rows with their shares, and some original images."""
+    """A pattern, pairs of half rows one step apart, all half rows with their shares, and some
+    original images.
+    """
 
     pattern: Pattern
     pairs: NDArray[np.int64]
@@ -63,7 +80,9 @@ class SAsFactor:
         return plus * (1.0 - plus)
 
     def _swing(self, epsilon: float) -> NDArray[np.float32]:
-        """By how much a pixel differs between plus and minus: 2 ε, or what clipping leaves of it: `(n, channels, pixels)`."""
+        """By how much a pixel differs between plus and minus: 2 ε, or what clipping leaves of it:
+        `(n, channels, pixels)`.
+        """
         up, down = self.originals + np.float32(epsilon), self.originals - np.float32(epsilon)
         if self.clip:
             up, down = np.minimum(up, 1.0), np.maximum(down, 0.0)
@@ -89,26 +108,38 @@ def uniform_s(
     seed: int = 0,
     images: int = 64,
 ) -> SAsFactor:
-    """An s with *steps* equally frequent values, mean 0 and variance 1, added to the images of *dataset*."""
+    """An s with *steps* equally frequent values, mean 0 and variance 1, added to the images of
+    *dataset*.
+    """
     height, width, _ = dataset.image_shape
     steps = steps or steps_of(dataset.factor_sizes, height, width)
     places = (np.arange(steps) - (steps - 1) / 2) * step_length(steps)
     halves = half_rows(places * usual_shift_scale(steps, rows_per_step)).astype(np.int64)
     pattern = make_pattern(seed, height, width, int(halves.min()), int(halves.max()))
     pairs = np.stack([halves[:-1], halves[1:]], axis=1)
-    return SAsFactor(pattern, pairs, halves, np.full(steps, 1.0 / steps), _originals(dataset, images), clip)
+    return SAsFactor(
+        pattern, pairs, halves, np.full(steps, 1.0 / steps), _originals(dataset, images), clip
+    )
 
 
 def s_of(data: Perturbed, images: int = 64) -> SAsFactor:
-    """The s that *data* was perturbed by, with its own distribution; a step is the one its pattern was scaled for."""
+    """The s that *data* was perturbed by, with its own distribution; a step is the one its pattern
+    was scaled for.
+    """
     assert data.pattern is not None
     levels, counts = np.unique(np.asarray(data.half_rows), return_counts=True)
     levels = levels.astype(np.int64)
     step = max(1, round(2 * data.record["provenance"]["rows_per_step"]))
     starts = levels[levels + step <= levels[-1]]
-    starts = starts[np.linspace(0, len(starts) - 1, min(len(starts), _MOST_STEPS)).astype(np.int64)] if len(starts) else starts
+    starts = (
+        starts[np.linspace(0, len(starts) - 1, min(len(starts), _MOST_STEPS)).astype(np.int64)]
+        if len(starts)
+        else starts
+    )
     pairs = np.stack([starts, starts + step], axis=1)
-    return SAsFactor(data.pattern, pairs, levels, counts / counts.sum(), _originals(data.base, images), data.clip)
+    return SAsFactor(
+        data.pattern, pairs, levels, counts / counts.sum(), _originals(data.base, images), data.clip
+    )
 
 
 def _originals(dataset: Dataset, images: int) -> NDArray[np.float32]:
@@ -135,20 +166,28 @@ class Crossings:
         import pandas as pd
 
         return pd.DataFrame(
-            {"local": self.local, "overall": self.overall}, index=pd.Index(self.factors.factors, name="s passes factor at epsilon")
+            {"local": self.local, "overall": self.overall},
+            index=pd.Index(self.factors.factors, name="s passes factor at epsilon"),
         )
 
 
 def crossings(dataset: Dataset, s: SAsFactor, factors: Expansiveness | None = None) -> Crossings:
-    """Where *s* passes each factor of *dataset*, near and overall; *factors* may be given where they were examined before."""
+    """Where *s* passes each factor of *dataset*, near and overall; *factors* may be given where
+    they were examined before.
+    """
     factors = factors or expansiveness(dataset)
-    local = [_crossing(lambda epsilon: float(s.changes(epsilon).mean()), value) for value in factors.change]
+    local = [
+        _crossing(lambda epsilon: float(s.changes(epsilon).mean()), value)
+        for value in factors.change
+    ]
     overall = [_crossing(s.explained_variance, value) for value in factors.explained_variance]
     return Crossings(factors, np.array(local), np.array(overall))
 
 
 def _crossing(s_at: Callable[[float], float], factor: float) -> float:
-    """The ε in (0, 1] at which the growing *s_at* passes *factor*, to 6 digits; NaN where it does not."""
+    """The ε in (0, 1] at which the growing *s_at* passes *factor*, to 6 digits; NaN where it does
+    not.
+    """
     if not s_at(1.0) >= factor:
         return math.nan
     low, high = 0.0, 1.0
@@ -198,17 +237,26 @@ def perturbation_report(data: Perturbed, *, images: int = 2048) -> PerturbationR
     for factor in range(len(rows)):
         lower, upper = neighbours(values, data.factor_sizes, factor)
         if len(lower):
-            rows[factor] = np.abs(data.half_rows[upper].astype(np.int64) - data.half_rows[lower]).mean() / 2
+            rows[factor] = (
+                np.abs(data.half_rows[upper].astype(np.int64) - data.half_rows[lower]).mean() / 2
+            )
     s, step = s_of(data), told["rows_per_step"]
     changes, variance = s.changes(data.epsilon), s.explained_variance(data.epsilon)
-    return PerturbationReport(factors, rows, changes, variance, step / told["shift_scale"], step, norm, among)
+    return PerturbationReport(
+        factors, rows, changes, variance, step / told["shift_scale"], step, norm, among
+    )
 
 
 def max_norm(data: Perturbed, images: int = 2048) -> tuple[float, int]:
-    """The largest |x~ - x| in the float32 samples of so many images, without rounding, and how many there were."""
+    """The largest |x~ - x| in the float32 samples of so many images, without rounding, and how many
+    there were.
+    """
     import torch
 
     indices = torch.from_numpy(_spread(len(data), images))
     original, changed = data.base.sampler("cpu"), data.sampler("cpu")
-    largest = [float((changed(part).double() - original(part).double()).abs().max()) for part in indices.split(256)]
+    largest = [
+        float((changed(part).double() - original(part).double()).abs().max())
+        for part in indices.split(256)
+    ]
     return max(largest), len(indices)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change and explained variance of the factors of all dSprites (Zietlow et al. 2021, eqs. 7 and 9), counted on packed bits.
+"""Change and explained variance of the factors of all dSprites (Zietlow et al. 2021, eqs. 7 and 9),
+counted on packed bits.
 
-The squared distance of two binary images is the number of bits that differ, and the mean image a count of bits, so the 3
-billion pixels take seconds and no more memory than one sprite at its 1,024 places. Departs: as told in `expansiveness`.
+The squared distance of two binary images is the number of bits that differ, and the mean image a
+count of bits, so the 3 billion pixels take seconds and no more memory than one sprite at its 1,024
+places. Departs: as told in `expansiveness`.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from numpy.typing import NDArray
 _BITS_OF_BYTE = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.uint8)
 
 
-def examine(words: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Mean change, least change and explained variance of each factor of *words* `(*sizes, rows)`, a bit a pixel.
+def examine(
+    words: NDArray[np.uint64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Mean change, least change and explained variance of each factor of *words* `(*sizes, rows)`,
+    a bit a pixel.
 
     The last two factors must have at most 255 values each.
     """
@@ -39,8 +44,11 @@ def examine(words: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.
                 compare(factor, sprite, sprites[places[following]])
         compare(len(sizes) - 2, sprite[:-1], sprite[1:])
         compare(len(sizes) - 1, sprite[:, :-1], sprite[:, 1:])
-        bits = np.unpackbits(np.ascontiguousarray(sprite).view(np.uint8), bitorder="little").reshape(*sizes[-2:], -1)
-        # Bytes hold counts of up to 255 ones, and adding bytes is several times as fast as adding words.
+        bits = np.unpackbits(
+            np.ascontiguousarray(sprite).view(np.uint8), bitorder="little"
+        ).reshape(*sizes[-2:], -1)
+        # Bytes hold counts of up to 255 ones, and adding bytes is several times as fast as adding
+        # words.
         along = bits.sum(axis=1, dtype=np.uint8)
         sums[-2] += along
         sums[-1] += bits.sum(axis=0, dtype=np.uint8)

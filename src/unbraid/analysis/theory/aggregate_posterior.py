@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregate posterior q(z) = mean over the data of q(z|x), beside the prior it is meant to follow (Mathieu et al. 2019).
+"""The aggregate posterior q(z) = mean over the data of q(z|x), beside the prior it is meant to
+follow (Mathieu et al. 2019).
 
-All functions take the posterior means and log-variances `(n, latents)` of one member over the data, as its codes hold them, and
-compute in float64 with bounded memory. With n posteriors the density is exact: no estimate of q(z) is involved.
+All functions take the posterior means and log-variances `(n, latents)` of one member over the data,
+as its codes hold them, and compute in float64 with bounded memory. With n posteriors the density is
+exact: no estimate of q(z) is involved.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core import random
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.random import Stream
 from unbraid.objectives.divergences import log_aggregate_posterior
 from unbraid.objectives.priors.prior import UNIFORMS, Prior
@@ -42,14 +44,18 @@ def log_density(points: ArrayLike, mean: ArrayLike, logvar: ArrayLike) -> Array:
     centre, spread = _posteriors(mean, logvar)
     z = np.asarray(points, dtype=np.float64)
     if z.ndim != 2 or z.shape[1] != centre.shape[2]:
-        raise InputError(Problem("points", f"must have the shape (m, {centre.shape[2]})", Shown(f"shape {z.shape}")))
+        raise invalid(
+            "points", f"must have the shape (m, {centre.shape[2]})", Shown(f"shape {z.shape}")
+        )
     size = max(1, _PAIRS_AT_ONCE // (centre.shape[1] * centre.shape[2]))
     parts = torch.from_numpy(np.ascontiguousarray(z)).unsqueeze(0).split(size, dim=1)
     return torch.cat([log_aggregate_posterior(part, centre, spread)[0] for part in parts]).numpy()
 
 
 def density_on_grid(mean: ArrayLike, logvar: ArrayLike, line: ArrayLike) -> Array:
-    """q(z) on the square grid over *line* `(cells,)` of two latents: `(cells, cells)`, rows along the second latent."""
+    """q(z) on the square grid over *line* `(cells,)` of two latents: `(cells, cells)`, rows along
+    the second latent.
+    """
     values = np.asarray(line, dtype=np.float64)
     second, first = np.meshgrid(values, values, indexing="ij")
     points = np.stack([first.ravel(), second.ravel()], axis=1)
@@ -58,12 +64,16 @@ def density_on_grid(mean: ArrayLike, logvar: ArrayLike, line: ArrayLike) -> Arra
 
 def prior_points(prior: Prior, count: int, latents: int, seed: int = 0) -> Array:
     """Draws `(count, latents)` from *prior*, the same for the same seed."""
-    uniform = random.uniform(torch.tensor([seed]), _STEP, Stream.PRIOR_POINTS, (count, latents, UNIFORMS)).double()
+    uniform = random.uniform(
+        torch.tensor([seed]), _STEP, Stream.PRIOR_POINTS, (count, latents, UNIFORMS)
+    ).double()
     with torch.no_grad():
         return prior.sample(uniform + 2.0**-25)[0].numpy()
 
 
-def inclusive_kl(prior: Prior, mean: ArrayLike, logvar: ArrayLike, *, points: int = 4_000, seed: int = 0) -> InclusiveKL:
+def inclusive_kl(
+    prior: Prior, mean: ArrayLike, logvar: ArrayLike, *, points: int = 4_000, seed: int = 0
+) -> InclusiveKL:
     """KL(p || q) by *points* draws of *prior*, with the standard error that they leave."""
     count = read_whole("points", points, 2, 10_000_000)
     centre, _ = _posteriors(mean, logvar)
@@ -75,11 +85,15 @@ def inclusive_kl(prior: Prior, mean: ArrayLike, logvar: ArrayLike, *, points: in
 
 
 def nearest_centre(z: ArrayLike, centres: ArrayLike) -> NDArray[np.int64]:
-    """Which of the *centres* `(k, latents)` each of the latents z `(n, latents)` is nearest to: `(n,)`."""
+    """Which of the *centres* `(k, latents)` each of the latents z `(n, latents)` is nearest to:
+    `(n,)`.
+    """
     points, places = np.asarray(z, dtype=np.float64), np.asarray(centres, dtype=np.float64)
     if points.ndim != 2 or places.ndim != 2 or points.shape[1] != places.shape[1]:
         found = Shown(f"shapes {points.shape} and {places.shape}")
-        raise InputError(Problem("latents and centres", "must have the shapes (n, latents) and (k, latents)", found))
+        raise invalid(
+            "latents and centres", "must have the shapes (n, latents) and (k, latents)", found
+        )
     return np.stack([np.square(points - place).sum(axis=1) for place in places]).argmin(axis=0)
 
 
@@ -90,7 +104,8 @@ def centre_shares(z: ArrayLike, centres: ArrayLike) -> Array:
 
 
 def groups_kept(z: ArrayLike, groups: ArrayLike, centres: ArrayLike) -> float:
-    """Share of the latents that is nearest to the centre of its own group, each group given the centre that suits best.
+    """Share of the latents that is nearest to the centre of its own group, each group given the
+    centre that suits best.
 
     *groups* `(n,)` numbers them from 0. 1 where every group has a centre for itself; groups beyond the number of centres have none.
     """
@@ -99,7 +114,9 @@ def groups_kept(z: ArrayLike, groups: ArrayLike, centres: ArrayLike) -> float:
     group = np.asarray(groups).ravel()
     nearest = nearest_centre(z, centres)
     if group.shape != nearest.shape:
-        raise InputError(Problem("groups", "must have one number for each latent vector", Shown(f"shape {group.shape}")))
+        raise invalid(
+            "groups", "must have one number for each latent vector", Shown(f"shape {group.shape}")
+        )
     counts = np.zeros((int(group.max()) + 1, len(np.asarray(centres))))
     np.add.at(counts, (group, nearest), 1)
     return float(counts[linear_sum_assignment(counts, maximize=True)].sum() / len(group))
@@ -110,6 +127,6 @@ def _posteriors(mean: ArrayLike, logvar: ArrayLike) -> tuple[torch.Tensor, torch
     arrays = [np.ascontiguousarray(np.asarray(part, dtype=np.float64)) for part in (mean, logvar)]
     if arrays[0].ndim != 2 or arrays[0].shape != arrays[1].shape or not arrays[0].size:
         found = Shown(f"shapes {arrays[0].shape} and {arrays[1].shape}")
-        raise InputError(Problem("mean and logvar", "must both have the shape (n, latents)", found))
+        raise invalid("mean and logvar", "must both have the shape (n, latents)", found)
     centre, spread = (torch.from_numpy(array).unsqueeze(0) for array in arrays)
     return centre, spread

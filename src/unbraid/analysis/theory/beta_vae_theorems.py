@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both theorems of Mathieu et al. (2019, section 4) on the β-VAE, computed on both sides and compared.
+"""Both theorems of Mathieu et al. (2019, section 4) on the β-VAE, computed on both sides and
+compared.
 
-For one data point `x`, `L_β = E_q[log p(x|z)] - β KL(q || p)`, in nats, with a nonlinear decoder, a Gaussian likelihood,
-the prior `p = N(0, s I)` and a Gaussian posterior `q`.
+For one data point `x`, `L_β = E_q[log p(x|z)] - β KL(q || p)`, in nats, with a nonlinear decoder, a
+Gaussian likelihood, the prior `p = N(0, s I)` and a Gaussian posterior `q`.
 
 Theorem 1: with `f_β = p^β / F_β` and `F_β` the integral of `p^β`,
 
     L_β = E_q[log p(x|z)] - KL(q || f_β)  +  (β - 1) H[q]  +  log F_β,
 
 an ELBO whose prior is sharper, plus a reward for spread posteriors. Here `f_β = N(0, s/β I)`, and
-`log F_β = d/2 ((1 - β) log(2 π s) - log β)`. So β scales the prior and the overlap of posteriors; it does not ask for axes.
+`log F_β = d/2 ((1 - β) log(2 π s) - log β)`. So β scales the prior and the overlap of posteriors;
+it does not ask for axes.
 
-Theorem 2: for an isotropic Gaussian prior, an orthogonal `R` applied to the posterior (`R mean`, `R covariance R^T`) and undone in
-front of the decoder (`decoder(R^T z)`) leaves `L_β` as it is. With full covariances nothing therefore prefers an axis. A
-diagonal covariance stays diagonal, when its variances differ, only if `R` is a signed permutation.
+Theorem 2: for an isotropic Gaussian prior, an orthogonal `R` applied to the posterior (`R mean`, `R
+covariance R^T`) and undone in front of the decoder (`decoder(R^T z)`) leaves `L_β` as it is. With
+full covariances nothing therefore prefers an axis. A diagonal covariance stays diagonal, when its
+variances differ, only if `R` is a signed permutation.
 
 How it is computed, so that the two sides share nothing: the left side is one Gauss-Hermite sum of
-`log p(x|z) - β (log q(z) - log p(z))`; the right side takes the KL, the entropy and `log F_β` in closed form and the
-reconstruction by the trapezoidal rule. Departs: the paper gives proofs, no numbers.
+`log p(x|z) - β (log q(z) - log p(z))`; the right side takes the KL, the entropy and `log F_β` in
+closed form and the reconstruction by the trapezoidal rule. Departs: the paper gives proofs, no
+numbers.
 """
 
 from __future__ import annotations
@@ -30,10 +34,16 @@ from itertools import permutations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.analysis.theory.gaussian_toy import Posterior, best_posterior, beta_objective, random_toy, reconstruction
+from unbraid.analysis.theory.gaussian_toy import (
+    Posterior,
+    best_posterior,
+    beta_objective,
+    random_toy,
+    reconstruction,
+)
 from unbraid.analysis.theory.matrices import above_zero
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 
 Array = NDArray[np.float64]
 
@@ -46,7 +56,11 @@ def log_normaliser(beta: float, latents: int, prior_variance: float = 1.0) -> fl
     """
     above_zero("beta", beta)
     above_zero("prior_variance", prior_variance)
-    return 0.5 * read_whole("latents", latents, 1) * ((1.0 - beta) * math.log(2.0 * math.pi * prior_variance) - math.log(beta))
+    return (
+        0.5
+        * read_whole("latents", latents, 1)
+        * ((1.0 - beta) * math.log(2.0 * math.pi * prior_variance) - math.log(beta))
+    )
 
 
 @dataclass(frozen=True)
@@ -81,15 +95,23 @@ def theorem_one(
     prior_variance: float = 1.0,
     seed: int = 0,
 ) -> TheoremOne:
-    """Both sides for a random nonlinear decoder and a random full-covariance posterior of at most three latents."""
-    read_whole("latents", latents, 1, 3, "The sums run over a grid, which is too large beyond three.")
+    """Both sides for a random nonlinear decoder and a random full-covariance posterior of at most
+    three latents.
+    """
+    read_whole(
+        "latents", latents, 1, 3, "The sums run over a grid, which is too large beyond three."
+    )
     strengths = [above_zero("betas", beta) for beta in betas]
     if not strengths:
-        raise InputError(Problem("betas", "must hold at least one value", Shown("none")))
+        raise invalid("betas", "must hold at least one value", Shown("none"))
     draws = np.random.default_rng(read_whole("seed", seed, 0))
-    toy = replace(random_toy(latents, draws), prior_variance=above_zero("prior_variance", prior_variance))
+    toy = replace(
+        random_toy(latents, draws), prior_variance=above_zero("prior_variance", prior_variance)
+    )
     square = draws.normal(size=(latents, latents))
-    posterior = Posterior(draws.normal(size=latents), 0.1 * (square @ square.T) + 0.1 * np.eye(latents))
+    posterior = Posterior(
+        draws.normal(size=latents), 0.1 * (square @ square.T) + 0.1 * np.eye(latents)
+    )
     fit = reconstruction(toy, posterior)
     return TheoremOne(
         np.array(strengths),
@@ -103,7 +125,9 @@ def theorem_one(
 
 @dataclass(frozen=True)
 class TheoremTwo:
-    """`L_β` of one model whose latents are turned by each angle, with full and with diagonal posteriors."""
+    """`L_β` of one model whose latents are turned by each angle, with full and with diagonal
+    posteriors.
+    """
 
     beta: float
     degrees: Array
@@ -116,7 +140,8 @@ class TheoremTwo:
     aligned_gap: float
     """Between the two at that angle, nats."""
     permutation_gap: float
-    """Largest change of `L_β` over all signed permutations of the diagonal posterior found there."""
+    """Largest change of `L_β` over all signed permutations of the diagonal posterior found there.
+    """
 
     @property
     def full_gap(self) -> float:
@@ -142,14 +167,19 @@ def theorem_two(*, beta: float = 1.0, angles: int = 61, seed: int = 0) -> Theore
         turn = plane_rotation(float(angle))
         model, posterior = toy.rotated(turn), best.rotated(turn)
         full.append(beta_objective(model, posterior, beta))
-        diagonal.append(beta_objective(model, best_posterior(model, beta, posterior, diagonal=True), beta))
+        diagonal.append(
+            beta_objective(model, best_posterior(model, beta, posterior, diagonal=True), beta)
+        )
     first = np.linalg.eigh(best.covariance)[1][:, 0]
     aligned = -math.degrees(math.atan2(first[1], first[0])) % 90.0
     turn = plane_rotation(aligned)
     model = toy.rotated(turn)
     there = best_posterior(model, beta, best.rotated(turn), diagonal=True)
     reached = beta_objective(model, there, beta)
-    moved = [beta_objective(model.rotated(one), there.rotated(one), beta) for one in signed_permutations(2)]
+    moved = [
+        beta_objective(model.rotated(one), there.rotated(one), beta)
+        for one in signed_permutations(2)
+    ]
     return TheoremTwo(
         float(beta),
         degrees,

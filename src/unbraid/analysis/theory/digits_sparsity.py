@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sparse prior makes sparse codes when α is raised (Mathieu et al. 2019, section 6, figure 3): handwritten digits of 8x8 pixels.
+"""A sparse prior makes sparse codes when α is raised (Mathieu et al. 2019, section 6, figure 3):
+handwritten digits of 8x8 pixels.
 
-Decomposition with the dimension-wise MMD, β = 1, a spike-and-slab prior with γ = 0.8 against one with γ = 0, which is the standard
-normal. Sparsity is the Hoyer score of the posterior means (`metrics/hoyer.py`). The claim that is tested: the gap between both
-priors at the same α grows with α. The score of a model that says nothing is not 0, so every model must carry more than 1 nat.
+Decomposition with the dimension-wise MMD, β = 1, a spike-and-slab prior with γ = 0.8 against one
+with γ = 0, which is the standard normal. Sparsity is the Hoyer score of the posterior means
+(`metrics/hoyer.py`). The claim that is tested: the gap between both priors at the same α grows with
+α. The score of a model that says nothing is not 0, so every model must carry more than 1 nat.
 
-Departs: the paper has 32x32 images of clothes, a convolutional network and α up to 1,000; 64 pixels here against 1,024 there
-make their 100 about 6. The images are scikit-learn's digits. Beyond α = 20 models of γ = 0 collapse and the score means nothing.
+Departs: the paper has 32x32 images of clothes, a convolutional network and α up to 1,000; 64 pixels
+here against 1,024 there make their 100 about 6. The images are scikit-learn's digits. Beyond α = 20
+models of γ = 0 collapse and the score means nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +38,12 @@ GAMMAS = (0.0, 0.8)
 STEPS = 1_500
 SETTINGS: dict[str, Any] = {
     "network": "mlp",
-    "network_options": {"hidden": 128, "encoder_layers": 2, "decoder_layers": 2, "activation": "relu"},
+    "network_options": {
+        "hidden": 128,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "activation": "relu",
+    },
     "likelihood": "laplace:output=raw,scale=0.1",
     "latents": 20,
     "batch_size": 128,
@@ -64,11 +72,17 @@ class DigitsSparsity:
 
     def sparsity(self, gamma: float, alpha: float) -> dict[int, float]:
         """The score of each seed."""
-        return {one.seed: one.sparsity for one in self.members if (one.gamma, one.alpha) == (gamma, alpha)}
+        return {
+            one.seed: one.sparsity
+            for one in self.members
+            if (one.gamma, one.alpha) == (gamma, alpha)
+        }
 
     def gap(self, alpha: float) -> dict[int, float]:
         """How much sparser the codes under the larger γ are, seed by seed."""
-        low, high = (self.sparsity(gamma, alpha) for gamma in (min(self.gammas()), max(self.gammas())))
+        low, high = (
+            self.sparsity(gamma, alpha) for gamma in (min(self.gammas()), max(self.gammas()))
+        )
         return {seed: high[seed] - low[seed] for seed in low}
 
     def gammas(self) -> list[float]:
@@ -93,7 +107,9 @@ class DigitsSparsity:
     def seeds_that_grow(self) -> int:
         """Seeds whose own gap grows from each α to the next."""
         rows = zip(*(self.gap(alpha).values() for alpha in self.alphas()), strict=True)
-        return sum(all(later > earlier for earlier, later in itertools.pairwise(row)) for row in rows)
+        return sum(
+            all(later > earlier for earlier, later in itertools.pairwise(row)) for row in rows
+        )
 
     @property
     def least_kl(self) -> float:
@@ -120,7 +136,15 @@ def digits_sparsity(
     dataset = digits()
     wanted = [Decomposition(beta=1.0, alpha=alpha, divergence="mmd") for alpha in alphas]
     priors = [Sparse(gamma=gamma) for gamma in gammas]
-    plan, _ = make_plan(dataset, wanted, prior=priors, seeds=list(seeds), steps=steps, log_every=max(1, steps // 10), **SETTINGS)
+    plan, _ = make_plan(
+        dataset,
+        wanted,
+        prior=priors,
+        seeds=list(seeds),
+        steps=steps,
+        log_every=max(1, steps // 10),
+        **SETTINGS,
+    )
     keep_freed_memory()
     found: list[DigitsMember] = []
     for member in plan.members:  # one by one: pairs of two would no longer fit a core's cache
@@ -129,8 +153,12 @@ def digits_sparsity(
         while not program.finished(state):
             program.step(state)
         weights = program.layout.views(state.model.weights)
-        mean, _ = encode_images(program.network, weights, program.sampler, torch.arange(len(dataset)))
+        mean, _ = encode_images(
+            program.network, weights, program.sampler, torch.arange(len(dataset))
+        )
         kl = float(state.history[0, -1, program.quantities.index("kl")])
         score = hoyer(mean[0].numpy()).score if math.isfinite(kl) else math.nan
-        found.append(DigitsMember(member.prior_hyper["gamma"], member.hyper["alpha"], member.seed, score, kl))
+        found.append(
+            DigitsMember(member.prior_hyper["gamma"], member.hyper["alpha"], member.seed, score, kl)
+        )
     return DigitsSparsity(tuple(found))

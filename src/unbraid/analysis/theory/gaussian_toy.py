@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One data point, a nonlinear decoder and a Gaussian posterior, whose β-VAE objective is known to rounding.
+"""One data point, a nonlinear decoder and a Gaussian posterior, whose β-VAE objective is known to
+rounding.
 
-`L_β = E_q[log p(x|z)] - β KL(q || p)` in nats, summed over pixels and latents, with `x = decoder(z) + noise` and
-`p = N(0, s I)`. `beta_objective` is one Gauss-Hermite sum of `log p(x|z) - β (log q(z) - log p(z))`; `reconstruction`,
-`Posterior.kl` and `Posterior.entropy` are the same parts by other means (the trapezoidal rule and closed forms), so that one can
-test the other.
+`L_β = E_q[log p(x|z)] - β KL(q || p)` in nats, summed over pixels and latents, with `x = decoder(z)
++ noise` and `p = N(0, s I)`. `beta_objective` is one Gauss-Hermite sum of `log p(x|z) - β (log q(z)
+- log p(z))`; `reconstruction`, `Posterior.kl` and `Posterior.entropy` are the same parts by other
+means (the trapezoidal rule and closed forms), so that one can test the other.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ _NODES = {1: 96, 2: 96, 3: 40}
 _NODES_OF_A_FIT = 24
 """Fewer do while climbing: only where a fit ends is measured."""
 _REACH, _POINTS = 9.0, 121
-"""The trapezoidal rule covers so many deviations either side with so many points; its error is that of rounding."""
+"""The trapezoidal rule covers so many deviations either side with so many points; its error is that
+of rounding.
+"""
 
 
 @dataclass(frozen=True)
 class Toy:
-    """One data point with its decoder: `x` is `decoder(z)` plus noise, and `z` is `N(0, prior_variance I)`."""
+    """One data point with its decoder: `x` is `decoder(z)` plus noise, and `z` is `N(0,
+    prior_variance I)`.
+    """
 
     decoder: Callable[[Array], Array]
     """`(n, latents)` to `(n, pixels)`."""
@@ -49,7 +54,9 @@ class Toy:
     def log_likelihood(self, z: Array) -> Array:
         """Of the data point given each row of *z*."""
         squared = ((self.decoder(z) - self.x) ** 2).sum(axis=1)
-        return -0.5 * squared / self.noise_variance - 0.5 * self.x.size * math.log(2.0 * math.pi * self.noise_variance)
+        return -0.5 * squared / self.noise_variance - 0.5 * self.x.size * math.log(
+            2.0 * math.pi * self.noise_variance
+        )
 
     def rotated(self, rotation: ArrayLike) -> Toy:
         """The same model with its latents turned: the decoder undoes *rotation* first."""
@@ -84,24 +91,37 @@ class Posterior:
     @property
     def entropy(self) -> float:
         """Nats."""
-        return 0.5 * (len(self.mean) * (1.0 + math.log(2.0 * math.pi)) + float(np.linalg.slogdet(self.covariance)[1]))
+        return 0.5 * (
+            len(self.mean) * (1.0 + math.log(2.0 * math.pi))
+            + float(np.linalg.slogdet(self.covariance)[1])
+        )
 
     def kl(self, variance: float) -> float:
         """KL divergence from `N(0, variance I)`, nats."""
         size = len(self.mean)
         spread = (float(np.trace(self.covariance)) + float(self.mean @ self.mean)) / variance
-        return 0.5 * (spread - size + size * math.log(variance) - float(np.linalg.slogdet(self.covariance)[1]))
+        return 0.5 * (
+            spread - size + size * math.log(variance) - float(np.linalg.slogdet(self.covariance)[1])
+        )
 
 
 def beta_objective(toy: Toy, posterior: Posterior, beta: float, nodes: int | None = None) -> float:
-    """`L_β` as one Gauss-Hermite sum, without any closed form; of at most three latents, since the sum runs over a grid."""
+    """`L_β` as one Gauss-Hermite sum, without any closed form; of at most three latents, since the
+    sum runs over a grid.
+    """
     above_zero("beta", beta)
     size = read_whole("latents", len(posterior.mean), 1, 3)
     standard, weights = _hermite(nodes or _NODES[size], size)
     root = np.linalg.cholesky(posterior.covariance)
     z = posterior.mean + standard @ root.T
-    log_q = -0.5 * ((standard**2).sum(axis=1) + size * math.log(2.0 * math.pi)) - np.log(np.diagonal(root)).sum()
-    log_p = -0.5 * ((z**2).sum(axis=1) / toy.prior_variance + size * math.log(2.0 * math.pi * toy.prior_variance))
+    log_q = (
+        -0.5 * ((standard**2).sum(axis=1) + size * math.log(2.0 * math.pi))
+        - np.log(np.diagonal(root)).sum()
+    )
+    log_p = -0.5 * (
+        (z**2).sum(axis=1) / toy.prior_variance
+        + size * math.log(2.0 * math.pi * toy.prior_variance)
+    )
     return float(weights @ (toy.log_likelihood(z) - beta * (log_q - log_p)) / weights.sum())
 
 
@@ -114,20 +134,31 @@ def reconstruction(toy: Toy, posterior: Posterior) -> float:
 
 
 def best_posterior(toy: Toy, beta: float, start: Posterior, *, diagonal: bool = False) -> Posterior:
-    """The Gaussian posterior that maximises `L_β`, climbing from *start*; one with independent latents where *diagonal*."""
+    """The Gaussian posterior that maximises `L_β`, climbing from *start*; one with independent
+    latents where *diagonal*.
+    """
     size = len(start.mean)
     rows, columns = (np.arange(size),) * 2 if diagonal else np.tril_indices(size)
     on_diagonal = rows == columns
 
     def unpacked(values: Array) -> Posterior:
         root = np.zeros((size, size))
-        root[rows, columns] = np.where(on_diagonal, np.exp(values[size:] * on_diagonal), values[size:])
+        root[rows, columns] = np.where(
+            on_diagonal, np.exp(values[size:] * on_diagonal), values[size:]
+        )
         return Posterior(values[:size], root @ root.T)
 
-    # Of all diagonal Gaussians the nearest in KL to a given one keeps the diagonal of its precision.
-    covariance = np.diag(1.0 / np.diagonal(np.linalg.inv(start.covariance))) if diagonal else start.covariance
+    # Of all diagonal Gaussians the nearest in KL to a given one keeps the diagonal of its
+    # precision.
+    covariance = (
+        np.diag(1.0 / np.diagonal(np.linalg.inv(start.covariance)))
+        if diagonal
+        else start.covariance
+    )
     root = np.linalg.cholesky(covariance)[rows, columns]
-    begin = np.concatenate([start.mean, np.where(on_diagonal, np.log(np.where(on_diagonal, root, 1.0)), root)])
+    begin = np.concatenate(
+        [start.mean, np.where(on_diagonal, np.log(np.where(on_diagonal, root, 1.0)), root)]
+    )
     found = minimize(
         lambda values: -beta_objective(toy, unpacked(values), beta, _NODES_OF_A_FIT), begin, method="L-BFGS-B", jac="3-point",
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500},
@@ -136,8 +167,13 @@ def best_posterior(toy: Toy, beta: float, start: Posterior, *, diagonal: bool = 
 
 
 def random_toy(latents: int, draws: np.random.Generator, pixels: int = 5) -> Toy:
-    """A nonlinear decoder with random weights, and a data point that it makes; of sines, which quadrature sums to rounding."""
-    first, second = draws.normal(size=(latents, 8)) / math.sqrt(latents), draws.normal(size=(8, pixels)) / 2.0
+    """A nonlinear decoder with random weights, and a data point that it makes; of sines, which
+    quadrature sums to rounding.
+    """
+    first, second = (
+        draws.normal(size=(latents, 8)) / math.sqrt(latents),
+        draws.normal(size=(8, pixels)) / 2.0,
+    )
     shift = draws.normal(size=8)
 
     def decoder(z: Array) -> Array:
@@ -155,5 +191,9 @@ def _hermite(nodes: int, size: int) -> tuple[Array, Array]:
 def _tensor(nodes: Array, weights: Array, size: int) -> tuple[Array, Array]:
     """A rule on the line as a rule in *size* dimensions: points `(n, size)` and weights `(n,)`."""
     points = np.stack(np.meshgrid(*[nodes] * size, indexing="ij"), axis=-1).reshape(-1, size)
-    together = np.stack(np.meshgrid(*[weights] * size, indexing="ij"), axis=-1).reshape(-1, size).prod(axis=1)
+    together = (
+        np.stack(np.meshgrid(*[weights] * size, indexing="ij"), axis=-1)
+        .reshape(-1, size)
+        .prod(axis=1)
+    )
     return points, together

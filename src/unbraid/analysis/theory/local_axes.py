@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nonlinear VAE follows the local axes of its data, not PCA's global ones (Rolinek et al. 2019; Zietlow et al. 2021, fig. 1).
+"""A nonlinear VAE follows the local axes of its data, not PCA's global ones (Rolinek et al. 2019;
+Zietlow et al. 2021, fig. 1).
 
-Toy: two factors `w ~ N(0, diag(1, 0.36))` and four pixels `x = (w1, w2, ε cos(K s), ε sin(K s))` with `s = (w1 + w2)/√2`. The
-ripple adds almost nothing to the global covariance, so PCA keeps `w1` as its first axis. Locally a step along `s` is longer by
-`sqrt(1 + ε² K²)`. With `u` the factors at unit variance, which a VAE's latents are up to a rotation, the data's Jacobian is
-`dx/du`, and `optimal_rotation` of it says which rotation is best: for εK = 1.8 the least noisy latent is the function of `w`
-whose gradient stands at 37.4°, wherever one looks. Trained networks are asked the same: the angle of the mean gradient of
-the least noisy latent in the plane of the factors, and how far the columns of the decoder's Jacobian are from orthogonal.
+Toy: two factors `w ~ N(0, diag(1, 0.36))` and four pixels `x = (w1, w2, ε cos(K s), ε sin(K s))`
+with `s = (w1 + w2)/√2`. The ripple adds almost nothing to the global covariance, so PCA keeps `w1`
+as its first axis. Locally a step along `s` is longer by `sqrt(1 + ε² K²)`. With `u` the factors at
+unit variance, which a VAE's latents are up to a rotation, the data's Jacobian is `dx/du`, and
+`optimal_rotation` of it says which rotation is best: for εK = 1.8 the least noisy latent is the
+function of `w` whose gradient stands at 37.4°, wherever one looks. Trained networks are asked the
+same: the angle of the mean gradient of the least noisy latent in the plane of the factors, and how
+far the columns of the decoder's Jacobian are from orthogonal.
 
-A deterministic autoencoder of the same network has no posterior, hence no reason for any axes; its columns lie anyhow.
+A deterministic autoencoder of the same network has no posterior, hence no reason for any axes; its
+columns lie anyhow.
 
-Departs: the ripple is ε = 0.45 at K = 4; with 0.3 at 6, of the same slope εK, networks this small turn less far in the same
-number of steps. Sine units, which learn ripples sooner.
+Departs: the ripple is ε = 0.45 at K = 4; with 0.3 at 6, of the same slope εK, networks this small
+turn less far in the same number of steps. Sine units, which learn ripples sooner.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from torch import Tensor
 from unbraid.analysis.theory.matrices import above_zero
 from unbraid.analysis.theory.optimal_rotation import optimal_rotation
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 
 DEVIATIONS = (1.0, 0.6)
 """Of the two factors."""
@@ -48,13 +52,19 @@ class TrainedNetwork:
     """`vae` or `autoencoder`."""
     ripple: float
     degrees: float
-    """Of the mean gradient of its least noisy latent in the plane of the factors, in (-90, 90]; 0 is along the first factor."""
+    """Of the mean gradient of its least noisy latent in the plane of the factors, in (-90, 90]; 0
+    is along the first factor.
+    """
     variances: NDArray[np.float64]
     """Mean posterior variances, the least noisy latent first."""
     column_cosine: float
-    """Mean |cosine| between the two columns of the decoder's Jacobian, points weighted by how much the posterior knows."""
+    """Mean |cosine| between the two columns of the decoder's Jacobian, points weighted by how much
+    the posterior knows.
+    """
     local_cosine: float
-    """Mean |cosine| between the columns and the local principal directions of the data, in data space."""
+    """Mean |cosine| between the columns and the local principal directions of the data, in data
+    space.
+    """
     global_cosine: float
     """The same with PCA's axes, pixels by pixels the same everywhere."""
     codes: NDArray[np.float64]
@@ -63,7 +73,9 @@ class TrainedNetwork:
 
 @dataclass(frozen=True)
 class LocalAxes:
-    """Restarts of VAEs with and without the ripple and of autoencoders with it, beside PCA and the closed form."""
+    """Restarts of VAEs with and without the ripple and of autoencoders with it, beside PCA and the
+    closed form.
+    """
 
     ripple: float
     frequency: float
@@ -82,11 +94,18 @@ class LocalAxes:
         return float(np.median([getattr(one, quantity) for one in getattr(self, kind)]))
 
 
-def local_axes(*, ripple: float = 0.45, frequency: float = 4.0, steps: int = 2000, restarts: int = 3, seed: int = 0) -> LocalAxes:
+def local_axes(
+    *,
+    ripple: float = 0.45,
+    frequency: float = 4.0,
+    steps: int = 2000,
+    restarts: int = 3,
+    seed: int = 0,
+) -> LocalAxes:
     """Train small networks on the toy and measure their axes; a dozen seconds on one core."""
     if not (isinstance(ripple, (int, float)) and 0.0 < ripple <= 1.0):
         rule = "must be a number above 0 and at most 1"
-        raise InputError(Problem("ripple", rule, ripple, "The same without a ripple is trained beside it."))
+        raise invalid("ripple", rule, ripple, "The same without a ripple is trained beside it.")
     above_zero("frequency", frequency)
     read_whole("steps", steps, 1)
     read_whole("restarts", restarts, 1)
@@ -94,13 +113,20 @@ def local_axes(*, ripple: float = 0.45, frequency: float = 4.0, steps: int = 200
     kinds = [("vae", float(ripple)), ("vae", 0.0), ("autoencoder", float(ripple))]
     members = [kind for kind in kinds for _ in range(restarts)]
     ripples = torch.tensor([size for _, size in members], dtype=torch.float64)[:, None]
-    noisy = torch.tensor([float(kind == "vae") for kind, _ in members], dtype=torch.float64)[:, None, None]
+    noisy = torch.tensor([float(kind == "vae") for kind, _ in members], dtype=torch.float64)[
+        :, None, None
+    ]
     encoder, decoder = _network(len(members), 4, 4, chance), _network(len(members), 2, 4, chance)
     _train(encoder, decoder, ripples, float(frequency), noisy, steps, chance)
     factors = _factors(_PROBES, chance)
-    found = [_measured(members[at], encoder, decoder, at, factors, ripples, float(frequency)) for at in range(len(members))]
+    found = [
+        _measured(members[at], encoder, decoder, at, factors, ripples, float(frequency))
+        for at in range(len(members))
+    ]
     slopes = data_jacobian(factors, ripple, frequency)
-    rotation = optimal_rotation((slopes * np.array(DEVIATIONS))[0], noise_variance=NOISE**2).rotation
+    rotation = optimal_rotation(
+        (slopes * np.array(DEVIATIONS))[0], noise_variance=NOISE**2
+    ).rotation
     component = _principal_axes(factors, ripple, frequency)[:, 0]
     return LocalAxes(
         float(ripple),
@@ -129,11 +155,15 @@ def _pixels(factors: Tensor, ripples: Tensor, frequency: float) -> Tensor:
     """`(members, n, 4)` for ripples `(members, 1)`."""
     phase = frequency * factors.sum(dim=1) / math.sqrt(2.0)
     plain = factors.expand(len(ripples), -1, -1)
-    return torch.cat([plain, torch.stack([ripples * phase.cos(), ripples * phase.sin()], dim=2)], dim=2)
+    return torch.cat(
+        [plain, torch.stack([ripples * phase.cos(), ripples * phase.sin()], dim=2)], dim=2
+    )
 
 
 def _factors(count: int, chance: torch.Generator) -> Tensor:
-    return torch.randn(count, 2, generator=chance, dtype=torch.float64) * torch.tensor(DEVIATIONS, dtype=torch.float64)
+    return torch.randn(count, 2, generator=chance, dtype=torch.float64) * torch.tensor(
+        DEVIATIONS, dtype=torch.float64
+    )
 
 
 Layers = list[tuple[Tensor, Tensor]]
@@ -145,7 +175,9 @@ def _network(members: int, inputs: int, outputs: int, chance: torch.Generator) -
     layers = []
     for before, after, scale in sizes:
         weight, bias = (
-            (2.0 * torch.rand(members, rows, after, generator=chance, dtype=torch.float64) - 1.0) * scale for rows in (before, 1)
+            (2.0 * torch.rand(members, rows, after, generator=chance, dtype=torch.float64) - 1.0)
+            * scale
+            for rows in (before, 1)
         )
         layers.append(((weight / math.sqrt(before)).requires_grad_(), bias.requires_grad_()))
     return layers
@@ -160,10 +192,18 @@ def _run(layers: Layers, h: Tensor) -> Tensor:
 
 
 def _train(
-    encoder: Layers, decoder: Layers, ripples: Tensor, frequency: float, noisy: Tensor, steps: int, chance: torch.Generator
+    encoder: Layers,
+    decoder: Layers,
+    ripples: Tensor,
+    frequency: float,
+    noisy: Tensor,
+    steps: int,
+    chance: torch.Generator,
 ) -> None:
     """Adam with a cosine schedule; all members see the same factors and noise."""
-    optimiser = torch.optim.Adam([part for layer in (*encoder, *decoder) for part in layer], lr=_LEARNING_RATE)
+    optimiser = torch.optim.Adam(
+        [part for layer in (*encoder, *decoder) for part in layer], lr=_LEARNING_RATE
+    )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     for _ in range(steps):
         x = _pixels(_factors(_BATCH, chance), ripples, frequency)
@@ -171,7 +211,11 @@ def _train(
         noise = torch.randn(_BATCH, 2, generator=chance, dtype=torch.float64)
         z = mean + noisy * (0.5 * log_variance).exp() * noise
         squared = (_run(decoder, z) - x).square().sum(dim=2) / (2.0 * NOISE**2)
-        kl = 0.5 * (mean.square() + log_variance.exp() - log_variance - 1.0).sum(dim=2) * noisy[:, :, 0]
+        kl = (
+            0.5
+            * (mean.square() + log_variance.exp() - log_variance - 1.0).sum(dim=2)
+            * noisy[:, :, 0]
+        )
         optimiser.zero_grad()
         (squared + kl).mean(dim=1).sum().backward()
         optimiser.step()
@@ -179,11 +223,20 @@ def _train(
 
 
 def _measured(
-    member: tuple[str, float], encoder: Layers, decoder: Layers, at: int, factors: Tensor, ripples: Tensor, frequency: float
+    member: tuple[str, float],
+    encoder: Layers,
+    decoder: Layers,
+    at: int,
+    factors: Tensor,
+    ripples: Tensor,
+    frequency: float,
 ) -> TrainedNetwork:
     """Read one member's axes from its Jacobians at *factors*."""
     kind, ripple = member
-    own = [[(weight[at : at + 1].detach(), bias[at : at + 1].detach()) for weight, bias in net] for net in (encoder, decoder)]
+    own = [
+        [(weight[at : at + 1].detach(), bias[at : at + 1].detach()) for weight, bias in net]
+        for net in (encoder, decoder)
+    ]
 
     def encoded(w: Tensor) -> Tensor:
         return _run(own[0], _pixels(w, ripples[at : at + 1], frequency))[0]
@@ -208,7 +261,11 @@ def _measured(
         variances.mean(dim=0)[order].numpy(),
         float(np.average(np.abs((columns[:, :, 0] * columns[:, :, 1]).sum(axis=1)), weights=knows)),
         float(np.abs((columns * local).sum(axis=1)).mean()),
-        float(np.abs((columns * _principal_axes(factors, ripple, frequency)[:, :2]).sum(axis=1)).mean()),
+        float(
+            np.abs(
+                (columns * _principal_axes(factors, ripple, frequency)[:, :2]).sum(axis=1)
+            ).mean()
+        ),
         mean[:, order[0]].numpy(),
     )
 
@@ -217,7 +274,10 @@ def _jacobian(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
     """Derivatives `(n, outputs, inputs)` of a function that treats every row alone."""
     points = points.detach().clone().requires_grad_()
     values = function(points)
-    rows = [torch.autograd.grad(values[:, output].sum(), points, retain_graph=True)[0] for output in range(values.shape[1])]
+    rows = [
+        torch.autograd.grad(values[:, output].sum(), points, retain_graph=True)[0]
+        for output in range(values.shape[1])
+    ]
     return torch.stack(rows, dim=1).detach()
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the theory's functions share: matrices, rotations and positive numbers, refused by name when they are none."""
+"""Checks that the theory's functions share: matrices, rotations and positive numbers, refused by
+name when they are none.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 
 _ROUNDING = 1e-8
 """How far the product of a rotation with its transpose may lie from the identity."""
@@ -19,15 +21,18 @@ def finite_matrix(name: str, value: ArrayLike, remedy: str = "") -> NDArray[np.f
     try:
         matrix = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(Problem(name, "must be a matrix of numbers", value, remedy)) from None
+        raise invalid(name, "must be a matrix of numbers", value, remedy) from None
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InputError(
-            Problem(name, "must be a matrix with rows and columns", Shown(f"an array of shape {matrix.shape}"), remedy)
+        raise invalid(
+            name,
+            "must be a matrix with rows and columns",
+            Shown(f"an array of shape {matrix.shape}"),
+            remedy,
         )
     wrong = int((~np.isfinite(matrix)).sum())
     if wrong:
         entries = f"{wrong} of {matrix.size} entries NaN or infinite"
-        raise InputError(Problem(name, "must hold finite numbers", Shown(entries), remedy))
+        raise invalid(name, "must hold finite numbers", Shown(entries), remedy)
     return matrix
 
 
@@ -35,27 +40,38 @@ def rotation_matrix(name: str, value: ArrayLike, size: int | None = None) -> NDA
     """*value* as an orthogonal matrix, reflections included, of *size* rows where that is known."""
     matrix = finite_matrix(name, value)
     if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(Problem(name, "must be square", Shown(f"shape {matrix.shape}")))
+        raise invalid(name, "must be square", Shown(f"shape {matrix.shape}"))
     if size is not None and len(matrix) != size:
         rule = f"must have a row for each of the {size} latents"
-        raise InputError(Problem(name, rule, Shown(f"shape {matrix.shape}")))
+        raise invalid(name, rule, Shown(f"shape {matrix.shape}"))
     gap = float(np.abs(matrix.T @ matrix - np.eye(len(matrix))).max())
     if gap > _ROUNDING:
         shown = Shown(f"a product that is off by {gap:.2g}")
-        raise InputError(Problem(name, "must be orthogonal (its transpose times itself is the identity)", shown))
+        raise invalid(
+            name, "must be orthogonal (its transpose times itself is the identity)", shown
+        )
     return matrix
 
 
 def covariance_matrix(name: str, value: ArrayLike, size: int | None = None) -> NDArray[np.float64]:
     """*value* as a symmetric matrix of positive eigenvalues, of *size* rows where that is known."""
     matrix = finite_matrix(name, value)
-    if matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-10, atol=1e-12):
-        raise InputError(Problem(name, "must be a symmetric matrix", Shown(f"shape {matrix.shape}, or unequal halves")))
+    if matrix.shape[0] != matrix.shape[1] or not np.allclose(
+        matrix, matrix.T, rtol=1e-10, atol=1e-12
+    ):
+        raise invalid(
+            name, "must be a symmetric matrix", Shown(f"shape {matrix.shape}, or unequal halves")
+        )
     if size is not None and len(matrix) != size:
-        raise InputError(Problem(name, f"must have {size} rows", Shown(f"{len(matrix)}")))
+        raise invalid(name, f"must have {size} rows", Shown(f"{len(matrix)}"))
     least = float(np.linalg.eigvalsh(matrix)[0])
     if least <= 0:
-        raise InputError(Problem(name, "must have positive eigenvalues", Shown(f"one of {least:.3g}"), "Variances lie above 0."))
+        raise invalid(
+            name,
+            "must have positive eigenvalues",
+            Shown(f"one of {least:.3g}"),
+            "Variances lie above 0.",
+        )
     return matrix
 
 
@@ -65,5 +81,5 @@ def above_zero(name: str, value: float, remedy: str = "") -> float:
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         number = float(value)
     if not 0.0 < number < math.inf:
-        raise InputError(Problem(name, "must be a finite number above 0", value, remedy))
+        raise invalid(name, "must be a finite number above 0", value, remedy)
     return number

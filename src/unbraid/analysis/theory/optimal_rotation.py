@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rotation of the latent space that a VAE prefers, in closed form from the decoder's Jacobian (Rolinek et al. 2019).
+"""The rotation of the latent space that a VAE prefers, in closed form from the decoder's Jacobian
+(Rolinek et al. 2019).
 
-Convention: Gaussian likelihood of variance `v`, summed over pixels; prior `N(0, I)`; posterior `N(mean, diag(variances))`;
-loss = reconstruction + β KL, in nats. Around a posterior's mean the decoder is taken as linear, with Jacobian `J`. A
-rotation `V` of the latent space turns `J` into `J V` and leaves the prior, the means' part of the KL and the
-reconstruction of the mean as they are. What is left of the loss is
+Convention: Gaussian likelihood of variance `v`, summed over pixels; prior `N(0, I)`; posterior
+`N(mean, diag(variances))`; loss = reconstruction + β KL, in nats. Around a posterior's mean the
+decoder is taken as linear, with Jacobian `J`. A rotation `V` of the latent space turns `J` into `J
+V` and leaves the prior, the means' part of the KL and the reconstruction of the mean as they are.
+What is left of the loss is
 
     sum over j of  variance_j ||(J V)_j||² / (2 v)  +  β/2 (variance_j - log variance_j - 1)
 
@@ -12,12 +14,14 @@ whose best variances are `1 / (1 + ||(J V)_j||² / (β v))`, which leaves
 
     β/2  sum over j of  log M'_jj,      M' = V^T M V,   M = I + J^T J / (β v).
 
-By Hadamard's inequality the product of the diagonal is never below the determinant, and equals it only where `M'` is
-diagonal. So with `J = U S W^T` the best rotation is `W`: the columns of `J W` are orthogonal, the variances are
-`1 / (1 + s_j² / (β v))` and the loss is `β/2 sum log(1 + s_j² / (β v))`. Latent axes become local principal directions.
+By Hadamard's inequality the product of the diagonal is never below the determinant, and equals it
+only where `M'` is diagonal. So with `J = U S W^T` the best rotation is `W`: the columns of `J W`
+are orthogonal, the variances are `1 / (1 + s_j² / (β v))` and the loss is `β/2 sum log(1 + s_j² /
+(β v))`. Latent axes become local principal directions.
 
-Departs: the paper bounds the loss under an assumption of strong regularisation; here it is solved exactly with free variances.
-Singular values of 0 are allowed: those latents carry nothing and their posterior is the prior.
+Departs: the paper bounds the loss under an assumption of strong regularisation; here it is solved
+exactly with free variances. Singular values of 0 are allowed: those latents carry nothing and their
+posterior is the prior.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from scipy.optimize import minimize_scalar
 
 from unbraid.analysis.theory.matrices import above_zero, finite_matrix, rotation_matrix
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 
 
 @dataclass(frozen=True)
@@ -39,22 +43,31 @@ class OptimalRotation:
     """The best rotation, what it gains, and the posterior that goes with it."""
 
     rotation: NDArray[np.float64]
-    """`(latents, latents)`, determinant 1; its columns are the new axes, the least noisy one first."""
+    """`(latents, latents)`, determinant 1; its columns are the new axes, the least noisy one first.
+    """
     variances: NDArray[np.float64]
     """Posterior variances of the new latents, smallest first."""
     loss_before: float
-    """Nats that depend on the rotation, in the latents as they were, with the variances that are best there."""
+    """Nats that depend on the rotation, in the latents as they were, with the variances that are
+    best there.
+    """
     loss_after: float
     """The same in the rotated latents: the least that any rotation reaches."""
     singular_values: NDArray[np.float64]
-    """Of the Jacobian, one a latent; where two are equal any rotation between their axes is as good."""
+    """Of the Jacobian, one a latent; where two are equal any rotation between their axes is as
+    good.
+    """
 
 
-def optimal_rotation(jacobian: ArrayLike, *, noise_variance: float, beta: float = 1.0) -> OptimalRotation:
-    """The rotation of the latents that minimises the loss where the decoder has this *jacobian* `(pixels, latents)`.
+def optimal_rotation(
+    jacobian: ArrayLike, *, noise_variance: float, beta: float = 1.0
+) -> OptimalRotation:
+    """The rotation of the latents that minimises the loss where the decoder has this *jacobian*
+    `(pixels, latents)`.
 
     *noise_variance* is that of the Gaussian likelihood. The signs of the axes are a matter of taste: here the largest entry
-    of each is positive, but for the last axis, whose sign makes the matrix a rotation rather than a reflection.
+    of each is positive, but for the last axis, whose sign makes the matrix a rotation rather than a
+    reflection.
 
     >>> found = optimal_rotation([[2.0, 1.0], [1.0, 2.0]], noise_variance=1.0)
     >>> found.singular_values.round(6).tolist(), found.variances.round(6).tolist()
@@ -65,8 +78,8 @@ def optimal_rotation(jacobian: ArrayLike, *, noise_variance: float, beta: float 
     matrix = _checked(jacobian)
     scale = above_zero("beta", beta) * above_zero("noise_variance", noise_variance)
     latents = matrix.shape[1]
-    # All rows of the third factor, so that latents which carry nothing get axes too. With as many pixels as latents the small
-    # form has them, and spares a matrix of pixels by pixels.
+    # All rows of the third factor, so that latents which carry nothing get axes too. With as many
+    # pixels as latents the small form has them, and spares a matrix of pixels by pixels.
     _, found, axes = np.linalg.svd(matrix, full_matrices=len(matrix) < latents)
     singular_values = np.zeros(latents)
     singular_values[: len(found)] = found
@@ -100,19 +113,31 @@ class RotationSweep:
 
 
 def rotation_sweep(
-    jacobian: ArrayLike | None = None, *, noise_variance: float = 0.5, beta: float = 1.0, angles: int = 181, seed: int = 0
+    jacobian: ArrayLike | None = None,
+    *,
+    noise_variance: float = 0.5,
+    beta: float = 1.0,
+    angles: int = 181,
+    seed: int = 0,
 ) -> RotationSweep:
-    """Turn two latents through half a circle, search the best angle, and put the closed form beside it.
+    """Turn two latents through half a circle, search the best angle, and put the closed form beside
+    it.
 
     The *jacobian* has two columns; without one, it is drawn from the *seed*.
     """
     read_whole("angles", angles, 3)
     draws = np.random.default_rng(read_whole("seed", seed, 0))
     if jacobian is None:
-        jacobian = np.linalg.qr(draws.normal(size=(6, 2)))[0] * (2.5, 0.8) @ _turn(draws.uniform(20.0, 70.0)).T
+        jacobian = (
+            np.linalg.qr(draws.normal(size=(6, 2)))[0]
+            * (2.5, 0.8)
+            @ _turn(draws.uniform(20.0, 70.0)).T
+        )
     matrix = _checked(jacobian)
     if matrix.shape[1] != 2:
-        raise InputError(Problem("jacobian", "must have two columns to be turned by one angle", matrix.shape[1]))
+        raise invalid(
+            "jacobian", "must have two columns to be turned by one angle", matrix.shape[1]
+        )
 
     def loss(degrees: float) -> float:
         return rotation_loss(matrix, _turn(degrees), noise_variance=noise_variance, beta=beta)
@@ -121,7 +146,9 @@ def rotation_sweep(
     losses = np.array([loss(float(angle)) for angle in degrees])
     near = float(degrees[losses.argmin()])
     step = float(degrees[1])
-    searched: Any = minimize_scalar(loss, bounds=(near - step, near + step), method="bounded", options={"xatol": 1e-9})
+    searched: Any = minimize_scalar(
+        loss, bounds=(near - step, near + step), method="bounded", options={"xatol": 1e-9}
+    )
     closed = optimal_rotation(matrix, noise_variance=noise_variance, beta=beta)
     first = closed.rotation[:, 0]
     return RotationSweep(
@@ -143,7 +170,9 @@ def rotation_loss(
     beta: float = 1.0,
     variances: ArrayLike | None = None,
 ) -> float:
-    """The part of the loss that depends on the rotation, in nats, with the best variances or with the given ones."""
+    """The part of the loss that depends on the rotation, in nats, with the best variances or with
+    the given ones.
+    """
     matrix = _checked(jacobian)
     turned = matrix @ rotation_matrix("rotation", rotation, matrix.shape[1])
     noise = above_zero("noise_variance", noise_variance)
@@ -154,8 +183,10 @@ def rotation_loss(
     given = np.asarray(variances, dtype=np.float64)
     if given.shape != lengths.shape or not bool(np.all((given > 0) & (given < np.inf))):
         rule = f"must be {len(lengths)} finite numbers above 0, one a latent"
-        raise InputError(Problem("variances", rule, Shown(str(given.tolist()))))
-    return float(0.5 * (given * lengths).sum() / noise + 0.5 * strength * (given - np.log(given) - 1.0).sum())
+        raise invalid("variances", rule, Shown(str(given.tolist())))
+    return float(
+        0.5 * (given * lengths).sum() / noise + 0.5 * strength * (given - np.log(given) - 1.0).sum()
+    )
 
 
 def _turn(degrees: float) -> NDArray[np.float64]:
@@ -164,8 +195,15 @@ def _turn(degrees: float) -> NDArray[np.float64]:
 
 
 def _checked(jacobian: ArrayLike) -> NDArray[np.float64]:
-    matrix = finite_matrix("jacobian", jacobian, "It is (pixels, latents): a column for each latent.")
+    matrix = finite_matrix(
+        "jacobian", jacobian, "It is (pixels, latents): a column for each latent."
+    )
     if not matrix.any():
         told = Shown("zeros alone")
-        raise InputError(Problem("jacobian", "must have an entry other than 0", told, "A constant decoder prefers no rotation."))
+        raise invalid(
+            "jacobian",
+            "must have an entry other than 0",
+            told,
+            "A constant decoder prefers no rotation.",
+        )
     return matrix

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overlap and structure on the pinwheel (Mathieu et al. 2019, section 6, figure 2): what α and β do to q(z).
+"""Overlap and structure on the pinwheel (Mathieu et al. 2019, section 6, figure 2): what α and β do
+to q(z).
 
-Points in four spiral arms, a prior of four clusters. With β = 0 a larger α brings q(z) to the prior: KL(p || q) falls, the four
-clusters take their shape. With α = 0 a larger β widens the posteriors, so that they overlap more, and q(z) comes to the prior only
-as far as that takes it. Network, learning rate and prior are the authors'.
+Points in four spiral arms, a prior of four clusters. With β = 0 a larger α brings q(z) to the
+prior: KL(p || q) falls, the four clusters take their shape. With α = 0 a larger β widens the
+posteriors, so that they overlap more, and q(z) comes to the prior only as far as that takes it.
+Network, learning rate and prior are the authors'.
 
-Departs: the likelihood's scale is fixed at 0.1, the radial deviation of the data, where the authors' decoder has a second head for
-the scale of each value. A single learned scale does not replace that: it is still 0.6 after 500 steps, a likelihood so weak that
-KL(p || q) is 0.1 nats with α = 1 already and no α improves on it (`benchmarks/decomposition.py` shows both). A step takes 400
-points at random with replacement where the authors take all 400. Adam has no AMSGrad. The KL divergence counts log p(z) once
-(`objectives/priors/mixture.py`).
+Departs: the likelihood's scale is fixed at 0.1, the radial deviation of the data, where the
+authors' decoder has a second head for the scale of each value. A single learned scale does not
+replace that: it is still 0.6 after 500 steps, a likelihood so weak that KL(p || q) is 0.1 nats with
+α = 1 already and no α improves on it (`benchmarks/decomposition.py` shows both). A step takes 400
+points at random with replacement where the authors take all 400. Adam has no AMSGrad. The KL
+divergence counts log p(z) once (`objectives/priors/mixture.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +26,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.analysis.theory.aggregate_posterior import InclusiveKL, centre_shares, density_on_grid, groups_kept, inclusive_kl
+from unbraid.analysis.theory.aggregate_posterior import (
+    InclusiveKL,
+    centre_shares,
+    density_on_grid,
+    groups_kept,
+    inclusive_kl,
+)
 from unbraid.codes.codes import encode_images
 from unbraid.core import random
 from unbraid.core.checks import read_whole
@@ -40,7 +49,13 @@ ALPHAS = (1.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.5, 1.0, 1.2)
 SETTINGS: dict[str, Any] = {
     "network": "mlp",
-    "network_options": {"hidden": 100, "encoder_layers": 1, "decoder_layers": 1, "activation": "relu", "scale": "softplus"},
+    "network_options": {
+        "hidden": 100,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "activation": "relu",
+        "scale": "softplus",
+    },
     "prior": "mixture",
     "latents": 2,
     "batch_size": 400,
@@ -103,19 +118,31 @@ class PinwheelDecomposition:
     def falls_with_alpha(self) -> bool:
         """Whether the mean of KL(p || q) over seeds falls from each α to the next."""
         means = [self.mean_kl(alpha=alpha) for alpha in self.alphas()]
-        return len(means) > 1 and all(later < earlier for earlier, later in itertools.pairwise(means))
+        return len(means) > 1 and all(
+            later < earlier for earlier, later in itertools.pairwise(means)
+        )
 
     @property
     def overlap_rises_with_beta(self) -> bool:
         """Whether the posteriors' mean standard deviation over seeds rises from each β to the next."""
-        means = [float(np.mean([one.posterior_std for one in self.of(beta=beta)])) for beta in self.betas()]
-        return len(means) > 1 and all(later > earlier for earlier, later in itertools.pairwise(means))
+        means = [
+            float(np.mean([one.posterior_std for one in self.of(beta=beta)]))
+            for beta in self.betas()
+        ]
+        return len(means) > 1 and all(
+            later > earlier for earlier, later in itertools.pairwise(means)
+        )
 
     def at_equal_width(self) -> list[tuple[PinwheelMember, PinwheelMember]]:
-        """Each member with α = 0, the weakest β left out, beside the one with β = 0 whose posteriors are most nearly as wide."""
+        """Each member with α = 0, the weakest β left out, beside the one with β = 0 whose
+        posteriors are most nearly as wide.
+        """
         by_alpha = [one for one in self.members if one.beta == 0]
         by_beta = [one for one in self.members if one.beta in self.betas()[1:]]
-        return [(one, min(by_alpha, key=lambda other: abs(other.posterior_std - one.posterior_std))) for one in by_beta]
+        return [
+            (one, min(by_alpha, key=lambda other: abs(other.posterior_std - one.posterior_std)))
+            for one in by_beta
+        ]
 
     @property
     def nearer_at_equal_width(self) -> bool:
@@ -125,8 +152,12 @@ class PinwheelDecomposition:
     @property
     def seeds_that_fall(self) -> int:
         """Seeds for which KL(p || q) falls from each α to the next."""
-        rows = zip(*([one.kl.nats for one in self.of(alpha=alpha)] for alpha in self.alphas()), strict=True)
-        return sum(all(later < earlier for earlier, later in itertools.pairwise(row)) for row in rows)
+        rows = zip(
+            *([one.kl.nats for one in self.of(alpha=alpha)] for alpha in self.alphas()), strict=True
+        )
+        return sum(
+            all(later < earlier for earlier, later in itertools.pairwise(row)) for row in rows
+        )
 
 
 def pinwheel_decomposition(
@@ -138,11 +169,22 @@ def pinwheel_decomposition(
     betas: Sequence[float] = BETAS,
     likelihood: str = "gaussian:scale=0.1",
 ) -> PinwheelDecomposition:
-    """Train *seeds* models, numbered from *seed*, for each α with β = 0 and each β with α = 0; 3 to 4 s a model on one core."""
+    """Train *seeds* models, numbered from *seed*, for each α with β = 0 and each β with α = 0; 3 to
+    4 s a model on one core.
+    """
     first, count = read_whole("seed", seed, 0, 2**31 - 1), read_whole("seeds", seeds, 1, 1000)
     dataset = Pinwheel()
-    wanted = [Decomposition(beta=0.0, alpha=alpha) for alpha in alphas] + [Decomposition(beta=beta, alpha=0.0) for beta in betas]
-    plan, _ = make_plan(dataset, wanted, seeds=list(range(first, first + count)), steps=steps, likelihood=likelihood, **SETTINGS)
+    wanted = [Decomposition(beta=0.0, alpha=alpha) for alpha in alphas] + [
+        Decomposition(beta=beta, alpha=0.0) for beta in betas
+    ]
+    plan, _ = make_plan(
+        dataset,
+        wanted,
+        seeds=list(range(first, first + count)),
+        steps=steps,
+        likelihood=likelihood,
+        **SETTINGS,
+    )
     line = np.linspace(-REACH, REACH, CELLS)
     keep_freed_memory()
     found: list[PinwheelMember] = []
@@ -153,12 +195,19 @@ def pinwheel_decomposition(
         while not program.finished(state):
             program.step(state)
         weights = program.layout.views(state.model.weights)
-        mean, logvar = encode_images(program.network, weights, program.sampler, torch.arange(len(dataset)))
-        found += [_measured(member, mean[at], logvar[at], dataset, line) for at, member in enumerate(chunk)]
+        mean, logvar = encode_images(
+            program.network, weights, program.sampler, torch.arange(len(dataset))
+        )
+        found += [
+            _measured(member, mean[at], logvar[at], dataset, line)
+            for at, member in enumerate(chunk)
+        ]
     return PinwheelDecomposition(tuple(found), line)
 
 
-def _measured(member: Member, mean: torch.Tensor, logvar: torch.Tensor, dataset: Dataset, line: Array) -> PinwheelMember:
+def _measured(
+    member: Member, mean: torch.Tensor, logvar: torch.Tensor, dataset: Dataset, line: Array
+) -> PinwheelMember:
     prior = Mixture(**member.prior_hyper)
     centres = prior.centres(torch.zeros(1, dtype=torch.float64)).numpy()
     noise = random.normal(torch.tensor([member.seed]), 0, Stream.CODE_NOISE, tuple(mean.shape))[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Color-dSprites (Locatello et al. 2019): every sprite in a random colour, each channel uniform on [0.5, 1]; black around it.
+"""Color-dSprites (Locatello et al. 2019): every sprite in a random colour, each channel uniform on
+[0.5, 1]; black around it.
 
 Departs: none. See `dsprites_variant` for which image is shown when.
 """
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class ColorDSprites(DSpritesVariant):
-    """Color-dSprites: dSprites with each sprite in a random bright colour, drawn afresh whenever it is trained on."""
+    """Color-dSprites: dSprites with each sprite in a random bright colour, drawn afresh whenever it
+    is trained on.
+    """
 
     def __init__(self, seed: int = 0, file: str | os.PathLike[str] | None = None) -> None:
         super().__init__(seed, file)

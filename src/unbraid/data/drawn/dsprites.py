@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dSprites (Matthey, Higgins, Hassabis, Lerchner 2017), 737,280 binary images of 64x64, held as bits.
+"""dSprites (Matthey, Higgins, Hassabis, Lerchner 2017), 737,280 binary images of 64x64, held as
+bits.
 
-Departs: drawn from code rather than downloaded (see `dsprites_drawing`), so a few images may differ from the published file by
-one pixel; the constant colour is not a factor here. Orientation 0 and 39 are the same angle, as published.
+Departs: drawn from code rather than downloaded (see `dsprites_drawing`), so a few images may differ
+from the published file by one pixel; the constant colour is not a factor here. Orientation 0 and 39
+are the same angle, as published.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.grid import FactorGrid
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset, gather_on
@@ -38,12 +40,16 @@ if TYPE_CHECKING:
 
     from unbraid.data.dataset import Sampler
 
-_GRID = FactorGrid(("shape", "scale", "orientation", "x", "y"), (SHAPES, SCALES, ORIENTATIONS, POSITIONS, POSITIONS))
+_GRID = FactorGrid(
+    ("shape", "scale", "orientation", "x", "y"),
+    (SHAPES, SCALES, ORIENTATIONS, POSITIONS, POSITIONS),
+)
 _drawn = functools.cache(draw_all)
 
 
 class DSprites(Dataset):
-    """dSprites: white squares, ellipses and hearts with 5 factors, drawn from code with no download.
+    """dSprites: white squares, ellipses and hearts with 5 factors, drawn from code with no
+    download.
 
     `file` may name the published npz, which is then checked and used instead of the drawing.
     """
@@ -54,7 +60,9 @@ class DSprites(Dataset):
         "dSprites: Disentanglement testing Sprites dataset",
         "https://github.com/google-deepmind/dsprites-dataset",
     )
-    licence: ClassVar[str] = "Apache-2.0 (the published set); drawn here from its published description"
+    licence: ClassVar[str] = (
+        "Apache-2.0 (the published set); drawn here from its published description"
+    )
 
     factor_meanings: ClassVar[dict[str, str]] = {
         "shape": "square, ellipse, heart",
@@ -70,7 +78,9 @@ class DSprites(Dataset):
         self.image_shape = (SIDE, SIDE, 1)
         self.options: dict[str, Any] = {}
         self._packed: NDArray[np.uint64] | None = None
-        self._on_device: weakref.WeakValueDictionary[str, torch.Tensor] = weakref.WeakValueDictionary()
+        self._on_device: weakref.WeakValueDictionary[str, torch.Tensor] = (
+            weakref.WeakValueDictionary()
+        )
         if file is not None:
             self._packed = self._read(file)
 
@@ -79,7 +89,7 @@ class DSprites(Dataset):
 
         remedy = "Leave `file` out: the same images are drawn without it."
         if not isinstance(file, (str, os.PathLike)) or not str(file):
-            raise InputError(Problem("dsprites file", "must be the path of the published npz", file, remedy))
+            raise invalid("dsprites file", "must be the path of the published npz", file, remedy)
         if str(file) == "added":
             from unbraid.data.official.dsprites import added_rows
 
@@ -87,12 +97,14 @@ class DSprites(Dataset):
             return added_rows()
         path = Path(file).expanduser().resolve()
         if not path.is_file():
-            raise InputError(Problem("dsprites file", "must be an existing file", Shown(str(path)), remedy))
+            raise invalid("dsprites file", "must be an existing file", Shown(str(path)), remedy)
         self.options = {"file": str(path)}
         return read_file(path, self.grid, path.stat().st_mtime_ns)
 
     def packed_rows(self) -> NDArray[np.uint64]:
-        """The whole set `(737280, 64)`: word r of an image is its row r, bit j its column j. Drawn once a process; not a copy."""
+        """The whole set `(737280, 64)`: word r of an image is its row r, bit j its column j. Drawn
+        once a process; not a copy.
+        """
         if self._packed is None:
             self._packed = _drawn()
         return self._packed
@@ -107,11 +119,17 @@ class DSprites(Dataset):
         flat = self.grid.check_index(indices)
         sprites = len(np.unique(flat // IMAGES_PER_SPRITE))
         whole_set = self._packed is not None or sprites > SPRITES // 4
-        packed = self.packed_rows()[flat] if whole_set else draw_some(flat.reshape(-1)).reshape(*flat.shape, SIDE)
+        packed = (
+            self.packed_rows()[flat]
+            if whole_set
+            else draw_some(flat.reshape(-1)).reshape(*flat.shape, SIDE)
+        )
         return unpack(packed)[..., None] * np.uint8(255)
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Packed rows on *device* (360 MiB), turned into float32 `(..., 1, 64, 64)` there by shifts."""
+        """Packed rows on *device* (360 MiB), turned into float32 `(..., 1, 64, 64)` there by
+        shifts.
+        """
         import torch
 
         home = torch.device(device)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawing dSprites (Matthey et al. 2017) without the file: polygon fill as the original renderer did it.
+"""Drawing dSprites (Matthey et al. 2017) without the file: polygon fill as the original renderer
+did it.
 
-The published array was drawn by LOVE2D vector calls, that is OpenGL polygon fill without antialiasing. The constants here were
-calibrated on the 320 images of the dataset's own gif, all of which come out without a wrong pixel. Departs: the full set holds
-128,328,864 white pixels against 128,328,862 in the published file, so a few images may differ from it by one pixel.
+The published array was drawn by LOVE2D vector calls, that is OpenGL polygon fill without
+antialiasing. The constants here were calibrated on the 320 images of the dataset's own gif, all of
+which come out without a wrong pixel. Departs: the full set holds 128,328,864 white pixels against
+128,328,862 in the published file, so a few images may differ from it by one pixel.
 
-Lengths below are whole numbers of 1/256 pixel. Pixel j has its centre at j + 1/2, y grows downward. An image is 64 words of
-64 bits: word r is row r, bit j is column j.
+Lengths below are whole numbers of 1/256 pixel. Pixel j has its centre at j + 1/2, y grows downward.
+An image is 64 words of 64 bits: word r is row r, bit j is column j.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _CENTRE = _SUBPIXELS // 2
 
 
 def _outline(shape: int) -> NDArray[np.float64]:
-    """Vertices `(edges, 2)` of square, ellipse or heart around the sprite's origin at scale 1, in pixels."""
+    """Vertices `(edges, 2)` of square, ellipse or heart around the sprite's origin at scale 1, in
+    pixels.
+    """
     if shape == 0:
         return _UNIT * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
     if shape == 1:
@@ -45,11 +49,13 @@ def _outlines() -> tuple[NDArray[np.float64], ...]:
 
 
 def draw_sprite(sprite: int) -> NDArray[np.uint64]:
-    """Packed rows `(posX, posY, 64)` of one *sprite* (flat index of shape, scale, orientation) at every position.
+    """Packed rows `(posX, posY, 64)` of one *sprite* (flat index of shape, scale, orientation) at
+    every position.
 
-    A vertex's snapped x depends on posX alone and its snapped y on posY alone, so the edges that cross each row of pixel centres
-    are found once per posY and where they cross is evaluated for all posX together. Every crossing flips the pixels whose
-    centres lie at or right of it: left edges are in, right edges out, bottom edges in, top edges out.
+    A vertex's snapped x depends on posX alone and its snapped y on posY alone, so the edges that
+    cross each row of pixel centres are found once per posY and where they cross is evaluated for
+    all posX together. Every crossing flips the pixels whose centres lie at or right of it: left
+    edges are in, right edges out, bottom edges in, top edges out.
     """
     shape, scale, orientation = np.unravel_index(sprite, (SHAPES, SCALES, ORIENTATIONS))
     size = np.linspace(0.5, 1.0, SCALES)[scale]
@@ -71,8 +77,11 @@ def draw_sprite(sprite: int) -> NDArray[np.uint64]:
     crosses = above_start != np.roll(above_start, -1, axis=2)
     pos_y, nth_row, edge = np.nonzero(crosses)
 
-    fraction = (row_y[pos_y, nth_row] - y_start[pos_y, edge]) / (y_end[pos_y, edge] - y_start[pos_y, edge])
-    # The rounding to 1/256 px makes whole-pixel copies inexact, so x is evaluated for each posX rather than shifted.
+    fraction = (row_y[pos_y, nth_row] - y_start[pos_y, edge]) / (
+        y_end[pos_y, edge] - y_start[pos_y, edge]
+    )
+    # The rounding to 1/256 px makes whole-pixel copies inexact, so x is evaluated for each posX
+    # rather than shifted.
     x = x_start.T[edge] + (x_end - x_start).T[edge] * fraction[:, None]
     first_column = np.ceil((x - _CENTRE) / _SUBPIXELS).astype(np.uint64)
     flipped = np.left_shift(np.uint64(2**64 - 1), first_column)
@@ -86,7 +95,9 @@ def draw_sprite(sprite: int) -> NDArray[np.uint64]:
 
 
 def draw_all() -> NDArray[np.uint64]:
-    """Packed rows `(737280, 64)` of the whole set, index order shape, scale, orientation, posX, posY."""
+    """Packed rows `(737280, 64)` of the whole set, index order shape, scale, orientation, posX,
+    posY.
+    """
     packed = np.empty((SPRITES, IMAGES_PER_SPRITE, SIDE), dtype=np.uint64)
     for sprite in range(SPRITES):
         packed[sprite] = draw_sprite(sprite).reshape(IMAGES_PER_SPRITE, SIDE)
@@ -105,10 +116,19 @@ def draw_some(indices: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 def pack(images: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Packed rows `(n, 64)` of 0/1 *images* `(n, 64, 64)`."""
-    return np.packbits(images, axis=-1, bitorder="little").view("<u8")[..., 0].astype(np.uint64, copy=False)
+    return (
+        np.packbits(images, axis=-1, bitorder="little")
+        .view("<u8")[..., 0]
+        .astype(np.uint64, copy=False)
+    )
 
 
 def unpack(packed: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """0/1 images `(n, 64, 64)` of *packed* rows `(n, 64)`."""
-    octets = np.ascontiguousarray(packed).astype("<u8", copy=False).view(np.uint8).reshape(*packed.shape, 8)
+    octets = (
+        np.ascontiguousarray(packed)
+        .astype("<u8", copy=False)
+        .view(np.uint8)
+        .reshape(*packed.shape, 8)
+    )
     return np.unpackbits(octets, axis=-1, bitorder="little")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Color-, Noisy- and Scream-dSprites share: dSprites images painted by chance, anew each time training draws them.
+"""What Color-, Noisy- and Scream-dSprites share: dSprites images painted by chance, anew each time
+training draws them.
 
-An index has as many images as there are whole numbers below 2^31. `images`, codes and scores use image 0 of every index, so
-that all members are compared on the same images; training draws the number with the index. An image is a pure function of
-`seed`, index and number: the same on every device, whoever asks, and never stored.
+An index has as many images as there are whole numbers below 2^31. `images`, codes and scores use
+image 0 of every index, so that all members are compared on the same images; training draws the
+number with the index. An image is a pure function of `seed`, index and number: the same on every
+device, whoever asks, and never stored.
 """
 
 from __future__ import annotations
@@ -51,9 +53,11 @@ class DSpritesVariant(Dataset):
 
     @abstractmethod
     def painter(self, device: torch.device) -> Any:
-        """A function `(masks (n, 1, 64, 64) of 0 and 1, steps (n,)) -> float32 (n, 3, 64, 64)` on *device*, from *steps* alone.
+        """A function `(masks (n, 1, 64, 64) of 0 and 1, steps (n,)) -> float32 (n, 3, 64, 64)` on
+        *device*, from *steps* alone.
 
-        A step is the index of an image and, above its 32 bits, the number of the image: what `unbraid.core.random` takes.
+        A step is the index of an image and, above its 32 bits, the number of the image: what
+        `unbraid.core.random` takes.
         """
 
     @property
@@ -67,7 +71,9 @@ class DSpritesVariant(Dataset):
 
         checked = self.grid.check_index(indices)
         flat = np.ascontiguousarray(checked).reshape(-1)
-        masks = torch.from_numpy(self._sprites.images(flat)[..., 0][:, None] // 255).to(torch.float32)
+        masks = torch.from_numpy(self._sprites.images(flat)[..., 0][:, None] // 255).to(
+            torch.float32
+        )
         painted = self.painter(torch.device("cpu"))(masks, torch.from_numpy(flat))
         return self.as_images(painted.numpy()).reshape(*checked.shape, *self.image_shape)
 

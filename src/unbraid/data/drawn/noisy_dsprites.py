@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noisy-dSprites (Locatello et al. 2019): a white sprite on uniform noise, independent in every pixel and channel.
+"""Noisy-dSprites (Locatello et al. 2019): a white sprite on uniform noise, independent in every
+pixel and channel.
 
-Departs: noise has 256 levels, as images have, so that four values come from one 32-bit random word. See `dsprites_variant` for
-which image is shown when.
+Departs: noise has 256 levels, as images have, so that four values come from one 32-bit random word.
+See `dsprites_variant` for which image is shown when.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class NoisyDSprites(DSpritesVariant):
-    """Noisy-dSprites: white sprites on a background of coloured noise, drawn afresh whenever it is trained on."""
+    """Noisy-dSprites: white sprites on a background of coloured noise, drawn afresh whenever it is
+    trained on.
+    """
 
     def __init__(self, seed: int = 0, file: str | os.PathLike[str] | None = None) -> None:
         super().__init__(seed, file)
@@ -32,13 +35,16 @@ class NoisyDSprites(DSpritesVariant):
 
         seed = torch.tensor([self.seed], device=device)
         words = math.prod(self.sample_shape) // 4
-        # A tensor: by a plain number a GPU divides inexactly, and noise would differ from a CPU's in the last bit.
+        # A tensor: by a plain number a GPU divides inexactly, and noise would differ from a CPU's
+        # in the last bit.
         most = torch.full((), 255.0, device=device)
 
         def paint(masks: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
             drawn = random.words(seed, steps, Stream.IMAGE_NOISE, (words,))[0]
             # The four low bytes of each 64-bit number are the random word.
-            noise = drawn.view(torch.uint8).view(-1, words, 8)[..., :4].reshape(-1, *self.sample_shape)
+            noise = (
+                drawn.view(torch.uint8).view(-1, words, 8)[..., :4].reshape(-1, *self.sample_shape)
+            )
             return torch.clamp(masks + noise.to(torch.float32) / most, max=1.0)
 
         return paint

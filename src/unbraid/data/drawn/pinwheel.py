@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinwheel (Mathieu et al. 2019): points of the plane in spiral arms, to see what an aggregate posterior does.
+"""Pinwheel (Mathieu et al. 2019): points of the plane in spiral arms, to see what an aggregate
+posterior does.
 
-Each point is (1 + tangential_std n1, radial_std n2) with standard normal n1, n2, turned by its arm's angle plus
-rate exp(first coordinate). The names of the two deviations follow the authors' code, where `tangential_std` scales the first
-coordinate. Departs: numpy's generator; another `seed` gives the separate test set.
+Each point is (1 + tangential_std n1, radial_std n2) with standard normal n1, n2, turned by its
+arm's angle plus rate exp(first coordinate). The names of the two deviations follow the authors'
+code, where `tangential_std` scales the first coordinate. Departs: numpy's generator; another `seed`
+gives the separate test set.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import real, whole
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import Problems, Shown, invalid
 from unbraid.core.grid import FactorGrid
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
@@ -31,7 +33,9 @@ _DOT_STD_PIXELS = 1.0
 
 
 class Pinwheel(Dataset):
-    """Pinwheel: points of the plane in spiral arms, 1 factor, for decomposition with a clustered prior."""
+    """Pinwheel: points of the plane in spiral arms, 1 factor, for decomposition with a clustered
+    prior.
+    """
 
     citation: ClassVar = Citation(
         "E. Mathieu, T. Rainforth, N. Siddharth, Y. W. Teh",
@@ -99,13 +103,16 @@ class Pinwheel(Dataset):
         return self.as_images(self.points(indices))
 
     def as_images(self, samples: ArrayLike) -> NDArray[np.uint8]:
-        """Each point of *samples* `(..., 2)` as a soft dot; blank where it lies far outside or is not a number."""
+        """Each point of *samples* `(..., 2)` as a soft dot; blank where it lies far outside or is
+        not a number.
+        """
         places = np.asarray(samples, dtype=np.float64)
         if places.shape[-1:] != (2,):
-            raise InputError(Problem("samples", "must be points (..., 2)", Shown(f"shape {places.shape}")))
+            raise invalid("samples", "must be points (..., 2)", Shown(f"shape {places.shape}"))
         step = 2 * IMAGE_REACH / IMAGE_SIDE
         centres = (np.arange(IMAGE_SIDE) + 0.5) * step - IMAGE_REACH
-        # A point that is not finite, or farther than an image's width away, leaves no ink: it is moved to a far finite place.
+        # A point that is not finite, or farther than an image's width away, leaves no ink: it is
+        # moved to a far finite place.
         far = 4 * IMAGE_REACH
         places = np.clip(np.nan_to_num(places, nan=far, posinf=far, neginf=-far), -far, far)
         ink_x = np.exp(-0.5 * ((centres - places[..., :1]) / (step * _DOT_STD_PIXELS)) ** 2)
@@ -125,7 +132,9 @@ class Pinwheel(Dataset):
         return draw
 
 
-def _spiral(seed: int, arms: int, points: int, radial_std: float, tangential_std: float, rate: float) -> NDArray[np.float32]:
+def _spiral(
+    seed: int, arms: int, points: int, radial_std: float, tangential_std: float, rate: float
+) -> NDArray[np.float32]:
     """All points, arm after arm: float32 `(arms * points, 2)`."""
     noise = np.random.default_rng(seed).standard_normal((arms, points, 2))
     first = 1.0 + tangential_std * noise[..., 0]

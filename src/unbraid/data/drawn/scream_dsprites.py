@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scream-dSprites (Locatello et al. 2019): sprites as the negative of a random piece of Munch's The Scream in a random tint.
+"""Scream-dSprites (Locatello et al. 2019): sprites as the negative of a random piece of Munch's The
+Scream in a random tint.
 
-A piece of 64x64 pixels of the painting, which is scaled to fit 350x274, is averaged with a random colour; where the sprite is, one
-minus that. Departs: none in the recipe; but the painting is not part of this package, and another reproduction of it gives other
-images. See `dsprites_variant` for which image is shown when.
+A piece of 64x64 pixels of the painting, which is scaled to fit 350x274, is averaged with a random
+colour; where the sprite is, one minus that. Departs: none in the recipe; but the painting is not
+part of this package, and another reproduction of it gives other images. See `dsprites_variant` for
+which image is shown when.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core import random
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.random import Stream
 from unbraid.data.drawn.dsprites_variant import DSpritesVariant
 from unbraid.data.home import data_home
@@ -30,17 +32,24 @@ FILE_NAME = "scream.jpg"
 
 
 class ScreamDSprites(DSpritesVariant):
-    """Scream-dSprites: sprites cut as negatives into random pieces of a painting, drawn afresh whenever it is trained on.
+    """Scream-dSprites: sprites cut as negatives into random pieces of a painting, drawn afresh
+    whenever it is trained on.
 
-    `painting` is an image file of The Scream; by default scream.jpg in the folder where datasets are kept.
+    `painting` is an image file of The Scream; by default scream.jpg in the folder where datasets
+    are kept.
     """
 
     def __init__(
-        self, painting: str | os.PathLike[str] | None = None, seed: int = 0, file: str | os.PathLike[str] | None = None
+        self,
+        painting: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        file: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(seed, file)
         self.name = "scream_dsprites"
-        path = (data_home() / FILE_NAME if painting is None else Path(painting).expanduser()).resolve()
+        path = (
+            data_home() / FILE_NAME if painting is None else Path(painting).expanduser()
+        ).resolve()
         self._painting = _read(path)
         if painting is not None:
             self.options["painting"] = str(path)
@@ -72,17 +81,28 @@ def _read(path: Path) -> NDArray[np.uint8]:
     """The painting, scaled: uint8 `(height, width, 3)`."""
     from PIL import Image, UnidentifiedImageError
 
-    remedy = f"Put an image of Munch's The Scream at {data_home() / FILE_NAME}, or give its path: scream_dsprites:painting=PATH."
+    remedy = (
+        f"Put an image of Munch's The Scream at {data_home() / FILE_NAME}, or give its path:"
+        " scream_dsprites:painting=PATH."
+    )
     if not path.is_file():
         value = Shown(f"{path}, which {'is a folder' if path.is_dir() else 'does not exist'}")
-        raise InputError(Problem("painting", "must be an existing image file", value, remedy))
+        raise invalid("painting", "must be an existing image file", value, remedy)
     try:
         with Image.open(path) as opened:
             opened.thumbnail(FITS, Image.Resampling.BICUBIC)
             image = opened.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(Problem("painting", "must be an image that can be read", Shown(f"{path} ({error})"), remedy)) from error
+    except (
+        UnidentifiedImageError,
+        OSError,
+        ValueError,
+        SyntaxError,
+        Image.DecompressionBombError,
+    ) as error:
+        raise invalid(
+            "painting", "must be an image that can be read", Shown(f"{path} ({error})"), remedy
+        ) from error
     if min(image.size) <= 64:
         value = Shown(f"{image.width}x{image.height} after scaling to fit {FITS[0]}x{FITS[1]}")
-        raise InputError(Problem("painting", "must be larger than 64x64 pixels", value, remedy))
+        raise invalid("painting", "must be larger than 64x64 pixels", value, remedy)
     return np.array(image)

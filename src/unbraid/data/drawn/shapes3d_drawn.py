@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""3D Shapes (Burgess and Kim 2018), 480,000 images of 64x64x3, drawn from code: see `shapes3d_drawing`.
+"""3D Shapes (Burgess and Kim 2018), 480,000 images of 64x64x3, drawn from code: see
+`shapes3d_drawing`.
 
-Factors, sizes and index order are those of the published file: floor, wall and object hue in tenths of the colour circle, scale,
-shape (cube, cylinder, sphere, capsule), orientation. Departs: the faint hexagons and decals on floor and walls are left out, so
-those surfaces are smooth; camera, room, sizes and lights were calibrated on 16 published images. On 67 others the mean absolute
-error is 1.3 of 255, and the surface (sky, wall, floor, object) is the published one in 99.7% of pixels
+Factors, sizes and index order are those of the published file: floor, wall and object hue in tenths
+of the colour circle, scale, shape (cube, cylinder, sphere, capsule), orientation. Departs: the
+faint hexagons and decals on floor and walls are left out, so those surfaces are smooth; camera,
+room, sizes and lights were calibrated on 16 published images. On 67 others the mean absolute error
+is 1.3 of 255, and the surface (sky, wall, floor, object) is the published one in 99.7% of pixels
 (`benchmarks/shapes3d_error.py`).
 """
 
@@ -20,7 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.grid import FactorGrid
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
-from unbraid.data.drawn.shapes3d_drawing import HUES, MAPS, SIDE, STEPS, VIEWS, draw_views, map_choice
+from unbraid.data.drawn.shapes3d_drawing import (
+    HUES,
+    MAPS,
+    SIDE,
+    STEPS,
+    VIEWS,
+    draw_views,
+    map_choice,
+)
 from unbraid.data.drawn.shapes3d_scene import ORIENTATIONS, SCALES, SHAPES
 
 if TYPE_CHECKING:
@@ -44,12 +54,19 @@ def _drawn() -> NDArray[np.int16]:
 
 
 class Shapes3DDrawn(Dataset):
-    """3D Shapes drawn: a calibrated ray-caster's copy of the scene with 6 factors, no download; not the published file."""
+    """3D Shapes drawn: a calibrated ray-caster's copy of the scene with 6 factors, no download; not
+    the published file.
+    """
 
     citation: ClassVar[Citation] = Citation(
-        "C. Burgess, H. Kim", 2018, "3D Shapes Dataset", "https://github.com/google-deepmind/3d-shapes"
+        "C. Burgess, H. Kim",
+        2018,
+        "3D Shapes Dataset",
+        "https://github.com/google-deepmind/3d-shapes",
     )
-    licence: ClassVar[str] = "Apache-2.0 (the published set); drawn here by code calibrated on some of its images"
+    licence: ClassVar[str] = (
+        "Apache-2.0 (the published set); drawn here by code calibrated on some of its images"
+    )
     factor_meanings: ClassVar[dict[str, str]] = {
         "floor_hue": "10 hues around the colour circle, 0 to 0.9",
         "wall_hue": "10 hues around the colour circle, 0 to 0.9",
@@ -65,7 +82,9 @@ class Shapes3DDrawn(Dataset):
         self.image_shape = (SIDE, SIDE, 3)
         self.options: dict[str, Any] = {}
         self._rows: NDArray[np.int16] | None = None
-        self._on_device: weakref.WeakValueDictionary[str, torch.Tensor] = weakref.WeakValueDictionary()
+        self._on_device: weakref.WeakValueDictionary[str, torch.Tensor] = (
+            weakref.WeakValueDictionary()
+        )
 
     def map_rows(self) -> NDArray[np.int16]:
         """Maps of all 480 views (71 MiB), see `draw_views`. Drawn once a process; not a copy."""
@@ -103,7 +122,9 @@ class Shapes3DDrawn(Dataset):
         return images.reshape(*given.shape, SIDE, SIDE, 3)
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Maps on *device* (71 MiB), added up there to float32 `(..., 3, 64, 64)`; not rounded to grey levels as images are."""
+        """Maps on *device* (71 MiB), added up there to float32 `(..., 3, 64, 64)`; not rounded to
+        grey levels as images are.
+        """
         import torch
 
         home = torch.device(device)
@@ -112,7 +133,9 @@ class Shapes3DDrawn(Dataset):
             stored = torch.from_numpy(self.map_rows()).to(home)
             self._on_device[str(home)] = stored
         blank = len(stored) - 1
-        floor_choice, wall_choice, object_choice = (torch.from_numpy(choice).to(home) for choice in map_choice())
+        floor_choice, wall_choice, object_choice = (
+            torch.from_numpy(choice).to(home) for choice in map_choice()
+        )
         sky_choice = torch.arange(3, device=home)
         chunk = _CHUNK if home.type != "cpu" else _CACHED
 
@@ -121,9 +144,15 @@ class Shapes3DDrawn(Dataset):
             first = (indices % VIEWS * MAPS).unsqueeze(-1)
             # index_select copies whole rows; indexing by brackets would visit every number.
             total = stored.index_select(0, (first + sky_choice).view(-1))
-            for choice, hue in ((floor_choice, hues // HUES**2), (wall_choice, hues // HUES % HUES), (object_choice, hues % HUES)):
+            for choice, hue in (
+                (floor_choice, hues // HUES**2),
+                (wall_choice, hues // HUES % HUES),
+                (object_choice, hues % HUES),
+            ):
                 chosen = choice[hue]
-                total += stored.index_select(0, torch.where(chosen < 0, blank, first + chosen).view(-1))
+                total += stored.index_select(
+                    0, torch.where(chosen < 0, blank, first + chosen).view(-1)
+                )
             samples.copy_(total.view_as(samples)).mul_(1.0 / (255 * STEPS)).clamp_(0.0, 1.0)
 
         def draw(indices: torch.Tensor) -> torch.Tensor:

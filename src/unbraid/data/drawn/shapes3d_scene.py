@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scene of 3D Shapes (Burgess and Kim 2018): where camera, walls, object and lamp are, what rays meet and how bright it is.
+"""The scene of 3D Shapes (Burgess and Kim 2018): where camera, walls, object and lamp are, what
+rays meet and how bright it is.
 
-Lengths are in units of the distance from the camera's upright axis to the object's. The frame is the room's: z is up, the object
-stands at the origin, walls are at x, y = +-`wall_distance`, and the camera walks around on a circle. The light is that of
-fixed-function OpenGL, which the published images look like: ambient, a headlight along the view, and one lamp overhead.
+Lengths are in units of the distance from the camera's upright axis to the object's. The frame is
+the room's: z is up, the object stands at the origin, walls are at x, y = +-`wall_distance`, and the
+camera walks around on a circle. The light is that of fixed-function OpenGL, which the published
+images look like: ambient, a headlight along the view, and one lamp overhead.
 
-The numbers of `Scene` come from `benchmarks/shapes3d_calibrate.py`, least squares on 16 published images.
+The numbers of `Scene` come from `benchmarks/shapes3d_calibrate.py`, least squares on 16 published
+images.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ _TURN = 30.0
 _LAMP_EXPONENT = 10
 """Of the cosine in the lamp's cone; left free, it came out between 10.0 and 10.2."""
 _SLICES, _STACKS = 28, 16
-"""Round bodies are lit at the corners of a mesh and the light is interpolated, which is what makes highlights end in steps."""
+"""Round bodies are lit at the corners of a mesh and the light is interpolated, which is what makes
+highlights end in steps.
+"""
 
 
 class Points(NamedTuple):
@@ -51,7 +56,9 @@ class Camera(NamedTuple):
 
 @dataclass(frozen=True)
 class Scene:
-    """What was calibrated: camera, room, half the width of the objects at scale 1, lights; `shift` is of the image, sideways."""
+    """What was calibrated: camera, room, half the width of the objects at scale 1, lights; `shift`
+    is of the image, sideways.
+    """
 
     focal: float = 2.1119
     camera_height: float = 0.30074
@@ -73,8 +80,9 @@ class Scene:
 
     def size(self, shape: int, scale: int) -> tuple[float, float]:
         """Radius (half an edge for the cube) and height of the object."""
-        # Scales in the published file run from 0.75 to 1.25; the error rises at once when either end is moved by 0.01. Left free,
-        # heights came out at 2 (capsule: 4) radii within one part in 200.
+        # Scales in the published file run from 0.75 to 1.25; the error rises at once when either
+        # end is moved by 0.01. Left free, heights came out at 2 (capsule: 4) radii within one part
+        # in 200.
         factor = 0.75 + 0.5 * scale / (SCALES - 1)
         radius = factor * (self.cube, self.cylinder, self.sphere, self.capsule)[shape]
         return radius, radius * (4 if shape == CAPSULE else 2)
@@ -99,7 +107,9 @@ def place_camera(scene: Scene, orientation: int) -> Camera:
 
 
 def lamp_light(scene: Scene, points: Points, normals: Points) -> tuple[Array, Array]:
-    """Diffuse light and highlight of the lamp: a spot that hangs over the room and shines straight down."""
+    """Diffuse light and highlight of the lamp: a spot that hangs over the room and shines straight
+    down.
+    """
     x, y, z = scene.lamp_x - points.x, scene.lamp_y - points.y, scene.lamp_z - points.z
     distance = np.sqrt(x * x + y * y + z * z)
     cosine = (x * normals.x + y * normals.y + z * normals.z) / distance
@@ -109,7 +119,9 @@ def lamp_light(scene: Scene, points: Points, normals: Points) -> tuple[Array, Ar
 
 
 def steady_light(scene: Scene, camera: Camera, normals: Points) -> Array:
-    """Ambient light and the one that shines along the view; it is directional, so walls are evenly lit by it."""
+    """Ambient light and the one that shines along the view; it is directional, so walls are evenly
+    lit by it.
+    """
     forward = camera.forward
     facing = -(forward[0] * normals.x + forward[1] * normals.y + forward[2] * normals.z)
     return scene.ambient + scene.headlight * np.maximum(facing, 0.0)
@@ -151,7 +163,9 @@ def strike(shape: int, radius: float, height: float, start: Points, way: Points)
         bottom, top = _slab(radius, height - radius, start.z, way.z)
         enter, leave = np.maximum(enter, bottom), np.minimum(leave, top)
         side = np.where(enter < leave, enter, np.inf)
-        ends = np.minimum(_ball(radius, radius, start, way)[0], _ball(height - radius, radius, start, way)[0])
+        ends = np.minimum(
+            _ball(radius, radius, start, way)[0], _ball(height - radius, radius, start, way)[0]
+        )
         return np.minimum(side, ends)
     enter, leave = _slab(0.0, height, start.z, way.z)
     if shape == CYLINDER:
@@ -163,13 +177,19 @@ def strike(shape: int, radius: float, height: float, start: Points, way: Points)
     return np.where(enter < leave, enter, np.inf)
 
 
-def _light_flat(scene: Scene, camera: Camera, points: Points, normals: Points) -> tuple[Array, Array]:
+def _light_flat(
+    scene: Scene, camera: Camera, points: Points, normals: Points
+) -> tuple[Array, Array]:
     diffuse, highlight = lamp_light(scene, points, normals)
     return steady_light(scene, camera, normals) + diffuse, highlight
 
 
-def _light_round(scene: Scene, camera: Camera, shape: int, radius: float, height: float, points: Points) -> tuple[Array, Array]:
-    """Shade and highlight at *points* of a round side, lit at the corners of its mesh and interpolated."""
+def _light_round(
+    scene: Scene, camera: Camera, shape: int, radius: float, height: float, points: Points
+) -> tuple[Array, Array]:
+    """Shade and highlight at *points* of a round side, lit at the corners of its mesh and
+    interpolated.
+    """
     if shape == CYLINDER:
         polar, level = np.full(2, math.pi / 2), np.array([height, 0.0])
         row = 1.0 - points.z / height
@@ -183,10 +203,16 @@ def _light_round(scene: Scene, camera: Camera, shape: int, radius: float, height
         above, below = points.z > ends[0], points.z < ends[1]
         from_centre = np.clip((points.z - np.where(above, ends[0], ends[1])) / radius, -1.0, 1.0)
         ball_row = np.arccos(from_centre) * (_STACKS / math.pi) + below
-        row = np.where(above | below, ball_row, _STACKS // 2 + np.clip((ends[0] - points.z) / side, 0.0, 1.0))
+        row = np.where(
+            above | below, ball_row, _STACKS // 2 + np.clip((ends[0] - points.z) / side, 0.0, 1.0)
+        )
     azimuth = np.arange(_SLICES + 1) * (2 * math.pi / _SLICES)
     flat = np.sin(polar)[:, None]
-    normals = Points(flat * np.cos(azimuth), flat * np.sin(azimuth), np.cos(polar)[:, None] * np.ones(_SLICES + 1))
+    normals = Points(
+        flat * np.cos(azimuth),
+        flat * np.sin(azimuth),
+        np.cos(polar)[:, None] * np.ones(_SLICES + 1),
+    )
     corners = Points(radius * normals.x, radius * normals.y, level[:, None] * np.ones(_SLICES + 1))
     shade, highlight = _light_flat(scene, camera, corners, normals)
     column = np.arctan2(points.y, points.x) * (_SLICES / (2 * math.pi)) % _SLICES
@@ -202,8 +228,12 @@ def _light_round(scene: Scene, camera: Camera, shape: int, radius: float, height
     return interpolate(shade), interpolate(highlight)
 
 
-def body_light(scene: Scene, camera: Camera, shape: int, radius: float, height: float, at: Points) -> tuple[Array, Array]:
-    """Shade, by which the object's colour is multiplied, and highlight, which is added in white, at points *at* of its surface."""
+def body_light(
+    scene: Scene, camera: Camera, shape: int, radius: float, height: float, at: Points
+) -> tuple[Array, Array]:
+    """Shade, by which the object's colour is multiplied, and highlight, which is added in white, at
+    points *at* of its surface.
+    """
     if shape in (SPHERE, CAPSULE):
         return _light_round(scene, camera, shape, radius, height, at)
     top = at.z > height * (1 - 1e-9)
@@ -213,5 +243,7 @@ def body_light(scene: Scene, camera: Camera, shape: int, radius: float, height: 
         side = _light_round(scene, camera, shape, radius, height, at)
         return np.where(top, lid[0], side[0]), np.where(top, lid[1], side[1])
     face_x = ~top & (np.abs(at.x) > np.abs(at.y))
-    normals = Points(np.sign(at.x) * face_x, np.sign(at.y) * ~(face_x | top), top.astype(np.float64))
+    normals = Points(
+        np.sign(at.x) * face_x, np.sign(at.y) * ~(face_x | top), top.astype(np.float64)
+    )
     return _light_flat(scene, camera, at, normals)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sprites: a small drawn set for CPU work, first tries and tests, with the factors and sizes the user asks for. Our own; no paper.
+"""Sprites: a small drawn set for CPU work, first tries and tests, with the factors and sizes the
+user asks for. Our own; no paper.
 
-A bright shape on black. Edges are antialiased by the clipped signed distance to the outline, in pixels. The factors, in this
-order on the grid, the last moving fastest; a factor with one value is fixed and not on the grid:
+A bright shape on black. Edges are antialiased by the clipped signed distance to the outline, in
+pixels. The factors, in this order on the grid, the last moving fastest; a factor with one value is
+fixed and not on the grid:
 
     shape        ellipse, box, triangle
     hue          evenly around the colour circle, red first; white when fixed (needs 3 channels)
@@ -11,7 +13,8 @@ order on the grid, the last moving fastest; a factor with one value is fixed and
     orientation  evenly over half a turn, end excluded; shapes are elongated when it varies, so all angles look different
     x, y         the centre, evenly over `x_range`, `y_range` of the way the largest shape can move; the middle when fixed
 
-`x_range` and `y_range` differ by default: with equal ranges x and y matter equally to the loss and a VAE may mix the two axes.
+`x_range` and `y_range` differ by default: with equal ranges x and y matter equally to the loss and
+a VAE may mix the two axes.
 """
 
 from __future__ import annotations
@@ -36,9 +39,16 @@ _ELONGATION = 1.6
 
 
 class Sprites(PixelDataset):
-    """Sprites: one bright antialiased shape with the factors and sizes you choose, for CPU work and tests."""
+    """Sprites: one bright antialiased shape with the factors and sizes you choose, for CPU work and
+    tests.
+    """
 
-    citation: ClassVar = Citation("The Unbraid authors", 2025, "Sprites: a small drawn set with chosen factors", "this package")
+    citation: ClassVar = Citation(
+        "The Unbraid authors",
+        2025,
+        "Sprites: a small drawn set with chosen factors",
+        "this package",
+    )
     licence: ClassVar[str] = "Apache-2.0"
     factor_meanings: ClassVar[dict[str, str]] = {
         "shape": ", ".join(SHAPES),
@@ -75,7 +85,9 @@ class Sprites(PixelDataset):
             "x": whole(problems, "x", x, 1, 128),
             "y": whole(problems, "y", y, 1, 128),
             "scale": whole(problems, "scale", scale, 1, 128),
-            "shape": whole(problems, "shape", shape, 1, len(SHAPES), f"The shapes are {', '.join(SHAPES)}."),
+            "shape": whole(
+                problems, "shape", shape, 1, len(SHAPES), f"The shapes are {', '.join(SHAPES)}."
+            ),
             "orientation": whole(problems, "orientation", orientation, 1, 360),
             "shade": whole(problems, "shade", shade, 1, 128),
             "hue": whole(problems, "hue", hue, 1, 128),
@@ -98,21 +110,40 @@ def _check_together(problems: Problems, options: dict[str, int | float]) -> None
     if options["channels"] == 2:
         problems.add("channels", "must be 1 or 3", 2)
     if options["hue"] > 1 and options["channels"] == 1:
-        problems.add("hue", "above 1 needs colour", Shown(f"hue={options['hue']} with channels=1"), "Set channels=3.")
-    if options["scale_min"] > options["scale_max"] or (options["scale"] > 1 and options["scale_min"] == options["scale_max"]):
+        problems.add(
+            "hue",
+            "above 1 needs colour",
+            Shown(f"hue={options['hue']} with channels=1"),
+            "Set channels=3.",
+        )
+    if options["scale_min"] > options["scale_max"] or (
+        options["scale"] > 1 and options["scale_min"] == options["scale_max"]
+    ):
         value = Shown(f"scale_min={options['scale_min']} and scale_max={options['scale_max']}")
         problems.add("scale_min", "must be below scale_max", value)
     for axis in ("x", "y"):
         if options[axis] > 1 and options[f"{axis}_range"] == 0:
-            problems.add(f"{axis}_range", f"must be above 0 when {axis} has {options[axis]} values", 0.0, f"Set {axis}=1.")
+            problems.add(
+                f"{axis}_range",
+                f"must be above 0 when {axis} has {options[axis]} values",
+                0.0,
+                f"Set {axis}=1.",
+            )
     count = math.prod(int(options[factor]) for factor in FACTORS)
     size = count * int(options["image_size"]) ** 2 * int(options["channels"])
     if count < 2:
-        problems.add("sprites", "needs at least one factor with 2 values", Shown("every factor at 1"), "Set x=16, for instance.")
+        problems.add(
+            "sprites",
+            "needs at least one factor with 2 values",
+            Shown("every factor at 1"),
+            "Set x=16, for instance.",
+        )
     if count > MOST_IMAGES or size > MOST_BYTES:
         rule = f"may hold at most {MOST_IMAGES} images and {MOST_BYTES // 2**20} MiB"
         value = Shown(f"{count} images, {size / 2**20:.0f} MiB")
-        problems.add("sprites", rule, value, "Give factors fewer values or use a smaller image_size.")
+        problems.add(
+            "sprites", rule, value, "Give factors fewer values or use a smaller image_size."
+        )
 
 
 def _draw(options: dict[str, int | float]) -> NDArray[np.uint8]:
@@ -123,7 +154,8 @@ def _draw(options: dict[str, int | float]) -> NDArray[np.uint8]:
     elongation = _ELONGATION if count["orientation"] > 1 else 1.0
     # The farthest any outline reaches from its centre: a box's corner, turned where shapes turn.
     corner = math.hypot(1.0, 1.0 / elongation) if count["orientation"] > 1 else 1.0
-    # Antialiasing adds half a pixel, at corners 0.71; the pixels of the rim, half a pixel further in, stay black.
+    # Antialiasing adds half a pixel, at corners 0.71; the pixels of the rim, half a pixel further
+    # in, stay black.
     play = side / 2 - 1.25 - half_extents.max() * corner
     centre_x = side / 2 + play * options["x_range"] * _spread(count["x"], -1.0, 1.0)
     centre_y = side / 2 + play * options["y_range"] * _spread(count["y"], -1.0, 1.0)
@@ -132,14 +164,19 @@ def _draw(options: dict[str, int | float]) -> NDArray[np.uint8]:
     y = (pixel - centre_y[:, None])[None, :, :, None]
     colours = _colours(count["hue"], count["shade"], int(options["channels"]))
 
-    images = np.empty((*(count[factor] for factor in FACTORS), side, side, int(options["channels"])), dtype=np.uint8)
+    images = np.empty(
+        (*(count[factor] for factor in FACTORS), side, side, int(options["channels"])),
+        dtype=np.uint8,
+    )
     for shape in range(count["shape"]):
         for scale, half_extent in enumerate(half_extents):
             for orientation in range(count["orientation"]):
                 angle = math.pi * orientation / count["orientation"]
                 along = math.cos(angle) * x + math.sin(angle) * y
                 across = math.cos(angle) * y - math.sin(angle) * x
-                distance = _signed_distance(shape, along, across, half_extent, half_extent / elongation)
+                distance = _signed_distance(
+                    shape, along, across, half_extent, half_extent / elongation
+                )
                 coverage = np.clip(0.5 - distance, 0.0, 1.0)
                 for hue, shade in np.ndindex(count["hue"], count["shade"]):
                     target = images[shape, hue, shade, scale, orientation]
@@ -166,15 +203,20 @@ def _colours(hues: int, shades: int, channels: int) -> NDArray[np.float64]:
 def _signed_distance(
     shape: int, along: NDArray[np.float64], across: NDArray[np.float64], long: float, short: float
 ) -> NDArray[np.float64]:
-    """Distance in pixels to the outline, below 0 inside; first-order near the outline for the ellipse."""
+    """Distance in pixels to the outline, below 0 inside; first-order near the outline for the
+    ellipse.
+    """
     if shape == 0:
         radius = np.hypot(along / long, across / short)
         slope = np.hypot(along / long**2, across / short**2)
-        return (radius - 1.0) * np.divide(radius, slope, out=np.full_like(radius, short), where=slope > 0)
+        return (radius - 1.0) * np.divide(
+            radius, slope, out=np.full_like(radius, short), where=slope > 0
+        )
     box = np.maximum(np.abs(along) - long, np.abs(across) - short)
     if shape == 1:
         return box
-    # Tip at (long, 0), base at -long of half-width short; the box keeps the antialiasing from growing a spike at the tip.
+    # Tip at (long, 0), base at -long of half-width short; the box keeps the antialiasing from
+    # growing a spike at the tip.
     slant = math.hypot(short, 2 * long)
     sides = (short * (along - long) + 2 * long * np.abs(across)) / slant
     return np.maximum(sides, box)

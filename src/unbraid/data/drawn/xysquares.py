@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XYSquares (Michlo et al. 2023): three 8x8 squares, one in each colour channel, moving on an 8x8 grid of positions.
+"""XYSquares (Michlo et al. 2023): three 8x8 squares, one in each colour channel, moving on an 8x8
+grid of positions.
 
-At the default spacing of 8 pixels two positions of a square never overlap, so every change of a factor moves the image by the
-same distance 128/12288 and pixel losses see no order among the values. Departs: none; drawn when asked for, never stored.
+At the default spacing of 8 pixels two positions of a square never overlap, so every change of a
+factor moves the image by the same distance 128/12288 and pixel losses see no order among the
+values. Departs: none; drawn when asked for, never stored.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _NAMES = ("x_R", "y_R", "x_G", "y_G", "x_B", "y_B")
 
 
 class XYSquares(Dataset):
-    """XYSquares: three coloured squares with 6 position factors whose overlap `spacing` (1..8 pixels) sets."""
+    """XYSquares: three coloured squares with 6 position factors whose overlap `spacing` (1..8
+    pixels) sets.
+    """
 
     citation: ClassVar = Citation(
         "N. Michlo, R. Klein, S. James",
@@ -38,12 +42,20 @@ class XYSquares(Dataset):
     licence: ClassVar[str] = "none needed: drawn from its published description"
     factor_meanings: ClassVar[dict[str, str]] = {
         name: f"{'left to right' if name.startswith('x') else 'top to bottom'}, the {colour} square"
-        for name, colour in zip(_NAMES, ("red", "red", "green", "green", "blue", "blue"), strict=True)
+        for name, colour in zip(
+            _NAMES, ("red", "red", "green", "green", "blue", "blue"), strict=True
+        )
     }
 
     def __init__(self, spacing: int = 8) -> None:
         self.name = "xysquares"
-        self.spacing = read_whole("spacing", spacing, 1, 8, "Use 8 for squares that never overlap, 1 for the most overlap.")
+        self.spacing = read_whole(
+            "spacing",
+            spacing,
+            1,
+            8,
+            "Use 8 for squares that never overlap, 1 for the most overlap.",
+        )
         self.offset = (SIDE - (SQUARE + (POSITIONS - 1) * self.spacing)) // 2
         self.grid = FactorGrid(_NAMES, (POSITIONS,) * len(_NAMES))
         self.image_shape = (SIDE, SIDE, 3)
@@ -58,15 +70,26 @@ class XYSquares(Dataset):
         """Images of *indices*, drawn now."""
         covered = covers(self.offset + self.spacing * self.factors(indices), SQUARE, SIDE)
         columns, rows = covered[..., 0::2, :], covered[..., 1::2, :]
-        images = np.swapaxes(rows, -1, -2)[..., :, None, :] & np.swapaxes(columns, -1, -2)[..., None, :, :]
+        images = (
+            np.swapaxes(rows, -1, -2)[..., :, None, :]
+            & np.swapaxes(columns, -1, -2)[..., None, :, :]
+        )
         return images.astype(np.uint8) * np.uint8(255)
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """The 64 images of one square on *device* (1 MiB); each channel of a sample is a copy of one."""
+        """The 64 images of one square on *device* (1 MiB); each channel of a sample is a copy of
+        one.
+        """
         import torch
 
-        places = covers(self.offset + self.spacing * np.arange(POSITIONS), SQUARE, SIDE).astype(np.float32)
-        squares = torch.from_numpy(places[None, :, :, None] * places[:, None, None, :]).reshape(-1, SIDE * SIDE).to(device)
+        places = covers(self.offset + self.spacing * np.arange(POSITIONS), SQUARE, SIDE).astype(
+            np.float32
+        )
+        squares = (
+            torch.from_numpy(places[None, :, :, None] * places[:, None, None, :])
+            .reshape(-1, SIDE * SIDE)
+            .to(device)
+        )
         strides = POSITIONS ** torch.arange(len(_NAMES) - 2, -1, -2, device=device)
 
         def draw(indices: torch.Tensor) -> torch.Tensor:
@@ -77,7 +100,11 @@ class XYSquares(Dataset):
         return draw
 
 
-def covers(start: NDArray[np.int64], length: int | NDArray[np.int64], side: int) -> NDArray[np.bool_]:
-    """Which of *side* pixels in a row stretches of *length* from *start* cover: `(*start.shape, side)`."""
+def covers(
+    start: NDArray[np.int64], length: int | NDArray[np.int64], side: int
+) -> NDArray[np.bool_]:
+    """Which of *side* pixels in a row stretches of *length* from *start* cover: `(*start.shape,
+    side)`.
+    """
     distance = np.arange(side) - np.asarray(start)[..., None]
     return (distance >= 0) & (distance < np.asarray(length)[..., None])

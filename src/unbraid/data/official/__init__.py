@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published datasets read from the files their authors gave out: verified, converted once to a fast form, mapped when loaded."""
+"""Published datasets read from the files their authors gave out: verified, converted once to a fast
+form, mapped when loaded.
+"""
 
 from __future__ import annotations
 

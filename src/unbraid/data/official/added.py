@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `unbraid data add` left in the data home: a record and the arrays it names, mapped rather than read.
+"""What `unbraid data add` left in the data home: a record and the arrays it names, mapped rather
+than read.
 
     <data home>/<name>/record.json              where the data came from, whether it was verified, what the arrays must be
     <data home>/<name>/planes-<digest>.npy      all images, uint8 (n, channels, height, width); packed-<digest>.npy for dSprites
     <data home>/<name>/factors-<digest>.npy     uint8 (n, factors), where the factors do not form a grid
 
-An array is named by its content, so a new one never takes the place of one that the record still names.
+An array is named by its content, so a new one never takes the place of one that the record still
+names.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import DamagedFileError, InputError, Problem, Shown
+from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
 from unbraid.core.store import read_json
 from unbraid.data.home import data_home
 from unbraid.data.official.reading import checking, pieces
@@ -45,7 +47,9 @@ def read_record(name: str) -> dict[str, Any] | None:
         raise DamagedFileError(f"{error} Add it again: unbraid data add {name} FILE.") from error
     if record.get("format") != FORMAT or record.get("name") != name or not _well_formed(record):
         again = f"Add it again: unbraid data add {name} FILE."
-        raise DamagedFileError(f"{path} is not a record of '{name}' that this version reads. {again}")
+        raise DamagedFileError(
+            f"{path} is not a record of '{name}' that this version reads. {again}"
+        )
     return record
 
 
@@ -59,19 +63,29 @@ def _well_formed(record: dict[str, Any]) -> bool:
 
 
 def _is_array(one: object) -> bool:
-    """Whether this is what a record keeps of an array: a plain file name, its size and its checksum."""
+    """Whether this is what a record keeps of an array: a plain file name, its size and its
+    checksum.
+    """
     if not isinstance(one, dict):
         return False
     file, size, digest = one.get("file"), one.get("bytes"), one.get("sha256")
     named = isinstance(file, str) and file.endswith(".npy") and Path(file).name == file
     sized = isinstance(size, int) and not isinstance(size, bool) and size >= 0
-    return named and sized and isinstance(digest, str) and len(digest) == 64 and _HEX.issuperset(digest)
+    return (
+        named
+        and sized
+        and isinstance(digest, str)
+        and len(digest) == 64
+        and _HEX.issuperset(digest)
+    )
 
 
 def not_here(source: Source) -> InputError:
     """What is said when a dataset is asked for that was never added."""
     value = Shown(f"nothing at {folder_of(source.name)}")
-    return InputError(Problem(f"dataset '{source.name}'", "must be added before it is loaded", value, source.how_to_add()))
+    return invalid(
+        f"dataset '{source.name}'", "must be added before it is loaded", value, source.how_to_add()
+    )
 
 
 def array_path(name: str, record: dict[str, Any], array: str) -> Path:
@@ -79,7 +93,9 @@ def array_path(name: str, record: dict[str, Any], array: str) -> Path:
     return folder_of(name) / Path(record["arrays"][array]["file"]).name
 
 
-def open_array(source: Source, record: dict[str, Any], array: str, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+def open_array(
+    source: Source, record: dict[str, Any], array: str, shape: tuple[int, ...], dtype: str
+) -> NDArray[Any]:
     """One array, mapped copy-on-write; its size and header are checked now, its content by `check`."""
     promised = record["arrays"].get(array)
     if promised is None:
@@ -91,9 +107,15 @@ def open_array(source: Source, record: dict[str, Any], array: str, shape: tuple[
             raise _damaged(source, path, f"it has {size:,} bytes instead of {promised['bytes']:,}")
         stored = np.load(path, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise _damaged(source, path, f"it cannot be read ({getattr(error, 'strerror', None) or error})") from error
+        raise _damaged(
+            source, path, f"it cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from error
     if stored.shape != shape or stored.dtype != np.dtype(dtype):
-        raise _damaged(source, path, f"it holds {stored.dtype} {stored.shape} instead of {np.dtype(dtype)} {shape}")
+        raise _damaged(
+            source,
+            path,
+            f"it holds {stored.dtype} {stored.shape} instead of {np.dtype(dtype)} {shape}",
+        )
     return stored
 
 
@@ -108,7 +130,9 @@ def check(source: Source, record: dict[str, Any], *, quiet: bool = False) -> Non
                     for piece in pieces(stream, progress):
                         digest.update(piece)
             except OSError as error:
-                raise _damaged(source, path, f"it cannot be read ({error.strerror or error})") from error
+                raise _damaged(
+                    source, path, f"it cannot be read ({error.strerror or error})"
+                ) from error
             if digest.hexdigest() != promised["sha256"]:
                 raise _damaged(source, path, "its content does not match its checksum")
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adding a published dataset: find its files, verify them, convert them once, and only then write the record that `load` reads.
+"""Adding a published dataset: find its files, verify them, convert them once, and only then write
+the record that `load` reads.
 
-Arrays are written beside their place in slices and renamed; whatever goes wrong, what was added before stays as it was.
+Arrays are written beside their place in slices and renamed; whatever goes wrong, what was added
+before stays as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core import store
-from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, unknown
+from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, invalid, unknown
 from unbraid.core.progress import Progress
 from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official.added import FORMAT, RECORD, folder_of, read_record
@@ -34,11 +36,19 @@ _HEADER_BYTES = 4096
 _LONGEST_SHOWN = 400
 
 
-def add(name: str, path: str | os.PathLike[str] | None = None, *, unverified: bool = False, quiet: bool = False) -> dict[str, Any]:
-    """Verify and convert the published files of *name* at *path* into the data home; returns the record.
+def add(
+    name: str,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    unverified: bool = False,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Verify and convert the published files of *name* at *path* into the data home; returns the
+    record.
 
-    Without a path the folders of system packages are searched. A file that is not as published is refused unless *unverified*,
-    which the record keeps; one with the wrong structure is refused always.
+    Without a path the folders of system packages are searched. A file that is not as published is
+    refused unless *unverified*, which the record keeps; one with the wrong structure is refused
+    always.
     """
     if name not in OFFICIAL:
         raise InputError(_not_published(name))
@@ -52,10 +62,16 @@ def add(name: str, path: str | os.PathLike[str] | None = None, *, unverified: bo
     folder = folder_of(name)
     with _only_mine(folder):
         _check_room(folder, content, name)
-        arrays = {content.array: _write(folder, content.array, content.blocks, content.shape, content.dtype, name, quiet)}
+        arrays = {
+            content.array: _write(
+                folder, content.array, content.blocks, content.shape, content.dtype, name, quiet
+            )
+        }
         if content.factors is not None:
             one = content.factors
-            arrays["factors"] = _write(folder, "factors", iter([one]), one.shape, one.dtype, name, quiet=True)
+            arrays["factors"] = _write(
+                folder, "factors", iter([one]), one.shape, one.dtype, name, quiet=True
+            )
         record = {
             "format": FORMAT,
             "name": name,
@@ -75,7 +91,9 @@ def remove(name: str) -> Path:
         raise InputError(_not_published(name))
     folder = folder_of(name)
     if not (folder / RECORD).exists():
-        raise InputError(Problem(f"dataset '{name}'", "must have been added to be removed", Shown(f"nothing at {folder}")))
+        raise invalid(
+            f"dataset '{name}'", "must have been added to be removed", Shown(f"nothing at {folder}")
+        )
     with _only_mine(folder):
         (folder / RECORD).unlink()
     return folder
@@ -97,7 +115,7 @@ def _existing(source: Source, path: str | os.PathLike[str] | None) -> Path:
             if Path(place).is_dir():
                 return Path(place)
         looked = f"none, and nothing at {' or '.join(source.places)}" if source.places else "none"
-        raise InputError(Problem(f"{source.name} file", "must be given", Shown(looked), source.how_to_add()))
+        raise invalid(f"{source.name} file", "must be given", Shown(looked), source.how_to_add())
     given, reason = Path(path), ""
     try:
         given = given.expanduser().absolute()
@@ -105,15 +123,23 @@ def _existing(source: Source, path: str | os.PathLike[str] | None) -> Path:
         return given
     except (FileNotFoundError, NotADirectoryError):
         pass
-    except (OSError, RuntimeError, ValueError) as error:  # a name too long, no permission; no such home; a null byte
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # a name too long, no permission; no such home; a null byte
         reason = f" ({(getattr(error, 'strerror', None) or str(error)).rstrip('.')})"
     value = Shown(f"{_shortened(str(given))}{reason}")
-    raise InputError(Problem(f"{source.name} file", "must exist", value, source.how_to_add()))
+    raise invalid(f"{source.name} file", "must exist", value, source.how_to_add())
 
 
 def _shortened(path: str) -> str:
     """A path as it is, or both its ends where it is longer than any screen."""
-    return path if len(path) <= _LONGEST_SHOWN else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
+    return (
+        path
+        if len(path) <= _LONGEST_SHOWN
+        else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
+    )
 
 
 def _check_room(folder: Path, content: Content, name: str) -> None:
@@ -132,14 +158,18 @@ def _full(name: str, needed: int, home: Path, state: str) -> str:
 
 @contextlib.contextmanager
 def _only_mine(folder: Path) -> Iterator[None]:
-    """Hold *folder* against other writers; before and after, nothing is in it that its record does not name."""
+    """Hold *folder* against other writers; before and after, nothing is in it that its record does
+    not name.
+    """
     made = [place for place in folder.parents if not os.path.lexists(place)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         _remove_empty(made)
         remedy = "Name another folder in UNBRAID_DATA."
-        raise UnbraidError(f"{_shortened(str(folder))} cannot be made: {error.strerror or error}. {remedy}") from error
+        raise UnbraidError(
+            f"{_shortened(str(folder))} cannot be made: {error.strerror or error}. {remedy}"
+        ) from error
     with store.only_one(folder):
         try:
             with _writing(folder, folder.name, 0):
@@ -149,7 +179,8 @@ def _only_mine(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 _tidy(folder)
             if not (folder / RECORD).exists():
-                # Whoever comes next makes the lock again; an empty folder would only raise questions.
+                # Whoever comes next makes the lock again; an empty folder would only raise
+                # questions.
                 with contextlib.suppress(OSError):
                     (folder / ".lock").unlink()
                     _remove_empty([folder, *made])
@@ -164,7 +195,9 @@ def _remove_empty(folders: Iterable[Path]) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Delete unfinished files and arrays that no record names; a record that cannot be read names all of them."""
+    """Delete unfinished files and arrays that no record names; a record that cannot be read names
+    all of them.
+    """
     store.remove_unfinished(folder)
     try:
         record = read_record(folder.name) or {"arrays": {}}
@@ -177,9 +210,17 @@ def _tidy(folder: Path) -> None:
 
 
 def _write(
-    folder: Path, array: str, blocks: Iterable[NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any], name: str, quiet: bool
+    folder: Path,
+    array: str,
+    blocks: Iterable[NDArray[Any]],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    name: str,
+    quiet: bool,
 ) -> dict[str, Any]:
-    """Write *blocks* one after another as one .npy file named by its content; returns what the record keeps of it."""
+    """Write *blocks* one after another as one .npy file named by its content; returns what the
+    record keeps of it.
+    """
     beside = folder / f".{array}.{os.getpid()}.part"
     digest, size, rows = hashlib.sha256(), 0, 0
     needed = math.prod(shape) * dtype.itemsize
@@ -187,13 +228,19 @@ def _write(
         file = beside.open("wb")
     try:
         with Progress(f"converting {name}", "images", shape[0], quiet=quiet) as progress:
-            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            header = {
+                "descr": np.lib.format.dtype_to_descr(dtype),
+                "fortran_order": False,
+                "shape": shape,
+            }
             for piece in _pieces(header, blocks, shape, dtype):
                 if not isinstance(piece, bytes):
                     rows += len(piece)
                     progress.advance(len(piece))
                 # A memory view of the block's bytes: hashed and written without a copy.
-                octets = piece if isinstance(piece, bytes) else piece.reshape(-1).view(np.uint8).data
+                octets = (
+                    piece if isinstance(piece, bytes) else piece.reshape(-1).view(np.uint8).data
+                )
                 digest.update(octets)
                 with _writing(folder, name, needed):
                     file.write(octets)
@@ -210,12 +257,20 @@ def _write(
     final = folder / f"{array}-{digest.hexdigest()[:12]}.npy"
     with _writing(folder, name, needed):
         os.replace(beside, final)
-    return {"file": final.name, "shape": list(shape), "dtype": dtype.str, "bytes": size, "sha256": digest.hexdigest()}
+    return {
+        "file": final.name,
+        "shape": list(shape),
+        "dtype": dtype.str,
+        "bytes": size,
+        "sha256": digest.hexdigest(),
+    }
 
 
 @contextlib.contextmanager
 def _writing(folder: Path, name: str, needed: int) -> Iterator[None]:
-    """Turn a failure to write inside into one message; nothing is read inside, so that files of the user are not blamed on it."""
+    """Turn a failure to write inside into one message; nothing is read inside, so that files of the
+    user are not blamed on it.
+    """
     try:
         yield
     except OSError as error:
@@ -225,7 +280,10 @@ def _writing(folder: Path, name: str, needed: int) -> Iterator[None]:
 
 
 def _pieces(
-    header: dict[str, Any], blocks: Iterable[NDArray[Any]], shape: tuple[int, ...], dtype: np.dtype[Any]
+    header: dict[str, Any],
+    blocks: Iterable[NDArray[Any]],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
 ) -> Iterator[bytes | NDArray[Any]]:
     """The bytes of the header, then each block as it is to be written."""
     import io

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cars3D (Reed, Zhang, Zhang, Lee 2015): renderings of 183 car models, from the published MATLAB files.
+"""Cars3D (Reed, Zhang, Zhang, Lee 2015): renderings of 183 car models, from the published MATLAB
+files.
 
-Each `car_NNN_mesh.mat` holds `im` uint8 (128, 128, 3, azimuth 24, elevation 4). As in disentanglement_lib, images are scaled to
-64x64 with the Lanczos filter. Departs: objects are numbered in the order of their files' names, so that the numbers mean the same
-everywhere; disentanglement_lib takes the order in which a file system happens to list them.
+Each `car_NNN_mesh.mat` holds `im` uint8 (128, 128, 3, azimuth 24, elevation 4). As in
+disentanglement_lib, images are scaled to 64x64 with the Lanczos filter. Departs: objects are
+numbered in the order of their files' names, so that the numbers mean the same everywhere;
+disentanglement_lib takes the order in which a file system happens to list them.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ _DTYPES = {"double": "float64", "single": "float32"}
 
 SOURCE = Source(
     name="cars3d",
-    # md5: nmichlo/disent, _groundtruth__cars3d.py, and a second project with the same value. No published size is known to us,
-    # and no checksums of the files inside.
+    # md5: nmichlo/disent, _groundtruth__cars3d.py, and a second project with the same value. No
+    # published size is known to us, and no checksums of the files inside.
     files=(
         PublishedFile(
             "nips2015-analogy-data.tar.gz",
@@ -56,7 +58,9 @@ SOURCE = Source(
     image_shape=(64, 64, 3),
     shown="all images, 128x128 scaled to 64x64 (Lanczos)",
     licence="none stated by its authors",
-    citation=Citation("S. Reed, Y. Zhang, Y. Zhang, H. Lee", 2015, "Deep visual analogy-making", "NIPS"),
+    citation=Citation(
+        "S. Reed, Y. Zhang, Y. Zhang, H. Lee", 2015, "Deep visual analogy-making", "NIPS"
+    ),
 )
 
 
@@ -67,7 +71,9 @@ class Cars3D(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The published archive, or a folder of its .mat files, for which no checksums were published."""
+        """The published archive, or a folder of its .mat files, for which no checksums were
+        published.
+        """
         if path.is_file():
             return [Found(path, cls.source.files[0])]
         archive = path / cls.source.files[0].name
@@ -115,21 +121,32 @@ def _in_folder(source: Source, path: Path) -> Iterator[tuple[str, bytes]]:
         with readable(source, file):
             size = file.stat().st_size
             if size > _MOST_BYTES:
-                raise refused(source, file, f"must have at most {_MOST_BYTES:,} bytes", Shown(f"{size:,}"))
+                raise refused(
+                    source, file, f"must have at most {_MOST_BYTES:,} bytes", Shown(f"{size:,}")
+                )
             content = file.read_bytes()
         yield file.name, content
 
 
 def _in_archive(source: Source, path: Path) -> Iterator[tuple[str, bytes]]:
     """Members `cars/*.mat`, read in the archive's order; nothing is unpacked to disk."""
-    with readable(source, path), open_maybe_gzipped(path) as raw, tarfile.open(fileobj=raw, mode="r|") as archive:
+    with (
+        readable(source, path),
+        open_maybe_gzipped(path) as raw,
+        tarfile.open(fileobj=raw, mode="r|") as archive,
+    ):
         for member in archive:
             place = PurePosixPath(member.name)
             if not member.isfile() or place.suffix != ".mat" or place.parent.name != "cars":
                 continue
             stream = archive.extractfile(member)
             if stream is None or member.size > _MOST_BYTES:
-                raise refused(source, path, f"must hold files of at most {_MOST_BYTES:,} bytes", Shown(f"{member.name}"))
+                raise refused(
+                    source,
+                    path,
+                    f"must hold files of at most {_MOST_BYTES:,} bytes",
+                    Shown(f"{member.name}"),
+                )
             yield place.name, stream.read()
         # To the very end: gzip compares its checksum there.
         while raw.read(2**20):
@@ -147,7 +164,12 @@ def _read_car(source: Source, path: Path, name: str, content: bytes) -> NDArray[
     try:
         size = _unpacked_size(content)
         if size > _MOST_BYTES:
-            raise refused(source, where, f"must unpack to at most {_MOST_BYTES:,} bytes{inside}", Shown("more"))
+            raise refused(
+                source,
+                where,
+                f"must unpack to at most {_MOST_BYTES:,} bytes{inside}",
+                Shown("more"),
+            )
         # From the headers alone, so that nothing of another size is made.
         found = {key: (kind, sizes) for key, sizes, kind in whosmat(io.BytesIO(content))}.get("im")
         if found is None:
@@ -158,19 +180,28 @@ def _read_car(source: Source, path: Path, name: str, content: bytes) -> NDArray[
         im = loadmat(io.BytesIO(content), variable_names=["im"])["im"]
     except InputError:
         raise
-    except Exception as error:  # decoders of foreign bytes raise many kinds, type and zlib errors among them
+    except (
+        Exception
+    ) as error:  # decoders of foreign bytes raise many kinds, type and zlib errors among them
         reason = " ".join(str(error).split()) or type(error).__name__
         value = Shown(f"one that cannot be read ({reason})")
         raise refused(source, where, f"must be a whole MATLAB 5 file{inside}", value) from error
     if im.shape != shape or im.dtype != np.uint8:
-        raise refused(source, where, f"must hold 'im' as uint8 {shape}{inside}", Shown(f"{im.dtype} {im.shape}"))
+        raise refused(
+            source,
+            where,
+            f"must hold 'im' as uint8 {shape}{inside}",
+            Shown(f"{im.dtype} {im.shape}"),
+        )
     return im
 
 
 def _unpacked_size(content: bytes) -> int:
-    """How many bytes a MATLAB 5 file takes unpacked, counted no further than just above the limit; it must be whole.
+    """How many bytes a MATLAB 5 file takes unpacked, counted no further than just above the limit;
+    it must be whole.
 
-    It is a header of 128 bytes, then elements of type, size and content; those of type 15 are compressed.
+    It is a header of 128 bytes, then elements of type, size and content; those of type 15 are
+    compressed.
     """
     order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
     if order is None:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes that people gave them.
+"""CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes that people gave
+them.
 
-The aligned images are 178x218. As is usual with VAEs (PyTorch-VAE among others), the central 148x148 is cut out, which leaves the
-face, and scaled to 64x64 with the bilinear filter; other papers cut 128, 140 or 160 or scale the whole image. Attributes are
-factors of two values, 1 for yes; they describe the images, they did not make them. Departs: no flipping.
+The aligned images are 178x218. As is usual with VAEs (PyTorch-VAE among others), the central
+148x148 is cut out, which leaves the face, and scaled to 64x64 with the bilinear filter; other
+papers cut 128, 140 or 160 or scale the whole image. Attributes are factors of two values, 1 for
+yes; they describe the images, they did not make them. Departs: no flipping.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ Straight_Hair Wavy_Hair Wearing_Earrings Wearing_Hat Wearing_Lipstick Wearing_Ne
 
 SOURCE = Source(
     name="celeba",
-    # Sizes and sha256: tensorflow/datasets, url_checksums/celeb_a.txt; md5: torchvision's list, as many projects quote it.
+    # Sizes and sha256: tensorflow/datasets, url_checksums/celeb_a.txt; md5: torchvision's list, as
+    # many projects quote it.
     files=(
         PublishedFile(
             "img_align_celeba.zip",
@@ -63,7 +66,12 @@ SOURCE = Source(
     image_shape=(64, 64, 3),
     shown="the aligned images, central 148x148 scaled to 64x64 (bilinear)",
     licence="for non-commercial research only; see the agreement on its page",
-    citation=Citation("Z. Liu, P. Luo, X. Wang, X. Tang", 2015, "Deep learning face attributes in the wild", "ICCV"),
+    citation=Citation(
+        "Z. Liu, P. Luo, X. Wang, X. Tang",
+        2015,
+        "Deep learning face attributes in the wild",
+        "ICCV",
+    ),
 )
 
 
@@ -74,7 +82,9 @@ class CelebA(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The attributes, and the images as the published zip or as the folder in it, which has no published checksum."""
+        """The attributes, and the images as the published zip or as the folder in it, which has no
+        published checksum.
+        """
         archive, attributes = cls.source.files
         wanted = {
             archive.name: (archive.name, f"Img/{archive.name}", _FOLDER, f"Img/{_FOLDER}"),
@@ -82,7 +92,9 @@ class CelebA(OfficialDataset):
         }
         places = all_in_folder(cls.source, path, wanted)
         images = places[archive.name]
-        as_given = Found(images, archive) if images.is_file() else Found(images, label=f"{_FOLDER}/*.jpg")
+        as_given = (
+            Found(images, archive) if images.is_file() else Found(images, label=f"{_FOLDER}/*.jpg")
+        )
         return [as_given, Found(places[attributes.name], attributes)]
 
     @classmethod
@@ -97,39 +109,71 @@ class CelebA(OfficialDataset):
             rule = f"must hold each of the {len(names):,} images that {found[1].path.name} names"
             value = Shown(f"{len(missing):,} missing, the first {missing[0]}")
             raise refused(source, images, rule, value)
-        return Content(_blocks(source, images, names), source.plane_shape, np.dtype("|u1"), factors=values)
+        return Content(
+            _blocks(source, images, names), source.plane_shape, np.dtype("|u1"), factors=values
+        )
 
 
 def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.uint8]]:
-    """File names, and 0 or 1 for each attribute: a count, a line of names, then a line for each image."""
+    """File names, and 0 or 1 for each attribute: a count, a line of names, then a line for each
+    image.
+    """
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise refused(source, path, "must be a text file", Shown(f"one that cannot be read ({error})")) from error
+        raise refused(
+            source, path, "must be a text file", Shown(f"one that cannot be read ({error})")
+        ) from error
     begin = lines[0].strip()[:40] if lines else ""
     if begin != str(source.samples):
-        raise refused(source, path, f"must begin with the number of images, {source.samples}", begin)
+        raise refused(
+            source, path, f"must begin with the number of images, {source.samples}", begin
+        )
     if lines[1:2] == [] or tuple(lines[1].split()) != source.factor_names:
         named = lines[1].split() if lines[1:2] else []
-        wrong = next((name for name, want in zip(named, source.factor_names, strict=False) if name != want), f"{len(named)} names")
-        raise refused(source, path, f"must name {len(source.factors)} attributes in the published order", Shown(wrong))
+        wrong = next(
+            (name for name, want in zip(named, source.factor_names, strict=False) if name != want),
+            f"{len(named)} names",
+        )
+        raise refused(
+            source,
+            path,
+            f"must name {len(source.factors)} attributes in the published order",
+            Shown(wrong),
+        )
     rows = [line.split() for line in lines[2:] if line.strip()]
     if len(rows) != source.samples:
-        raise refused(source, path, f"must have {source.samples:,} lines of attributes", Shown(f"{len(rows):,}"))
+        raise refused(
+            source,
+            path,
+            f"must have {source.samples:,} lines of attributes",
+            Shown(f"{len(rows):,}"),
+        )
     for nth, row in enumerate(rows):
         if len(row) != len(source.factors) + 1 or not set(row[1:]) <= {"1", "-1"}:
-            rule = f"must have a file name and {len(source.factors)} values of 1 or -1 in line {nth + 3}"
+            rule = (
+                f"must have a file name and {len(source.factors)} values of 1 or -1 in line"
+                f" {nth + 3}"
+            )
             raise refused(source, path, rule, " ".join(row)[:40])
         if row[0] != f"{nth + 1:06d}.jpg":
-            raise refused(source, path, f"must name {nth + 1:06d}.jpg in line {nth + 3}", row[0][:40])
+            raise refused(
+                source, path, f"must name {nth + 1:06d}.jpg in line {nth + 3}", row[0][:40]
+            )
     values = np.array([[value == "1" for value in row[1:]] for row in rows], dtype=np.uint8)
     return [row[0] for row in rows], values
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The images of a zip by their plain names, whether they lie at its root or in the published folder, which counts first."""
+    """The images of a zip by their plain names, whether they lie at its root or in the published
+    folder, which counts first.
+    """
     at_root = {info.filename: info for info in archive.infolist()}
-    in_folder = {name.removeprefix(f"{_FOLDER}/"): info for name, info in at_root.items() if name.startswith(f"{_FOLDER}/")}
+    in_folder = {
+        name.removeprefix(f"{_FOLDER}/"): info
+        for name, info in at_root.items()
+        if name.startswith(f"{_FOLDER}/")
+    }
     return at_root | in_folder
 
 
@@ -146,7 +190,12 @@ def _blocks(source: Source, images: Path, names: Sequence[str]) -> Iterator[NDAr
         return
     with readable(source, images), zipfile.ZipFile(images) as archive:
         members = _members(archive)
-        yield from _decoded(source, images, names, lambda name: _read_member(source, images / name, archive, members[name]))
+        yield from _decoded(
+            source,
+            images,
+            names,
+            lambda name: _read_member(source, images / name, archive, members[name]),
+        )
 
 
 def _read_file(source: Source, path: Path) -> bytes:
@@ -157,14 +206,18 @@ def _read_file(source: Source, path: Path) -> bytes:
     return content
 
 
-def _read_member(source: Source, path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def _read_member(
+    source: Source, path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> bytes:
     """The bytes of *member*; `zipfile` unpacks no more of them than the size that is checked here."""
     if member.file_size > _MOST_BYTES:
         raise refused(source, path, _NOT_ABOVE, Shown(f"{member.file_size:,}"))
     return archive.read(member)
 
 
-def _decoded(source: Source, images: Path, names: Sequence[str], content: Callable[[str], bytes]) -> Iterator[NDArray[np.uint8]]:
+def _decoded(
+    source: Source, images: Path, names: Sequence[str], content: Callable[[str], bytes]
+) -> Iterator[NDArray[np.uint8]]:
     for start in range(0, len(names), _IMAGES_PER_BLOCK):
         faces = []
         for name in names[start : start + _IMAGES_PER_BLOCK]:
@@ -187,7 +240,19 @@ def _face(source: Source, path: Path, content: bytes) -> NDArray[np.uint8]:
                 return np.asarray(cut.resize(source.image_shape[:2], Image.Resampling.BILINEAR))
     except InputError:
         raise
-    except Exception as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
+    except (
+        Exception
+    ) as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise refused(source, path, "must be a whole JPEG image", Shown(f"one that cannot be decoded ({reason})")) from error
-    raise refused(source, path, f"must be {_WIDTH}x{_HEIGHT}, the size of aligned images", Shown(f"{size[0]}x{size[1]}"))
+        raise refused(
+            source,
+            path,
+            "must be a whole JPEG image",
+            Shown(f"one that cannot be decoded ({reason})"),
+        ) from error
+    raise refused(
+        source,
+        path,
+        f"must be {_WIDTH}x{_HEIGHT}, the size of aligned images",
+        Shown(f"{size[0]}x{size[1]}"),
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A published dataset as `load` gives it: its arrays mapped from the data home, or read from a system package's folder."""
+"""A published dataset as `load` gives it: its arrays mapped from the data home, or read from a
+system package's folder.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class OfficialDataset(PixelDataset, Published):
             return
         self.planes = open_array(source, record, "planes", source.plane_shape, "|u1")
         if source.samples is not None:
-            self._rows = open_array(source, record, "factors", (source.samples, len(source.factors)), "|u1")
+            self._rows = open_array(
+                source, record, "factors", (source.samples, len(source.factors)), "|u1"
+            )
 
     @classmethod
     def edition(cls, record: dict[str, Any] | None) -> Source:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published dSprites file, converted to packed rows; `load("dsprites")` draws the set and needs it only when asked to.
+"""The published dSprites file, converted to packed rows; `load("dsprites")` draws the set and needs
+it only when asked to.
 
 `load("dsprites", file="added")` then uses the published images instead of the drawn ones.
 """
@@ -18,11 +19,19 @@ from unbraid.data.drawn.dsprites_drawing import SIDE
 from unbraid.data.official.added import not_here, open_array, read_record
 from unbraid.data.official.dsprites_file import read_file
 from unbraid.data.official.reading import one_file
-from unbraid.data.official.source import Content, Found, Published, PublishedFile, Source, factors_of
+from unbraid.data.official.source import (
+    Content,
+    Found,
+    Published,
+    PublishedFile,
+    Source,
+    factors_of,
+)
 
 SOURCE = Source(
     name="dsprites",
-    # md5: quoted alike by several projects (ganmodokix/vaetc, data/drawn/dsprites.py, and others). No published size is known to us.
+    # md5: quoted alike by several projects (ganmodokix/vaetc, data/drawn/dsprites.py, and others).
+    # No published size is known to us.
     files=(
         PublishedFile(
             "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI3D (Gondal et al. 2019): a robot arm with an object, as simple renderings, realistic renderings and photographs.
+"""MPI3D (Gondal et al. 2019): a robot arm with an object, as simple renderings, realistic
+renderings and photographs.
 
-Each file is an .npz with `images` uint8 (1036800, 64, 64, 3) in C order of the factors. The authors' page gives 6 colours and
-6 shapes for all three files; an earlier edition had 4 and 4 (460,800 images), and disentanglement_lib and disent still say so of
-toy and realistic. Both are read; the earlier one has no checksum known to us. Departs: the factors have the names of the
+Each file is an .npz with `images` uint8 (1036800, 64, 64, 3) in C order of the factors. The
+authors' page gives 6 colours and 6 shapes for all three files; an earlier edition had 4 and 4
+(460,800 images), and disentanglement_lib and disent still say so of toy and realistic. Both are
+read; the earlier one has no checksum known to us. Departs: the factors have the names of the
 authors' page.
 """
 
@@ -22,7 +24,14 @@ from unbraid.core.errors import Shown
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import as_planes
 from unbraid.data.official.dataset import OfficialDataset
-from unbraid.data.official.reading import must_end, npy_dtype, one_file, read_exactly, readable, refused
+from unbraid.data.official.reading import (
+    must_end,
+    npy_dtype,
+    one_file,
+    read_exactly,
+    readable,
+    refused,
+)
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
 
 _IMAGES_PER_BLOCK = 2048
@@ -50,7 +59,13 @@ def _source(kind: str, md5: str) -> Source:
     return Source(
         name=f"mpi3d_{kind}",
         # md5: nmichlo/disent, _groundtruth__mpi3d.py. No published size is known to us.
-        files=(PublishedFile(file, f"https://storage.googleapis.com/disentanglement_dataset/Final_Dataset/{file}", md5=md5),),
+        files=(
+            PublishedFile(
+                file,
+                f"https://storage.googleapis.com/disentanglement_dataset/Final_Dataset/{file}",
+                md5=md5,
+            ),
+        ),
         page="https://github.com/rr-learning/disentanglement_dataset",
         get=file,
         typed=file,
@@ -59,10 +74,11 @@ def _source(kind: str, md5: str) -> Source:
         shown="all images of the file, as they are",
         licence="CC BY 4.0",
         citation=Citation(
-            "M. W. Gondal, M. Wüthrich, Đ. Miladinović, F. Locatello, M. Breidt, V. Volchkov, J. Akpo, O. Bachem, B. Schölkopf,"
-            " S. Bauer",
+            "M. W. Gondal, M. Wüthrich, Đ. Miladinović, F. Locatello, M. Breidt, V. Volchkov, J."
+            " Akpo, O. Bachem, B. Schölkopf, S. Bauer",
             2019,
-            "On the transfer of inductive bias from simulation to the real world: a new disentanglement dataset",
+            "On the transfer of inductive bias from simulation to the real world: a new"
+            " disentanglement dataset",
             "NeurIPS",
         ),
     )
@@ -98,7 +114,9 @@ class _MPI3D(OfficialDataset):
         with readable(source, path), zipfile.ZipFile(path) as archive:
             if _MEMBER not in archive.namelist():
                 keys = ", ".join(Path(name).stem for name in archive.namelist())
-                raise refused(source, path, "must hold 'images'", Shown(f"the keys {keys or 'none'}"))
+                raise refused(
+                    source, path, "must hold 'images'", Shown(f"the keys {keys or 'none'}")
+                )
             if _images(archive) == cls.earlier().grid.size:
                 source = cls.earlier()
             with archive.open(_MEMBER) as member:
@@ -112,13 +130,17 @@ SOURCE_REAL = _source("real", "0f33f609918fb5c97996692f91129802")
 
 
 class MPI3DToy(_MPI3D):
-    """MPI3D toy: simple renderings of a robot arm with an object, 7 factors, from the published file."""
+    """MPI3D toy: simple renderings of a robot arm with an object, 7 factors, from the published
+    file.
+    """
 
     source: ClassVar[Source] = SOURCE_TOY
 
 
 class MPI3DRealistic(_MPI3D):
-    """MPI3D realistic: realistic renderings of a robot arm with an object, 7 factors, from the published file."""
+    """MPI3D realistic: realistic renderings of a robot arm with an object, 7 factors, from the
+    published file.
+    """
 
     source: ClassVar[Source] = SOURCE_REALISTIC
 
@@ -144,7 +166,9 @@ def _images(archive: zipfile.ZipFile) -> int:
 def _check_header(source: Source, path: Path, member: IO[bytes]) -> None:
     """Move *member* behind its .npy header, refused unless it describes the images."""
     shape = (source.grid.size, *source.image_shape)
-    dtype = npy_dtype(member, "images", shape, lambda rule, value: refused(source, path, rule, value))
+    dtype = npy_dtype(
+        member, "images", shape, lambda rule, value: refused(source, path, rule, value)
+    )
     if dtype != np.uint8:
         raise refused(source, path, "must hold 'images' as uint8", Shown(str(dtype)))
 
@@ -156,5 +180,7 @@ def _blocks(source: Source, path: Path) -> Iterator[NDArray[np.uint8]]:
         for start in range(0, source.grid.size, _IMAGES_PER_BLOCK):
             count = min(_IMAGES_PER_BLOCK, source.grid.size - start)
             data = read_exactly(source, path, member, count * height * width * channels, "'images'")
-            yield as_planes(np.frombuffer(data, dtype=np.uint8).reshape(count, height, width, channels))
+            yield as_planes(
+                np.frombuffer(data, dtype=np.uint8).reshape(count, height, width, channels)
+            )
         must_end(source, path, member, "the last image")

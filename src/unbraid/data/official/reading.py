@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the readers of published files share: refusals in one form, files plain or gzipped, .npy headers, exact reads."""
+"""What the readers of published files share: refusals in one form, files plain or gzipped, .npy
+headers, exact reads.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,20 @@ from typing import IO, Any
 
 import numpy as np
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import InputError, Shown, invalid
 from unbraid.core.progress import Progress
 from unbraid.data.official.source import PublishedFile, Source
 
-UNREADABLE = (zlib.error, zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, struct.error, NotImplementedError, RuntimeError)
+UNREADABLE = (
+    zlib.error,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    EOFError,
+    OSError,
+    struct.error,
+    NotImplementedError,
+    RuntimeError,
+)
 """What decoders raise on damaged files."""
 Stream = IO[bytes] | gzip.GzipFile
 Refuse = Callable[[str, object], InputError]
@@ -30,7 +41,7 @@ _WORTH_SHOWING_MIB = 512
 
 def refused(source: Source, path: Path, rule: str, value: object, remedy: str = "") -> InputError:
     """An error about a file that is not what the dataset needs."""
-    return InputError(Problem(f"{source.name} file {path}", rule, value, remedy or source.how_to_add()))
+    return invalid(f"{source.name} file {path}", rule, value, remedy or source.how_to_add())
 
 
 @contextlib.contextmanager
@@ -40,7 +51,12 @@ def readable(source: Source, path: Path) -> Iterator[None]:
         yield
     except UNREADABLE as error:
         reason = " ".join(str(error).replace(str(path), path.name).split()) or type(error).__name__
-        raise refused(source, path, "must be readable to its end", Shown(f"one that cannot be read ({reason})")) from error
+        raise refused(
+            source,
+            path,
+            "must be readable to its end",
+            Shown(f"one that cannot be read ({reason})"),
+        ) from error
 
 
 def is_gzipped(path: Path) -> bool:
@@ -57,7 +73,9 @@ def open_maybe_gzipped(path: Path) -> Stream:
 def checking(source: Source, size: int, *, quiet: bool) -> Progress:
     """The bar shown while *size* bytes are compared with checksums; none where that takes no time."""
     total = size >> 20
-    return Progress(f"checking {source.name}", "MiB", total, quiet=quiet or total < _WORTH_SHOWING_MIB)
+    return Progress(
+        f"checking {source.name}", "MiB", total, quiet=quiet or total < _WORTH_SHOWING_MIB
+    )
 
 
 def pieces(stream: Stream, progress: Progress) -> Iterator[bytes]:
@@ -76,12 +94,26 @@ def exactly(stream: Stream, count: int, refuse: Callable[[str], InputError]) -> 
 
 
 def read_exactly(source: Source, path: Path, stream: Stream, count: int, what: str) -> bytes:
-    """The next *count* bytes of a published file; fewer is a refusal that says how many are missing."""
-    return exactly(stream, count, lambda ends: refused(source, path, f"must hold {what} completely", Shown(f"a file {ends}")))
+    """The next *count* bytes of a published file; fewer is a refusal that says how many are
+    missing.
+    """
+    return exactly(
+        stream,
+        count,
+        lambda ends: refused(source, path, f"must hold {what} completely", Shown(f"a file {ends}")),
+    )
 
 
-def npy_dtype(member: IO[bytes], key: str, shape: tuple[int, ...], refuse: Refuse, must_hold: str = "must hold") -> np.dtype[Any]:
-    """Move *member* behind its .npy header, refused unless that says *shape* and C order; returns its dtype."""
+def npy_dtype(
+    member: IO[bytes],
+    key: str,
+    shape: tuple[int, ...],
+    refuse: Refuse,
+    must_hold: str = "must hold",
+) -> np.dtype[Any]:
+    """Move *member* behind its .npy header, refused unless that says *shape* and C order; returns
+    its dtype.
+    """
     try:
         version = np.lib.format.read_magic(member)
         if version != (1, 0):
@@ -98,7 +130,9 @@ def npy_dtype(member: IO[bytes], key: str, shape: tuple[int, ...], refuse: Refus
 
 
 def must_end(source: Source, path: Path, stream: Stream, what: str) -> None:
-    """Refuse bytes behind the last one that belongs; also makes gzip and zip compare their checksums."""
+    """Refuse bytes behind the last one that belongs; also makes gzip and zip compare their
+    checksums.
+    """
     if stream.read(1):
         raise refused(source, path, f"must end after {what}", Shown("further bytes"))
 
@@ -109,17 +143,36 @@ def one_file(source: Source, path: Path, published: PublishedFile) -> Path:
         inside = path / published.name
         if not inside.is_file():
             remedy = f"Give the file {published.name}, or the folder that it lies in."
-            raise refused(source, path, f"must be the file {published.name}", Shown("a folder without it"), remedy)
+            raise refused(
+                source,
+                path,
+                f"must be the file {published.name}",
+                Shown("a folder without it"),
+                remedy,
+            )
         return inside
     return path
 
 
-def all_in_folder(source: Source, path: Path, wanted: dict[str, tuple[str, ...]]) -> dict[str, Path]:
-    """The file of each of *wanted*, label -> acceptable names relative to *path*, all missing ones named at once."""
+def all_in_folder(
+    source: Source, path: Path, wanted: dict[str, tuple[str, ...]]
+) -> dict[str, Path]:
+    """The file of each of *wanted*, label -> acceptable names relative to *path*, all missing ones
+    named at once.
+    """
     if not path.is_dir():
         remedy = f"Give the folder that it lies in, {path.parent}."
-        raise refused(source, path, f"must be the folder with {', '.join(wanted)}", Shown("a single file"), remedy)
-    found = {label: next((path / name for name in names if (path / name).exists()), None) for label, names in wanted.items()}
+        raise refused(
+            source,
+            path,
+            f"must be the folder with {', '.join(wanted)}",
+            Shown("a single file"),
+            remedy,
+        )
+    found = {
+        label: next((path / name for name in names if (path / name).exists()), None)
+        for label, names in wanted.items()
+    }
     missing = [label for label, place in found.items() if place is None]
     if missing:
         rule = f"must be a folder that holds {', '.join(wanted)}"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""3D Shapes (Burgess and Kim 2018): 480,000 images of a solid in a coloured room, from the published 3dshapes.h5.
+"""3D Shapes (Burgess and Kim 2018): 480,000 images of a solid in a coloured room, from the
+published 3dshapes.h5.
 
-The file holds `images` uint8 (480000, 64, 64, 3) and `labels` float64 (480000, 6), the last factor moving fastest. Departs: none.
+The file holds `images` uint8 (480000, 64, 64, 3) and `labels` float64 (480000, 6), the last factor
+moving fastest. Departs: none.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _MOST_IMAGES_PER_BLOCK = 65_536
 
 SOURCE = Source(
     name="shapes3d",
-    # Size and sha256: tensorflow/datasets, url_checksums/shapes3d.txt; md5: nmichlo/disent, _groundtruth__shapes3d.py.
+    # Size and sha256: tensorflow/datasets, url_checksums/shapes3d.txt; md5: nmichlo/disent,
+    # _groundtruth__shapes3d.py.
     files=(
         PublishedFile(
             "3dshapes.h5",
@@ -67,7 +70,9 @@ class Shapes3D(OfficialDataset):
         source, path = cls.source, found[0].path
         with readable(source, path), _open(path) as file:
             _member(source, path, file, "images", (source.grid.size, *source.image_shape), "u1")
-            labels = _member(source, path, file, "labels", (source.grid.size, len(source.factors)), "f8")
+            labels = _member(
+                source, path, file, "labels", (source.grid.size, len(source.factors)), "f8"
+            )
             _check_labels(source, path, labels[()])
         return Content(_blocks(source, path), source.plane_shape, np.dtype("|u1"))
 
@@ -78,19 +83,38 @@ def _open(path: Path) -> Any:
     return h5py.File(path, "r")
 
 
-def _member(source: Source, path: Path, file: h5py.File, key: str, shape: tuple[int, ...], dtype: str) -> h5py.Dataset:
+def _member(
+    source: Source, path: Path, file: h5py.File, key: str, shape: tuple[int, ...], dtype: str
+) -> h5py.Dataset:
     """The array *key* of the file, stored in the file itself and of the right shape and type."""
     import h5py
 
     if key not in file:
-        raise refused(source, path, f"must hold '{key}'", Shown(f"the keys {', '.join(sorted(file)) or 'none'}"))
+        raise refused(
+            source,
+            path,
+            f"must hold '{key}'",
+            Shown(f"the keys {', '.join(sorted(file)) or 'none'}"),
+        )
     member = file.get(key)
-    if not isinstance(member, h5py.Dataset) or member.external is not None or member.is_virtual or member.file.id != file.id:
-        raise refused(source, path, f"must hold '{key}' as an array of its own", Shown("something else, or a link to another file"))
+    if (
+        not isinstance(member, h5py.Dataset)
+        or member.external is not None
+        or member.is_virtual
+        or member.file.id != file.id
+    ):
+        raise refused(
+            source,
+            path,
+            f"must hold '{key}' as an array of its own",
+            Shown("something else, or a link to another file"),
+        )
     if member.shape != shape:
         raise refused(source, path, f"must hold '{key}' of shape {shape}", Shown(str(member.shape)))
     if member.dtype != np.dtype(dtype):
-        raise refused(source, path, f"must hold '{key}' as {np.dtype(dtype)}", Shown(str(member.dtype)))
+        raise refused(
+            source, path, f"must hold '{key}' as {np.dtype(dtype)}", Shown(str(member.dtype))
+        )
     return member
 
 
@@ -113,7 +137,8 @@ def _check_labels(source: Source, path: Path, labels: NDArray[np.float64]) -> No
 def _blocks(source: Source, path: Path) -> Iterator[NDArray[np.uint8]]:
     with readable(source, path), _open(path) as file:
         images = file["images"]
-        # A compressed chunk is unpacked whole; blocks that cut through chunks would unpack each many times over.
+        # A compressed chunk is unpacked whole; blocks that cut through chunks would unpack each
+        # many times over.
         chunk = min(images.chunks[0] if images.chunks else 1, _MOST_IMAGES_PER_BLOCK)
         step = chunk * max(1, _IMAGES_PER_BLOCK // chunk)
         for start in range(0, source.grid.size, step):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """SmallNORB (LeCun, Huang, Bottou 2004): photographs of 50 toys, from the published byte matrices.
 
-A matrix file is a little-endian magic number, the number of axes, their sizes (at least three are stored), then the values. `dat`
-holds pairs of 96x96 images from two cameras, `cat` the category, `info` instance, elevation, azimuth (even numbers) and lighting.
-The training files hold instances 4, 6, 7, 8, 9 of each category, the test files the others: together every combination once.
+A matrix file is a little-endian magic number, the number of axes, their sizes (at least three are
+stored), then the values. `dat` holds pairs of 96x96 images from two cameras, `cat` the category,
+`info` instance, elevation, azimuth (even numbers) and lighting. The training files hold instances
+4, 6, 7, 8, 9 of each category, the test files the others: together every combination once.
 
-As in disentanglement_lib: the left camera only, both splits together, azimuth halved, 96x96 scaled to 64x64 (Lanczos).
-Departs: the instance is a factor here; disentanglement_lib draws it at random for each image.
+As in disentanglement_lib: the left camera only, both splits together, azimuth halved, 96x96 scaled
+to 64x64 (Lanczos). Departs: the instance is a factor here; disentanglement_lib draws it at random
+for each image.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from numpy.typing import NDArray
 from unbraid.core.errors import Shown
 from unbraid.core.registry import Citation
 from unbraid.data.official.dataset import OfficialDataset
-from unbraid.data.official.reading import Stream, all_in_folder, must_end, open_maybe_gzipped, read_exactly, readable, refused
+from unbraid.data.official.reading import (
+    Stream,
+    all_in_folder,
+    must_end,
+    open_maybe_gzipped,
+    read_exactly,
+    readable,
+    refused,
+)
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
 from unbraid.data.own.image_arrays import resized
 
@@ -40,14 +50,45 @@ def _file(split: str, kind: str, size: int, sha256: str) -> PublishedFile:
 
 SOURCE = Source(
     name="smallnorb",
-    # Sizes and sha256: tensorflow/datasets, url_checksums/smallnorb.txt. They are those of the .gz files as given out.
+    # Sizes and sha256: tensorflow/datasets, url_checksums/smallnorb.txt. They are those of the .gz
+    # files as given out.
     files=(
-        _file(_SPLITS[0], "dat", 131_896_188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
-        _file(_SPLITS[0], "cat", 348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
-        _file(_SPLITS[0], "info", 71_052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
-        _file(_SPLITS[1], "dat", 130_799_817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
-        _file(_SPLITS[1], "cat", 347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
-        _file(_SPLITS[1], "info", 10_428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
+        _file(
+            _SPLITS[0],
+            "dat",
+            131_896_188,
+            "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873",
+        ),
+        _file(
+            _SPLITS[0],
+            "cat",
+            348,
+            "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa",
+        ),
+        _file(
+            _SPLITS[0],
+            "info",
+            71_052,
+            "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32",
+        ),
+        _file(
+            _SPLITS[1],
+            "dat",
+            130_799_817,
+            "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474",
+        ),
+        _file(
+            _SPLITS[1],
+            "cat",
+            347,
+            "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff",
+        ),
+        _file(
+            _SPLITS[1],
+            "info",
+            10_428,
+            "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2",
+        ),
     ),
     page=_PAGE,
     get="its six files smallnorb-*.mat.gz",
@@ -78,43 +119,71 @@ class SmallNORB(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The six files of a folder, gzipped as given out or unpacked, for which no checksum was published."""
-        wanted = {file.name: (file.name, file.name.removesuffix(".gz")) for file in cls.source.files}
+        """The six files of a folder, gzipped as given out or unpacked, for which no checksum was
+        published.
+        """
+        wanted = {
+            file.name: (file.name, file.name.removesuffix(".gz")) for file in cls.source.files
+        }
         places = all_in_folder(cls.source, path, wanted)
-        return [Found(places[file.name], file if places[file.name].name == file.name else None) for file in cls.source.files]
+        return [
+            Found(places[file.name], file if places[file.name].name == file.name else None)
+            for file in cls.source.files
+        ]
 
     @classmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Check the labels now: every combination of the factors must occur once. All images are sorted in memory."""
+        """Check the labels now: every combination of the factors must occur once. All images are
+        sorted in memory.
+        """
         source = cls.source
         paths = [one.path for one in found]
-        splits = [(paths[0], _places(source, *paths[1:3])), (paths[3], _places(source, *paths[4:6]))]
+        splits = [
+            (paths[0], _places(source, *paths[1:3])),
+            (paths[3], _places(source, *paths[4:6])),
+        ]
         together = np.concatenate([places for _, places in splits])
         if len(together) != source.grid.size or len(np.unique(together)) != source.grid.size:
             times = np.bincount(together, minlength=source.grid.size)
-            rule = f"must label each of {source.grid.size:,} combinations once, with {paths[5].name}"
-            value = Shown(f"{int((times == 0).sum()):,} missing and {int((times > 1).sum()):,} repeated")
+            rule = (
+                f"must label each of {source.grid.size:,} combinations once, with {paths[5].name}"
+            )
+            value = Shown(
+                f"{int((times == 0).sum()):,} missing and {int((times > 1).sum()):,} repeated"
+            )
             raise refused(source, paths[2], rule, value)
         return Content(_blocks(source, splits), source.plane_shape, np.dtype("|u1"))
 
 
-def _header(source: Source, path: Path, stream: Stream, magic: int, shape: tuple[int | None, ...]) -> tuple[int, ...]:
+def _header(
+    source: Source, path: Path, stream: Stream, magic: int, shape: tuple[int | None, ...]
+) -> tuple[int, ...]:
     """Sizes of a matrix; None in *shape* stands for any size."""
     kind = "bytes" if magic == _BYTES else "integers"
     start = np.frombuffer(read_exactly(source, path, stream, 8, "its header"), dtype="<i4")
     if start[0] != magic:
         raise refused(
-            source, path, f"must begin with the mark of a matrix of {kind}, {magic:#x}", Shown(f"{int(start[0]) % 2**32:#x}")
+            source,
+            path,
+            f"must begin with the mark of a matrix of {kind}, {magic:#x}",
+            Shown(f"{int(start[0]) % 2**32:#x}"),
         )
     axes = int(start[1])
     sizes: tuple[int, ...] = ()
     if axes == len(shape):
         data = read_exactly(source, path, stream, 4 * max(3, axes), "its header")
         sizes = tuple(int(size) for size in np.frombuffer(data, dtype="<i4")[:axes])
-    if axes != len(shape) or any(want is not None and size != want for size, want in zip(sizes, shape, strict=True)):
+    if axes != len(shape) or any(
+        want is not None and size != want for size, want in zip(sizes, shape, strict=True)
+    ):
         wanted = ", ".join("n" if size is None else str(size) for size in shape)
         found = ", ".join(str(size) for size in sizes) if sizes else f"a matrix with {axes} axes"
-        raise refused(source, path, f"must hold a matrix of sizes ({wanted})", Shown(f"({found})" if sizes else found))
+        raise refused(
+            source,
+            path,
+            f"must hold a matrix of sizes ({wanted})",
+            Shown(f"({found})" if sizes else found),
+        )
     return sizes
 
 
@@ -122,7 +191,9 @@ def _integers(source: Source, path: Path, columns: tuple[int, ...]) -> NDArray[n
     with readable(source, path), open_maybe_gzipped(path) as stream:
         sizes = _header(source, path, stream, _INTEGERS, (None, *columns))
         if not 0 <= sizes[0] <= source.grid.size:
-            raise refused(source, path, f"must hold at most {source.grid.size:,} rows", Shown(f"{sizes[0]:,}"))
+            raise refused(
+                source, path, f"must hold at most {source.grid.size:,} rows", Shown(f"{sizes[0]:,}")
+            )
         data = read_exactly(source, path, stream, 4 * math.prod(sizes), "its rows")
         must_end(source, path, stream, "the last row")
     return np.frombuffer(data, dtype="<i4").reshape(sizes[0], -1).astype(np.int64)
@@ -138,17 +209,28 @@ def _places(source: Source, cat: Path, info: Path) -> NDArray[np.int64]:
     azimuth = source.factor_names.index("azimuth")
     for column, factor in enumerate(source.factors):
         step = 2 if column == azimuth else 1
-        wrong = (rows[:, column] < 0) | (rows[:, column] >= step * factor.size) | (rows[:, column] % step != 0)
+        wrong = (
+            (rows[:, column] < 0)
+            | (rows[:, column] >= step * factor.size)
+            | (rows[:, column] % step != 0)
+        )
         if wrong.any():
             row = int(np.argmax(wrong))
             even = "even numbers " if step == 2 else ""
             rule = f"must have {factor.name} as {even}in 0..{step * (factor.size - 1)}"
-            raise refused(source, cat if column == 0 else info, rule, Shown(f"{rows[row, column]} in row {row}"))
+            raise refused(
+                source,
+                cat if column == 0 else info,
+                rule,
+                Shown(f"{rows[row, column]} in row {row}"),
+            )
     rows[:, azimuth] //= 2
     return source.grid.to_index(rows)
 
 
-def _blocks(source: Source, splits: Sequence[tuple[Path, NDArray[np.int64]]]) -> Iterator[NDArray[np.uint8]]:
+def _blocks(
+    source: Source, splits: Sequence[tuple[Path, NDArray[np.int64]]]
+) -> Iterator[NDArray[np.uint8]]:
     """All images on their places; they take 200 MB, so they are sorted in memory."""
     planes = np.empty(source.plane_shape, dtype=np.uint8)
     pair = (_CAMERAS, _STORED_SIDE, _STORED_SIDE)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about a published dataset before any of its files is here: facts, files, checksums, and how they are read."""
+"""What is known about a published dataset before any of its files is here: facts, files, checksums,
+and how they are read.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class PublishedFile:
     sha256: str | None = None
     md5: str | None = None
     unpacked: bool = False
-    """Size and checksums are those of the content; the file itself may be gzipped by whoever packed it last."""
+    """Size and checksums are those of the content; the file itself may be gzipped by whoever packed
+    it last.
+    """
 
     @property
     def checksum(self) -> tuple[str, str] | None:
@@ -45,7 +49,10 @@ class Factor:
 
 def factors_of(grid: FactorGrid, meanings: dict[str, str]) -> tuple[Factor, ...]:
     """The factors of a set that is drawn too, in the same order."""
-    return tuple(Factor(name, size, meanings[name]) for name, size in zip(grid.names, grid.sizes, strict=True))
+    return tuple(
+        Factor(name, size, meanings[name])
+        for name, size in zip(grid.names, grid.sizes, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,10 @@ class Source:
         """The grid of the factors, or one axis `sample`."""
         if self.samples is not None:
             return samples_grid(self.samples)
-        return FactorGrid(tuple(factor.name for factor in self.factors), tuple(factor.size for factor in self.factors))
+        return FactorGrid(
+            tuple(factor.name for factor in self.factors),
+            tuple(factor.size for factor in self.factors),
+        )
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -93,13 +103,17 @@ class Source:
 
     def how_to_add(self) -> str:
         """Where to get the files, what to type then, and what can be had without."""
-        sentence = f"Get {self.get} from {self.page} and type: unbraid data add {self.name} {self.typed}."
+        sentence = (
+            f"Get {self.get} from {self.page} and type: unbraid data add {self.name} {self.typed}."
+        )
         return f"{sentence} {self.instead}" if self.instead else sentence
 
 
 @dataclass(frozen=True)
 class Found:
-    """A file on this machine that plays the part of a published one; *published* is None where no checksum can exist."""
+    """A file on this machine that plays the part of a published one; *published* is None where no
+    checksum can exist.
+    """
 
     path: Path
     published: PublishedFile | None = None
@@ -113,7 +127,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Content:
-    """What was read: blocks of the main array one after another, and the factors where they form no grid."""
+    """What was read: blocks of the main array one after another, and the factors where they form no
+    grid.
+    """
 
     blocks: Iterator[NDArray[Any]]
     shape: tuple[int, ...]
@@ -130,9 +146,13 @@ class Published(ABC):
     @classmethod
     @abstractmethod
     def locate(cls, path: Path) -> Sequence[Found]:
-        """The files under *path* that make up the dataset; an `InputError` when it is not the right kind of place."""
+        """The files under *path* that make up the dataset; an `InputError` when it is not the right
+        kind of place.
+        """
 
     @classmethod
     @abstractmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Open the located files; a structural fault is an `InputError`, at once or while the blocks are read."""
+        """Open the located files; a structural fault is an `InputError`, at once or while the
+        blocks are read.
+        """

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether files are the published ones, by size and checksum. Each file gets a receipt, kept in the record of what was added."""
+"""Whether files are the published ones, by size and checksum. Each file gets a receipt, kept in the
+record of what was added.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,17 @@ from unbraid.data.official.reading import checking, is_gzipped, open_maybe_gzipp
 from unbraid.data.official.source import Found, PublishedFile, Source
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
-"""As published; not as published, taken because the user said so; no published checksum to compare with."""
+"""As published; not as published, taken because the user said so; no published checksum to compare
+with.
+"""
 
 
-def verify(source: Source, found: Sequence[Found], *, unverified: bool = False, quiet: bool = False) -> list[dict[str, Any]]:
-    """A receipt for each of *found*. A file unlike the published one is an `InputError` unless *unverified*."""
+def verify(
+    source: Source, found: Sequence[Found], *, unverified: bool = False, quiet: bool = False
+) -> list[dict[str, Any]]:
+    """A receipt for each of *found*. A file unlike the published one is an `InputError` unless
+    *unverified*.
+    """
     problems = Problems()
     if not unverified:
         for one in found:
@@ -41,7 +49,9 @@ def overall(receipts: Sequence[dict[str, Any]]) -> str:
 
 
 def _size_at_rest(one: Found) -> int | None:
-    """The size to compare before anything is read; None where it shows only when unpacked, or is not known."""
+    """The size to compare before anything is read; None where it shows only when unpacked, or is
+    not known.
+    """
     if one.published is None or not one.path.is_file():
         return None
     if one.published.unpacked and is_gzipped(one.path):
@@ -60,7 +70,12 @@ def _check_size(problems: Problems, source: Source, one: Found, size: int | None
     difference = f"{wanted - size:,} too few" if size < wanted else f"{size - wanted:,} too many"
     unpacked = " when unpacked" if one.published.unpacked else ""
     rule = f"must have {wanted:,} bytes{unpacked}, as published"
-    problems.add(f"{source.name} file {one.path}", rule, Shown(f"{size:,}, {difference}"), _remedy(one.published))
+    problems.add(
+        f"{source.name} file {one.path}",
+        rule,
+        Shown(f"{size:,}, {difference}"),
+        _remedy(one.published),
+    )
     return False
 
 
@@ -70,13 +85,21 @@ def _receipt(problems: Problems, source: Source, one: Found, progress: Progress)
     digests = {"sha256": hashlib.sha256(), "md5": hashlib.md5(usedforsecurity=False)}
     size = 0
     unpack = one.published is not None and one.published.unpacked
-    with readable(source, one.path), open_maybe_gzipped(one.path) if unpack else one.path.open("rb") as stream:
+    with (
+        readable(source, one.path),
+        open_maybe_gzipped(one.path) if unpack else one.path.open("rb") as stream,
+    ):
         for piece in pieces(stream, progress):
             size += len(piece)
             for digest in digests.values():
                 digest.update(piece)
     found = {kind: digest.hexdigest() for kind, digest in digests.items()}
-    receipt: dict[str, Any] = {"file": one.name, "size": size, "sha256": found["sha256"], "as_published": UNKNOWN}
+    receipt: dict[str, Any] = {
+        "file": one.name,
+        "size": size,
+        "sha256": found["sha256"],
+        "as_published": UNKNOWN,
+    }
     if one.published is None or one.published.checksum is None:
         return receipt
     kind, wanted = one.published.checksum
@@ -86,8 +109,16 @@ def _receipt(problems: Problems, source: Source, one: Found, progress: Progress)
         elsewhere = _known_elsewhere(found)
         value, remedy = found[kind], _remedy(one.published)
         if elsewhere is not None:
-            value, remedy = f"that of {elsewhere[1]}", f"Type: unbraid data add {elsewhere[0]} {one.path}."
-        problems.add(f"{source.name} file {one.path}", f"must have the published {kind} {wanted}", Shown(value), remedy)
+            value, remedy = (
+                f"that of {elsewhere[1]}",
+                f"Type: unbraid data add {elsewhere[0]} {one.path}.",
+            )
+        problems.add(
+            f"{source.name} file {one.path}",
+            f"must have the published {kind} {wanted}",
+            Shown(value),
+            remedy,
+        )
     return receipt
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels of the user's own data: an array, a .npy or a .csv of whole numbers, one row an image, one column a factor."""
+"""Labels of the user's own data: an array, a .npy or a .csv of whole numbers, one row an image, one
+column a factor.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.checks import raise_shortened
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import Problems, Shown, invalid
 from unbraid.core.grid import relabel
 from unbraid.data.own.image_arrays import read_npy
 
@@ -24,7 +26,9 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}(\.0*)?\s*")
 
 @dataclass(frozen=True)
 class FactorTable:
-    """Known factors of `n` images: renumbered values `(n, factors)`, and what each number stood for."""
+    """Known factors of `n` images: renumbered values `(n, factors)`, and what each number stood
+    for.
+    """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -39,22 +43,36 @@ def no_factors(count: int) -> FactorTable:
 
 
 def table_from_array(labels: Any, count: int, names: Sequence[str] | None) -> FactorTable:
-    """Check *labels* `(n,)` or `(n, factors)` of whole numbers for *count* images and number each factor's values from 0."""
+    """Check *labels* `(n,)` or `(n, factors)` of whole numbers for *count* images and number each
+    factor's values from 0.
+    """
     try:
         rows = np.asarray(labels)
     except ValueError as error:
-        raise InputError(Problem("factors", "must have one row of equal length for each image", Shown(str(error)))) from error
+        raise invalid(
+            "factors", "must have one row of equal length for each image", Shown(str(error))
+        ) from error
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or rows.shape[1] == 0:
-        raise InputError(Problem("factors", "must have shape (n,) or (n, factors)", Shown(f"shape {rows.shape}")))
+        raise invalid(
+            "factors", "must have shape (n,) or (n, factors)", Shown(f"shape {rows.shape}")
+        )
     if len(rows) != count:
-        raise InputError(Problem("factors", f"must have one row for each of {count} images", Shown(f"{len(rows)} rows")))
+        raise invalid(
+            "factors", f"must have one row for each of {count} images", Shown(f"{len(rows)} rows")
+        )
     rows = _whole_numbers(rows)
-    names = tuple(f"factor_{column}" for column in range(rows.shape[1])) if names is None else tuple(names)
+    names = (
+        tuple(f"factor_{column}" for column in range(rows.shape[1]))
+        if names is None
+        else tuple(names)
+    )
     problems = Problems()
     if len(names) != rows.shape[1]:
         problems.add("factor_names", f"must name each of {rows.shape[1]} columns", list(names))
-    if len(set(names)) != len(names) or not all(isinstance(name, str) and name.strip() for name in names):
+    if len(set(names)) != len(names) or not all(
+        isinstance(name, str) and name.strip() for name in names
+    ):
         problems.add("factor_names", "must be different words, none empty", list(names))
     problems.raise_if_any()
     renumbered, sizes = relabel(rows)
@@ -66,30 +84,41 @@ def _whole_numbers(rows: NDArray[Any]) -> NDArray[np.int64]:
         return rows.astype(np.int64)
     remedy = "Number the values of each factor 0, 1, 2, ..."
     if rows.dtype.kind != "f":
-        raise InputError(Problem("factors", "must be whole numbers", Shown(f"dtype {rows.dtype}"), remedy))
+        raise invalid("factors", "must be whole numbers", Shown(f"dtype {rows.dtype}"), remedy)
     wrong = ~(np.isfinite(rows) & (rows == np.rint(rows)) & (np.abs(rows) < 2**53))
     if wrong.any():
         row, column = (int(part) for part in np.argwhere(wrong)[0])
-        value = Shown(f"{rows[row, column]} in row {row}, column {column} ({int(wrong.sum())} such values)")
-        raise InputError(Problem("factors", "must be whole numbers", value, remedy))
+        value = Shown(
+            f"{rows[row, column]} in row {row}, column {column} ({int(wrong.sum())} such values)"
+        )
+        raise invalid("factors", "must be whole numbers", value, remedy)
     return rows.astype(np.int64)
 
 
-def table_from_file(path: Path, count: int, names: Sequence[str] | None, files: Sequence[str] | None) -> FactorTable:
-    """Labels in *path*: .npy, or .csv, which must have a `file` column exactly when the images are *files* of a folder."""
+def table_from_file(
+    path: Path, count: int, names: Sequence[str] | None, files: Sequence[str] | None
+) -> FactorTable:
+    """Labels in *path*: .npy, or .csv, which must have a `file` column exactly when the images are
+    *files* of a folder.
+    """
     if not path.is_file():
-        raise InputError(Problem("factors", "must be an existing .npy or .csv file", Shown(os.fspath(path))))
+        raise invalid("factors", "must be an existing .npy or .csv file", Shown(os.fspath(path)))
     if path.suffix.lower() == ".npy":
         return table_from_array(read_npy(path), count, names)
     if path.suffix.lower() != ".csv":
-        raise InputError(Problem("factors", "must be a .npy or .csv file", Shown(os.fspath(path))))
+        raise invalid("factors", "must be a .npy or .csv file", Shown(os.fspath(path)))
     header, lines = _read_csv(path)
     if files is not None:
         lines = _in_file_order(path, header, lines, files)
         header = header[1:]
     elif header[0] == "file":
         remedy = "Take the column out and put the rows in the order of the images."
-        raise InputError(Problem(str(path), "may name files only for a folder of images", Shown("a column 'file'"), remedy))
+        raise invalid(
+            str(path),
+            "may name files only for a folder of images",
+            Shown("a column 'file'"),
+            remedy,
+        )
     rows = _parse(path, header, lines)
     return table_from_array(rows, count, header if names is None else names)
 
@@ -101,9 +130,13 @@ def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
             reader = csv.reader(stream, strict=True)
             rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), "must be a comma-separated text file in UTF-8", Shown(str(error)))) from error
+        raise invalid(
+            str(path), "must be a comma-separated text file in UTF-8", Shown(str(error))
+        ) from error
     if len(rows) < 2:
-        raise InputError(Problem(str(path), "must have a header and a row for each image", Shown(f"{len(rows)} rows")))
+        raise invalid(
+            str(path), "must have a header and a row for each image", Shown(f"{len(rows)} rows")
+        )
     return [word.strip() for word in rows[0][1]], rows[1:]
 
 
@@ -113,7 +146,12 @@ def _in_file_order(
     """Rows without their `file` cell, sorted as *files*; each file must have exactly one."""
     if header[0] != "file" or len(header) < 2:
         remedy = "Write a header such as: file,shape,size."
-        raise InputError(Problem(str(path), "must have `file` as first column, then factors", Shown(",".join(header)), remedy))
+        raise invalid(
+            str(path),
+            "must have `file` as first column, then factors",
+            Shown(",".join(header)),
+            remedy,
+        )
     known, found = set(files), {}
     problems = Problems()
     for line, cells in lines:
@@ -121,7 +159,11 @@ def _in_file_order(
         if name not in known:
             problems.add(f"{path} line {line}", "must name an image of the folder", name)
         elif name in found:
-            problems.add(f"{path} line {line}", f"may name each image once, but line {found[name][0]} has it too", name)
+            problems.add(
+                f"{path} line {line}",
+                f"may name each image once, but line {found[name][0]} has it too",
+                name,
+            )
         else:
             found[name] = (line, cells[1:])
     for name in files:
@@ -136,12 +178,18 @@ def _parse(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) ->
     rows = np.zeros((len(lines), len(header)), dtype=np.int64)
     for nth, (line, cells) in enumerate(lines):
         if len(cells) != len(header):
-            problems.add(f"{path} line {line}", f"must have {len(header)} factor values", Shown(f"{len(cells)}"))
+            problems.add(
+                f"{path} line {line}",
+                f"must have {len(header)} factor values",
+                Shown(f"{len(cells)}"),
+            )
             continue
         for column, cell in enumerate(cells):
             if _WHOLE.fullmatch(cell):
                 rows[nth, column] = int(cell.split(".")[0])
             else:
-                problems.add(f"{path} line {line}, '{header[column]}'", "must be a whole number", cell)
+                problems.add(
+                    f"{path} line {line}, '{header[column]}'", "must be a whole number", cell
+                )
     raise_shortened(problems)
     return rows

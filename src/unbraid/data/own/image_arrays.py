@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of images from memory, .npy and .npz, brought to uint8 `(n, height, width, channels)`. Pickles are never opened."""
+"""Arrays of images from memory, .npy and .npz, brought to uint8 `(n, height, width, channels)`.
+Pickles are never opened.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import InputError, Problem, Shown, invalid
 from unbraid.data.own.image_depth import ValueRange, array_to_bytes
 
 SMALLEST_SIDE, LARGEST_SIDE = 8, 512
 FEWEST_IMAGES = 2
-_UNREADABLE = (ValueError, OSError, EOFError, MemoryError, SyntaxError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    MemoryError,
+    SyntaxError,
+    KeyError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_npy(path: Path) -> NDArray[Any]:
@@ -28,17 +40,23 @@ def read_npy(path: Path) -> NDArray[Any]:
         raise InputError(_damaged(path, error)) from error
 
 
-def read_npz(path: Path, image_key: str, factor_key: str | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Images under *image_key*, and labels under *factor_key*; without one, under `factors` if the file has that."""
+def read_npz(
+    path: Path, image_key: str, factor_key: str | None
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Images under *image_key*, and labels under *factor_key*; without one, under `factors` if the
+    file has that.
+    """
     if not zipfile.is_zipfile(path):
         value = Shown(f"a file of {path.stat().st_size} bytes that is none or was cut off")
-        raise InputError(Problem(str(path), "must be a complete .npz (zip) file", value, "Write it again."))
+        raise invalid(str(path), "must be a complete .npz (zip) file", value, "Write it again.")
     keys = npz_keys(path)
     shown = Shown(f"the keys {', '.join(keys)}" if keys else "no keys")
     if image_key not in keys:
-        raise InputError(Problem(str(path), f"must hold '{image_key}'", shown, "Name the key with images=KEY."))
+        raise invalid(str(path), f"must hold '{image_key}'", shown, "Name the key with images=KEY.")
     if factor_key is not None and factor_key not in keys:
-        raise InputError(Problem(str(path), f"must hold '{factor_key}'", shown, "Name the key with factors=KEY."))
+        raise invalid(
+            str(path), f"must hold '{factor_key}'", shown, "Name the key with factors=KEY."
+        )
     labels = factor_key or ("factors" if "factors" in keys else None)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -58,7 +76,9 @@ def npz_keys(path: Path) -> list[str]:
         return []
     try:
         with zipfile.ZipFile(path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+            return [
+                name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
+            ]
     except _UNREADABLE as error:
         raise InputError(_damaged(path, error)) from error
 
@@ -66,21 +86,35 @@ def npz_keys(path: Path) -> list[str]:
 def _damaged(path: Path, error: BaseException) -> Problem:
     if "allow_pickle" in str(error) or "pickled" in str(error):
         remedy = "Save plain numbers with numpy.save or numpy.savez."
-        return Problem(str(path), "must hold plain arrays; pickles are not opened", Shown("something else"), remedy)
+        return Problem(
+            str(path),
+            "must hold plain arrays; pickles are not opened",
+            Shown("something else"),
+            remedy,
+        )
     reason = " ".join(str(error).split()) or type(error).__name__
-    return Problem(str(path), "must be a complete numpy file", Shown(f"one that cannot be read ({reason})"), "Write it again.")
+    return Problem(
+        str(path),
+        "must be a complete numpy file",
+        Shown(f"one that cannot be read ({reason})"),
+        "Write it again.",
+    )
 
 
-def as_pixels(images: NDArray[Any], name: str, any_side: bool = False) -> tuple[NDArray[np.uint8], ValueRange | None]:
-    """*images* as uint8 `(n, height, width, channels)`: bytes as they are, booleans as 0/255, floats in [0, 1] scaled to 0..255.
+def as_pixels(
+    images: NDArray[Any], name: str, any_side: bool = False
+) -> tuple[NDArray[np.uint8], ValueRange | None]:
+    """*images* as uint8 `(n, height, width, channels)`: bytes as they are, booleans as 0/255,
+    floats in [0, 1] scaled to 0..255.
 
-    uint16 is scaled as `image_depth` says; the range that its values had comes second, None for all other kinds.
+    uint16 is scaled as `image_depth` says; the range that its values had comes second, None for all
+    other kinds.
     """
     if images.ndim == 3:
         images = images[..., None]
     if images.ndim != 4:
         rule = "must have shape (n, height, width) or (n, height, width, channels)"
-        raise InputError(Problem(name, rule, Shown(f"shape {images.shape}")))
+        raise invalid(name, rule, Shown(f"shape {images.shape}"))
     count, height, width, channels = images.shape
     if channels not in (1, 3):
         remedy = "Keep one or three of the channels."
@@ -88,11 +122,16 @@ def as_pixels(images: NDArray[Any], name: str, any_side: bool = False) -> tuple[
             remedy = "Channels come last: use numpy.moveaxis(images, 1, -1)."
         elif channels == 4:
             remedy = "Drop the transparency: images[..., :3]."
-        raise InputError(Problem(name, "must have 1 or 3 channels on the last axis", Shown(f"shape {images.shape}"), remedy))
+        raise invalid(
+            name,
+            "must have 1 or 3 channels on the last axis",
+            Shown(f"shape {images.shape}"),
+            remedy,
+        )
     if min(height, width) < 1 or not any_side:
         check_sides(name, height, width)
     if count < FEWEST_IMAGES:
-        raise InputError(Problem(name, f"must hold at least {FEWEST_IMAGES} images", count))
+        raise invalid(name, f"must hold at least {FEWEST_IMAGES} images", count)
     if images.dtype.kind == "u" and images.dtype.itemsize == 2:
         return array_to_bytes(images)
     return _as_bytes(images, name), None
@@ -103,7 +142,7 @@ def check_sides(name: str, height: int, width: int) -> None:
     if not (SMALLEST_SIDE <= min(height, width) and max(height, width) <= LARGEST_SIDE):
         rule = f"must have sides of {SMALLEST_SIDE} to {LARGEST_SIDE} pixels"
         value = Shown(f"height {height}, width {width}")
-        raise InputError(Problem(name, rule, value, "Set resize=64 to scale every image to 64x64."))
+        raise invalid(name, rule, value, "Set resize=64 to scale every image to 64x64.")
 
 
 def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
@@ -117,18 +156,26 @@ def _as_bytes(images: NDArray[Any], name: str) -> NDArray[np.uint8]:
         if not (low >= 0.0 and high <= 1.0):
             finite = np.isfinite(images).all()
             value = (
-                Shown(f"values from {low:g} to {high:g}") if finite else Shown(f"{int((~np.isfinite(images)).sum())} not finite")
+                Shown(f"values from {low:g} to {high:g}")
+                if finite
+                else Shown(f"{int((~np.isfinite(images)).sum())} not finite")
             )
-            remedy = "Scale them: (images - low) / (high - low)." if finite else "Replace values that are not numbers."
-            raise InputError(Problem(name, "as floats must lie in [0, 1]", value, remedy))
-        return np.rint(images.astype(np.promote_types(images.dtype, np.float32), copy=False) * 255.0).astype(np.uint8)
+            remedy = (
+                "Scale them: (images - low) / (high - low)."
+                if finite
+                else "Replace values that are not numbers."
+            )
+            raise invalid(name, "as floats must lie in [0, 1]", value, remedy)
+        return np.rint(
+            images.astype(np.promote_types(images.dtype, np.float32), copy=False) * 255.0
+        ).astype(np.uint8)
     rule = "must be uint8 (0..255), uint16, bool, or floats in [0, 1]"
     remedy = (
         "Scale them: (images * (255 / images.max())).astype(numpy.uint8)."
         if images.dtype.kind in "iu"
         else "Make them an array of numbers."
     )
-    raise InputError(Problem(name, rule, Shown(f"dtype {images.dtype}"), remedy))
+    raise invalid(name, rule, Shown(f"dtype {images.dtype}"), remedy)
 
 
 def resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
@@ -138,5 +185,7 @@ def resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     out = np.empty((len(pixels), side, side, pixels.shape[-1]), dtype=np.uint8)
     for nth, image in enumerate(pixels):
         image = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
-        out[nth] = np.asarray(image.resize((side, side), Image.Resampling.LANCZOS)).reshape(side, side, -1)
+        out[nth] = np.asarray(image.resize((side, side), Image.Resampling.LANCZOS)).reshape(
+            side, side, -1
+        )
     return out

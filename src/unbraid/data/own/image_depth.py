@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of 16 bits brought to 8, for all images of a source together.
 
-The smallest value of the whole source becomes 0, the largest 255, and what lies between is rounded to the nearest of 256 levels:
-byte(v) = floor(255 (v - low) / (high - low) + 1/2). One rule for all keeps the brightness of images comparable, which a rule for
-each image would not. It is a function of the images alone, so that loading them again gives the same bytes.
+The smallest value of the whole source becomes 0, the largest 255, and what lies between is rounded
+to the nearest of 256 levels: byte(v) = floor(255 (v - low) / (high - low) + 1/2). One rule for all
+keeps the brightness of images comparable, which a rule for each image would not. It is a function
+of the images alone, so that loading them again gives the same bytes.
 
-Of colour files with 16 bits a channel Pillow gives the upper 8 bits. Where such images use the lower part of the range only, give
-them as a uint16 array, which is scaled by the rule above.
+Of colour files with 16 bits a channel Pillow gives the upper 8 bits. Where such images use the
+lower part of the range only, give them as a uint16 array, which is scaled by the rule above.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ class Depth(StrEnum):
 
 def depth_of(opened: ImageFile) -> Depth:
     """The depth of an image file that was opened and not read yet."""
-    if opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format == "PNG"):  # the second by older Pillows
+    if opened.mode.startswith("I;16") or (
+        opened.mode == "I" and opened.format == "PNG"
+    ):  # the second by older Pillows
         return Depth.GREY_16
     if opened.format not in ("PNG", "TIFF") or opened.mode == "I" or not opened.tile:
         return Depth.BYTES
-    # What Pillow reads as RGB may be RGB;16B in the file, which only the raw mode of its tiles says.
+    # What Pillow reads as RGB may be RGB;16B in the file, which only the raw mode of its tiles
+    # says.
     arguments = opened.tile[0][3] or ("",)
     raw = arguments if isinstance(arguments, str) else str(arguments[0])
     return Depth.CHANNELS_16 if ";16" in raw else Depth.BYTES
@@ -60,7 +64,11 @@ class ValueRange:
 
     def joined(self, other: ValueRange | None) -> ValueRange:
         """The range of both."""
-        return self if other is None else ValueRange(min(self.low, other.low), max(self.high, other.high))
+        return (
+            self
+            if other is None
+            else ValueRange(min(self.low, other.low), max(self.high, other.high))
+        )
 
     def to_bytes(self, values: NDArray[Any]) -> NDArray[np.uint8]:
         """*values*, all within the range, as bytes; where all are equal, as 0.
@@ -69,7 +77,8 @@ class ValueRange:
         array([  0,   0,   1, 255], dtype=uint8)
         """
         span = max(1, self.high - self.low)
-        # Rounded in whole numbers: 2 * 255 * 65,535 fits, and no float decides what lies in the middle.
+        # Rounded in whole numbers: 2 * 255 * 65,535 fits, and no float decides what lies in the
+        # middle.
         found = values.astype(np.uint32)
         found -= np.uint32(self.low)
         found *= np.uint32(2 * 255)

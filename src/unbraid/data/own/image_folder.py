@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of image files as one uint8 array. Every file is decoded to its end; whatever cannot be used is named.
+"""A folder of image files as one uint8 array. Every file is decoded to its end; whatever cannot be
+used is named.
 
-Files are taken in natural order of their names: runs of digits compare as numbers, so img2.png comes before img10.png. Grey images
-of 16 bits are read twice: first for the range of their values, then scaled to 8 bits by it (`image_depth`), and then to size.
+Files are taken in natural order of their names: runs of digits compare as numbers, so img2.png
+comes before img10.png. Grey images of 16 bits are read twice: first for the range of their values,
+then scaled to 8 bits by it (`image_depth`), and then to size.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.checks import raise_shortened
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.data.own.image_arrays import FEWEST_IMAGES, SMALLEST_SIDE, check_sides
 from unbraid.data.own.image_depth import UPPER_BITS, WHOLE_RANGE, Depth, ValueRange, depth_of
 
@@ -30,7 +32,9 @@ LABELS = "factors.csv"
 MOST_BYTES = 4 * 2**30
 SYSTEM_FILES = ("thumbs.db", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", "icon\r")
 SYSTEM_FOLDERS = ("__macosx", "@eadir", "$recycle.bin", "system volume information")
-"""What operating systems leave among images, in small letters; dot files such as .DS_Store are passed over too."""
+"""What operating systems leave among images, in small letters; dot files such as .DS_Store are
+passed over too.
+"""
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
@@ -44,14 +48,21 @@ def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Image files in *folder*, in natural order; anything else in it but `factors.csv` and files of the system is refused."""
+    """Image files in *folder*, in natural order; anything else in it but `factors.csv` and files of
+    the system is refused.
+    """
     problems = Problems()
     files = []
     for entry in sorted(folder.iterdir(), key=lambda path: natural_order(path.name)):
         if entry.name == LABELS or _is_of_the_system(entry):
             continue
         if entry.is_dir():
-            problems.add(f"folder {folder}", "must hold images only, without folders inside", entry.name, "Move the images up.")
+            problems.add(
+                f"folder {folder}",
+                "must hold images only, without folders inside",
+                entry.name,
+                "Move the images up.",
+            )
         elif entry.suffix.lower() in SUFFIXES:
             files.append(entry)
         else:
@@ -65,11 +76,14 @@ def image_files(folder: Path) -> list[Path]:
 
 def _is_of_the_system(entry: Path) -> bool:
     """Whether it is hidden, or something that an operating system wrote for itself."""
-    return entry.name.startswith(".") or entry.name.lower() in (SYSTEM_FOLDERS if entry.is_dir() else SYSTEM_FILES)
+    return entry.name.startswith(".") or entry.name.lower() in (
+        SYSTEM_FOLDERS if entry.is_dir() else SYSTEM_FILES
+    )
 
 
 def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list[str], str]:
-    """Pixels `(n, height, width, channels)`, file names, and a sentence on how 16 bits were brought to 8, empty for other images.
+    """Pixels `(n, height, width, channels)`, file names, and a sentence on how 16 bits were brought
+    to 8, empty for other images.
 
     Each image is scaled to *side* x *side* if that is given.
     """
@@ -92,14 +106,21 @@ def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list
                 sizes_differ = True
             if depth is not first[2] and not depths_differ:
                 value = Shown(f"'{first[0]}' with {first[2]} and '{path.name}' with {depth}")
-                problems.add("images", "must all have the same depth", value, "Save all of them in one way.")
+                problems.add(
+                    "images", "must all have the same depth", value, "Save all of them in one way."
+                )
                 depths_differ = True
             if problems.found:
                 continue
             held += image.nbytes
             if held > MOST_BYTES:
                 value = Shown(f"more than that in {len(images)} of {len(files)} files")
-                problems.add(f"folder {folder}", f"may take at most {MOST_BYTES // 2**30} GiB", value, "Set resize=64.")
+                problems.add(
+                    f"folder {folder}",
+                    f"may take at most {MOST_BYTES // 2**30} GiB",
+                    value,
+                    "Set resize=64.",
+                )
                 break
             images.append(image)
     raise_shortened(problems)
@@ -136,7 +157,9 @@ def _first_depth(files: Sequence[Path]) -> Depth:
 
 
 def _values_of_all(files: Sequence[Path]) -> ValueRange | None:
-    """The range of the values of all 16-bit images among *files*; those that cannot be used are left to who reads them next."""
+    """The range of the values of all 16-bit images among *files*; those that cannot be used are
+    left to who reads them next.
+    """
     found: ValueRange | None = None
     for path in files:
         try:
@@ -148,9 +171,15 @@ def _values_of_all(files: Sequence[Path]) -> ValueRange | None:
     return found
 
 
-def _mixed_sizes(first: str, first_size: tuple[int, ...], other: str, size: tuple[int, ...]) -> Problem:
-    value = Shown(f"'{first}' of {first_size[1]}x{first_size[0]} and '{other}' of {size[1]}x{size[0]} pixels")
-    return Problem("images", "must all have one size", value, "Set {resize=64} to scale every image to 64x64.")
+def _mixed_sizes(
+    first: str, first_size: tuple[int, ...], other: str, size: tuple[int, ...]
+) -> Problem:
+    value = Shown(
+        f"'{first}' of {first_size[1]}x{first_size[0]} and '{other}' of {size[1]}x{size[0]} pixels"
+    )
+    return Problem(
+        "images", "must all have one size", value, "Set {resize=64} to scale every image to 64x64."
+    )
 
 
 @contextmanager
@@ -170,34 +199,51 @@ def strict_decoding() -> Iterator[None]:
 
 
 def _open(path: Path, side: int | None) -> tuple[Image.Image, Depth]:
-    """One file, decoded to its end and turned upright, and its depth; without *side* it must have one that can be used."""
+    """One file, decoded to its end and turned upright, and its depth; without *side* it must have
+    one that can be used.
+    """
     from PIL import Image, ImageOps
 
     try:
         with Image.open(path) as probe:
-            # Reads every chunk's checksum where the format has them (PNG); decoding alone skips some.
+            # Reads every chunk's checksum where the format has them (PNG); decoding alone skips
+            # some.
             probe.verify()
         with Image.open(path) as opened:
             if side is None:
                 check_sides(path.name, opened.height, opened.width)
-            # Phones store a second image behind the first in a JPEG (MPO); the first is the photograph.
+            # Phones store a second image behind the first in a JPEG (MPO); the first is the
+            # photograph.
             frames = 1 if opened.format == "MPO" else getattr(opened, "n_frames", 1)
             depth = depth_of(opened)
             opened.load()
             image = ImageOps.exif_transpose(opened)
     except InputError:
         raise
-    except Exception as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
+    except (
+        Exception
+    ) as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
         reason = " ".join(str(error).replace(str(path), path.name).split()) or type(error).__name__
         value = Shown(f"a file that cannot be decoded ({reason})")
-        raise InputError(Problem(path.name, "must be a whole, readable image", value, "Write it again or remove it.")) from error
+        raise invalid(
+            path.name, "must be a whole, readable image", value, "Write it again or remove it."
+        ) from error
     if frames > 1:
-        raise InputError(Problem(path.name, "must hold one image", Shown(f"{frames} frames"), "Save the frames as single files."))
+        raise invalid(
+            path.name,
+            "must hold one image",
+            Shown(f"{frames} frames"),
+            "Save the frames as single files.",
+        )
     return image, depth
 
 
-def _decode(path: Path, side: int | None, values: ValueRange | None) -> tuple[NDArray[np.uint8], Depth]:
-    """One file as uint8 `(height, width, 1 or 3)`, and the depth it had; *values* is the range of all images of 16 bits."""
+def _decode(
+    path: Path, side: int | None, values: ValueRange | None
+) -> tuple[NDArray[np.uint8], Depth]:
+    """One file as uint8 `(height, width, 1 or 3)`, and the depth it had; *values* is the range of
+    all images of 16 bits.
+    """
     from PIL import Image
 
     image, depth = _open(path, side)
@@ -212,7 +258,9 @@ def _decode(path: Path, side: int | None, values: ValueRange | None) -> tuple[ND
 
 
 def _values(image: Image.Image, name: str) -> NDArray[Any]:
-    """The values `(height, width)` of a grey image of 16 bits, none of which may be declared transparent."""
+    """The values `(height, width)` of a grey image of 16 bits, none of which may be declared
+    transparent.
+    """
     values = np.asarray(image)
     if (clear := image.info.get("transparency")) is not None:
         _refuse_transparency(name, float((values == clear).mean()))
@@ -231,11 +279,14 @@ def _grey_or_rgb(image: Image.Image, name: str) -> Image.Image:
         return _opaque(image, name)
     if image.mode.startswith(("I", "F")):
         rule = "must have 8 or unsigned 16 bits a channel"
-        remedy = "Scale the values of all images to 0..65535 and save them with 16 bits, or give them as a float array in [0, 1]."
+        remedy = (
+            "Scale the values of all images to 0..65535 and save them with 16 bits, or give them as"
+            " a float array in [0, 1]."
+        )
     else:
         rule = "must be grey or RGB"
         remedy = "Convert it to RGB and save it again."
-    raise InputError(Problem(name, rule, Shown(f"mode {image.mode}"), remedy))
+    raise invalid(name, rule, Shown(f"mode {image.mode}"), remedy)
 
 
 def _without_key_colour(image: Image.Image, name: str) -> Image.Image:
@@ -256,4 +307,6 @@ def _refuse_transparency(name: str, share: float) -> None:
     """Refuse an image of which that *share* is transparent."""
     if share > 0:
         value = Shown(f"{share:.1%} of its pixels transparent")
-        raise InputError(Problem(name, "must not be transparent", value, "Paint it on a background and save it as RGB."))
+        raise invalid(
+            name, "must not be transparent", value, "Paint it on a background and save it as RGB."
+        )

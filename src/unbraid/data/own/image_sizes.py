@@ -20,11 +20,20 @@ def folder_size(folder: Path) -> tuple[int, int]:
     """
     files, problems = image_files(folder), Problems()
     sizes = sizes_of(files)
-    readable = [(path.name, size) for path, size in zip(files, sizes, strict=True) if size is not None]
+    readable = [
+        (path.name, size) for path, size in zip(files, sizes, strict=True) if size is not None
+    ]
     if strays := [one for one in readable if one[1] != readable[0][1]]:
         (first, one), (second, other) = readable[0], strays[0]
-        value = Shown(f"'{first}' of {one[1]}x{one[0]} and '{second}' of {other[1]}x{other[0]} pixels")
-        problems.add("images", "must all have one size", value, "Crop them to one size, or scale all with --resize 64.")
+        value = Shown(
+            f"'{first}' of {one[1]}x{one[0]} and '{second}' of {other[1]}x{other[0]} pixels"
+        )
+        problems.add(
+            "images",
+            "must all have one size",
+            value,
+            "Crop them to one size, or scale all with --resize 64.",
+        )
     if strays or len(readable) < len(files):
         for line in unusable_files(files):
             problems.say(line)
@@ -33,7 +42,9 @@ def folder_size(folder: Path) -> tuple[int, int]:
 
 
 def sizes_of(files: Sequence[Path]) -> list[tuple[int, int] | None]:
-    """Height and width of every image, turned upright, from their headers alone; None where there is none to read."""
+    """Height and width of every image, turned upright, from their headers alone; None where there
+    is none to read.
+    """
     from PIL import Image
 
     found: list[tuple[int, int] | None] = []
@@ -42,7 +53,9 @@ def sizes_of(files: Sequence[Path]) -> list[tuple[int, int] | None]:
             try:
                 with Image.open(path) as opened:
                     turned = opened.getexif().get(_EXIF_ORIENTATION, 1) >= 5  # lies on its side
-                    found.append((opened.width, opened.height) if turned else (opened.height, opened.width))
+                    found.append(
+                        (opened.width, opened.height) if turned else (opened.height, opened.width)
+                    )
             except Exception:  # decoders raise many kinds
                 found.append(None)
     return found

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's own images: an array, a .npy or .npz file, or a folder of image files, with labels if there are any.
+"""The user's own images: an array, a .npy or .npz file, or a folder of image files, with labels if
+there are any.
 
-The grid has one axis, `sample`. Labels, where given, are the factors: whole numbers, renumbered from 0 for each column.
+The grid has one axis, `sample`. Labels, where given, are the factors: whole numbers, renumbered
+from 0 for each column.
 """
 
 from __future__ import annotations
@@ -17,11 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.grid import samples_grid
 from unbraid.data.dataset import PixelDataset, as_planes
 from unbraid.data.own.factor_table import FactorTable, no_factors, table_from_array, table_from_file
-from unbraid.data.own.image_arrays import LARGEST_SIDE, SMALLEST_SIDE, as_pixels, npz_keys, read_npy, read_npz, resized
+from unbraid.data.own.image_arrays import (
+    LARGEST_SIDE,
+    SMALLEST_SIDE,
+    as_pixels,
+    npz_keys,
+    read_npy,
+    read_npz,
+    resized,
+)
 from unbraid.data.own.image_depth import ABOUT
 from unbraid.data.own.image_folder import LABELS, read_folder
 
@@ -32,9 +42,11 @@ IN_MEMORY = "array"
 class OwnImages(PixelDataset):
     """Your own images: a folder, a .npy or .npz file, or an array, with labels if you have them.
 
-    `images` names the key of the images in an .npz (default `images`). `factors` holds labels: an array `(n, factors)`, the path of
-    a .npy or .csv, or a key of the .npz; by default the key `factors` of an .npz and the file `factors.csv` of a folder are used.
-    `factor_names` names the columns. `resize` scales every image to that side. Images of 16 bits are scaled to 8, all by one rule.
+    `images` names the key of the images in an .npz (default `images`). `factors` holds labels: an
+    array `(n, factors)`, the path of a .npy or .csv, or a key of the .npz; by default the key
+    `factors` of an .npz and the file `factors.csv` of a folder are used. `factor_names` names the
+    columns. `resize` scales every image to that side. Images of 16 bits are scaled to 8, all by one
+    rule.
     """
 
     licence: ClassVar[str] = "yours"
@@ -75,7 +87,9 @@ class OwnImages(PixelDataset):
 
     @property
     def factor_values(self) -> tuple[NDArray[np.int64], ...]:
-        """For each factor the values as they were given, ascending: `factors` returns positions in these."""
+        """For each factor the values as they were given, ascending: `factors` returns positions in
+        these.
+        """
         return self._table.values
 
     @property
@@ -95,7 +109,9 @@ class OwnImages(PixelDataset):
     def fingerprint(self) -> str:
         """A digest of every pixel and label; where the files lie does not matter."""
         if self._digest is None:
-            digest = hashlib.sha256(json.dumps([self.name, self.pixels.shape, self.factor_names]).encode())
+            digest = hashlib.sha256(
+                json.dumps([self.name, self.pixels.shape, self.factor_names]).encode()
+            )
             for image in self.pixels:
                 digest.update(np.ascontiguousarray(image).data)
             digest.update(np.ascontiguousarray(self._table.rows).data)
@@ -121,31 +137,45 @@ def _read(
         return (pixels, depth), *_labels(factors, len(pixels), names, None, {"source": IN_MEMORY})
     if not isinstance(source, (str, os.PathLike)):
         remedy = "Use numpy.asarray for other kinds of arrays."
-        raise InputError(Problem("source", "must be a path or a numpy array", Shown(type(source).__name__), remedy))
+        raise invalid(
+            "source", "must be a path or a numpy array", Shown(type(source).__name__), remedy
+        )
     path = Path(source).expanduser().resolve()
     described: dict[str, Any] = {"source": str(path)}
     if path.is_dir():
         _refuse_key(images)
         pixels, files, depth = read_folder(path, side)
         if factors is None and (path / LABELS).is_file():
-            return (pixels, depth), table_from_file(path / LABELS, len(pixels), names, files), described
+            return (
+                (pixels, depth),
+                table_from_file(path / LABELS, len(pixels), names, files),
+                described,
+            )
         return (pixels, depth), *_labels(factors, len(pixels), names, files, described)
     if not path.is_file():
-        raise InputError(Problem("source", "must be an existing folder or file", Shown(str(path))))
+        raise invalid("source", "must be an existing folder or file", Shown(str(path)))
     if path.suffix.lower() == ".npy":
         _refuse_key(images)
         pixels, depth = _finish(read_npy(path), path.name, side)
         return (pixels, depth), *_labels(factors, len(pixels), names, None, described)
     if path.suffix.lower() != ".npz":
-        raise InputError(Problem("source", "must be a folder, an .npy or an .npz file", Shown(str(path))))
+        raise invalid("source", "must be a folder, an .npy or an .npz file", Shown(str(path)))
     return _read_npz(path, images, factors, names, side, described)
 
 
 def _read_npz(
-    path: Path, images: str | None, factors: Any, names: Sequence[str] | None, side: int | None, described: dict[str, Any]
+    path: Path,
+    images: str | None,
+    factors: Any,
+    names: Sequence[str] | None,
+    side: int | None,
+    described: dict[str, Any],
 ) -> tuple[Pixels, FactorTable, dict[str, Any]]:
-    # A word that is neither a file nor a path is meant as a key, so that the message can list the keys there are.
-    meant_as_key = isinstance(factors, str) and (factors in npz_keys(path) or not factors.lower().endswith((".npy", ".csv")))
+    # A word that is neither a file nor a path is meant as a key, so that the message can list the
+    # keys there are.
+    meant_as_key = isinstance(factors, str) and (
+        factors in npz_keys(path) or not factors.lower().endswith((".npy", ".csv"))
+    )
     stored, stored_labels = read_npz(path, images or "images", factors if meant_as_key else None)
     pixels, depth = _finish(stored, f"{path.name} '{images or 'images'}'", side)
     if images is not None:
@@ -160,13 +190,20 @@ def _read_npz(
 
 
 def _stored_names(path: Path) -> list[str] | None:
-    """Names of the factors that an .npz itself gives, under `factor_names`, as `export` writes them."""
+    """Names of the factors that an .npz itself gives, under `factor_names`, as `export` writes
+    them.
+    """
     if "factor_names" not in npz_keys(path):
         return None
     words, _ = read_npz(path, "factor_names", None)
     if words.dtype.kind != "U" or words.ndim != 1:
         value = Shown(f"{words.dtype} of shape {words.shape}")
-        raise InputError(Problem(f"{path.name} 'factor_names'", "must be a list of words", value, "Write it again without."))
+        raise invalid(
+            f"{path.name} 'factor_names'",
+            "must be a list of words",
+            value,
+            "Write it again without.",
+        )
     return [str(word) for word in words]
 
 
@@ -175,20 +212,31 @@ def _read_names(factor_names: object) -> list[str] | None:
         return None
     names = factor_names.split(",") if isinstance(factor_names, str) else factor_names
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise InputError(Problem("factor_names", "must be a list of words", factor_names, 'Write ["shape", "size"], for instance.'))
+        raise invalid(
+            "factor_names",
+            "must be a list of words",
+            factor_names,
+            'Write ["shape", "size"], for instance.',
+        )
     return [name.strip() for name in names]
 
 
 def _labels(
-    factors: Any, count: int, names: Sequence[str] | None, files: Sequence[str] | None, described: dict[str, Any]
+    factors: Any,
+    count: int,
+    names: Sequence[str] | None,
+    files: Sequence[str] | None,
+    described: dict[str, Any],
 ) -> tuple[FactorTable, dict[str, Any]]:
     if factors is None:
         if names is not None:
-            raise InputError(Problem("factor_names", "needs factors to name", list(names), "Give factors=... too."))
+            raise invalid(
+                "factor_names", "needs factors to name", list(names), "Give factors=... too."
+            )
         return no_factors(count), described
     if isinstance(factors, str) and factors == IN_MEMORY:
         rule = "were an array in memory and cannot be loaded again"
-        raise InputError(Problem("factors", rule, IN_MEMORY, "Pass the array: load(..., factors=labels)."))
+        raise invalid("factors", rule, IN_MEMORY, "Pass the array: load(..., factors=labels).")
     if isinstance(factors, (str, os.PathLike)):
         path = Path(factors).expanduser().resolve()
         return table_from_file(path, count, names, files), described | {"factors": str(path)}
@@ -202,4 +250,6 @@ def _finish(stored: NDArray[Any], name: str, side: int | None) -> Pixels:
 
 def _refuse_key(images: str | None) -> None:
     if images is not None:
-        raise InputError(Problem("images", "names a key of an .npz file", images, "Leave it out for other sources."))
+        raise invalid(
+            "images", "names a key of an .npz file", images, "Leave it out for other sources."
+        )

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perturbed data (Zietlow et al. 2021): a dataset plus at most ε in every value, either the pattern of s(x) or plain noise.
+"""Perturbed data (Zietlow et al. 2021): a dataset plus at most ε in every value, either the pattern
+of s(x) or plain noise.
 
-A folder written by `unbraid perturb` holds `perturbed.json`, which names the original data and says how it is changed, and for the
-pattern `perturbation.safetensors`: the signs, the pace of each column, s of every image and its half rows. Images are not
-stored: the original's are drawn and changed on the training device, so that the folder of all dSprites takes 5 MB. The noise of
-the control is a pure function of seed and index, the same numbers on every device.
+A folder written by `unbraid perturb` holds `perturbed.json`, which names the original data and says
+how it is changed, and for the pattern `perturbation.safetensors`: the signs, the pace of each
+column, s of every image and its half rows. Images are not stored: the original's are drawn and
+changed on the training device, so that the folder of all dSprites takes 5 MB. The noise of the
+control is a pure function of seed and index, the same numbers on every device.
 
-Departs: as told in `perturbation_pattern`. The pattern is the same in all channels; noise is drawn for every value.
+Departs: as told in `perturbation_pattern`. The pattern is the same in all channels; noise is drawn
+for every value.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core import store
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import InputError, Problems, Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.folder import read_pattern, read_record
@@ -35,9 +38,11 @@ if TYPE_CHECKING:
 
 
 class Perturbed(Dataset):
-    """Perturbed data: any set of images changed by at most ε, by a pattern that turns VAEs to other axes or by plain noise.
+    """Perturbed data: any set of images changed by at most ε, by a pattern that turns VAEs to other
+    axes or by plain noise.
 
-    `source` is the folder that it was written to; `base` the original data, where it is open already.
+    `source` is the folder that it was written to; `base` the original data, where it is open
+    already.
     """
 
     citation: ClassVar = Citation(
@@ -50,7 +55,7 @@ class Perturbed(Dataset):
 
     def __init__(self, source: str | os.PathLike[str], *, base: Dataset | None = None) -> None:
         if not isinstance(source, (str, os.PathLike)) or not str(source):
-            raise InputError(Problem("source", "must be a folder made by `unbraid perturb`", source))
+            raise invalid("source", "must be a folder made by `unbraid perturb`", source)
         self.folder = Path(source).expanduser().resolve()
         self.record = read_record(self.folder)
         self.base = _open_base(self.folder, self.record["base"], base)
@@ -68,7 +73,9 @@ class Perturbed(Dataset):
         self.s: NDArray[np.float32] | None = None
         """s of every image, mean 0 and variance 1 over the data; None for plain noise."""
         if self.noise == "pattern":
-            self.pattern, self.half_rows, self.s = read_pattern(self.folder, self.record, len(self), self.image_shape)
+            self.pattern, self.half_rows, self.s = read_pattern(
+                self.folder, self.record, len(self), self.image_shape
+            )
 
     @property
     def factor_names(self) -> tuple[str, ...]:
@@ -91,7 +98,11 @@ class Perturbed(Dataset):
         return self.base.device_bytes + sum(array.nbytes for array in self._stored())
 
     def _stored(self) -> list[NDArray[Any]]:
-        return [] if self.pattern is None or self.half_rows is None else [self.pattern.signs, self.half_rows]
+        return (
+            []
+            if self.pattern is None or self.half_rows is None
+            else [self.pattern.signs, self.half_rows]
+        )
 
     @property
     def factor_values(self) -> tuple[NDArray[np.int64], ...]:
@@ -103,14 +114,29 @@ class Perturbed(Dataset):
         """The original, how it is changed, and where s comes from."""
         told, base = self.record["provenance"], self.record["base"]
         options = ",".join(f"{name}={value}" for name, value in base["options"].items())
-        kind = "uniform noise, the control" if self.pattern is None else "a pattern that slides with s"
-        clipped = "clipped to [0, 1]" if self.clip else "not clipped: values run below 0 and above 1"
+        kind = (
+            "uniform noise, the control" if self.pattern is None else "a pattern that slides with s"
+        )
+        clipped = (
+            "clipped to [0, 1]" if self.clip else "not clipped: values run below 0 and above 1"
+        )
         lines = [
             ("Original", base["name"] + (f":{options}" if options else "")),
-            ("Changed by", f"{kind}, at most {self.epsilon:g} in every value, {clipped}, seed {self.seed}"),
+            (
+                "Changed by",
+                f"{kind}, at most {self.epsilon:g} in every value, {clipped}, seed {self.seed}",
+            ),
         ]
         if self.pattern is not None:
-            lines.append(("s from", f"latent {told['latent']} of member {told['member']} ({told['label']}) of {told['run']}"))
+            lines.append(
+                (
+                    "s from",
+                    (
+                        f"latent {told['latent']} of member {told['member']} ({told['label']}) of"
+                        f" {told['run']}"
+                    ),
+                )
+            )
         return lines
 
     def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
@@ -136,8 +162,12 @@ class Perturbed(Dataset):
 
         return draw
 
-    def disturber(self, device: torch.device | str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-        """A function `(samples (..., *sample_shape), indices (...)) -> changed samples`, by tensor operations on *device* alone."""
+    def disturber(
+        self, device: torch.device | str
+    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        """A function `(samples (..., *sample_shape), indices (...)) -> changed samples`, by tensor
+        operations on *device* alone.
+        """
         change = self._with_noise(device) if self.pattern is None else self._with_pattern(device)
 
         def disturb(samples: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
@@ -148,15 +178,19 @@ class Perturbed(Dataset):
 
     @cached_property
     def _frames(self) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        """All f(s) that occur, a few hundred, `(frames, 1, height, width)`, and which of them each image shows.
+        """All f(s) that occur, a few hundred, `(frames, 1, height, width)`, and which of them each
+        image shows.
 
-        Adding one is a single pass over an image, where reading it off the pattern would take several.
+        Adding one is a single pass over an image, where reading it off the pattern would take
+        several.
         """
         assert self.pattern is not None
         levels, places = np.unique(np.asarray(self.half_rows), return_inverse=True)
         return np.ascontiguousarray(self.pattern.frames(levels)[:, None]), places.astype(np.int32)
 
-    def _with_pattern(self, device: torch.device | str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def _with_pattern(
+        self, device: torch.device | str
+    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         """Samples plus the signs of their s, times the amplitude."""
         import torch
 
@@ -168,7 +202,9 @@ class Perturbed(Dataset):
 
         return change
 
-    def _with_noise(self, device: torch.device | str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def _with_noise(
+        self, device: torch.device | str
+    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
         """Samples plus noise that is uniform between minus and plus the amplitude."""
         import torch
 
@@ -179,15 +215,20 @@ class Perturbed(Dataset):
 
         def change(samples: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
             chance = random.uniform(seed, indices, random.Stream.IMAGE_NOISE, self.sample_shape)[0]
-            # Each operation by itself, so that all devices round alike; rounding leads no number past the amplitude.
+            # Each operation by itself, so that all devices round alike; rounding leads no number
+            # past the amplitude.
             return samples + chance.mul_(2.0 * size).sub_(size)
 
         return change
 
     def fingerprint(self) -> str:
-        """A digest of the original and of everything that is added to it; where the folder lies does not matter."""
+        """A digest of the original and of everything that is added to it; where the folder lies
+        does not matter.
+        """
         told = {name: self.record[name] for name in ("noise", "epsilon", "clip", "seed")}
-        digest = hashlib.sha256(store.digest([self.name, self.record["base"]["fingerprint"], told]).encode())
+        digest = hashlib.sha256(
+            store.digest([self.name, self.record["base"]["fingerprint"], told]).encode()
+        )
         if self.pattern is not None and self.half_rows is not None:
             for array in (self.pattern.signs, self.pattern.paces, self.half_rows):
                 digest.update(f"{array.shape} {self.pattern.origin}".encode())
@@ -204,8 +245,8 @@ def _open_base(folder: Path, told: dict[str, Any], base: Dataset | None) -> Data
         raise InputError(f"the original data of {folder} cannot be opened: {error}") from error
     if base.fingerprint() != told["fingerprint"]:
         raise InputError(
-            f"the original data of {folder} has changed since it was perturbed: '{base.name}' has another fingerprint. "
-            "Perturb it again."
+            f"the original data of {folder} has changed since it was perturbed: '{base.name}' has"
+            " another fingerprint. Perturb it again."
         )
     return base
 
@@ -214,12 +255,21 @@ def check_base(problems: Problems, base: Dataset) -> None:
     """Record why *base* cannot be perturbed, if so."""
     if isinstance(base, Perturbed):
         problems.add(
-            "data", "must not be perturbed already", Shown(str(base.folder)), "Perturb the original, with a larger epsilon."
+            "data",
+            "must not be perturbed already",
+            Shown(str(base.folder)),
+            "Perturb the original, with a larger epsilon.",
         )
     elif not base.bounded or len(base.sample_shape) != 3:
         problems.add("data", "must be images with values in [0, 1]", base.name)
     if base.fresh:
-        problems.add("data", "must show one image for each index, and this set draws them anew each time", base.name)
+        problems.add(
+            "data",
+            "must show one image for each index, and this set draws them anew each time",
+            base.name,
+        )
     if not base.repeatable:
         remedy = "Save it with numpy.savez(file, images=..., factors=...) and give the file."
-        problems.add("data", "must be found again by name or path", Shown("an array in memory"), remedy)
+        problems.add(
+            "data", "must be found again by name or path", Shown("an array in memory"), remedy
+        )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of perturbed data: `perturbed.json`, which says what is changed how, and the numbers of a pattern beside it."""
+"""The folder of perturbed data: `perturbed.json`, which says what is changed how, and the numbers
+of a pattern beside it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core import store
-from unbraid.core.errors import DamagedFileError, InputError, Problem, Shown
+from unbraid.core.errors import DamagedFileError, Shown, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.pattern import PACES, Pattern
 
@@ -36,7 +38,9 @@ def write_perturbed(
     s: NDArray[np.floating[Any]] | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> None:
-    """Write *base*, perturbed, to *folder*: with *pattern*, *half_rows* and *s*, or with plain noise for want of them."""
+    """Write *base*, perturbed, to *folder*: with *pattern*, *half_rows* and *s*, or with plain
+    noise for want of them.
+    """
     import torch
 
     record: dict[str, Any] = {
@@ -49,9 +53,18 @@ def write_perturbed(
         "provenance": provenance or {},
     }
     if pattern is not None:
-        tensors = {"signs": pattern.signs, "paces": pattern.paces, "half_rows": half_rows, "s": np.asarray(s, dtype=np.float32)}
+        tensors = {
+            "signs": pattern.signs,
+            "paces": pattern.paces,
+            "half_rows": half_rows,
+            "s": np.asarray(s, dtype=np.float32),
+        }
         about = {"record": store.digest(record), "origin": pattern.origin}
-        store.write_tensors(folder / TENSORS, {name: torch.from_numpy(array) for name, array in tensors.items()}, about)
+        store.write_tensors(
+            folder / TENSORS,
+            {name: torch.from_numpy(array) for name, array in tensors.items()},
+            about,
+        )
     # Last, since its presence says that the folder is whole.
     store.write_json(folder / RECORD, record)
 
@@ -62,33 +75,56 @@ def read_record(folder: Path) -> dict[str, Any]:
         record = store.read_json(folder / RECORD)
     except (FileNotFoundError, NotADirectoryError):
         if (folder / TENSORS).is_file():
-            raise DamagedFileError(f"{folder} has no {RECORD}: writing it was not finished. Remove it and perturb again.") from None
+            raise DamagedFileError(
+                f"{folder} has no {RECORD}: writing it was not finished. Remove it and perturb"
+                " again."
+            ) from None
         rule = f"must be a folder made by `unbraid perturb`, with a {RECORD} in it"
         remedy = "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
-        raise InputError(Problem("perturbed data", rule, Shown(str(folder)), remedy)) from None
+        raise invalid("perturbed data", rule, Shown(str(folder)), remedy) from None
     if record.get("format") != FORMAT or record.get("noise") not in NOISES:
         value = Shown(f"format {record.get('format')!r}")
-        raise InputError(Problem(str(folder / RECORD), f"must have format {FORMAT}", value, "Perturb again with this version."))
+        raise invalid(
+            str(folder / RECORD),
+            f"must have format {FORMAT}",
+            value,
+            "Perturb again with this version.",
+        )
     return record
 
 
 def read_pattern(
     folder: Path, record: dict[str, Any], count: int, image_shape: tuple[int, int, int]
 ) -> tuple[Pattern, NDArray[np.int16], NDArray[np.float32]]:
-    """The pattern, and half rows and s of all *count* images, checked to fit *record* and each other."""
+    """The pattern, and half rows and s of all *count* images, checked to fit *record* and each
+    other.
+    """
     path = folder / TENSORS
     try:
         tensors, about = store.read_tensors(path)
     except FileNotFoundError:
         raise DamagedFileError(f"{path} is missing. Perturb the data again.") from None
     if about.get("record") != store.digest(record):
-        raise DamagedFileError(f"{path} does not belong to the {RECORD} beside it. Perturb the data again.")
+        raise DamagedFileError(
+            f"{path} does not belong to the {RECORD} beside it. Perturb the data again."
+        )
     height, width, _ = image_shape
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    pattern, half_rows = Pattern(arrays["signs"], arrays["paces"], int(about["origin"]), height), arrays["half_rows"]
+    pattern, half_rows = (
+        Pattern(arrays["signs"], arrays["paces"], int(about["origin"]), height),
+        arrays["half_rows"],
+    )
     ends = pattern.first_rows([half_rows.min(), half_rows.max()])
-    inside = ends.shape[-1] == width and ends.min() >= 0 and ends.max() + height <= len(pattern.signs)
-    whole = half_rows.shape == (count,) and np.isin(pattern.paces, PACES).all() and (np.abs(pattern.signs) == 1).all()
+    inside = (
+        ends.shape[-1] == width and ends.min() >= 0 and ends.max() + height <= len(pattern.signs)
+    )
+    whole = (
+        half_rows.shape == (count,)
+        and np.isin(pattern.paces, PACES).all()
+        and (np.abs(pattern.signs) == 1).all()
+    )
     if not inside or not whole:
-        raise DamagedFileError(f"{path} is damaged: its pattern does not fit the data. Perturb the data again.")
+        raise DamagedFileError(
+            f"{path} is damaged: its pattern does not fit the data. Perturb the data again."
+        )
     return pattern, half_rows, arrays["s"]

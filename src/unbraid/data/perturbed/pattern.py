@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sliding sign pattern of perturbed data (Zietlow et al. 2021, "Demystifying inductive biases for β-VAE based architectures").
+"""The sliding sign pattern of perturbed data (Zietlow et al. 2021, "Demystifying inductive biases
+for β-VAE based architectures").
 
-`f(s)[i, j] = p[round(s / c_j) + i, j]`: random signs p, read from a row that moves with s, in each column at its own pace
-c_j from {1, 2, 3, 4}; an image becomes `x + ε f(s(x))`. As s moves on, every column is soon replaced by fresh signs, so f
-changes fast everywhere (eq. 7), though all of it stays within ε.
+`f(s)[i, j] = p[round(s / c_j) + i, j]`: random signs p, read from a row that moves with s, in each
+column at its own pace c_j from {1, 2, 3, 4}; an image becomes `x + ε f(s(x))`. As s moves on, every
+column is soon replaced by fresh signs, so f changes fast everywhere (eq. 7), though all of it stays
+within ε.
 
 The paper leaves three things open:
 
-- *How far s moves the rows.* A latent has about unit variance, and rounded it would hardly move. Here s is standardised over
-  the data and multiplied by `shift_scale`, see `usual_shift_scale`.
+- *How far s moves the rows.* A latent has about unit variance, and rounded it would hardly move.
+  Here s is standardised over the data and multiplied by `shift_scale`, see `usual_shift_scale`.
 - *Values outside [0, 1].* Clipped, unless asked otherwise.
-- *Rounding.* Halves are rounded up. Then `floor(2 s)` says everything about s that the pattern can show, since all the places
-  where round(s / c) jumps, c(k + 1/2) for c of 1 to 4, are multiples of 1/2. These half rows are stored as 16-bit numbers.
+- *Rounding.* Halves are rounded up. Then `floor(2 s)` says everything about s that the pattern can
+  show, since all the places where round(s / c) jumps, c(k + 1/2) for c of 1 to 4, are multiples of
+  1/2. These half rows are stored as 16-bit numbers.
 
-Departs: the amplitude is ε less 2^-24, the most that adding it to a float32 in [0, 1] can be rounded by. So the promise
-`|x~ - x| <= ε` holds for the very numbers a network is given, not only for the formula.
+Departs: the amplitude is ε less 2^-24, the most that adding it to a float32 in [0, 1] can be
+rounded by. So the promise `|x~ - x| <= ε` holds for the very numbers a network is given, not only
+for the formula.
 """
 
 from __future__ import annotations
@@ -27,15 +31,19 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 
 PACES = (1, 2, 3, 4)
 """Rows of s after which a column has moved by one: the paper's c_j."""
 ROWS_PER_STEP = float(max(PACES))
-"""Rows that one step of a factor is worth by default: with as many, every column of the image has moved."""
+"""Rows that one step of a factor is worth by default: with as many, every column of the image has
+moved.
+"""
 MOST_SHIFT_SCALE = 1024.0
 _ROUNDING = Fraction(1, 2**24)
-"""Half the distance of neighbouring float32 numbers in [1, 2), where sums may lie before they are clipped."""
+"""Half the distance of neighbouring float32 numbers in [1, 2), where sums may lie before they are
+clipped.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,9 +56,13 @@ class Pattern:
     height: int
 
     def first_rows(self, half_rows: ArrayLike) -> NDArray[np.int64]:
-        """The row of `signs` at the top of each column `(..., width)`: round(s / c_j), counted from the first row stored."""
+        """The row of `signs` at the top of each column `(..., width)`: round(s / c_j), counted from
+        the first row stored.
+        """
         paces = self.paces.astype(np.int64)
-        return (np.asarray(half_rows, dtype=np.int64)[..., None] + paces) // (2 * paces) + self.origin
+        return (np.asarray(half_rows, dtype=np.int64)[..., None] + paces) // (
+            2 * paces
+        ) + self.origin
 
     def frames(self, half_rows: ArrayLike) -> NDArray[np.int8]:
         """f(s) for each of *half_rows*: signs `(..., height, width)`."""
@@ -74,7 +86,12 @@ def half_rows(scaled: ArrayLike) -> NDArray[np.int16]:
     bounds = np.iinfo(np.int16)
     if not ((halves >= bounds.min) & (halves <= bounds.max)).all():
         value = Shown(f"rows from {halves.min() / 2:g} to {halves.max() / 2:g}")
-        raise InputError(Problem("s", "times shift_scale must stay within 16,383 rows", value, "Give a smaller shift_scale."))
+        raise invalid(
+            "s",
+            "times shift_scale must stay within 16,383 rows",
+            value,
+            "Give a smaller shift_scale.",
+        )
     return halves.astype(np.int16)
 
 
@@ -84,26 +101,31 @@ def standardised(s: ArrayLike) -> tuple[NDArray[np.float64], float, float]:
     mean, deviation = float(values.mean()), float(values.std())
     if not math.isfinite(deviation) or deviation <= 1e-12 * max(1.0, abs(mean)):
         remedy = "Choose another member with --member."
-        raise InputError(Problem("s", "must vary over the data", Shown(f"mean {mean:g}, deviation {deviation:g}"), remedy))
+        raise invalid(
+            "s", "must vary over the data", Shown(f"mean {mean:g}, deviation {deviation:g}"), remedy
+        )
     return (values - mean) / deviation, mean, deviation
 
 
 def steps_of(factor_sizes: Sequence[int], height: int, width: int) -> int:
     """How many steps s is thought to take from end to end: as many as the finest factor has values.
 
-    No more than an image has pixels on its longer side, since a label with thousands of values is no fine step but a name.
-    Where no factors are known, half of that side: dSprites has 32 positions on 64 pixels.
+    No more than an image has pixels on its longer side, since a label with thousands of values is
+    no fine step but a name. Where no factors are known, half of that side: dSprites has 32
+    positions on 64 pixels.
     """
     side = max(height, width)
     return max(2, min(max(factor_sizes), side) if factor_sizes else side // 2)
 
 
 def usual_shift_scale(steps: int, rows_per_step: float = ROWS_PER_STEP) -> float:
-    """Rows for each unit of standardised s, so that one of *steps* equal steps of a uniform s is worth *rows_per_step* rows.
+    """Rows for each unit of standardised s, so that one of *steps* equal steps of a uniform s is
+    worth *rows_per_step* rows.
 
-    A uniform s of unit variance extends over 2 sqrt(3), hence `rows_per_step * steps / (2 sqrt(3))`. With 1 row for each of 32
-    steps this is 9.24, where the paper's crossing at ε = 0.1 is met without clipping; with 4 rows every column moves at a
-    step, and the change is as large as a pattern of signs can make it.
+    A uniform s of unit variance extends over 2 sqrt(3), hence `rows_per_step * steps / (2
+    sqrt(3))`. With 1 row for each of 32 steps this is 9.24, where the paper's crossing at ε = 0.1
+    is met without clipping; with 4 rows every column moves at a step, and the change is as large as
+    a pattern of signs can make it.
 
     >>> round(usual_shift_scale(32, 1.0), 2)
     9.24
@@ -112,7 +134,8 @@ def usual_shift_scale(steps: int, rows_per_step: float = ROWS_PER_STEP) -> float
 
 
 def amplitude(epsilon: float) -> float:
-    """The largest float32 a of at most epsilon - 2^-24: `|float32(x ± a) - x| <= epsilon` for all float32 x in [0, 1]; 0 at least.
+    """The largest float32 a of at most epsilon - 2^-24: `|float32(x ± a) - x| <= epsilon` for all
+    float32 x in [0, 1]; 0 at least.
 
     >>> amplitude(0.5)
     0.4999999403953552

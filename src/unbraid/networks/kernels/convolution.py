@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels for 4x4 and 2x2 stride-2 convolutions with a member axis, as matrix products whose columns are never stored.
+"""Triton kernels for 4x4 and 2x2 stride-2 convolutions with a member axis, as matrix products whose
+columns are never stored.
 
-A stride-2 convolution ties a big image `(members, batch, height, width, big)` to a small one of half the height and width
-with `small` channels, through weights `(members, small, kernel, kernel, big)`. Three kernels follow that tie:
+A stride-2 convolution ties a big image `(members, batch, height, width, big)` to a small one of
+half the height and width with `small` channels, through weights `(members, small, kernel, kernel,
+big)`. Three kernels follow that tie:
 
-- `reduce_kernel`, big -> small: a convolution's value and a transposed convolution's input gradient;
-- `expand_kernel`, small -> big: a transposed convolution's value and a convolution's input gradient;
+- `reduce_kernel`, big -> small: a convolution's value and a transposed convolution's input
+  gradient;
+- `expand_kernel`, small -> big: a transposed convolution's value and a convolution's input
+  gradient;
 - `weight_kernel`, both -> weights and bias: the weight gradient of either.
 
-The last two see the big image as 2x2 blocks, shifted by one pixel for the 4x4 kernel (which is padded by one). Block (r, c)
-then touches exactly the small pixels (r - 1, c - 1) to (r, c), with kernel row `pixel row + 2 * (r - small row)`, so all 16 taps
-are one dense product of 4 small pixels with 4 big ones: nothing is computed twice, and no big pixel is read twice. With the
-2x2 kernel a block touches one small pixel. Channels lie last: neighbouring pixels are one stretch of memory.
+The last two see the big image as 2x2 blocks, shifted by one pixel for the 4x4 kernel (which is
+padded by one). Block (r, c) then touches exactly the small pixels (r - 1, c - 1) to (r, c), with
+kernel row `pixel row + 2 * (r - small row)`, so all 16 taps are one dense product of 4 small pixels
+with 4 big ones: nothing is computed twice, and no big pixel is read twice. With the 2x2 kernel a
+block touches one small pixel. Channels lie last: neighbouring pixels are one stretch of memory.
 
 Sums are in float32; nothing is added atomically, so results repeat bit by bit.
 """
@@ -27,21 +32,27 @@ CHANNELS_AT_ONCE = tl.constexpr(16)
 
 @triton.jit
 def stretches(offset, LENGTH: tl.constexpr = CHANNELS_AT_ONCE):
-    """Tell the compiler that *offset* runs in stretches of LENGTH, so that it loads and stores 16 bytes at a time."""
+    """Tell the compiler that *offset* runs in stretches of LENGTH, so that it loads and stores 16
+    bytes at a time.
+    """
     return tl.max_contiguous(tl.multiple_of(offset, LENGTH), LENGTH)
 
 
 @triton.jit
 def steady(index, LENGTH: tl.constexpr = CHANNELS_AT_ONCE):
-    """Tell the compiler that *index* stays the same for LENGTH entries, so that one test serves a whole load."""
+    """Tell the compiler that *index* stays the same for LENGTH entries, so that one test serves a
+    whole load.
+    """
     return tl.max_constancy(index, LENGTH)
 
 
 @triton.jit
 def column_sums(matrix, total, PRECISION: tl.constexpr):
-    """Add the sums of the columns of *matrix* `(rows, columns)` to *total* `(columns, 16)`, whose columns are all the same.
+    """Add the sums of the columns of *matrix* `(rows, columns)` to *total* `(columns, 16)`, whose
+    columns are all the same.
 
-    As a product with ones: that runs beside the other products, where a sum across threads would make them wait.
+    As a product with ones: that runs beside the other products, where a sum across threads would
+    make them wait.
     """
     ones = tl.full((matrix.shape[0], 16), 1.0, matrix.dtype)
     return tl.dot(tl.trans(matrix), ones, total, input_precision=PRECISION)
@@ -52,7 +63,9 @@ def _small_columns(
     small_ptr, image, r, c, k, seen,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
 ):  # fmt: skip
-    """Columns *k* of the small pixels that blocks (r, c) touch: k = (rows back · REACH + column) · SMALL + channel."""
+    """Columns *k* of the small pixels that blocks (r, c) touch: k = (rows back · REACH + column) ·
+    SMALL + channel.
+    """
     back, along = steady(k // (REACH * SMALL)), steady(k // SMALL % REACH)
     row, column = r[:, None] - back[None, :], (c - (REACH - 1))[:, None] + along[None, :]
     inside = seen[:, None] & (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
@@ -65,9 +78,14 @@ def _small_columns(
 def _big_columns(
     image, r, c, q, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, REACH: tl.constexpr,
 ):  # fmt: skip
-    """Where columns *q* of blocks (r, c) lie, q = (pixel row · 2 + pixel column) · BIG + channel, and which of them exist."""
+    """Where columns *q* of blocks (r, c) lie, q = (pixel row · 2 + pixel column) · BIG + channel,
+    and which of them exist.
+    """
     down, along = steady(q // (2 * BIG)), steady(q // BIG % 2)
-    row, column = (2 * r - (REACH - 1))[:, None] + down[None, :], (2 * c - (REACH - 1))[:, None] + along[None, :]
+    row, column = (
+        (2 * r - (REACH - 1))[:, None] + down[None, :],
+        (2 * c - (REACH - 1))[:, None] + along[None, :],
+    )
     inside = seen[:, None] & (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
     start = ((image * HEIGHT + 2 * r - (REACH - 1)) * WIDTH + 2 * c - (REACH - 1)) * BIG
     offset = stretches(q % (2 * BIG) + q // (2 * BIG) * (WIDTH * BIG))
@@ -76,7 +94,9 @@ def _big_columns(
 
 @triton.jit
 def _weight_places(k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr):
-    """Where the weight between small columns *k* and big columns *q* lies in `(small, kernel, kernel, big)`."""
+    """Where the weight between small columns *k* and big columns *q* lies in `(small, kernel,
+    kernel, big)`.
+    """
     back, along, s = k // (REACH * SMALL), REACH - 1 - k // SMALL % REACH, k % SMALL
     here = s * (4 * REACH * REACH * BIG) + (4 * REACH * back + 2 * along) * BIG
     return here[:, None] + stretches(q // (2 * BIG) * (2 * REACH * BIG) + q % (2 * BIG))[None, :]
@@ -106,16 +126,24 @@ def expand_kernel(
         bias = tl.load(bias_ptr + member * bias_stride + q % BIG).to(tl.float32)[None, :]
     for loop in tl.range(LOOPS, num_stages=STAGES):
         m = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
-        image, r, c = m // (BLOCK_HEIGHT * BLOCK_WIDTH), m // BLOCK_WIDTH % BLOCK_HEIGHT, m % BLOCK_WIDTH
+        image, r, c = (
+            m // (BLOCK_HEIGHT * BLOCK_WIDTH),
+            m // BLOCK_WIDTH % BLOCK_HEIGHT,
+            m % BLOCK_WIDTH,
+        )
         seen = m < blocks
         total = tl.zeros((ROWS, COLUMNS), tl.float32)
         if DEPTH == ALL:
-            small = _small_columns(small_ptr, image, r, c, k, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH)
+            small = _small_columns(
+                small_ptr, image, r, c, k, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH
+            )
             total = tl.dot(small, kept, total, input_precision=PRECISION)
         else:
             for part in tl.range(ALL // DEPTH):
                 some = part * DEPTH + tl.arange(0, DEPTH)
-                small = _small_columns(small_ptr, image, r, c, some, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH)
+                small = _small_columns(
+                    small_ptr, image, r, c, some, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH
+                )
                 weight = tl.load(weight_ptr + _weight_places(some, q, BIG, SMALL, REACH))
                 total = tl.dot(small, weight, total, input_precision=PRECISION)
         if BIAS:
@@ -128,7 +156,8 @@ def expand_kernel(
         tl.store(big_ptr + where, total.to(big_ptr.dtype.element_ty), mask=inside)
 
 
-# Both differ with the number of members: a kernel of its own for each would be compiled again whenever a population is regrouped.
+# Both differ with the number of members: a kernel of its own for each would be compiled again
+# whenever a population is regrouped.
 @triton.jit(do_not_specialize=["splits", "loops"])
 def weight_kernel(
     big_ptr, small_ptr, weight_ptr, bias_ptr, blocks, small_values, big_values, splits, loops,
@@ -136,10 +165,12 @@ def weight_kernel(
     BIAS_OF_BIG: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Weight gradient: sums over blocks of small pixel times big pixel; each split of the blocks writes a sum of its own.
+    """Weight gradient: sums over blocks of small pixel times big pixel; each split of the blocks
+    writes a sum of its own.
 
-    The bias belongs to the side that the layer puts out, and its gradient is that side's sum: of the small side over its
-    appearances as the block's own pixel, of the big side over all four of the block's. Columns are written, the caller adds them.
+    The bias belongs to the side that the layer puts out, and its gradient is that side's sum: of
+    the small side over its appearances as the block's own pixel, of the big side over all four of
+    the block's. Columns are written, the caller adds them.
     """
     BLOCK_HEIGHT: tl.constexpr = HEIGHT // 2 + REACH - 1
     BLOCK_WIDTH: tl.constexpr = WIDTH // 2 + REACH - 1
@@ -155,9 +186,15 @@ def weight_kernel(
     last = tl.minimum((split + 1) * (loops * ROWS), blocks)
     for loop in tl.range(loops, num_stages=STAGES):
         m = (split * loops + loop) * ROWS + tl.arange(0, ROWS)
-        image, r, c = m // (BLOCK_HEIGHT * BLOCK_WIDTH), m // BLOCK_WIDTH % BLOCK_HEIGHT, m % BLOCK_WIDTH
+        image, r, c = (
+            m // (BLOCK_HEIGHT * BLOCK_WIDTH),
+            m // BLOCK_WIDTH % BLOCK_HEIGHT,
+            m % BLOCK_WIDTH,
+        )
         seen = m < last
-        small = _small_columns(small_ptr, image, r, c, k, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH)
+        small = _small_columns(
+            small_ptr, image, r, c, k, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH
+        )
         where, inside = _big_columns(image, r, c, q, seen, HEIGHT, WIDTH, BIG, REACH)
         big = tl.load(big_ptr + where, mask=inside, other=0.0)
         total = tl.dot(tl.trans(small), big, total, input_precision=PRECISION)
@@ -186,8 +223,9 @@ def reduce_kernel(
 ):  # fmt: skip
     """Small pixels from the windows over them, then bias, ReLU or a mask where they are wanted.
 
-    A program follows ROWS columns of small pixels down LOOPS rows. Each step reads one pair of big rows, which is the lower half
-    of the window above and the upper half of the window below: the upper half waits in registers for its other half.
+    A program follows ROWS columns of small pixels down LOOPS rows. Each step reads one pair of big
+    rows, which is the lower half of the window above and the upper half of the window below: the
+    upper half waits in registers for its other half.
     """
     OUT_HEIGHT: tl.constexpr = HEIGHT // 2
     OUT_WIDTH: tl.constexpr = WIDTH // 2
@@ -220,8 +258,15 @@ def reduce_kernel(
             p = part * DEPTH + q
             height = 2 * row - (REACH - 1) + steady(p // STRETCH)
             width = (2 * column - (REACH - 1))[:, None] + steady(p // BIG % (2 * REACH))[None, :]
-            inside = seen[:, None] & ((height >= 0) & (height < HEIGHT))[None, :] & (width >= 0) & (width < WIDTH)
-            start = ((image * HEIGHT + 2 * row - (REACH - 1)) * WIDTH + 2 * column - (REACH - 1)) * BIG
+            inside = (
+                seen[:, None]
+                & ((height >= 0) & (height < HEIGHT))[None, :]
+                & (width >= 0)
+                & (width < WIDTH)
+            )
+            start = (
+                (image * HEIGHT + 2 * row - (REACH - 1)) * WIDTH + 2 * column - (REACH - 1)
+            ) * BIG
             offset = stretches(p // STRETCH * (WIDTH * BIG) + p % STRETCH)
             window = tl.load(big_ptr + start[:, None] + offset[None, :], mask=inside, other=0.0)
             if not WHOLE:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels for the layers that touch the image: the first of an encoder and the last of a decoder.
+"""Triton kernels for the layers that touch the image: the first of an encoder and the last of a
+decoder.
 
-Images `(members, batch, channels, height, width)` have one or three channels, so a window is 16 or 48 numbers; these layers are
-bound by the traffic of their other side, which each kernel reads or writes once. The last layer and the likelihood are one
-kernel: raw outputs are compared with the image while they are in registers, and only the distance and its slope are written.
+Images `(members, batch, channels, height, width)` have one or three channels, so a window is 16 or
+48 numbers; these layers are bound by the traffic of their other side, which each kernel reads or
+writes once. The last layer and the likelihood are one kernel: raw outputs are compared with the
+image while they are in registers, and only the distance and its slope are written.
 
-Images and slopes are stored by blocks `(members, batch, rows + 1, columns + 1, PIXELS)` of 2x2 pixels, shifted by one as in
-`convolution`: what one small pixel needs are then two stretches, of two neighbouring blocks each.
+Images and slopes are stored by blocks `(members, batch, rows + 1, columns + 1, PIXELS)` of 2x2
+pixels, shifted by one as in `convolution`: what one small pixel needs are then two stretches, of
+two neighbouring blocks each.
 """
 
 from __future__ import annotations
@@ -16,8 +19,15 @@ import triton.language as tl
 
 from unbraid.networks.kernels.convolution import column_sums, steady, stretches
 
-RAW, BERNOULLI, SIGMOID_SQUARED, SQUARED = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
-"""What the last layer does with its outputs: hands them out, or compares them by one of the likelihoods."""
+RAW, BERNOULLI, SIGMOID_SQUARED, SQUARED = (
+    tl.constexpr(0),
+    tl.constexpr(1),
+    tl.constexpr(2),
+    tl.constexpr(3),
+)
+"""What the last layer does with its outputs: hands them out, or compares them by one of the
+likelihoods.
+"""
 
 
 @triton.jit
@@ -32,9 +42,18 @@ def block_kernel(
     out, r, c = at % PIXELS, at // (PIXELS * COLUMNS), at // PIXELS % COLUMNS
     pixel, channel = out // CHANNELS, out % CHANNELS
     height, width = 2 * r - 1 + pixel // 2, 2 * c - 1 + pixel % 2
-    shown = (at < count) & (pixel < 4) & (height >= 0) & (height < HEIGHT) & (width >= 0) & (width < WIDTH)
+    shown = (
+        (at < count)
+        & (pixel < 4)
+        & (height >= 0)
+        & (height < HEIGHT)
+        & (width >= 0)
+        & (width < WIDTH)
+    )
     image_ptr += member.to(tl.int64) * image_stride + image * (CHANNELS * HEIGHT * WIDTH)
-    value = tl.load(image_ptr + channel * (HEIGHT * WIDTH) + height * WIDTH + width, mask=shown, other=0.0)
+    value = tl.load(
+        image_ptr + channel * (HEIGHT * WIDTH) + height * WIDTH + width, mask=shown, other=0.0
+    )
     block_ptr += tl.program_id(0).to(tl.int64) * count
     tl.store(block_ptr + at, value.to(block_ptr.dtype.element_ty), mask=at < count)
 
@@ -43,9 +62,11 @@ def block_kernel(
 def _windows(
     block_ptr, m, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Windows `(positions, 4 · PIXELS)` over small pixels (i, j), which meet the blocks (i, j) to (i + 1, j + 1).
+    """Windows `(positions, 4 · PIXELS)` over small pixels (i, j), which meet the blocks (i, j) to
+    (i + 1, j + 1).
 
-    HEIGHT and WIDTH are the small side's; tap = (rows on · 2 + columns on) · PIXELS + output of the block.
+    HEIGHT and WIDTH are the small side's; tap = (rows on · 2 + columns on) · PIXELS + output of the
+    block.
     """
     tap = tl.arange(0, 4 * PIXELS)
     image, row, column = m // (HEIGHT * WIDTH), m // WIDTH % HEIGHT, m % WIDTH
@@ -56,10 +77,15 @@ def _windows(
 
 @triton.jit
 def _taps(CHANNELS: tl.constexpr, PIXELS: tl.constexpr):
-    """For each tap of `_windows`: its place in a weight's `(4, 4, channels)`, and whether it is one."""
+    """For each tap of `_windows`: its place in a weight's `(4, 4, channels)`, and whether it is
+    one.
+    """
     tap = tl.arange(0, 4 * PIXELS)
     pixel, channel = tap % PIXELS // CHANNELS, tap % PIXELS % CHANNELS
-    kernel_row, kernel_column = pixel // 2 + 2 * (tap // (2 * PIXELS)), pixel % 2 + 2 * (tap // PIXELS % 2)
+    kernel_row, kernel_column = (
+        pixel // 2 + 2 * (tap // (2 * PIXELS)),
+        pixel % 2 + 2 * (tap // PIXELS % 2),
+    )
     return (kernel_row * 4 + kernel_column) * CHANNELS + channel, tap % PIXELS < 4 * CHANNELS
 
 
@@ -85,7 +111,11 @@ def first_kernel(
         total = tl.dot(windows.to(weight.dtype), weight, input_precision=PRECISION) + bias
         if RELU:
             total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
-        tl.store(out_ptr + m[:, None] * SMALL + s[None, :], total.to(out_ptr.dtype.element_ty), mask=seen[:, None])
+        tl.store(
+            out_ptr + m[:, None] * SMALL + s[None, :],
+            total.to(out_ptr.dtype.element_ty),
+            mask=seen[:, None],
+        )
 
 
 @triton.jit(do_not_specialize=["splits", "loops"])
@@ -105,9 +135,13 @@ def first_weight_kernel(
     for loop in tl.range(loops, num_stages=STAGES):
         m = (split * loops + loop) * ROWS + tl.arange(0, ROWS)
         seen = m < last
-        gradient = tl.load(gradient_ptr + m[:, None] * SMALL + s[None, :], mask=seen[:, None], other=0.0)
+        gradient = tl.load(
+            gradient_ptr + m[:, None] * SMALL + s[None, :], mask=seen[:, None], other=0.0
+        )
         windows = _windows(block_ptr, m, seen, HEIGHT, WIDTH, PIXELS)
-        total = tl.dot(tl.trans(gradient), windows.to(gradient.dtype), total, input_precision=PRECISION)
+        total = tl.dot(
+            tl.trans(gradient), windows.to(gradient.dtype), total, input_precision=PRECISION
+        )
         sums = column_sums(gradient, sums, PRECISION)
     out = member * splits + split
     place, used = _taps(CHANNELS, PIXELS)
@@ -124,10 +158,12 @@ def last_kernel(
     OUTPUTS: tl.constexpr, LIKELIHOOD: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Last layer of a decoder: 4x4 transposed convolution to an image, and its distance from the true one.
+    """Last layer of a decoder: 4x4 transposed convolution to an image, and its distance from the
+    true one.
 
-    HEIGHT and WIDTH are the small side's. A program takes LOOPS · ROWS blocks of one image. An output is a pixel of a block and
-    a channel, (pixel · CHANNELS + channel); OUTPUTS and PIXELS are rounded up from 4 · CHANNELS for products and for storage.
+    HEIGHT and WIDTH are the small side's. A program takes LOOPS · ROWS blocks of one image. An
+    output is a pixel of a block and a channel, (pixel · CHANNELS + channel); OUTPUTS and PIXELS are
+    rounded up from 4 · CHANNELS for products and for storage.
     """
     member = tl.program_id(1).to(tl.int64)
     image, part = tl.program_id(0) % batch, tl.program_id(0) // batch
@@ -135,10 +171,14 @@ def last_kernel(
     back, along, s = k // (2 * SMALL), 1 - k // SMALL % 2, k % SMALL
     pixel, channel = out // CHANNELS, out % CHANNELS
     wanted = out < 4 * CHANNELS
-    taps = ((pixel // 2)[None, :] + 2 * back[:, None]) * 4 + (pixel % 2)[None, :] + 2 * along[:, None]
+    taps = (
+        ((pixel // 2)[None, :] + 2 * back[:, None]) * 4 + (pixel % 2)[None, :] + 2 * along[:, None]
+    )
     place = s[:, None] * (16 * CHANNELS) + taps * CHANNELS + channel[None, :]
     weight = tl.load(weight_ptr + member * weight_stride + place, mask=wanted[None, :], other=0.0)
-    bias = tl.load(bias_ptr + member * bias_stride + channel, mask=wanted, other=0.0).to(tl.float32)[None, :]
+    bias = tl.load(bias_ptr + member * bias_stride + channel, mask=wanted, other=0.0).to(
+        tl.float32
+    )[None, :]
     small_ptr += (member * batch + image) * (HEIGHT * WIDTH * SMALL)
     slope_ptr += (member * batch + image) * ((HEIGHT + 1) * (WIDTH + 1) * PIXELS)
     raw_ptr += (member * batch + image) * (4 * CHANNELS * HEIGHT * WIDTH)
@@ -148,14 +188,26 @@ def last_kernel(
         m = (part * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
         r, c = m // (WIDTH + 1), m % (WIDTH + 1)
         seen = r <= HEIGHT
-        row, column = r[:, None] - steady(back)[None, :], (c - 1)[:, None] + steady(1 - along)[None, :]
+        row, column = (
+            r[:, None] - steady(back)[None, :],
+            (c - 1)[:, None] + steady(1 - along)[None, :],
+        )
         inside = (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
         offset = stretches(k % (2 * SMALL) - back * (WIDTH * SMALL))
         where = (r * WIDTH + c - 1)[:, None] * SMALL + offset[None, :]
         small = tl.load(small_ptr + where, mask=inside, other=0.0)
         total = tl.dot(small, weight, input_precision=PRECISION) + bias
-        height, width = (2 * r - 1)[:, None] + (pixel // 2)[None, :], (2 * c - 1)[:, None] + (pixel % 2)[None, :]
-        shown = wanted[None, :] & (height >= 0) & (height < 2 * HEIGHT) & (width >= 0) & (width < 2 * WIDTH)
+        height, width = (
+            (2 * r - 1)[:, None] + (pixel // 2)[None, :],
+            (2 * c - 1)[:, None] + (pixel % 2)[None, :],
+        )
+        shown = (
+            wanted[None, :]
+            & (height >= 0)
+            & (height < 2 * HEIGHT)
+            & (width >= 0)
+            & (width < 2 * WIDTH)
+        )
         if LIKELIHOOD == RAW:
             at = channel[None, :] * (4 * HEIGHT * WIDTH) + height * (2 * WIDTH) + width
             tl.store(raw_ptr + at, total.to(raw_ptr.dtype.element_ty), mask=shown)
@@ -166,7 +218,11 @@ def last_kernel(
             small_exp = tl.exp(-tl.abs(total))
             sigmoid = tl.where(total >= 0.0, 1.0, small_exp) / (1.0 + small_exp)
             if LIKELIHOOD == BERNOULLI:
-                distance = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL) - total * true + tl.log(1.0 + small_exp)
+                distance = (
+                    tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
+                    - total * true
+                    + tl.log(1.0 + small_exp)
+                )
                 slope = sigmoid - true
             elif LIKELIHOOD == SIGMOID_SQUARED:
                 distance = (sigmoid - true) * (sigmoid - true)
@@ -174,7 +230,8 @@ def last_kernel(
             else:
                 distance = (total - true) * (total - true)
                 slope = 2.0 * (total - true)
-            # Blocks reach over the image's edge: what is there must count as nothing on the way back.
+            # Blocks reach over the image's edge: what is there must count as nothing on the way
+            # back.
             slope = tl.where(shown, slope, 0.0).to(slope_ptr.dtype.element_ty)
             tl.store(slope_ptr + at, slope, mask=stored)
             distances += tl.sum(tl.where(shown, distance, 0.0), axis=1)

@@ -9,7 +9,14 @@ from torch import Tensor
 
 from unbraid.networks.kernels import tuned
 from unbraid.networks.kernels.convolution import expand_kernel, reduce_kernel, weight_kernel
-from unbraid.networks.kernels.image import RAW, block_kernel, first_kernel, first_weight_kernel, last_backward_kernel, last_kernel
+from unbraid.networks.kernels.image import (
+    RAW,
+    block_kernel,
+    first_kernel,
+    first_weight_kernel,
+    last_backward_kernel,
+    last_kernel,
+)
 from unbraid.networks.kernels.tuned import Block
 
 _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6) else 16
@@ -20,7 +27,8 @@ def reduce(
     big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False, mask: Tensor | None = None,
     block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """Stride-2 convolution of big `(members, batch, height, width, big)`: `(members, batch, height // 2, width // 2, small)`.
+    """Stride-2 convolution of big `(members, batch, height, width, big)`: `(members, batch, height
+    // 2, width // 2, small)`.
 
     The result is zero where *mask*, of its shape, is not positive.
     """
@@ -46,7 +54,9 @@ def expand(
     small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *, relu: bool = False,
     mask: Tensor | None = None, block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """The transpose of `reduce`, to images of *size* (height, width), which halves to that of *small*."""
+    """The transpose of `reduce`, to images of *size* (height, width), which halves to that of
+    *small*.
+    """
     members, batch, _, _, channels = small.shape
     reach, big = weight.shape[2] // 2, weight.shape[4]
     height, width = size
@@ -82,7 +92,12 @@ def weight_gradient(
     blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
     splits = tuned.splits(members * parts, blocks, block)
     weight = big.new_empty(members, splits, count, kernel, kernel, channels, dtype=torch.float32)
-    sums = big.new_empty(members, splits, *((2, 2, channels) if bias_of_big else (reach, reach, count)), dtype=torch.float32)
+    sums = big.new_empty(
+        members,
+        splits,
+        *((2, 2, channels) if bias_of_big else (reach, reach, count)),
+        dtype=torch.float32,
+    )
     with torch.cuda.device_of(big):
         weight_kernel[(splits, members, parts)](
             big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
@@ -96,7 +111,9 @@ def weight_gradient(
 
 
 def by_blocks(image: Tensor) -> Tensor:
-    """Images `(members, batch, channels, height, width)`, shared by members or not, as the kernels take them: by blocks."""
+    """Images `(members, batch, channels, height, width)`, shared by members or not, as the kernels
+    take them: by blocks.
+    """
     members, batch, channels, height, width = image.shape
     shared = members > 1 and image.stride(0) == 0
     packed = _packed(image)
@@ -111,7 +128,9 @@ def by_blocks(image: Tensor) -> Tensor:
     return out.expand(members, *out.shape[1:])
 
 
-def first(blocks: Tensor, weight: Tensor, bias: Tensor, *, relu: bool, block: Block | None = None) -> Tensor:
+def first(
+    blocks: Tensor, weight: Tensor, bias: Tensor, *, relu: bool, block: Block | None = None
+) -> Tensor:
     """4x4 stride-2 convolution of images by blocks: `(members, batch, rows, columns, small)`."""
     members, batch, rows, columns, pixels = blocks.shape
     height, width, small, channels = rows - 1, columns - 1, weight.shape[1], weight.shape[4]
@@ -128,7 +147,9 @@ def first(blocks: Tensor, weight: Tensor, bias: Tensor, *, relu: bool, block: Bl
     return out
 
 
-def first_weight_gradient(blocks: Tensor, gradient: Tensor, channels: int, *, block: Block | None = None) -> tuple[Tensor, Tensor]:
+def first_weight_gradient(
+    blocks: Tensor, gradient: Tensor, channels: int, *, block: Block | None = None
+) -> tuple[Tensor, Tensor]:
     """Gradients of the first layer's weight `(members, small, 4, 4, channels)` and bias, float32."""
     members, batch, height, width, small = gradient.shape
     block = block or tuned.first_weight_block(_low(gradient))
@@ -153,15 +174,28 @@ def last(small: Tensor, weight: Tensor, bias: Tensor, *, block: Block | None = N
 
 
 def last_distance(
-    small: Tensor, weight: Tensor, bias: Tensor, true: Tensor, likelihood: int, *, block: Block | None = None
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    true: Tensor,
+    likelihood: int,
+    *,
+    block: Block | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Distances `(members, batch)` of the last layer's output from *true* by blocks, float32, and their slope by blocks."""
+    """Distances `(members, batch)` of the last layer's output from *true* by blocks, float32, and
+    their slope by blocks.
+    """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
     return _joined(parts.movedim(2, 1)), slope
 
 
 def _last(
-    small: Tensor, weight: Tensor, bias: Tensor, true: Tensor | None, likelihood: int, block: Block | None
+    small: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    true: Tensor | None,
+    likelihood: int,
+    block: Block | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
@@ -184,13 +218,26 @@ def _last(
 
 
 def last_backward(
-    small: Tensor, slope: Tensor, scale: Tensor, weight: Tensor, *, mask: bool, block: Block | None = None
+    small: Tensor,
+    slope: Tensor,
+    scale: Tensor,
+    weight: Tensor,
+    *,
+    mask: bool,
+    block: Block | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the last layer's input, weight and bias from *slope* by blocks times *scale* `(members, batch)`."""
+    """Gradients of the last layer's input, weight and bias from *slope* by blocks times *scale*
+    `(members, batch)`.
+    """
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
     block = block or tuned.last_backward_block(channels, _low(small))
-    small, slope, scale, weight = small.contiguous(), slope.contiguous(), scale.contiguous(), _packed(weight)
+    small, slope, scale, weight = (
+        small.contiguous(),
+        slope.contiguous(),
+        scale.contiguous(),
+        _packed(weight),
+    )
     positions = batch * height * width
     splits = tuned.splits(members, positions, block)
     to_small = torch.empty_like(small)
@@ -204,7 +251,11 @@ def last_backward(
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
     sums = torch.einsum("mbp,mb->mp", slope.sum(dim=(2, 3), dtype=torch.float32), scale)
-    return to_small, _joined(to_weight), sums[:, : 4 * channels].view(members, 4, channels).sum(dim=1)
+    return (
+        to_small,
+        _joined(to_weight),
+        sums[:, : 4 * channels].view(members, 4, channels).sum(dim=1),
+    )
 
 
 def pixels_of(channels: int) -> int:
@@ -226,7 +277,9 @@ def _stride(bias: Tensor | None) -> int:
 
 
 def _packed(tensor: Tensor) -> Tensor:
-    """*tensor* with every member's part contiguous; members may lie anywhere, even on top of each other."""
+    """*tensor* with every member's part contiguous; members may lie anywhere, even on top of each
+    other.
+    """
     return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels as torch operators with derivatives, so that a training step can be differentiated, traced and captured.
+"""The kernels as torch operators with derivatives, so that a training step can be differentiated,
+traced and captured.
 
-A layer's weight enters twice: as it is stored, which is what the gradient belongs to, and lowered to the precision of the
-products, which is what the kernel reads. Gradients of weights and biases come back in float32 whatever the precision.
+A layer's weight enters twice: as it is stored, which is what the gradient belongs to, and lowered
+to the precision of the products, which is what the kernel reads. Gradients of weights and biases
+come back in float32 whatever the precision.
 
-ReLUs are fused with the layer before them, and their derivative with the kernel that reads the tensor anyway: an operator with
-`after_relu` zeroes the gradient it returns wherever its input is zero, and one with `masked_later` relies on being handed such a
-gradient. Both are promises about neighbours that only a network can give; without them every operator masks for itself.
+ReLUs are fused with the layer before them, and their derivative with the kernel that reads the
+tensor anyway: an operator with `after_relu` zeroes the gradient it returns wherever its input is
+zero, and one with `masked_later` relies on being handed such a gradient. Both are promises about
+neighbours that only a network can give; without them every operator masks for itself.
 """
 
 from __future__ import annotations
@@ -20,15 +23,22 @@ from unbraid.core.errors import UnbraidError
 from unbraid.networks.kernels import launch
 from unbraid.networks.kernels.image import BERNOULLI, SIGMOID_SQUARED, SQUARED
 
-LIKELIHOODS = {"bernoulli": BERNOULLI.value, "sigmoid_squared_error": SIGMOID_SQUARED.value, "squared_error": SQUARED.value}
+LIKELIHOODS = {
+    "bernoulli": BERNOULLI.value,
+    "sigmoid_squared_error": SIGMOID_SQUARED.value,
+    "squared_error": SQUARED.value,
+}
 """Likelihoods that the last layer's kernel knows, by the name of their function's distance."""
 
 
 def _only_once() -> None:
-    """Refuse a derivative of a derivative: kernels know the first alone, and silence would drop what depends on the second."""
+    """Refuse a derivative of a derivative: kernels know the first alone, and silence would drop
+    what depends on the second.
+    """
     if torch.is_grad_enabled():
         raise UnbraidError(
-            "the kernels have no second derivatives; train an objective that needs them on a CPU, or call the layers in float64."
+            "the kernels have no second derivatives; train an objective that needs them on a CPU,"
+            " or call the layers in float64."
         )
 
 
@@ -37,13 +47,17 @@ def _masked(gradient: Tensor, out: Tensor, masked_later: bool) -> Tensor:
 
 
 @torch.library.custom_op("unbraid::halve", mutates_args=())
-def halve(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
+def halve(
+    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+) -> Tensor:
     """ReLU of a stride-2 convolution, channels last: x `(members, batch, height, width, in)`."""
     return launch.reduce(x, lowered, bias, relu=True)
 
 
 @halve.register_fake
-def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
+def _(
+    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+) -> Tensor:
     return x.new_empty(x.shape[0], x.shape[1], x.shape[2] // 2, x.shape[3] // 2, weight.shape[1])
 
 
@@ -58,7 +72,9 @@ def _halve_backward(ctx: Any, gradient: Tensor) -> tuple:
     gradient = _masked(gradient, out, ctx.masked_later)
     to_x = None
     if ctx.needs_input_grad[0]:
-        to_x = launch.expand(gradient, lowered, tuple(x.shape[2:4]), mask=x if ctx.after_relu else None)
+        to_x = launch.expand(
+            gradient, lowered, tuple(x.shape[2:4]), mask=x if ctx.after_relu else None
+        )
     to_weight, to_bias = launch.weight_gradient(x, gradient, lowered.shape[2], bias_of_big=False)
     return to_x, to_weight, None, to_bias, None, None
 
@@ -67,7 +83,9 @@ halve.register_autograd(_halve_backward, setup_context=_halve_context)
 
 
 @torch.library.custom_op("unbraid::conv_image", mutates_args=())
-def conv_image(blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool) -> Tensor:
+def conv_image(
+    blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool
+) -> Tensor:
     """The same on images by blocks, with a 4x4 kernel; no gradient goes to them."""
     return launch.first(blocks, lowered, bias, relu=True)
 
@@ -96,13 +114,19 @@ conv_image.register_autograd(_halve_image_backward, setup_context=_halve_image_c
 
 
 @torch.library.custom_op("unbraid::double", mutates_args=())
-def double(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
-    """ReLU of a 4x4 stride-2 transposed convolution, channels last: x `(members, batch, height, width, in)`."""
+def double(
+    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+) -> Tensor:
+    """ReLU of a 4x4 stride-2 transposed convolution, channels last: x `(members, batch, height,
+    width, in)`.
+    """
     return launch.expand(x, lowered, (2 * x.shape[2], 2 * x.shape[3]), bias, relu=True)
 
 
 @double.register_fake
-def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool) -> Tensor:
+def _(
+    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+) -> Tensor:
     return x.new_empty(x.shape[0], x.shape[1], 2 * x.shape[2], 2 * x.shape[3], weight.shape[4])
 
 
@@ -110,7 +134,11 @@ def _double_backward(ctx: Any, gradient: Tensor) -> tuple:
     _only_once()
     x, lowered, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
-    to_x = launch.reduce(gradient, lowered, mask=x if ctx.after_relu else None) if ctx.needs_input_grad[0] else None
+    to_x = (
+        launch.reduce(gradient, lowered, mask=x if ctx.after_relu else None)
+        if ctx.needs_input_grad[0]
+        else None
+    )
     to_weight, to_bias = launch.weight_gradient(gradient, x, 4, bias_of_big=True)
     return to_x, to_weight, None, to_bias, None, None
 
@@ -119,8 +147,12 @@ double.register_autograd(_double_backward, setup_context=_halve_context)
 
 
 @torch.library.custom_op("unbraid::conv_transpose_to_image", mutates_args=())
-def conv_transpose_to_image(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
-    """4x4 stride-2 transposed convolution to images `(members, batch, channels, 2 height, 2 width)`, without ReLU."""
+def conv_transpose_to_image(
+    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool
+) -> Tensor:
+    """4x4 stride-2 transposed convolution to images `(members, batch, channels, 2 height, 2
+    width)`, without ReLU.
+    """
     return launch.last(x, lowered, bias)
 
 
@@ -148,17 +180,33 @@ conv_transpose_to_image.register_autograd(_to_image_backward, setup_context=_to_
 
 @torch.library.custom_op("unbraid::conv_transpose_and_compare", mutates_args=())
 def conv_transpose_and_compare(
-    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, true: Tensor, likelihood: int, after_relu: bool
+    x: Tensor,
+    weight: Tensor,
+    lowered: Tensor,
+    bias: Tensor,
+    true: Tensor,
+    likelihood: int,
+    after_relu: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Distance `(members, batch)` of that image from the *true* one, by blocks, and its slope for the way back."""
+    """Distance `(members, batch)` of that image from the *true* one, by blocks, and its slope for
+    the way back.
+    """
     return launch.last_distance(x, lowered, bias, true, likelihood)
 
 
 @conv_transpose_and_compare.register_fake
 def _(
-    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, true: Tensor, likelihood: int, after_relu: bool
+    x: Tensor,
+    weight: Tensor,
+    lowered: Tensor,
+    bias: Tensor,
+    true: Tensor,
+    likelihood: int,
+    after_relu: bool,
 ) -> tuple[Tensor, Tensor]:
-    slope = x.new_empty(x.shape[0], x.shape[1], x.shape[2] + 1, x.shape[3] + 1, launch.pixels_of(weight.shape[4]))
+    slope = x.new_empty(
+        x.shape[0], x.shape[1], x.shape[2] + 1, x.shape[3] + 1, launch.pixels_of(weight.shape[4])
+    )
     return x.new_empty(x.shape[:2], dtype=torch.float32), slope
 
 
@@ -172,7 +220,9 @@ def _compare_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> 
 def _compare_backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple:
     _only_once()
     x, lowered, slope = ctx.saved_tensors
-    to_x, to_weight, to_bias = launch.last_backward(x, slope, gradient, lowered, mask=ctx.after_relu)
+    to_x, to_weight, to_bias = launch.last_backward(
+        x, slope, gradient, lowered, mask=ctx.after_relu
+    )
     return to_x, to_weight, None, to_bias, None, None, None
 
 

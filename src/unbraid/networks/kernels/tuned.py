@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block sizes of the kernels, chosen from measurements on an H200 with `benchmarks/tune_kernels.py`.
+"""Block sizes of the kernels, chosen from measurements on an H200 with
+`benchmarks/tune_kernels.py`.
 
-They are a table and not found at run time: another block size adds in another order, and a resumed run must find its bits again.
+They are a table and not found at run time: another block size adds in another order, and a resumed
+run must find its bits again.
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _MANY = 32
-"""From so many members on, every program repeats with the same weights; fewer members need their programs to fill the device."""
+"""From so many members on, every program repeats with the same weights; fewer members need their
+programs to fill the device.
+"""
 _SPLIT = "tf32x3"
-"""A float32 product as three of the matrix units' own, each factor split in two parts of 11 bits: errors as small as one by one
-(both are a few 1e-7 of the result), and faster in some kernels."""
+"""A float32 product as three of the matrix units' own, each factor split in two parts of 11 bits:
+errors as small as one by one (both are a few 1e-7 of the result), and faster in some kernels."""
 
 
 class Block(NamedTuple):
@@ -29,7 +33,9 @@ class Block(NamedTuple):
     loops: int = 1
     """How often a program repeats with the same weights."""
     products: str = "ieee"
-    """How float32 factors are multiplied: in one ("ieee") or split ("tf32x3"); never rounded to TF32."""
+    """How float32 factors are multiplied: in one ("ieee") or split ("tf32x3"); never rounded to
+    TF32.
+    """
     programs: int = 792
     """Programs wanted where a sum is split: six for each of the 132 multiprocessors of an H200."""
 
@@ -50,7 +56,9 @@ def expand_block(members: int, small: int, low: bool) -> Block:
     """Of `expand_kernel`."""
     loops = 4 if members >= _MANY else 1
     if not low:
-        return Block(64, 128, 64, loops=loops, products=_SPLIT) if small <= 32 else Block(64, 32, 64)
+        return (
+            Block(64, 128, 64, loops=loops, products=_SPLIT) if small <= 32 else Block(64, 32, 64)
+        )
     return Block(64, 256, 128, warps=8, loops=loops)
 
 
@@ -73,8 +81,15 @@ def last_block(members: int, height: int, channels: int, low: bool) -> Block:
     """Of `last_kernel`."""
     blocks = (height + 1) ** 2
     if not low:
-        return Block(64, stages=2, loops=-(-blocks // (3 * 64)) if members >= _MANY else 1, products=_SPLIT)
-    return Block(128, warps=4 if channels == 1 else 8, stages=2, loops=-(-blocks // 128) if members >= _MANY else 1)
+        return Block(
+            64, stages=2, loops=-(-blocks // (3 * 64)) if members >= _MANY else 1, products=_SPLIT
+        )
+    return Block(
+        128,
+        warps=4 if channels == 1 else 8,
+        stages=2,
+        loops=-(-blocks // 128) if members >= _MANY else 1,
+    )
 
 
 def last_backward_block(channels: int, low: bool) -> Block:
@@ -85,5 +100,7 @@ def last_backward_block(channels: int, low: bool) -> Block:
 
 
 def splits(programs: int, positions: int, block: Block) -> int:
-    """Into how many parts a sum over *positions* is cut so that *programs* times that many fill the device."""
+    """Into how many parts a sum over *positions* is cut so that *programs* times that many fill the
+    device.
+    """
     return max(1, min(-(-block.programs // programs), -(-positions // (2 * block.rows))))

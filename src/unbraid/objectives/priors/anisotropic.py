@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A normal prior with a variance of its own for each latent, N(0, diag(v)) (Mathieu et al. 2019, section 6).
+"""A normal prior with a variance of its own for each latent, N(0, diag(v)) (Mathieu et al. 2019,
+section 6).
 
-The variances are given, or they are those of the data: `pca` takes the squared singular values s² of the uncentred samples, a
-row each, and scales them to v_i = latents · s_i² / Σ s², largest first. All are multiplied by `scale`. Where they are `learned`,
-v = scale · total · softmax(log v⁰ + w) with the variances v⁰ at first, their sum total and weights w that start at 0: the sum
-stays what it was, as in the authors' code, where it is scale · latents.
+The variances are given, or they are those of the data: `pca` takes the squared singular values s²
+of the uncentred samples, a row each, and scales them to v_i = latents · s_i² / Σ s², largest first.
+All are multiplied by `scale`. Where they are `learned`, v = scale · total · softmax(log v⁰ + w)
+with the variances v⁰ at first, their sum total and weights w that start at 0: the sum stays what it
+was, as in the authors' code, where it is scale · latents.
 
-Departs: the authors keep the first latents of twenty singular values in whichever order the library of the day returned them;
-ours are the largest ones, in descending order. They learn the softmax's argument itself, ours is the deviation from its start,
-which is the same to Adam.
+Departs: the authors keep the first latents of twenty singular values in whichever order the library
+of the day returned them; ours are the largest ones, in descending order. They learn the softmax's
+argument itself, ours is the deviation from its start, which is the same to Adam.
 """
 
 from __future__ import annotations
@@ -21,33 +23,47 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Problem, Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.data.statistics import principal_variances
 from unbraid.networks.layout import Weight
 from unbraid.objectives.hyper import choice, number, vector
-from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_member, vector_per_member
+from unbraid.objectives.priors.prior import (
+    Prior,
+    normal_from_uniform,
+    per_member,
+    vector_per_member,
+)
 
 LEARNED = "prior.logvar"
 """Name of the learned deviations from the first log-variances."""
 _PCA = "pca"
 _NEGLIGIBLE = 1e-10
-"""Squared singular values below this share of the largest are rounding errors of data that does not fill its space."""
+"""Squared singular values below this share of the largest are rounding errors of data that does not
+fill its space.
+"""
 
 
 @dataclass(frozen=True)
 class Anisotropic(Prior):
-    """Independent normal latents with a variance each: given, from the principal components of the data, or learned."""
+    """Independent normal latents with a variance each: given, from the principal components of the
+    data, or learned.
+    """
 
     variances: Sequence[float] | str = vector(
-        "variance of each latent with slashes between (4/2/1), or pca for those of the data", default=_PCA, above=0, words=(_PCA,)
+        "variance of each latent with slashes between (4/2/1), or pca for those of the data",
+        default=_PCA,
+        above=0,
+        words=(_PCA,),
     )
     scale: float = number(1.0, "multiplies all variances", above=0)
     learned: str = choice("no", "whether the variances are learned, their sum kept", ("no", "yes"))
 
     label = "anisotropic"
-    citation = Citation("Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML")
+    citation = Citation(
+        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
+    )
 
     def resolved(self, dataset: Dataset, latents: int) -> Self:
         """The variances of *dataset* in the place of `pca`, and where none are given."""
@@ -56,9 +72,20 @@ class Anisotropic(Prior):
         squares = principal_variances(dataset, latents)
         usable = int((squares > _NEGLIGIBLE * squares.max(initial=0.0)).sum())
         if usable < latents:
-            found = Shown(f"{latents} latents and {usable} principal components of '{dataset.name}'")
-            remedy = f"Use at most {usable} latents, or give the variances." if usable else "Give the variances."
-            raise InputError(Problem(f"{self.key}: variances", "by pca needs a principal component for each latent", found, remedy))
+            found = Shown(
+                f"{latents} latents and {usable} principal components of '{dataset.name}'"
+            )
+            remedy = (
+                f"Use at most {usable} latents, or give the variances."
+                if usable
+                else "Give the variances."
+            )
+            raise invalid(
+                f"{self.key}: variances",
+                "by pca needs a principal component for each latent",
+                found,
+                remedy,
+            )
         return replace(self, variances=tuple((latents * squares / squares.sum()).tolist()))
 
     def problems(self, latents: int) -> list[Problem]:
@@ -69,7 +96,14 @@ class Anisotropic(Prior):
             return [Problem(f"{self.key}: variances", rule, given, f"Give {latents} numbers.")]
         if len(given) == latents:
             return []
-        return [Problem(f"{self.key}: variances", f"must be {latents} numbers, one for each latent", given, "Or use pca.")]
+        return [
+            Problem(
+                f"{self.key}: variances",
+                f"must be {latents} numbers, one for each latent",
+                given,
+                "Or use pca.",
+            )
+        ]
 
     def weights(self, latents: int) -> tuple[Weight, ...]:
         """The deviations from the first log-variances, where they are learned."""
@@ -80,14 +114,18 @@ class Anisotropic(Prior):
         first = vector_per_member(self.variances, like)
         logs = first.log()
         if self.learned == "yes":
-            shares = torch.log_softmax(logs + vector_per_member(self.own_weights[LEARNED], like), dim=-1)
+            shares = torch.log_softmax(
+                logs + vector_per_member(self.own_weights[LEARNED], like), dim=-1
+            )
             logs = first.sum(dim=-1, keepdim=True).log() + shares
         return per_member(self.scale, like).log() + logs
 
     def log_density(self, z: Tensor) -> Tensor:
         """−½ Σ (z² / v + log v + log 2π)."""
         log_variance = self.log_variance(z)
-        return -0.5 * (z.square() * torch.exp(-log_variance) + log_variance + math.log(2.0 * math.pi)).sum(dim=-1)
+        return -0.5 * (
+            z.square() * torch.exp(-log_variance) + log_variance + math.log(2.0 * math.pi)
+        ).sum(dim=-1)
 
     def sample(self, uniform: Tensor) -> Tensor:
         """Standard normal numbers times the standard deviations."""
@@ -97,5 +135,7 @@ class Anisotropic(Prior):
     def kl(self, mean: Tensor, logvar: Tensor, z: Tensor) -> Tensor:
         """½ Σ ((μ² + σ²) / v − 1 − log σ² + log v) in closed form; z is not used."""
         log_variance = self.log_variance(mean)
-        per_latent = (mean.square() + logvar.exp()) * torch.exp(-log_variance) - 1.0 - logvar + log_variance
+        per_latent = (
+            (mean.square() + logvar.exp()) * torch.exp(-log_variance) - 1.0 - logvar + log_variance
+        )
         return 0.5 * per_latent.sum(dim=-1)

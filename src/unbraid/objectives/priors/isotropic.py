@@ -19,7 +19,9 @@ class Isotropic(Prior):
 
     label = "isotropic"
     standard = True
-    citation = Citation("Kingma and Welling", 2014, "Auto-encoding variational Bayes", "ICLR, arXiv:1312.6114")
+    citation = Citation(
+        "Kingma and Welling", 2014, "Auto-encoding variational Bayes", "ICLR, arXiv:1312.6114"
+    )
 
     def log_density(self, z: Tensor) -> Tensor:
         """−½ Σ (z² + log 2π)."""

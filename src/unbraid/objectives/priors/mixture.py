@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mixture of normal clusters on a circle (Mathieu et al. 2019, section 6): the prior of their pinwheel experiment.
+"""A mixture of normal clusters on a circle (Mathieu et al. 2019, section 6): the prior of their
+pinwheel experiment.
 
-p(z) = (1/K) Σ_k N(z; radius · (cos 2πk/K, sin 2πk/K, 0, ...), variance · I): the centres lie in the plane of the first two
-latents, at (1, 0), (0, 1), (−1, 0), (0, −1) for four of radius 1; in further latents all clusters are centred at 0.
+p(z) = (1/K) Σ_k N(z; radius · (cos 2πk/K, sin 2πk/K, 0, ...), variance · I): the centres lie in the
+plane of the first two latents, at (1, 0), (0, 1), (−1, 0), (0, −1) for four of radius 1; in further
+latents all clusters are centred at 0.
 
-Departs: in the authors' code an axis of size 1 counts log p(z) once for each latent in the KL divergence; here it counts once.
+Departs: in the authors' code an axis of size 1 counts log p(z) once for each latent in the KL
+divergence; here it counts once.
 """
 
 from __future__ import annotations
@@ -32,17 +35,23 @@ class Mixture(Prior):
 
     label = "mixture"
     factorised = False
-    citation = Citation("Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML")
+    citation = Citation(
+        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
+    )
 
     def problems(self, latents: int) -> list[Problem]:
         """The circle needs a plane."""
         if latents >= 2:
             return []
         rule = "needs at least 2 latents, the plane of its clusters"
-        return [Problem(self.key, rule, latents, "Train with more latents, or use the prior isotropic.")]
+        return [
+            Problem(self.key, rule, latents, "Train with more latents, or use the prior isotropic.")
+        ]
 
     def centres(self, like: Tensor) -> Tensor:
-        """Centres in the plane of the first two latents: `(components, 2)`, or `(members, 1, components, 2)` of stacked priors."""
+        """Centres in the plane of the first two latents: `(components, 2)`, or `(members, 1,
+        components, 2)` of stacked priors.
+        """
         circle = _circle(self.components, like.device, like.dtype)
         return per_member(self.radius, circle.expand(1, 1, *circle.shape)) * circle
 
@@ -52,21 +61,30 @@ class Mixture(Prior):
         in_plane = (z[..., None, :2] - self.centres(z)).square().sum(dim=-1)
         off_plane = z[..., 2:].square().sum(dim=-1, keepdim=True)
         nearness = (-0.5 * (in_plane + off_plane) / variance).logsumexp(dim=-1)
-        constant = 0.5 * z.shape[-1] * torch.log(2.0 * math.pi * per_member(self.variance, nearness))
+        constant = (
+            0.5 * z.shape[-1] * torch.log(2.0 * math.pi * per_member(self.variance, nearness))
+        )
         return nearness - constant - math.log(self.components)
 
     def sample(self, uniform: Tensor) -> Tensor:
         """A centre by the first latent's third number, and normal numbers around it."""
         normal = normal_from_uniform(uniform)
-        chosen = (uniform[..., 0, 2] * self.components).to(torch.int64).clamp(0, self.components - 1)
-        centre = per_member(self.radius, normal) * _circle(self.components, normal.device, normal.dtype)[chosen]
+        chosen = (
+            (uniform[..., 0, 2] * self.components).to(torch.int64).clamp(0, self.components - 1)
+        )
+        centre = (
+            per_member(self.radius, normal)
+            * _circle(self.components, normal.device, normal.dtype)[chosen]
+        )
         spread = per_member(self.variance, normal).sqrt() * normal
         return torch.cat([spread[..., :2] + centre, spread[..., 2:]], dim=-1)
 
 
 @functools.cache
 def _circle(components: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Points evenly on the unit circle `(components, 2)`, copied to *device* once: a captured step cannot ask the host."""
+    """Points evenly on the unit circle `(components, 2)`, copied to *device* once: a captured step
+    cannot ask the host.
+    """
     angles = [2.0 * math.pi * number / components for number in range(components)]
     # Rounded so that the points of four lie exactly on the axes.
     points = [(round(math.cos(angle), 15), round(math.sin(angle), 15)) for angle in angles]

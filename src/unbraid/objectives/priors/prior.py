@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a prior: its density, draws from it, and the KL divergence of Gaussian posteriors from it.
+"""The contract of a prior: its density, draws from it, and the KL divergence of Gaussian posteriors
+from it.
 
-A prior is a frozen dataclass of hyperparameters, stacked over members as an objective is: in training its numbers are tensors
-`(members,)` and its vectors `(members, length)`. Latents come as `(members, n, latents)`. `unbraid.testing.prior_contract` checks
-all that training relies on.
+A prior is a frozen dataclass of hyperparameters, stacked over members as an objective is: in
+training its numbers are tensors `(members,)` and its vectors `(members, length)`. Latents come as
+`(members, n, latents)`. `unbraid.testing.prior_contract` checks all that training relies on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from unbraid.objectives.latent_terms import gaussian_log_density
 from unbraid.objectives.priors import PRIORS
 
 UNIFORMS = 3
-"""Uniform numbers that `sample` gets for each latent of a point: enough for two normal numbers' worth and a choice."""
+"""Uniform numbers that `sample` gets for each latent of a point: enough for two normal numbers'
+worth and a choice.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ class Prior(Configured):
 
     @property
     def finite_variance(self) -> bool:
-        """Whether the latents have a variance under it, without which its KL divergence from Gaussians is infinite."""
+        """Whether the latents have a variance under it, without which its KL divergence from
+        Gaussians is infinite.
+        """
         return True
 
     def weights(self, latents: int) -> tuple[Weight, ...]:
@@ -59,7 +64,9 @@ class Prior(Configured):
         return copy
 
     def resolved(self, dataset: Dataset, latents: int) -> Self:
-        """The same prior with numbers in the place of words that only the data can turn into numbers."""
+        """The same prior with numbers in the place of words that only the data can turn into
+        numbers.
+        """
         return self
 
     def problems(self, latents: int) -> list[Problem]:
@@ -72,10 +79,14 @@ class Prior(Configured):
 
     @abstractmethod
     def sample(self, uniform: Tensor) -> Tensor:
-        """Points `(members, n, latents)` from uniform numbers in (0, 1), `(members, n, latents, UNIFORMS)`."""
+        """Points `(members, n, latents)` from uniform numbers in (0, 1), `(members, n, latents,
+        UNIFORMS)`.
+        """
 
     def kl(self, mean: Tensor, logvar: Tensor, z: Tensor) -> Tensor:
-        """KL(N(mean, exp logvar) || p) in nats, `(members, n)`: by one draw z unless a subclass knows it in closed form."""
+        """KL(N(mean, exp logvar) || p) in nats, `(members, n)`: by one draw z unless a subclass
+        knows it in closed form.
+        """
         return self.kl_by_draws(mean, logvar, z)
 
     def kl_by_draws(self, mean: Tensor, logvar: Tensor, z: Tensor) -> Tensor:
@@ -90,12 +101,16 @@ def per_member(value: Any, like: Tensor) -> Tensor:
 
 
 def vector_per_member(value: Any, like: Tensor) -> Tensor:
-    """A vector `(latents,)`, or a tensor `(members, latents)` of them, ready to meet *like* `(members, n, latents)`."""
+    """A vector `(latents,)`, or a tensor `(members, latents)` of them, ready to meet *like*
+    `(members, n, latents)`.
+    """
     tensor = torch.as_tensor(value, dtype=like.dtype, device=like.device)
     return tensor.unsqueeze(-2) if tensor.dim() > 1 else tensor
 
 
 def normal_from_uniform(uniform: Tensor) -> Tensor:
-    """Standard normal numbers from two uniform ones each, `(..., 2 or more) -> (...)`, by Box and Muller (1958)."""
+    """Standard normal numbers from two uniform ones each, `(..., 2 or more) -> (...)`, by Box and
+    Muller (1958).
+    """
     radius = torch.sqrt(-2.0 * torch.log(uniform[..., 0]))
     return radius * torch.cos(2.0 * torch.pi * uniform[..., 1])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spike and slab: latents that are mostly near 0 (Mathieu et al. 2019, section 6).
 
-p(z) = Π_d [(1 − γ) N(z_d; 0, 1) + γ N(z_d; 0, spike²)]: a latent is off with probability γ. γ = 0 is the standard normal prior.
-Departs: none; the defaults are those of their Fashion-MNIST experiment.
+p(z) = Π_d [(1 − γ) N(z_d; 0, 1) + γ N(z_d; 0, spike²)]: a latent is off with probability γ. γ = 0
+is the standard normal prior. Departs: none; the defaults are those of their Fashion-MNIST
+experiment.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_memb
 
 @dataclass(frozen=True)
 class Sparse(Prior):
-    """Independent latents, each from a narrow spike at 0 with probability γ and standard normal otherwise."""
+    """Independent latents, each from a narrow spike at 0 with probability γ and standard normal
+    otherwise.
+    """
 
     gamma: float = number(0.8, "probability that a latent is in the spike", at_least=0, at_most=1)
     spike: float = number(0.05, "standard deviation of the spike", above=0)
 
     label = "sparse"
-    citation = Citation("Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML")
+    citation = Citation(
+        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
+    )
 
     def log_density(self, z: Tensor) -> Tensor:
         """Σ_d log of the two weighted normal densities' sum; a weight of 0 drops its density."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look at a dataset in one HTML page: samples, one traversal a factor, sizes, statistics, and where it comes from."""
+"""A look at a dataset in one HTML page: samples, one traversal a factor, sizes, statistics, and
+where it comes from.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
+from unbraid.core.registry import summary
 from unbraid.core.store import write_bytes
 from unbraid.data.dataset import Dataset
 from unbraid.report.images import row_uri
@@ -43,7 +46,9 @@ class Statistics:
 
 
 def statistics(dataset: Dataset, most: int = MOST_MEASURED) -> Statistics:
-    """Statistics of the values that networks see, over the whole set or *most* images chosen at random."""
+    """Statistics of the values that networks see, over the whole set or *most* images chosen at
+    random.
+    """
     size = len(dataset)
     count = min(size, most)
     indices = np.sort(np.random.default_rng(0).choice(size, count, replace=False))
@@ -65,7 +70,9 @@ def statistics(dataset: Dataset, most: int = MOST_MEASURED) -> Statistics:
 
 
 def _values_of(dataset: Dataset) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-    """Indices to values `(n, height, width, channels)`: of samples where they are images, else of how they are drawn."""
+    """Indices to values `(n, height, width, channels)`: of samples where they are images, else of
+    how they are drawn.
+    """
     import torch
 
     if len(dataset.sample_shape) != 3:
@@ -83,25 +90,43 @@ def page_place(source: str, out: Path | None) -> Path:
     try:
         ours = not path.exists() or _MARK in path.read_bytes()
     except OSError as error:
-        raise InputError(Problem("out", "must be a file that can be written", str(path), f"{error.strerror}.")) from error
+        raise invalid(
+            "out", "must be a file that can be written", str(path), f"{error.strerror}."
+        ) from error
     if not ours:
-        raise InputError(Problem("out", "must be a new file, or a page of a dataset", str(path), "Choose another name."))
+        raise invalid(
+            "out", "must be a new file, or a page of a dataset", str(path), "Choose another name."
+        )
     return path
 
 
-def build_data_page(dataset: Dataset, path: Path, source: str, about: list[tuple[str, str]] | None = None) -> Path:
-    """Write the page of *dataset* to *path*; *source* is how it was asked for, *about* are further facts to show."""
-    write_bytes(path, render_page("data.html.j2", page_context(dataset, source, about or []), figures=False).encode())
+def build_data_page(
+    dataset: Dataset, path: Path, source: str, about: list[tuple[str, str]] | None = None
+) -> Path:
+    """Write the page of *dataset* to *path*; *source* is how it was asked for, *about* are further
+    facts to show.
+    """
+    write_bytes(
+        path,
+        render_page(
+            "data.html.j2", page_context(dataset, source, about or []), figures=False
+        ).encode(),
+    )
     return path
 
 
 def page_context(dataset: Dataset, source: str, about: list[tuple[str, str]]) -> dict[str, Any]:
     """Everything the template shows."""
     found = statistics(dataset)
-    chosen = np.random.default_rng(0).choice(len(dataset), min(len(dataset), SAMPLE_ROWS * SAMPLE_COLUMNS), replace=False)
+    chosen = np.random.default_rng(0).choice(
+        len(dataset), min(len(dataset), SAMPLE_ROWS * SAMPLE_COLUMNS), replace=False
+    )
     rows = np.array_split(chosen, max(1, -(-len(chosen) // SAMPLE_COLUMNS)))
     height, width, channels = dataset.image_shape
-    kinds = {"sizes": " × ".join(map(str, dataset.factor_sizes)), "count": len(dataset.factor_names)}
+    kinds = {
+        "sizes": " × ".join(map(str, dataset.factor_sizes)),
+        "count": len(dataset.factor_names),
+    }
     facts = [
         ("Images", f"{len(dataset):,}"),
         ("Size", f"{height} × {width}, {'grey' if channels == 1 else 'colour'}"),
@@ -112,20 +137,31 @@ def page_context(dataset: Dataset, source: str, about: list[tuple[str, str]]) ->
     ]
     return {
         "title": source,
-        "summary": (type(dataset).__doc__ or "").strip().splitlines()[0],
-        "departs": "An index of this set has many images; these are the ones used for codes and scores." if dataset.fresh else "",
+        "summary": summary(type(dataset)),
+        "departs": (
+            "An index of this set has many images; these are the ones used for codes and scores."
+            if dataset.fresh
+            else ""
+        ),
         "facts": facts,
         "citation": str(dataset.citation) if dataset.citation else "",
-        "samples": [(row_uri(dataset.images(row)), ", ".join(map(str, row.tolist()))) for row in rows],
+        "samples": [
+            (row_uri(dataset.images(row)), ", ".join(map(str, row.tolist()))) for row in rows
+        ],
         "fresh": _fresh_row(dataset, int(chosen[0])) if dataset.fresh else "",
         "traversals": _traversals(dataset),
         "on_a_grid": dataset.grid.names == dataset.factor_names,
         "statistics": found,
         "channels": ("grey",) if channels == 1 else ("red", "green", "blue"),
         "mean_image": row_uri(found.mean_image[None]),
-        "commands": [f"unbraid train {shlex.quote(source)} beta_vae --beta 4 --seeds 3", f"unbraid distances {shlex.quote(source)}"]
-        if dataset.labelled
-        else [f"unbraid train {shlex.quote(source)} beta_vae --beta 4 --seeds 3"],
+        "commands": (
+            [
+                f"unbraid train {shlex.quote(source)} beta_vae --beta 4 --seeds 3",
+                f"unbraid distances {shlex.quote(source)}",
+            ]
+            if dataset.labelled
+            else [f"unbraid train {shlex.quote(source)} beta_vae --beta 4 --seeds 3"]
+        ),
     }
 
 
@@ -143,19 +179,32 @@ def _traversals(dataset: Dataset) -> list[dict[str, Any]]:
     if not dataset.labelled:
         return []
     on_a_grid = dataset.grid.names == dataset.factor_names
-    # Places that differ between factors: three hues all in the middle of the circle would be one colour.
+    # Places that differ between factors: three hues all in the middle of the circle would be one
+    # colour.
     spread = [int(size * ((k + 1) * _GOLDEN % 1.0)) for k, size in enumerate(dataset.grid.sizes)]
     middle = int(dataset.grid.to_index([spread])[0]) if on_a_grid else 0
     factors = None if on_a_grid else dataset.factors(np.arange(len(dataset)))
     rows = []
-    for column, (name, size) in enumerate(zip(dataset.factor_names, dataset.factor_sizes, strict=True)):
+    for column, (name, size) in enumerate(
+        zip(dataset.factor_names, dataset.factor_sizes, strict=True)
+    ):
         if factors is None:
             indices = dataset.grid.traversal(middle, name)
         else:
             indices = np.unique(factors[:, column], return_index=True)[1]
-        values = np.unique(np.linspace(0, len(indices) - 1, min(len(indices), MOST_VALUES)).round().astype(np.int64))
+        values = np.unique(
+            np.linspace(0, len(indices) - 1, min(len(indices), MOST_VALUES))
+            .round()
+            .astype(np.int64)
+        )
         shown = "all of them" if len(values) == size else f"{len(values)} of them"
         rows.append(
-            {"name": name, "size": size, "shown": shown, "uri": row_uri(dataset.images(indices[values])), "images": len(values)}
+            {
+                "name": name,
+                "size": size,
+                "shown": shown,
+                "uri": row_uri(dataset.images(indices[values])),
+                "images": len(values),
+            }
         )
     return rows

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A discovery as one HTML page that opens offline, for a person with images who does not know what a VAE is.
+"""A discovery as one HTML page that opens offline, for a person with images who does not know what
+a VAE is.
 
-Plain words come first: what was found, how sure, what is missing, the table. How it was done, with its own words, comes after.
+Plain words come first: what was found, how sure, what is missing, the table. How it was done, with
+its own words, comes after.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ _MOST_TILES = 12
 _MOST_DOTS = 20
 """Other models shown as dots; with more of them the sentence alone tells their number."""
 _GAP_SHARE = 0.06
-"""Of an image's width between two real ones, as `images.strip` leaves between drawn ones, so that the rows stand in line."""
+"""Of an image's width between two real ones, as `images.strip` leaves between drawn ones, so that
+the rows stand in line.
+"""
 _SIDE = 84
 """Of a square image in a row, in pixels of the page; others have about the same area."""
 _CEILING = 0.9
@@ -58,7 +62,9 @@ _CURVE = (480, 210, 46, 12, 14, 44)
 
 def write_discovery(found: Discovery, path: Path) -> Path:
     """Write the page of *found* to *path*, one file that holds all it shows; returns the path."""
-    page = render_page("discovery.html.j2", page_context(found), figures=False, styles=("discovery.css",))
+    page = render_page(
+        "discovery.html.j2", page_context(found), figures=False, styles=("discovery.css",)
+    )
     write_bytes(path, page.encode())
     return path
 
@@ -121,7 +127,9 @@ def r_snippet(tables: Sequence[str], columns: Sequence[TableColumn]) -> str:
 
 
 def agreement_curve(scores: Sequence[float]) -> dict[str, Any] | None:
-    """The best agreement by epoch as points and ticks of a small drawing; None where there is no line to draw."""
+    """The best agreement by epoch as points and ticks of a small drawing; None where there is no
+    line to draw.
+    """
     finite = [(epoch, score) for epoch, score in enumerate(scores, start=1) if math.isfinite(score)]
     if len(finite) < 2:
         return None
@@ -141,8 +149,10 @@ def agreement_curve(scores: Sequence[float]) -> dict[str, Any] | None:
         "x_ticks": [(x(epoch), epoch) for epoch in range(1, epochs + 1, step)],
         "y_ticks": [(y(score), f"{score:g}") for score in (0, 0.3, 0.6, 0.9)],
         "edges": (left, width - right, height - bottom),
-        "about": "Best agreement score by epoch: "
-        + ", ".join(f"{score:.2f} in epoch {epoch}" for epoch, score in (finite[0], finite[-1])),
+        "about": (
+            "Best agreement score by epoch: "
+            + ", ".join(f"{score:.2f} in epoch {epoch}" for epoch, score in (finite[0], finite[-1]))
+        ),
     }
 
 
@@ -158,7 +168,9 @@ def _check(found: Discovery) -> None:
         ("worst_remembered", found.worst, found.worst_remembered),
     ):
         if len(one) != len(other):
-            problems.add(name, f"must have an image for each of the {len(one)} originals", len(other))
+            problems.add(
+                name, f"must have an image for each of the {len(one)} originals", len(other)
+            )
     problems.raise_if_any()
 
 
@@ -171,7 +183,14 @@ def _factor(one: FoundFactor, title: str) -> dict[str, Any]:
         about = f"Your image {name or place + 1}, {place + 1} of {count} from low to high"
         # A line may break before the ending of a name and after a stroke.
         parts = re.split(r"(?<=[_-])|(?=\.)", short_name(name))
-        real.append({"uri": row_uri(one.real[place : place + 1]), "about": about, "name": name, "parts": parts})
+        real.append(
+            {
+                "uri": row_uri(one.real[place : place + 1]),
+                "about": about,
+                "name": name,
+                "parts": parts,
+            }
+        )
     certainty = one.certainty
     return {
         "id": f"latent-{one.latent}",
@@ -189,14 +208,20 @@ def _factor(one: FoundFactor, title: str) -> dict[str, Any]:
         "shortened": [name for name in names if short_name(name) != name],
         "sure_word": sure_word(certainty),
         "sure": sure_sentence(certainty),
-        "dots": [place < certainty.seen_in for place in range(certainty.others)] if certainty.others <= _MOST_DOTS else [],
+        "dots": (
+            [place < certainty.seen_in for place in range(certainty.others)]
+            if certainty.others <= _MOST_DOTS
+            else []
+        ),
         "share": share_sentence(one.share),
         "share_bar": _bar(one.share),
     }
 
 
 def _width(images: NDArray[np.uint8]) -> int:
-    """The width of one image on the page: wide ones are not too low, high ones do not fill the screen."""
+    """The width of one image on the page: wide ones are not too low, high ones do not fill the
+    screen.
+    """
     height, width = images.shape[1:3]
     return round(min(150.0, max(42.0, _SIDE * math.sqrt(width / height))))
 
@@ -224,16 +249,23 @@ def _first(tables: Sequence[str], ending: str) -> str:
 
 def _done(found: Discovery) -> str:
     """How it was done, in a few sentences."""
-    groups = f"{found.population:,} group{'' if found.population == 1 else 's'} of {found.models_each:,} models each"
+    groups = (
+        f"{found.population:,} group{'' if found.population == 1 else 's'} of {found.models_each:,}"
+        " models each"
+    )
     chosen = "one model of the group that agreed most"
     if found.from_final:
-        chosen = "a last population, trained on all images to hold what this search and those behind it found"
+        chosen = (
+            "a last population, trained on all images to hold what this search and those behind it"
+            " found"
+        )
     epochs = f"{found.epochs:,} round{'' if found.epochs == 1 else 's'}"
     return (
-        f"{groups} were trained together for {epochs} (epochs), which took {duration(found.minutes)} on {found.device}."
-        " The models of a group share their settings and differ in their random starting points. After each round the groups were"
-        " compared by how far their own models agree; the worst took over the weights and settings of the best, slightly changed."
-        f" No labels were used. What is shown comes from {chosen}."
+        f"{groups} were trained together for {epochs} (epochs), which took"
+        f" {duration(found.minutes)} on {found.device}. The models of a group share their settings"
+        " and differ in their random starting points. After each round the groups were compared by"
+        " how far their own models agree; the worst took over the weights and settings of the"
+        f" best, slightly changed. No labels were used. What is shown comes from {chosen}."
     )
 
 
@@ -243,18 +275,38 @@ def _facts(found: Discovery) -> list[tuple[str, str]]:
     if found.resized_from is not None:
         size += f" (made from {found.resized_from[0]} × {found.resized_from[1]})"
     known = found.objective in OBJECTIVES
-    agreement = f"{found.udr:.2f} of at most {_CEILING:g} (UDR)" if math.isfinite(found.udr) else "could not be computed"
+    agreement = (
+        f"{found.udr:.2f} of at most {_CEILING:g} (UDR)"
+        if math.isfinite(found.udr)
+        else "could not be computed"
+    )
     return [
         ("Images", f"{found.images:,}"),
         ("Size", size),
-        ("Models", f"{found.population * found.models_each:,} ({found.population:,} × {found.models_each:,})"),
+        (
+            "Models",
+            (
+                f"{found.population * found.models_each:,} ({found.population:,} ×"
+                f" {found.models_each:,})"
+            ),
+        ),
         ("Rounds (epochs)", f"{found.epochs:,}"),
         ("Time", duration(found.minutes)),
         ("Device", found.device),
         ("Objective", OBJECTIVES.load(found.objective).label if known else found.objective),
         *((f"Chosen {symbol(name)}", shown(value)) for name, value in found.settings.items()),
-        ("Agreement of the first search" if found.from_final else "Agreement score of the group", agreement),
-        ("Variation given back", percent(max(0.0, found.explained)) if math.isfinite(found.explained) else "could not be measured"),
+        (
+            "Agreement of the first search" if found.from_final else "Agreement score of the group",
+            agreement,
+        ),
+        (
+            "Variation given back",
+            (
+                percent(max(0.0, found.explained))
+                if math.isfinite(found.explained)
+                else "could not be measured"
+            ),
+        ),
         *found.facts.items(),
         ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
     ]

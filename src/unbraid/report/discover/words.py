@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a discovery found and did not find, in sentences for a person who does not know what a model is."""
+"""What a discovery found and did not find, in sentences for a person who does not know what a model
+is.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,25 @@ from unbraid.networks.conv import SIDES
 from unbraid.search.discover.find import LITTLE_EXPLAINED
 from unbraid.search.discover.findings import Certainty, Discovery, FoundFactor
 
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBERS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 _STILL_RISING = 0.02
-"""The agreement counts as rising at the end where the last third of the epochs added more than this."""
+"""The agreement counts as rising at the end where the last third of the epochs added more than
+this.
+"""
 _FEW_IMAGES = 1_000
 _MUCH_LEFT = 0.5
 _NEARLY_ALL = 0.95
@@ -23,7 +41,9 @@ _SLUG_LENGTH = 40
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of the table of codes, so that who writes the table and who explains it say the same."""
+    """A column of the table of codes, so that who writes the table and who explains it say the
+    same.
+    """
 
     name: str
     latent: int | None
@@ -42,7 +62,8 @@ def found_sentence(found: Discovery) -> str:
     if not titles:
         if not learned(found):
             return (
-                f"Nothing can be said yet: the models have not learned to draw your {found.images:,} images. They need more time."
+                "Nothing can be said yet: the models have not learned to draw your"
+                f" {found.images:,} images. They need more time."
             )
         return f"Nothing was found in your {found.images:,} images that several models agree on."
     count = len(titles)
@@ -61,7 +82,10 @@ def doubtful_sentence(found: Discovery) -> str:
         uses = f"The chosen model uses {number} {_things(count)} that the others do not confirm"
         return f"{uses}; {_it(count)} shown apart in the report, and may be chance."
     more = "more that the chosen model uses and the others do not confirm"
-    return f"There {'is' if count == 1 else 'are'} {number} {more}; {_it(count)} shown apart in the report."
+    return (
+        f"There {'is' if count == 1 else 'are'} {number} {more}; {_it(count)} shown apart in the"
+        " report."
+    )
 
 
 def titled(factors: Sequence[FoundFactor]) -> list[tuple[FoundFactor, str]]:
@@ -84,7 +108,9 @@ def sure_word(certainty: Certainty) -> str:
         return "All agree" if others > 1 else "The other agrees"
     if seen == 0:
         return "None agrees" if others > 1 else "The other does not"
-    return "Most agree" if 2 * seen > others else "Half agree" if 2 * seen == others else "Few agree"
+    return (
+        "Most agree" if 2 * seen > others else "Half agree" if 2 * seen == others else "Few agree"
+    )
 
 
 def sure_sentence(certainty: Certainty) -> str:
@@ -93,8 +119,13 @@ def sure_sentence(certainty: Certainty) -> str:
     if others == 0:
         return "No other model was there to compare with, so how sure this is cannot be said."
     number = "None" if seen == 0 and others > 1 else f"{seen:,}"
-    told = f"{number} of {others:,} other {'model' if others == 1 else 'models'}, trained from scratch from other starting points,"
-    agreement = f" (agreement {certainty.agreement:.2f})" if math.isfinite(certainty.agreement) else ""
+    told = (
+        f"{number} of {others:,} other {'model' if others == 1 else 'models'}, trained from scratch"
+        " from other starting points,"
+    )
+    agreement = (
+        f" (agreement {certainty.agreement:.2f})" if math.isfinite(certainty.agreement) else ""
+    )
     return f"{told} found the same{agreement}."
 
 
@@ -104,7 +135,10 @@ def share_sentence(share: float) -> str:
         return "How much of the variation hangs on it could not be measured."
     if share <= 0:
         return "Next to nothing of all that varies in the images hangs on it."
-    return f"Not knowing it loses {_about(share)} of all that varies in the images. What is lost with different factors overlaps."
+    return (
+        f"Not knowing it loses {_about(share)} of all that varies in the images. What is lost with"
+        " different factors overlaps."
+    )
 
 
 def unexplained_sentence(explained: float) -> str:
@@ -114,10 +148,16 @@ def unexplained_sentence(explained: float) -> str:
     given = max(0.0, min(1.0, explained))
     told = f"The best models give back {_about(given)} of all that varies in your images"
     if given == 0:
-        return "The best models give back next to nothing of what varies in your images: all of it is left unexplained."
+        return (
+            "The best models give back next to nothing of what varies in your images: all of it is"
+            " left unexplained."
+        )
     if given >= _NEARLY_ALL:
         return f"{told}: little is left unexplained ({percent(1 - given)})."
-    return f"{told}. The rest, {percent(1 - given)}, is left unexplained: what it is made of was not found."
+    return (
+        f"{told}. The rest, {percent(1 - given)}, is left unexplained: what it is made of was not"
+        " found."
+    )
 
 
 def percent(share: float) -> str:
@@ -150,12 +190,16 @@ def remedies(found: Discovery) -> list[str]:
     lines = []
     rise = last_rise(found.best_by_epoch)
     if not learned(found):
-        lines.append("It was far too short: the models had just begun to learn. Let it run several times as long.")
+        lines.append(
+            "It was far too short: the models had just begun to learn. Let it run several times as"
+            " long."
+        )
     elif rise is None:
         lines.append("It was short. Let it run longer: what changes few pixels is learnt last.")
     elif rise > _STILL_RISING:
         lines.append(
-            "It may have been too short: the models were still coming to agree more when the time was up. Let it run longer."
+            "It may have been too short: the models were still coming to agree more when the time"
+            " was up. Let it run longer."
         )
     if found.resized_from is not None:
         given_height, given_width = found.resized_from
@@ -163,29 +207,44 @@ def remedies(found: Discovery) -> list[str]:
         larger = next((side for side in SIDES if side > height), None)
         more = f" or let them see more with --resize {larger}, which is slower" if larger else ""
         lines.append(
-            f"The models saw your images at {height} × {width} pixels instead of {given_height} × {given_width}. What is smaller"
-            f" than about {lost} pixels in yours is lost to them. Cut out the part that matters{more}."
+            f"The models saw your images at {height} × {width} pixels instead of {given_height} ×"
+            f" {given_width}. What is smaller than about {lost} pixels in yours is lost to them."
+            f" Cut out the part that matters{more}."
         )
     if found.images < _FEW_IMAGES:
-        lines.append(f"{found.images:,} images are few. Some thousands make it much easier to tell apart what varies together.")
+        lines.append(
+            f"{found.images:,} images are few. Some thousands make it much easier to tell apart"
+            " what varies together."
+        )
     if learned(found) and not found.explained >= _MUCH_LEFT:
         lines.append(
-            "Your images may differ in too many ways at once, as photographs of different scenes do. Few numbers cannot tell"
-            " them apart. Images of one kind of thing, taken from one place in one light, work best."
+            "Your images may differ in too many ways at once, as photographs of different scenes"
+            " do. Few numbers cannot tell them apart. Images of one kind of thing, taken from one"
+            " place in one light, work best."
         )
     lines += [
-        "Small things count little here. What changes few pixels, or changes them faintly, is easily missed however much it matters"
-        " to you. Cut the images closer around it.",
-        "Kinds and turns are hard. What comes in kinds instead of degrees, such as a species, and what comes round in a circle,"
-        " such as an angle, is often found in pieces or not at all.",
+        (
+            "Small things count little here. What changes few pixels, or changes them faintly, is"
+            " easily missed however much it matters to you. Cut the images closer around it."
+        ),
+        (
+            "Kinds and turns are hard. What comes in kinds instead of degrees, such as a species,"
+            " and what comes round in a circle, such as an angle, is often found in pieces or not"
+            " at all."
+        ),
     ]
     if learned(found) and rise is not None and rise <= _STILL_RISING:
-        lines.append("More time alone may change little: the agreement between the models had stopped rising before the end.")
+        lines.append(
+            "More time alone may change little: the agreement between the models had stopped rising"
+            " before the end."
+        )
     return lines
 
 
 def last_rise(scores: Sequence[float]) -> float | None:
-    """How much the best agreement grew over the last third of the epochs; None with fewer than three of them."""
+    """How much the best agreement grew over the last third of the epochs; None with fewer than
+    three of them.
+    """
     finite = [score for score in scores if math.isfinite(score)]
     if len(finite) < 3:
         return None
@@ -202,8 +261,14 @@ def table_columns(found: Discovery) -> list[TableColumn]:
     for kind, factors in (("factor", found.factors), ("doubtful", found.doubtful)):
         for place, (factor, title) in enumerate(titled(factors), start=1):
             slug = _slug(factor.name.title)
-            doubt = "" if kind == "factor" else "; not confirmed by other models, so use it with care"
-            columns.append(TableColumn("_".join(filter(None, (kind, f"{place}", slug))), factor.latent, title + doubt))
+            doubt = (
+                "" if kind == "factor" else "; not confirmed by other models, so use it with care"
+            )
+            columns.append(
+                TableColumn(
+                    "_".join(filter(None, (kind, f"{place}", slug))), factor.latent, title + doubt
+                )
+            )
     return columns
 
 
@@ -223,7 +288,8 @@ def _slug(title: str) -> str:
 
 
 def short_name(name: str, most: int = 24) -> str:
-    """A file name with its middle left out where it is long: the beginning and the end tell files apart.
+    """A file name with its middle left out where it is long: the beginning and the end tell files
+    apart.
 
     >>> short_name("leaf.png"), short_name("2024-05-01_greenhouse_camera3_00017.png")
     ('leaf.png', '2024-05-01…ra3_00017.png')

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perceived distances as one HTML page that opens offline, the same heat maps as SVG, and the numbers as CSV."""
+"""Perceived distances as one HTML page that opens offline, the same heat maps as SVG, and the
+numbers as CSV.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from unbraid.analysis.distances.perceived_distances import RANDOM, Distances
 from unbraid.analysis.distances.tally import FactorDistances, Importance
 from unbraid.core.store import write_bytes
 from unbraid.data.dataset import Dataset
-from unbraid.report.distances.figures import DARK, grid_svg, heat_map, importance_figure, largest, level_name, matrix_rows
+from unbraid.report.distances.figures import (
+    DARK,
+    grid_svg,
+    heat_map,
+    importance_figure,
+    largest,
+    level_name,
+    matrix_rows,
+)
 from unbraid.report.images import row_uri
 from unbraid.report.page import render_page
 from unbraid.report.train.settings import mix
@@ -30,7 +40,11 @@ _WIDTH = 70
 
 
 def write_distances(
-    found: Distances, dataset: Dataset, folder: Path, command: str = "", about: Sequence[tuple[str, str]] = ()
+    found: Distances,
+    dataset: Dataset,
+    folder: Path,
+    command: str = "",
+    about: Sequence[tuple[str, str]] = (),
 ) -> Path:
     """Write distances.html and what goes with it into *folder*; returns the path of the page."""
     tables = {
@@ -44,12 +58,19 @@ def write_distances(
     write_bytes(folder / "distances.svg", grid_svg(found.levels, title).encode())
     page = folder / "distances.html"
     write_bytes(
-        page, render_page("distances.html.j2", page_context(found, dataset, command, about), styles=("distances.css",)).encode()
+        page,
+        render_page(
+            "distances.html.j2",
+            page_context(found, dataset, command, about),
+            styles=("distances.css",),
+        ).encode(),
     )
     return page
 
 
-def page_context(found: Distances, dataset: Dataset, command: str = "", about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+def page_context(
+    found: Distances, dataset: Dataset, command: str = "", about: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
     """Everything the template shows."""
     figures: dict[str, Any] = {"importance": importance_figure(found.inputs)}
     return {
@@ -59,7 +80,10 @@ def page_context(found: Distances, dataset: Dataset, command: str = "", about: S
         "facts": [*_facts(found, dataset), *dataset.about, *about],
         "member": found.member,
         "loss": found.loss,
-        "strips": [(name, row_uri(dataset.images(indices)), _WIDTH * len(indices)) for name, indices in found.examples.items()],
+        "strips": [
+            (name, row_uri(dataset.images(indices)), _WIDTH * len(indices))
+            for name, indices in found.examples.items()
+        ],
         "factors": [one.factor for one in found.inputs.factors],
         "maps": _maps(found, figures),
         "levels": [(level_name(level.key), level.measure) for level in found.levels],
@@ -78,12 +102,18 @@ def importance_sentence(found: Distances) -> str:
     most, least, random = ranked[0], ranked[-1], found.inputs.random.mean
     beside = f"random pairs are {random:.3g} apart"
     if len(ranked) == 1:
-        return f"Under {found.loss}, {most.factor} changes an image by {most.importance.mean:.3g} on average; {beside}."
+        return (
+            f"Under {found.loss}, {most.factor} changes an image by {most.importance.mean:.3g} on"
+            f" average; {beside}."
+        )
     if most.importance.mean - least.importance.mean <= _SAME * most.importance.mean:
-        return f"Under {found.loss}, every factor changes an image by the same {most.importance.mean:.3g} on average; {beside}."
+        return (
+            f"Under {found.loss}, every factor changes an image by the same"
+            f" {most.importance.mean:.3g} on average; {beside}."
+        )
     return (
-        f"Under {found.loss}, {most.factor} changes an image most ({most.importance.mean:.3g} on average) "
-        f"and {least.factor} least ({least.importance.mean:.3g}); {beside}."
+        f"Under {found.loss}, {most.factor} changes an image most ({most.importance.mean:.3g} on"
+        f" average) and {least.factor} least ({least.importance.mean:.3g}); {beside}."
     )
 
 
@@ -92,30 +122,46 @@ def order_sentence(found: Distances) -> str:
     defined = [one for one in found.inputs.factors if math.isfinite(one.spearman)]
     lost = [one.factor for one in found.inputs.factors if not math.isfinite(one.spearman)]
     if not defined:
-        return "No order among the values can be seen: along every traversal all distances are equal."
-    best, worst = max(defined, key=lambda one: one.spearman), min(defined, key=lambda one: one.spearman)
+        return (
+            "No order among the values can be seen: along every traversal all distances are equal."
+        )
+    best, worst = (
+        max(defined, key=lambda one: one.spearman),
+        min(defined, key=lambda one: one.spearman),
+    )
     if len(defined) == 1 or best.spearman - worst.spearman < 5e-4:
         told = " and ".join(one.factor for one in defined) if len(defined) < 3 else "the factors"
-        line = f"Distances follow the order of the values of {told} with a rank correlation of {best.spearman:.3f}"
+        line = (
+            f"Distances follow the order of the values of {told} with a rank correlation of"
+            f" {best.spearman:.3f}"
+        )
     else:
         line = (
-            f"Distances follow the order of the values best for {best.factor} (rank correlation {_correlation(best)}) "
-            f"and least for {worst.factor} ({_correlation(worst)})"
+            f"Distances follow the order of the values best for {best.factor} (rank correlation"
+            f" {_correlation(best)}) and least for {worst.factor} ({_correlation(worst)})"
         )
     caveat = (
-        " This says something only of factors whose values have an order: not of kinds, nor of angles and hues, which are circles."
+        " This says something only of factors whose values have an order: not of kinds, nor of"
+        " angles and hues, which are circles."
     )
-    return line + (f"; for {', '.join(lost)} there is no order to be seen." if lost else ".") + caveat
+    return (
+        line + (f"; for {', '.join(lost)} there is no order to be seen." if lost else ".") + caveat
+    )
 
 
 def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:
     height, width, channels = dataset.image_shape
-    samples = f"{len(dataset):,} images, {height}×{width}" + (f"×{channels}" if channels > 1 else "")
+    samples = f"{len(dataset):,} images, {height}×{width}" + (
+        f"×{channels}" if channels > 1 else ""
+    )
     facts = [
         ("Data", samples if len(dataset.sample_shape) == 3 else f"{len(dataset):,} points"),
         ("Factors", f"{len(found.inputs.factors)}"),
         ("Loss", found.loss),
-        ("Pairs of a factor", f"at least {min(one.importance.pairs for one in found.inputs.factors):,}"),
+        (
+            "Pairs of a factor",
+            f"at least {min(one.importance.pairs for one in found.inputs.factors):,}",
+        ),
         ("Seed", f"{found.seed}"),
         ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
     ]
@@ -130,8 +176,18 @@ def _maps(found: Distances, figures: dict[str, Any]) -> list[dict[str, Any]]:
         cells = []
         for number, (factor, matrix) in enumerate(zip(found.inputs.factors, matrices, strict=True)):
             figures[f"map-{key}-{number}"] = heat_map(matrix, factor.values)
-            about = f"{level_name(key)}: distances between the {len(factor.values)} values of {factor.factor}"
-            cells.append({"id": f"map-{key}-{number}", "factor": factor.factor, "top": f"{largest(matrix):.3g}", "about": about})
+            about = (
+                f"{level_name(key)}: distances between the {len(factor.values)} values of"
+                f" {factor.factor}"
+            )
+            cells.append(
+                {
+                    "id": f"map-{key}-{number}",
+                    "factor": factor.factor,
+                    "top": f"{largest(matrix):.3g}",
+                    "about": about,
+                }
+            )
             cells[-1]["order"] = "" if level is None else _correlation(level.factors[number])
         rows.append({"name": level_name(key), "measure": measure, "cells": cells})
     return rows
@@ -142,11 +198,20 @@ def _correlation(one: FactorDistances) -> str:
 
 
 def _importance_rows(found: Distances) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Name and, at each level, the mean ± deviation with the number of pairs and the error; the most important first."""
-    order = sorted(range(len(found.inputs.factors)), key=lambda at: -found.inputs.factors[at].importance.mean)
+    """Name and, at each level, the mean ± deviation with the number of pairs and the error; the
+    most important first.
+    """
+    order = sorted(
+        range(len(found.inputs.factors)), key=lambda at: -found.inputs.factors[at].importance.mean
+    )
     rows = [(RANDOM, [_cell(level.random) for level in found.levels])]
     for at in order:
-        rows.append((found.inputs.factors[at].factor, [_cell(level.factors[at].importance) for level in found.levels]))
+        rows.append(
+            (
+                found.inputs.factors[at].factor,
+                [_cell(level.factors[at].importance) for level in found.levels],
+            )
+        )
     return rows
 
 
@@ -154,7 +219,9 @@ def _cell(one: Importance) -> tuple[str, str]:
     pairs = f"{one.pairs:,} pair{'s' if one.pairs != 1 else ''}"
     if one.standard_error == 0:
         return f"{one.mean:#.3g} ± {one.std:.3g}", f"{pairs}, exact"
-    error = f"error {one.standard_error:.1g}" if math.isfinite(one.standard_error) else "one traversal"
+    error = (
+        f"error {one.standard_error:.1g}" if math.isfinite(one.standard_error) else "one traversal"
+    )
     return f"{one.mean:#.3g} ± {one.std:.3g}", f"{pairs}, {error}"
 
 
@@ -164,7 +231,11 @@ def _order_rows(found: Distances) -> list[tuple[str, list[dict[str, str]]]]:
         cells = []
         for level in found.levels:
             one = level.factors[at]
-            note = f"{one.undefined:,} of {one.traversals:,} traversals undefined" if one.undefined else ""
+            note = (
+                f"{one.undefined:,} of {one.traversals:,} traversals undefined"
+                if one.undefined
+                else ""
+            )
             cells.append({"text": _correlation(one), "style": _heat(one.spearman), "note": note})
         rows.append((factor.factor, cells))
     return rows
@@ -174,4 +245,6 @@ def _heat(value: float) -> str:
     if not math.isfinite(value):
         return ""
     level = min(1.0, max(0.0, value))
-    return f"background:{mix('#ffffff', DARK, level)};color:{'#ffffff' if level > 0.5 else '#1b2430'}"
+    return (
+        f"background:{mix('#ffffff', DARK, level)};color:{'#ffffff' if level > 0.5 else '#1b2430'}"
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance matrices as heat maps: one Plotly figure each for the page, and all of them in one SVG for a paper."""
+"""Distance matrices as heat maps: one Plotly figure each for the page, and all of them in one SVG
+for a paper.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,15 @@ def level_name(key: str) -> str:
     return _NAMES.get(key, key)
 
 
-def matrix_rows(levels: Sequence[LevelDistances]) -> list[tuple[str, str, list[NDArray[np.float64]]]]:
+def matrix_rows(
+    levels: Sequence[LevelDistances],
+) -> list[tuple[str, str, list[NDArray[np.float64]]]]:
     """Level, measure and matrices by factor: a row of heat maps each, the ground truth on top."""
     truth = [ground_truth(one.values) for one in levels[0].factors]
     rows = [("ground_truth", "|i - j|", truth)]
-    return rows + [(level.key, level.measure, [one.matrix for one in level.factors]) for level in levels]
+    return rows + [
+        (level.key, level.measure, [one.matrix for one in level.factors]) for level in levels
+    ]
 
 
 def largest(matrix: NDArray[np.float64]) -> float:
@@ -54,7 +60,10 @@ def heat_map(matrix: NDArray[np.float64], values: NDArray[np.int64]) -> dict[str
     names = [str(value) for value in values]
     data = {
         "type": "heatmap",
-        "z": [[float(f"{cell:.4g}") if math.isfinite(cell) else None for cell in row] for row in matrix],
+        "z": [
+            [float(f"{cell:.4g}") if math.isfinite(cell) else None for cell in row]
+            for row in matrix
+        ],
         "x": names,
         "y": names,
         "zmin": 0.0,
@@ -64,7 +73,14 @@ def heat_map(matrix: NDArray[np.float64], values: NDArray[np.int64]) -> dict[str
         "hoverongaps": False,
         "hovertemplate": "value %{y} to %{x}: %{z:.4g}<extra></extra>",
     }
-    axis = {"type": "category", "showticklabels": False, "showgrid": False, "fixedrange": True, "showline": True, "mirror": True}
+    axis = {
+        "type": "category",
+        "showticklabels": False,
+        "showgrid": False,
+        "fixedrange": True,
+        "showline": True,
+        "mirror": True,
+    }
     made = layout(xaxis=axis, yaxis={**axis, "autorange": "reversed"}, plot_bgcolor=NO_VALUE)
     del made["height"]  # the page keeps it square
     made["margin"] = {"l": 1, "r": 1, "t": 1, "b": 1, "pad": 0}
@@ -72,7 +88,9 @@ def heat_map(matrix: NDArray[np.float64], values: NDArray[np.int64]) -> dict[str
 
 
 def importance_figure(level: LevelDistances) -> dict[str, Any]:
-    """Mean distance of pairs that differ in one factor, the deviation between pairs as a whisker; random pairs on top."""
+    """Mean distance of pairs that differ in one factor, the deviation between pairs as a whisker;
+    random pairs on top.
+    """
     ranked = sorted(level.factors, key=lambda one: -one.importance.mean)
     rows = [(RANDOM, level.random), *((one.factor, one.importance) for one in ranked)]
     data = {
@@ -91,7 +109,10 @@ def importance_figure(level: LevelDistances) -> dict[str, Any]:
         "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",
     }
     made = layout(
-        xaxis={"title": axis_title(f"distance ({level.measure}), mean and deviation between pairs"), "rangemode": "tozero"},
+        xaxis={
+            "title": axis_title(f"distance ({level.measure}), mean and deviation between pairs"),
+            "rangemode": "tozero",
+        },
         yaxis={"type": "category", "autorange": "reversed", "showgrid": False},
         bargap=0.4,
         height=90 + 32 * len(rows),
@@ -105,30 +126,41 @@ def grid_svg(levels: Sequence[LevelDistances], title: str) -> str:
     side, gap, left, top, line = 120, 16, 140, 62, 18
     factors = [one.factor for one in levels[0].factors]
     rows = matrix_rows(levels)
-    width, height = left + len(factors) * (side + gap), top + len(rows) * (side + gap + line) - gap + 8
+    width, height = (
+        left + len(factors) * (side + gap),
+        top + len(rows) * (side + gap + line) - gap + 8,
+    )
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="Helvetica, Arial, sans-serif" font-size="13" fill="{INK}">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+            f' width="{width}" height="{height}" font-family="Helvetica, Arial, sans-serif"'
+            f' font-size="13" fill="{INK}">'
+        ),
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="12" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
     ]
     for column, factor in enumerate(factors):
         middle = left + column * (side + gap) + side / 2
-        parts.append(f'<text x="{middle}" y="{top - 8}" text-anchor="middle">{escape(factor)}</text>')
+        parts.append(
+            f'<text x="{middle}" y="{top - 8}" text-anchor="middle">{escape(factor)}</text>'
+        )
     for number, (key, measure, matrices) in enumerate(rows):
         y = top + number * (side + gap + line)
         parts.append(f'<text x="12" y="{y + side / 2}">{escape(level_name(key))}</text>')
-        parts.append(f'<text x="12" y="{y + side / 2 + 17}" fill="{MUTED}">{escape(measure)}</text>')
+        parts.append(
+            f'<text x="12" y="{y + side / 2 + 17}" fill="{MUTED}">{escape(measure)}</text>'
+        )
         for column, matrix in enumerate(matrices):
             x = left + column * (side + gap)
             place = f'x="{x}" y="{y}" width="{side}" height="{side}"'
             parts.append(
-                f'<image {place} preserveAspectRatio="none" style="image-rendering:pixelated" href="{_matrix_uri(matrix)}"/>'
+                f'<image {place} preserveAspectRatio="none" style="image-rendering:pixelated"'
+                f' href="{_matrix_uri(matrix)}"/>'
             )
             parts.append(f'<rect {place} fill="none" stroke="#c3cad3"/>')
             parts.append(
-                f'<text x="{x + side / 2}" y="{y + side + 15}" text-anchor="middle" font-size="11" fill="{MUTED}">'
-                f"0 to {largest(matrix):.3g}</text>"
+                f'<text x="{x + side / 2}" y="{y + side + 15}" text-anchor="middle" font-size="11"'
+                f' fill="{MUTED}">0 to {largest(matrix):.3g}</text>'
             )
     return "\n".join([*parts, "</svg>\n"])
 
@@ -137,7 +169,10 @@ def _matrix_uri(matrix: NDArray[np.float64]) -> str:
     from PIL import Image
 
     share = np.clip(matrix / (largest(matrix) or 1.0), 0.0, 1.0)[..., None]
-    light, dark, none = (np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)]) for text in (LIGHT, DARK, NO_VALUE))
+    light, dark, none = (
+        np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)])
+        for text in (LIGHT, DARK, NO_VALUE)
+    )
     colours = np.where(np.isnan(share), none, light + (dark - light) * np.nan_to_num(share))
     buffer = io.BytesIO()
     Image.fromarray(np.rint(colours).astype(np.uint8)).save(buffer, "PNG", optimize=True)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gallery as one HTML page that opens offline: each statement with its figures, numbers and verdict."""
+"""The gallery as one HTML page that opens offline: each statement with its figures, numbers and
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,12 @@ class Result:
 
 def write_gallery(hung: Sequence[Result], path: Path, seed: int, command: str = "") -> Path:
     """Write the page of the computed statements to *path*."""
-    write_bytes(path, render_page("gallery.html.j2", page_context(hung, seed, command), styles=("gallery.css",)).encode())
+    write_bytes(
+        path,
+        render_page(
+            "gallery.html.j2", page_context(hung, seed, command), styles=("gallery.css",)
+        ).encode(),
+    )
     return path
 
 

@@ -44,7 +44,9 @@ def impossibility_panels(found: Impossibility) -> list[Panel]:
     whole[:, :2] = grid
     z = np.stack([law.ppf(whole[:, at]) for at, law in enumerate(laws)], axis=1)
     mixed = found.mapping(z)
-    before, after = (_coloured(points[:, :2], grid[:, 0], "factor 1, as a quantile") for points in (z, mixed))
+    before, after = (
+        _coloured(points[:, :2], grid[:, 0], "factor 1, as a quantile") for points in (z, mixed)
+    )
     panels = [
         Panel(
             "The latents z",
@@ -65,9 +67,19 @@ def impossibility_panels(found: Impossibility) -> list[Panel]:
             _line(middles, _histogram(found.z[:, at], edges), "z", BLUE, width=5, shape="hvh"),
             _line(middles, _histogram(found.mixed[:, at], edges), "f(z)", ACCENT, shape="hvh"),
         ]
-        figure = _figure(lines, f"value of latent {at + 1}", "density", legend=True, yaxis={"rangemode": "tozero"})
+        figure = _figure(
+            lines,
+            f"value of latent {at + 1}",
+            "density",
+            legend=True,
+            yaxis={"rangemode": "tozero"},
+        )
         panels.append(
-            Panel(f"Latent {at + 1}: one law", figure, f"Histograms of {len(found.z):,} samples before and after the mixing.")
+            Panel(
+                f"Latent {at + 1}: one law",
+                figure,
+                f"Histograms of {len(found.z):,} samples before and after the mixing.",
+            )
         )
     return panels
 
@@ -77,34 +89,52 @@ def theorem_one_panels(found: TheoremOne) -> list[Panel]:
     sides = [
         _line(found.betas, found.left, "left side: L(β)", BLUE),
         _dots(found.betas, found.right, "right side: its three parts", ACCENT),
-        _line(found.betas, found.elbo, "first part alone: ELBO with the changed prior", GREY, dash="dot"),
+        _line(
+            found.betas,
+            found.elbo,
+            "first part alone: ELBO with the changed prior",
+            GREY,
+            dash="dot",
+        ),
     ]
-    ticks = {"type": "log", "tickvals": found.betas.tolist(), "ticktext": [f"{beta:g}" for beta in found.betas]}
+    ticks = {
+        "type": "log",
+        "tickvals": found.betas.tolist(),
+        "ticktext": [f"{beta:g}" for beta in found.betas],
+    }
     reach = 3.0 * math.sqrt(found.prior_variance)
     line = np.linspace(-reach, reach, 241)
     curves = []
     for beta, colour in zip((0.5, 1.0, 4.0), (GREEN, INK, BLUE), strict=True):
         # Normalised by a sum, so that the dots owe nothing to the closed form they lie on.
-        power = np.exp(-0.5 * beta * np.linspace(-40 * reach, 40 * reach, 200_001) ** 2 / found.prior_variance)
+        power = np.exp(
+            -0.5 * beta * np.linspace(-40 * reach, 40 * reach, 200_001) ** 2 / found.prior_variance
+        )
         area = power.sum() * 80 * reach / 200_000
         some = line[::12]
         variance = found.prior_variance / beta
         closed = np.exp(-0.5 * line**2 / variance) / math.sqrt(2 * math.pi * variance)
         curves.append(_line(line, closed, f"β = {beta:g}: normal, variance {variance:g}", colour))
         numerical = np.exp(-0.5 * beta * some**2 / found.prior_variance) / area
-        curves.append({**_dots(some, numerical, f"prior to the power {beta:g}, normalised", colour), "showlegend": False})
+        curves.append(
+            {
+                **_dots(some, numerical, f"prior to the power {beta:g}, normalised", colour),
+                "showlegend": False,
+            }
+        )
     return [
         Panel(
             "L(β) and its three parts",
             _figure(sides, "β", "nats", legend=True, xaxis=ticks),
-            "The circles are the ELBO with the prior that β stands for, plus (β − 1) times the entropy of the posterior, plus the"
-            " log of a constant that makes the prior to the power β a density.",
+            "The circles are the ELBO with the prior that β stands for, plus (β − 1) times the"
+            " entropy of the posterior, plus the log of a constant that makes the prior to the"
+            " power β a density.",
         ),
         Panel(
             "The prior that β stands for",
             _figure(curves, "latent", "density", legend=True),
-            "Circles: the prior to the power β, made a density by a sum. Lines: normal densities. A larger β asks for the same"
-            " shape, only narrower. It does not turn or split it.",
+            "Circles: the prior to the power β, made a density by a sum. Lines: normal densities. A"
+            " larger β asks for the same shape, only narrower. It does not turn or split it.",
         ),
     ]
 
@@ -116,38 +146,56 @@ def theorem_two_panels(found: TheoremTwo) -> list[Panel]:
         _line(found.degrees, found.diagonal, "best diagonal covariance", ACCENT),
     ]
     aligned = [found.aligned_degrees, found.aligned_degrees + 90.0]
-    lines.append(_dots(aligned, [float(found.full[0])] * 2, "latents on the posterior's own axes", INK))
+    lines.append(
+        _dots(aligned, [float(found.full[0])] * 2, "latents on the posterior's own axes", INK)
+    )
     return [
         Panel(
             "Turning the latents",
-            _figure(lines, "angle of the rotation, degrees", f"L(β) at β = {found.beta:g}, nats", legend=True, xaxis=_angles(180)),
-            "At every angle the best posterior of its kind. With full covariances every angle is as good. With diagonal ones only a"
-            " quarter turn, which swaps the latents, gives the same again.",
+            _figure(
+                lines,
+                "angle of the rotation, degrees",
+                f"L(β) at β = {found.beta:g}, nats",
+                legend=True,
+                xaxis=_angles(180),
+            ),
+            "At every angle the best posterior of its kind. With full covariances every angle is as"
+            " good. With diagonal ones only a quarter turn, which swaps the latents, gives the same"
+            " again.",
         )
     ]
 
 
 def pca_panels(found: PcaAlignment) -> list[Panel]:
-    """Directions of the decoder's columns over the spread of the data, for distinct and equal eigenvalues."""
+    """Directions of the decoder's columns over the spread of the data, for distinct and equal
+    eigenvalues.
+    """
     return [
         Panel(
             "Different variances: one answer",
             _directions(found.distinct),
-            "Ellipse: spread of the data along its first two principal axes. Lines: how the decoder's output moves when one latent"
-            " goes from −1 to 1, for the latent of each restart that fits the first axis (blue) and the second (orange). All"
-            " restarts coincide.",
+            "Ellipse: spread of the data along its first two principal axes. Lines: how the"
+            " decoder's output moves when one latent goes from −1 to 1, for the latent of each"
+            " restart that fits the first axis (blue) and the second (orange). All restarts"
+            " coincide.",
         ),
         Panel(
             "Equal variances: no answer",
             _directions(found.equal),
-            "The same where both variances are equal. Every restart fits as well and ends at other axes.",
+            "The same where both variances are equal. Every restart fits as well and ends at other"
+            " axes.",
         ),
     ]
 
 
 def local_axes_panels(found: LocalAxes) -> list[Panel]:
-    """The least noisy latent over the factors without and with the ripple, and the columns' cosines."""
-    flat, rippled = found.flat[0], sorted(found.rippled, key=lambda one: one.degrees)[len(found.rippled) // 2]
+    """The least noisy latent over the factors without and with the ripple, and the columns'
+    cosines.
+    """
+    flat, rippled = (
+        found.flat[0],
+        sorted(found.rippled, key=lambda one: one.degrees)[len(found.rippled) // 2],
+    )
     panels = []
     flat_told = "Colours: bands of the least noisy latent. It runs along factor 1, as PCA says."
     told = "It turns to where the data changes fastest: the bands stand across the orange line."
@@ -156,28 +204,51 @@ def local_axes_panels(found: LocalAxes) -> list[Panel]:
         ("With the ripple", rippled, found.pca_degrees, found.predicted_degrees, told),
     ):
         lines = [
-            _coloured(found.factors, _bands(one.codes, found.factors[:, 0]), "band of the least noisy latent"),
+            _coloured(
+                found.factors,
+                _bands(one.codes, found.factors[:, 0]),
+                "band of the least noisy latent",
+            ),
             _axis(principal, "PCA", INK, "dash"),
             _axis(closed, "closed form", ACCENT, "solid"),
         ]
-        panels.append(Panel(title, _plane(lines, "factor 1", "factor 2", square=True, legend=True), caption))
-    kinds = (("VAE, no ripple", found.flat), ("VAE, ripple", found.rippled), ("autoencoder, ripple", found.autoencoders))
+        panels.append(
+            Panel(title, _plane(lines, "factor 1", "factor 2", square=True, legend=True), caption)
+        )
+    kinds = (
+        ("VAE, no ripple", found.flat),
+        ("VAE, ripple", found.rippled),
+        ("autoencoder, ripple", found.autoencoders),
+    )
     dots = [
         _row([one.column_cosine for one in group], name, name, colour)
         for (name, group), colour in zip(kinds, (GREEN, BLUE, ACCENT), strict=True)
     ]
     cosines = _figure(dots, "mean |cosine| of the two columns", "", xaxis={"rangemode": "tozero"})
     panels.append(
-        Panel("Are the columns orthogonal?", cosines, "Of the decoder's Jacobian; 0 means orthogonal. A dot for each restart.")
+        Panel(
+            "Are the columns orthogonal?",
+            cosines,
+            "Of the decoder's Jacobian; 0 means orthogonal. A dot for each restart.",
+        )
     )
     angles = [
         _row([one.degrees for one in group], name, name, colour)
         for (name, group), colour in zip(kinds[:2], (GREEN, BLUE), strict=True)
     ]
     marks = [("PCA", found.pca_degrees, INK), ("closed form", found.predicted_degrees, ACCENT)]
-    angles += [_row([at], kinds[1][0], name, colour, symbol="line-ns-open", size=22) for name, at, colour in marks]
+    angles += [
+        _row([at], kinds[1][0], name, colour, symbol="line-ns-open", size=22)
+        for name, at, colour in marks
+    ]
     turned = _figure(angles, "angle of the least noisy latent, degrees", "")
-    panels.append(Panel("Where do the latents point?", turned, "Bars in the rippled row: PCA (black), closed form (orange)."))
+    panels.append(
+        Panel(
+            "Where do the latents point?",
+            turned,
+            "Bars in the rippled row: PCA (black), closed form (orange).",
+        )
+    )
     return panels
 
 
@@ -191,9 +262,16 @@ def rotation_panels(found: RotationSweep) -> list[Panel]:
     return [
         Panel(
             "Turning two latents",
-            _figure(lines, "angle of the rotation, degrees", "loss, nats", legend=True, xaxis=_angles(180)),
-            f"The part of the loss that a rotation can change. Its least is reached without any search: at"
-            f" {found.closed_degrees:.1f}°, and a quarter turn on, where the axes are swapped.",
+            _figure(
+                lines,
+                "angle of the rotation, degrees",
+                "loss, nats",
+                legend=True,
+                xaxis=_angles(180),
+            ),
+            "The part of the loss that a rotation can change. Its least is reached without any"
+            f" search: at {found.closed_degrees:.1f}°, and a quarter turn on, where the axes are"
+            " swapped.",
         )
     ]
 
@@ -202,7 +280,15 @@ def _directions(restarts: Sequence[LinearVAE]) -> dict[str, Any]:
     first = restarts[0]
     around = np.linspace(0.0, 2.0 * np.pi, 121)
     radii = np.sqrt(first.eigenvalues[:2])
-    lines = [_line(radii[0] * np.cos(around), radii[1] * np.sin(around), "data, one deviation", GREY, fill="toself")]
+    lines = [
+        _line(
+            radii[0] * np.cos(around),
+            radii[1] * np.sin(around),
+            "data, one deviation",
+            GREY,
+            fill="toself",
+        )
+    ]
     for one in restarts:
         for at in range(2):
             x, y = first.axes[:, :2].T @ one.decoder[:, at]
@@ -216,7 +302,8 @@ def _axis(degrees: float, name: str, colour: str, dash: str) -> dict[str, Any]:
 
 
 def _bands(codes: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Number of the band that each code falls into, from 1, with as many codes in each; bands' edges show a direction well.
+    """Number of the band that each code falls into, from 1, with as many codes in each; bands'
+    edges show a direction well.
 
     A latent's sign is chance: here it rises where *along* does.
     """
@@ -229,7 +316,9 @@ def _histogram(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArr
     return counts / (len(values) * (edges[1] - edges[0]))
 
 
-def _coloured(points: NDArray[np.float64], colour: NDArray[np.float64], name: str) -> dict[str, Any]:
+def _coloured(
+    points: NDArray[np.float64], colour: NDArray[np.float64], name: str
+) -> dict[str, Any]:
     marker = {"size": 5, "color": _short(colour), "colorscale": _COLOURS, "showscale": False}
     return {
         "type": "scatter",
@@ -262,31 +351,55 @@ def _row(values: Sequence[float], row: str, name: str, colour: str, **look: Any)
     return {**_dots(values, np.zeros(len(values)), name, colour, **look), "y": [row] * len(values)}
 
 
-def _dots(x: ArrayLike, y: ArrayLike, name: str, colour: str, *, symbol: str = "circle-open", size: int = 10) -> dict[str, Any]:
+def _dots(
+    x: ArrayLike,
+    y: ArrayLike,
+    name: str,
+    colour: str,
+    *,
+    symbol: str = "circle-open",
+    size: int = 10,
+) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "x": _short(x),
         "y": _short(y),
         "name": name,
-        "marker": {"symbol": symbol, "size": size, "color": colour, "line": {"color": colour, "width": 2.2}},
+        "marker": {
+            "symbol": symbol,
+            "size": size,
+            "color": colour,
+            "line": {"color": colour, "width": 2.2},
+        },
         "hovertemplate": name + "<br>%{x:.4g}, %{y}<extra></extra>",
         "cliponaxis": False,
     }
 
 
-def _figure(data: Sequence[dict[str, Any]], x: str, y: str, *, legend: bool = False, **changes: Any) -> dict[str, Any]:
+def _figure(
+    data: Sequence[dict[str, Any]], x: str, y: str, *, legend: bool = False, **changes: Any
+) -> dict[str, Any]:
     axes = {
         name: {**changes.pop(name, {}), **({"title": axis_title(title)} if title else {})}
         for name, title in (("xaxis", x), ("yaxis", y))
     }
-    place = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "font": {"size": 12}}
+    place = {
+        "orientation": "h",
+        "x": 0,
+        "y": 1.02,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "font": {"size": 12},
+    }
     changes = {"margin": {"r": 22}, **changes}  # room for the last label of an axis
     extra = {"showlegend": True, "legend": place, "height": 340} if legend else {"height": 300}
     return {"data": list(data), "layout": layout(**axes, **extra, **changes)}
 
 
-def _plane(data: Sequence[dict[str, Any]], x: str, y: str, *, square: bool = False, legend: bool = False) -> dict[str, Any]:
+def _plane(
+    data: Sequence[dict[str, Any]], x: str, y: str, *, square: bool = False, legend: bool = False
+) -> dict[str, Any]:
     """Points of a plane; *square* gives both axes one unit, so that angles look as they are."""
     equal: dict[str, Any] = {"yaxis": {"scaleanchor": "x", "scaleratio": 1}} if square else {}
     made = _figure(data, x, y, legend=legend, **equal)

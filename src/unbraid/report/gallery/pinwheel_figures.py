@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the pinwheel in the gallery: the aggregate posterior over two latents, one panel for each α and β."""
+"""Figures of the pinwheel in the gallery: the aggregate posterior over two latents, one panel for
+each α and β.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,13 @@ def pinwheel_panels(found: PinwheelDecomposition) -> list[Panel]:
         Panel(
             name,
             density_figure(member.density, found.line),
-            f"q(z): KL(p‖q) {member.kl.nats:.2f} nats, posteriors' mean deviation {member.posterior_std:.3f}."
-            + (" Part of it lies outside the frame." if _inside(member.density, found.line) < 0.95 else ""),
+            f"q(z): KL(p‖q) {member.kl.nats:.2f} nats, posteriors' mean deviation"
+            f" {member.posterior_std:.3f}."
+            + (
+                " Part of it lies outside the frame."
+                if _inside(member.density, found.line) < 0.95
+                else ""
+            ),
         )
         for name, member in members
     ]
@@ -34,7 +41,9 @@ def _inside(density: NDArray[np.float64], line: NDArray[np.float64]) -> float:
 
 
 def density_figure(density: NDArray[np.float64], line: NDArray[np.float64]) -> dict[str, Any]:
-    """A density over two latents, from 0 to its own largest value: narrow posteriors have peaks that would hide all others."""
+    """A density over two latents, from 0 to its own largest value: narrow posteriors have peaks
+    that would hide all others.
+    """
     place = [round(float(value), 3) for value in line]
     trace = {
         "type": "heatmap", "x": place, "y": place, "z": [[float(f"{value:.3g}") for value in row] for row in density],

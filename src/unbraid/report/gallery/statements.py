@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gallery's statements: a statement of a paper, the function that computes it, its figures, and whether it held.
+"""The gallery's statements: a statement of a paper, the function that computes it, its figures, and
+whether it held.
 
 To add one, append an `Statement` to `STATEMENTS`; the page and the command line need nothing else.
 """
@@ -10,12 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from unbraid.analysis.theory.beta_vae_theorems import TheoremOne, TheoremTwo, theorem_one, theorem_two
+from unbraid.analysis.theory.beta_vae_theorems import (
+    TheoremOne,
+    TheoremTwo,
+    theorem_one,
+    theorem_two,
+)
 from unbraid.analysis.theory.impossibility import Impossibility, impossibility
 from unbraid.analysis.theory.local_axes import LocalAxes, local_axes
 from unbraid.analysis.theory.optimal_rotation import RotationSweep, rotation_sweep
 from unbraid.analysis.theory.pca_alignment import PcaAlignment, pca_alignment
-from unbraid.analysis.theory.pinwheel_decomposition import PinwheelDecomposition, pinwheel_decomposition
+from unbraid.analysis.theory.pinwheel_decomposition import (
+    PinwheelDecomposition,
+    pinwheel_decomposition,
+)
 from unbraid.core.registry import Citation
 from unbraid.report.gallery.figures import (
     Panel,
@@ -29,12 +38,29 @@ from unbraid.report.gallery.figures import (
 from unbraid.report.gallery.pinwheel_figures import pinwheel_panels
 
 LOCATELLO = Citation(
-    "Locatello et al.", 2019, "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations", "ICML"
+    "Locatello et al.",
+    2019,
+    "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
+    "ICML",
 )
-MATHIEU = Citation("Mathieu et al.", 2019, "Disentangling Disentanglement in Variational Autoencoders", "ICML")
-ROLINEK = Citation("Rolinek et al.", 2019, "Variational Autoencoders Pursue PCA Directions (by Accident)", "CVPR")
-LUCAS = Citation("Lucas et al.", 2019, "Don't Blame the ELBO! A Linear VAE Perspective on Posterior Collapse", "NeurIPS")
-ZIETLOW = Citation("Zietlow et al.", 2021, "Demystifying Inductive Biases for (Beta-)VAE Based Architectures", "ICML")
+MATHIEU = Citation(
+    "Mathieu et al.", 2019, "Disentangling Disentanglement in Variational Autoencoders", "ICML"
+)
+ROLINEK = Citation(
+    "Rolinek et al.", 2019, "Variational Autoencoders Pursue PCA Directions (by Accident)", "CVPR"
+)
+LUCAS = Citation(
+    "Lucas et al.",
+    2019,
+    "Don't Blame the ELBO! A Linear VAE Perspective on Posterior Collapse",
+    "NeurIPS",
+)
+ZIETLOW = Citation(
+    "Zietlow et al.",
+    2021,
+    "Demystifying Inductive Biases for (Beta-)VAE Based Architectures",
+    "ICML",
+)
 
 EXACT = 1e-6
 """Nats within which an equation counts as met."""
@@ -84,7 +110,8 @@ def _impossibility(found: Impossibility) -> Verdict:
             ("Smallest |entry| of the Jacobian", f"{found.smallest_slope:.1e}"),
             ("Largest difference of the data", f"{found.data_gap:.1e}"),
         ),
-        f"MIG {found.mig_before:.3f} → {found.mig_after:.3f} while log densities agree to {found.log_density_gap:.0e} nats",
+        f"MIG {found.mig_before:.3f} → {found.mig_after:.3f} while log densities agree to"
+        f" {found.log_density_gap:.0e} nats",
     )
 
 
@@ -95,7 +122,8 @@ def _theorem_one(found: TheoremOne) -> Verdict:
             ("Largest difference between the sides", f"{found.largest_gap:.1e} nats"),
             ("β", f"{found.betas.min():g} to {found.betas.max():g}"),
         ),
-        f"both sides agree to {found.largest_gap:.0e} nats for β from {found.betas.min():g} to {found.betas.max():g}",
+        f"both sides agree to {found.largest_gap:.0e} nats for β from {found.betas.min():g} to"
+        f" {found.betas.max():g}",
     )
 
 
@@ -109,7 +137,8 @@ def _theorem_two(found: TheoremTwo) -> Verdict:
             ("Diagonal: lost on the posterior's own axes", f"{found.aligned_gap:.1e} nats"),
             ("Diagonal: largest change by swaps and flips", f"{found.permutation_gap:.1e} nats"),
         ),
-        f"full covariance changes by {found.full_gap:.0e} nats over all angles, diagonal loses up to {found.diagonal_loss:.3f}",
+        f"full covariance changes by {found.full_gap:.0e} nats over all angles, diagonal loses up"
+        f" to {found.diagonal_loss:.3f}",
     )
 
 
@@ -125,26 +154,36 @@ def _pca(found: PcaAlignment) -> Verdict:
             ("Largest distance from its posterior variances", f"{found.largest_variance_gap:.1e}"),
             ("Equal variances: axes of restarts differ by up to", f"{spread:.0f}° of at most 45°"),
         ),
-        f"|cosine| with the principal axes ≥ {found.smallest_cosine:.6f}; with equal variances restarts differ by {spread:.0f}°",
+        f"|cosine| with the principal axes ≥ {found.smallest_cosine:.6f}; with equal variances"
+        f" restarts differ by {spread:.0f}°",
     )
 
 
 def _local_axes(found: LocalAxes) -> Verdict:
     turned, flat = found.median("rippled", "degrees"), found.median("flat", "degrees")
-    ours, theirs = found.median("rippled", "column_cosine"), found.median("autoencoders", "column_cosine")
+    ours, theirs = (
+        found.median("rippled", "column_cosine"),
+        found.median("autoencoders", "column_cosine"),
+    )
     return Verdict(
-        abs(turned - found.predicted_degrees) < 8.0 and abs(flat) < 8.0 and ours < 0.15 and theirs > 2.0 * ours,
+        abs(turned - found.predicted_degrees) < 8.0
+        and abs(flat) < 8.0
+        and ours < 0.15
+        and theirs > 2.0 * ours,
         (
             ("Angle without the ripple", f"{flat:.1f}° (closed form 0°)"),
-            ("Angle with the ripple", f"{turned:.1f}° (closed form {found.predicted_degrees:.1f}°)"),
+            (
+                "Angle with the ripple",
+                f"{turned:.1f}° (closed form {found.predicted_degrees:.1f}°)",
+            ),
             ("Angle of PCA with the ripple", f"{found.pca_degrees:.1f}°"),
             ("|Cosine| between columns, VAE", f"{ours:.2f}"),
             ("|Cosine| between columns, autoencoder", f"{theirs:.2f}"),
             ("|Cosine| with local axes, VAE", f"{found.median('rippled', 'local_cosine'):.2f}"),
             ("|Cosine| with PCA's axes, VAE", f"{found.median('rippled', 'global_cosine'):.2f}"),
         ),
-        f"axis at {turned:.1f}° (closed form {found.predicted_degrees:.1f}°, PCA {found.pca_degrees:.1f}°);"
-        f" columns' |cosine| {ours:.2f}, autoencoder {theirs:.2f}",
+        f"axis at {turned:.1f}° (closed form {found.predicted_degrees:.1f}°, PCA"
+        f" {found.pca_degrees:.1f}°); columns' |cosine| {ours:.2f}, autoencoder {theirs:.2f}",
     )
 
 
@@ -159,8 +198,8 @@ def _rotation(found: RotationSweep) -> Verdict:
             ("Loss after the rotation", f"{found.closed.loss_after:.4f} nats"),
             ("Search minus closed form", f"{gap:.1e} nats"),
         ),
-        f"closed form {found.closed_degrees:.3f}°, search {found.searched_degrees:.3f}°; loss {found.closed.loss_before:.3f} →"
-        f" {found.closed.loss_after:.3f} nats",
+        f"closed form {found.closed_degrees:.3f}°, search {found.searched_degrees:.3f}°; loss"
+        f" {found.closed.loss_before:.3f} → {found.closed.loss_after:.3f} nats",
     )
 
 
@@ -176,16 +215,26 @@ def _pinwheel(found: PinwheelDecomposition) -> Verdict:
         and found.overlap_rises_with_beta
         and found.nearer_at_equal_width,
         (
-            *((f"KL(p‖q), α = {alpha:g}", f"{nats:.3f} nats") for alpha, nats in zip(alphas, divergences, strict=True)),
-            (f"Share of the latents in each cluster, α = {alphas[-1]:g}", ", ".join(f"{share:.2f}" for share in last.shares)),
-            (f"Posterior deviation, β = {betas[0]:g} and {betas[-1]:g}", f"{spread[0]:.3f} and {spread[1]:.3f}"),
+            *(
+                (f"KL(p‖q), α = {alpha:g}", f"{nats:.3f} nats")
+                for alpha, nats in zip(alphas, divergences, strict=True)
+            ),
+            (
+                f"Share of the latents in each cluster, α = {alphas[-1]:g}",
+                ", ".join(f"{share:.2f}" for share in last.shares),
+            ),
+            (
+                f"Posterior deviation, β = {betas[0]:g} and {betas[-1]:g}",
+                f"{spread[0]:.3f} and {spread[1]:.3f}",
+            ),
             (
                 f"KL(p‖q) at equal deviation, β = {one.beta:g} and α = {other.alpha:g}",
                 f"{one.kl.nats:.2f} and {other.kl.nats:.2f} nats",
             ),
         ),
-        f"KL(p‖q) {divergences[0]:.2f} → {divergences[-1]:.2f} nats as α rises from {alphas[0]:g} to {alphas[-1]:g}; at equal"
-        f" width of posteriors {other.kl.nats:.2f} with α, {one.kl.nats:.2f} with β",
+        f"KL(p‖q) {divergences[0]:.2f} → {divergences[-1]:.2f} nats as α rises from {alphas[0]:g}"
+        f" to {alphas[-1]:g}; at equal width of posteriors {other.kl.nats:.2f} with α,"
+        f" {one.kl.nats:.2f} with β",
     )
 
 
@@ -194,57 +243,66 @@ STATEMENTS: list[Statement] = [
         "impossibility",
         "Data alone cannot disentangle",
         (LOCATELLO,),
-        "Take any continuous latents that are independent of each other. There is a map f that mixes all of them and yet gives"
-        " latents of exactly the same law. A second model that undoes f before its decoder makes the same data with the same"
-        " probabilities, so no amount of unlabelled data tells which of the two is right. In the first every latent is a factor; in"
-        " the second every latent depends on every factor.",
+        "Take any continuous latents that are independent of each other. There is a map f that"
+        " mixes all of them and yet gives latents of exactly the same law. A second model that"
+        " undoes f before its decoder makes the same data with the same probabilities, so no amount"
+        " of unlabelled data tells which of the two is right. In the first every latent is a"
+        " factor; in the second every latent depends on every factor.",
         lambda seed: impossibility(seed=seed),
         impossibility_panels,
         _impossibility,
-        "from unbraid.analysis.theory.impossibility import impossibility\nimpossibility(seed={seed})",
+        "from unbraid.analysis.theory.impossibility import"
+        " impossibility\nimpossibility(seed={seed})",
     ),
     Statement(
         "beta_prior",
         "What β does: a sharper prior and wider posteriors",
         (MATHIEU,),
-        "A β-VAE weighs its KL term by β. With β above 1 that is the same as an ordinary VAE with a narrower prior and a reward for"
-        " the entropy of its posteriors; with β below 1 the prior is wider and entropy is punished. Both sides of the equation are"
-        " computed by separate means here.",
+        "A β-VAE weighs its KL term by β. With β above 1 that is the same as an ordinary VAE with a"
+        " narrower prior and a reward for the entropy of its posteriors; with β below 1 the prior"
+        " is wider and entropy is punished. Both sides of the equation are computed by separate"
+        " means here.",
         lambda seed: theorem_one(seed=seed),
         theorem_one_panels,
         _theorem_one,
-        "from unbraid.analysis.theory.beta_vae_theorems import theorem_one\ntheorem_one(seed={seed})",
+        "from unbraid.analysis.theory.beta_vae_theorems import"
+        " theorem_one\ntheorem_one(seed={seed})",
     ),
     Statement(
         "beta_rotation",
         "What β does not do: choose axes",
         (MATHIEU,),
-        "Turn the latents of a model and undo the turn in front of its decoder. If posteriors may have any covariance the objective"
-        " stays the same, whatever β is: nothing prefers one set of axes. With diagonal covariances, which nearly all VAEs have,"
-        " only swaps and changes of sign leave it as it was: what prefers axes is the shape of the posterior, not β.",
+        "Turn the latents of a model and undo the turn in front of its decoder. If posteriors may"
+        " have any covariance the objective stays the same, whatever β is: nothing prefers one set"
+        " of axes. With diagonal covariances, which nearly all VAEs have, only swaps and changes of"
+        " sign leave it as it was: what prefers axes is the shape of the posterior, not β.",
         lambda seed: theorem_two(beta=4.0, seed=seed),
         theorem_two_panels,
         _theorem_two,
-        "from unbraid.analysis.theory.beta_vae_theorems import theorem_two\ntheorem_two(beta=4.0, seed={seed})",
+        "from unbraid.analysis.theory.beta_vae_theorems import theorem_two\ntheorem_two(beta=4.0,"
+        " seed={seed})",
     ),
     Statement(
         "linear_pca",
         "A linear VAE finds the principal axes",
         (ROLINEK, LUCAS),
-        "A VAE whose encoder and decoder are linear learns the axes of PCA themselves, not just the plane they span. Its diagonal"
-        " posterior is the cause. Where two axes have the same variance there is nothing to choose, and it does not choose.",
+        "A VAE whose encoder and decoder are linear learns the axes of PCA themselves, not just the"
+        " plane they span. Its diagonal posterior is the cause. Where two axes have the same"
+        " variance there is nothing to choose, and it does not choose.",
         lambda seed: pca_alignment(seed=seed),
         pca_panels,
         _pca,
-        "from unbraid.analysis.theory.pca_alignment import pca_alignment\npca_alignment(seed={seed})",
+        "from unbraid.analysis.theory.pca_alignment import"
+        " pca_alignment\npca_alignment(seed={seed})",
     ),
     Statement(
         "local_axes",
         "A nonlinear VAE follows local axes",
         (ROLINEK, ZIETLOW),
-        "Two factors of unequal variance, and a fine ripple along their diagonal. The ripple hardly counts in the data's global"
-        " covariance, so PCA hardly sees it, yet it makes small steps along the diagonal the most visible ones. A VAE puts its"
-        " least noisy latent there. An autoencoder without noise has no such preference.",
+        "Two factors of unequal variance, and a fine ripple along their diagonal. The ripple hardly"
+        " counts in the data's global covariance, so PCA hardly sees it, yet it makes small steps"
+        " along the diagonal the most visible ones. A VAE puts its least noisy latent there. An"
+        " autoencoder without noise has no such preference.",
         lambda seed: local_axes(seed=seed),
         local_axes_panels,
         _local_axes,
@@ -254,25 +312,29 @@ STATEMENTS: list[Statement] = [
         "optimal_rotation",
         "The best rotation, from the decoder's Jacobian",
         (ROLINEK, ZIETLOW),
-        "Around a point a decoder is nearly linear, with a Jacobian J. Of all rotations of the latents the cheapest makes the"
-        " columns of J orthogonal: its axes are the right singular vectors of J, and each posterior variance follows from a"
-        " singular value. No search is needed, and none finds better.",
+        "Around a point a decoder is nearly linear, with a Jacobian J. Of all rotations of the"
+        " latents the cheapest makes the columns of J orthogonal: its axes are the right singular"
+        " vectors of J, and each posterior variance follows from a singular value. No search is"
+        " needed, and none finds better.",
         lambda seed: rotation_sweep(seed=seed),
         rotation_panels,
         _rotation,
-        "from unbraid.analysis.theory.optimal_rotation import rotation_sweep\nrotation_sweep(seed={seed})",
+        "from unbraid.analysis.theory.optimal_rotation import"
+        " rotation_sweep\nrotation_sweep(seed={seed})",
     ),
     Statement(
         "pinwheel",
         "Overlap and structure are two knobs",
         (MATHIEU,),
-        "Points in four spiral arms, and a prior of four clusters. q(z) is the law of all latents together. α weighs how far q(z)"
-        " is from the prior: raising it brings q(z) to the four clusters. β weighs the KL of each posterior by itself: raising it"
-        " widens the posteriors, so that they overlap more, and brings q(z) to the prior only as far as that takes it. Compare"
-        " panels whose posteriors are equally wide: α leaves q(z) nearer to the prior.",
+        "Points in four spiral arms, and a prior of four clusters. q(z) is the law of all latents"
+        " together. α weighs how far q(z) is from the prior: raising it brings q(z) to the four"
+        " clusters. β weighs the KL of each posterior by itself: raising it widens the posteriors,"
+        " so that they overlap more, and brings q(z) to the prior only as far as that takes it."
+        " Compare panels whose posteriors are equally wide: α leaves q(z) nearer to the prior.",
         lambda seed: pinwheel_decomposition(seed=seed),
         pinwheel_panels,
         _pinwheel,
-        "from unbraid.analysis.theory.pinwheel_decomposition import pinwheel_decomposition\npinwheel_decomposition(seed={seed})",
+        "from unbraid.analysis.theory.pinwheel_decomposition import"
+        " pinwheel_decomposition\npinwheel_decomposition(seed={seed})",
     ),
 ]

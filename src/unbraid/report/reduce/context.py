@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a reduction: what is kept, the staircase of every latent and where it was cut, candidates, and how to go on."""
+"""The page of a reduction: what is kept, the staircase of every latent and where it was cut,
+candidates, and how to go on.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,21 @@ from unbraid.core.registry import Citation
 from unbraid.core.store import write_bytes
 from unbraid.report.page import render_page
 from unbraid.report.reduce.figures import MOST_POINTS, codes_figure, derivative_figure
-from unbraid.search.reduce.reduction import NO_PEAKS, TOO_FEW_IMAGES, Latent, Reduction, ReductionRule
+from unbraid.search.reduce.reduction import (
+    NO_PEAKS,
+    TOO_FEW_IMAGES,
+    Latent,
+    Reduction,
+    ReductionRule,
+)
 
 MOST_CANDIDATES = 20
 """Rows of the table; of ten latents there may be millions of cells."""
 CITATION = Citation(
-    "Estermann, Marks and Yanik", 2020, "Robust Disentanglement of a Few Factors at a Time", "NeurIPS, arXiv:2010.13527"
+    "Estermann, Marks and Yanik",
+    2020,
+    "Robust Disentanglement of a Few Factors at a Time",
+    "NeurIPS, arXiv:2010.13527",
 )
 
 
@@ -43,7 +54,9 @@ def write_reduction(
     next_steps: Sequence[tuple[str, str]] = (),
     command: str = "",
 ) -> Path:
-    """Write the page to *path*; *next_steps* are what a person can do next and the lines that do it."""
+    """Write the page to *path*; *next_steps* are what a person can do next and the lines that do
+    it.
+    """
     context = page_context(found, names, source, examples, next_steps, command)
     write_bytes(path, render_page("reduction.html.j2", context, styles=("reduction.css",)).encode())
     return path
@@ -62,11 +75,25 @@ def page_context(
     figures: dict[str, Any] = {}
     sections = []
     for at, (name, latent) in enumerate(zip(names, found.latents, strict=True)):
-        figures[f"codes-{at}"], figures[f"rises-{at}"] = codes_figure(latent), derivative_figure(latent)
-        sections.append({"name": name, "sentence": latent_sentence(found, at), "codes": f"codes-{at}", "rises": f"rises-{at}"})
+        figures[f"codes-{at}"], figures[f"rises-{at}"] = (
+            codes_figure(latent),
+            derivative_figure(latent),
+        )
+        sections.append(
+            {
+                "name": name,
+                "sentence": latent_sentence(found, at),
+                "codes": f"codes-{at}",
+                "rises": f"rises-{at}",
+            }
+        )
     candidates = _candidates(found)
     return {
-        "title": "Nothing is kept" if found.stopped else f"{len(found.indices):,} of {count:,} images kept",
+        "title": (
+            "Nothing is kept"
+            if found.stopped
+            else f"{len(found.indices):,} of {count:,} images kept"
+        ),
         "stopped": stopped_sentence(found, names),
         "facts": _facts(found, source),
         "rows": _rows(examples),
@@ -95,7 +122,10 @@ def stopped_sentence(found: Reduction, names: Sequence[str]) -> str:
         return f"{found.stopped} Without steps: {', '.join(flat)}."
     if found.stopped == TOO_FEW_IMAGES:
         assert found.chosen is not None
-        return f"{found.stopped} There are {found.chosen.size}, and {found.rule.fewest_images} are needed."
+        return (
+            f"{found.stopped} There are {found.chosen.size}, and {found.rule.fewest_images} are"
+            " needed."
+        )
     return f"{found.stopped} More than {found.rule.more_than} are needed in one of them."
 
 
@@ -105,21 +135,39 @@ def latent_sentence(found: Reduction, at: int) -> str:
     low, high = latent.values[0], latent.values[-1]
     if low == high:
         return f"All its codes are {low:.4g}."
-    said = [] if len(latent.peaks) else [f"Its codes rise from {low:.4g} to {high:.4g} without a step."]
+    said = (
+        []
+        if len(latent.peaks)
+        else [f"Its codes rise from {low:.4g} to {high:.4g} without a step."]
+    )
     if len(latent.peaks):
         steps, parts = len(latent.peaks), len(latent.intervals)
         inner = "two parts" if steps == 1 else f"{parts} interval{'s' if parts > 1 else ''}"
-        ends = "" if parts > steps else ", what lies before the first step and after the last left out"
-        said.append(f"{steps} step{'s' if steps > 1 else ''} cut{'s' if steps == 1 else ''} its codes into {inner}{ends}.")
+        ends = (
+            "" if parts > steps else ", what lies before the first step and after the last left out"
+        )
+        said.append(
+            f"{steps} step{'s' if steps > 1 else ''} cut{'s' if steps == 1 else ''} its codes into"
+            f" {inner}{ends}."
+        )
     if chance := len(latent.by_chance):
         which = "1 rise is" if chance == 1 else f"{chance} rises are"
-        said.append(f"{which} higher than the least height, but no higher than chance makes among so many codes.")
+        said.append(
+            f"{which} higher than the least height, but no higher than chance makes among so many"
+            " codes."
+        )
     if latent.chosen is not None:
         kept = latent.intervals[latent.chosen]
         share = variance_left(latent, found.images(found.index))
         rank = f"number {latent.chosen + 1} of {len(latent.intervals)} by quality"
-        said.append(f"Chosen: the codes {_span(latent, latent.chosen)} of {len(kept):,} images, {rank}.")
-        among = "these images" if len(found.latents) == 1 else "the images that lie in the chosen intervals of all latents"
+        said.append(
+            f"Chosen: the codes {_span(latent, latent.chosen)} of {len(kept):,} images, {rank}."
+        )
+        among = (
+            "these images"
+            if len(found.latents) == 1
+            else "the images that lie in the chosen intervals of all latents"
+        )
         said.append(f"Among {among} it has {100 * share:.2g}% of its variance.")
     return " ".join(said)
 
@@ -134,23 +182,31 @@ def variance_left(latent: Latent, images: NDArray[np.int64]) -> float:
 def rule_sentences(rule: ReductionRule, several: bool) -> list[str]:
     """The rule in words, with the numbers that were used."""
     said = [
-        f"A rise is a step when it is at least the median rise plus {rule.peak_deviations:g} standard deviations, taken of the"
-        f" rises below the median plus {rule.usual_deviations:g} standard deviations of all. The first and last"
-        f" 1/{rule.ignored_ends} of the rises are not looked at. Steps are at least 1/{rule.separation} of them apart.",
-        "The quality of an interval is the lower of the two steps beside it, divided by the mean rise inside: flat between high"
-        " steps is good.",
+        (
+            f"A rise is a step when it is at least the median rise plus {rule.peak_deviations:g}"
+            " standard deviations, taken of the rises below the median plus"
+            f" {rule.usual_deviations:g} standard deviations of all. The first and last"
+            f" 1/{rule.ignored_ends} of the rises are not looked at. Steps are at least"
+            f" 1/{rule.separation} of them apart."
+        ),
+        (
+            "The quality of an interval is the lower of the two steps beside it, divided by the"
+            " mean rise inside: flat between high steps is good."
+        ),
     ]
     if rule.chance is not None:
         said.append(
-            f"A step must also be so high above the median of its surroundings that codes without any steps show one with a"
-            f" chance of {100 * rule.chance:g}% at most. This bound is not in the paper; ReductionRule(chance=None) leaves it out."
+            "A step must also be so high above the median of its surroundings that codes without"
+            f" any steps show one with a chance of {100 * rule.chance:g}% at most. This bound is"
+            " not in the paper; ReductionRule(chance=None) leaves it out."
         )
     if several:
         said.append(
-            f"With {rule.few_peaks} steps or fewer the parts before the first and after the last count too, their outer side as a"
-            f" step of height {rule.end_height:g}. The {rule.best_intervals} best intervals of every latent are combined with those"
-            f" of the others; combinations of more than {rule.more_than} images are candidates, the nearest to their median size"
-            " first."
+            f"With {rule.few_peaks} steps or fewer the parts before the first and after the last"
+            f" count too, their outer side as a step of height {rule.end_height:g}. The"
+            f" {rule.best_intervals} best intervals of every latent are combined with those of the"
+            f" others; combinations of more than {rule.more_than} images are candidates, the"
+            " nearest to their median size first."
         )
     trim = f"{100 * rule.trim:g}% of an interval are left out at either side. " if rule.trim else ""
     return [*said, f"{trim}Fewer than {rule.fewest_images} images are not kept."]
@@ -159,7 +215,11 @@ def rule_sentences(rule: ReductionRule, several: bool) -> list[str]:
 def _facts(found: Reduction, source: str) -> list[tuple[str, str]]:
     facts = [("Labels", source)] if source else []
     count = len(found.cells)
-    facts += [("Images", f"{count:,}"), ("Latents", f"{len(found.latents)}"), ("Candidates", f"{len(found.candidates):,}")]
+    facts += [
+        ("Images", f"{count:,}"),
+        ("Latents", f"{len(found.latents)}"),
+        ("Candidates", f"{len(found.candidates):,}"),
+    ]
     if found.chosen is not None:
         facts.append(("Candidate taken", f"number {found.index}"))
     if found.stopped is None:
@@ -173,7 +233,10 @@ def _rows(examples: Examples | None) -> list[dict[str, Any]]:
 
     if examples is None:
         return []
-    both = (("Kept", "images that are kept", examples.kept), ("Left out", "images that are left out", examples.left_out))
+    both = (
+        ("Kept", "images that are kept", examples.kept),
+        ("Left out", "images that are left out", examples.left_out),
+    )
     return [
         {"name": name, "alt": f"{len(some)} {alt}", "uri": row_uri(some), "width": 84 * len(some)}
         for name, alt, some in both
@@ -186,8 +249,13 @@ def _candidates(found: Reduction) -> list[dict[str, Any]]:
         {
             "number": number,
             "size": f"{one.size:,}",
-            "spans": [_span(latent, rank) for latent, rank in zip(found.latents, one.ranks, strict=True)],
-            "qualities": [_quality(latent.intervals[rank].quality) for latent, rank in zip(found.latents, one.ranks, strict=True)],
+            "spans": [
+                _span(latent, rank) for latent, rank in zip(found.latents, one.ranks, strict=True)
+            ],
+            "qualities": [
+                _quality(latent.intervals[rank].quality)
+                for latent, rank in zip(found.latents, one.ranks, strict=True)
+            ],
             "taken": number == found.index,
         }
         for number, one in enumerate(found.candidates)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recursion shows in images: the final winner by the number of leaf-runs, and what each found latent does.
+"""What a recursion shows in images: the final winner by the number of leaf-runs, and what each
+found latent does.
 
-The curve is that of Estermann et al. (2020), figure 6. Departs: one seed, where theirs has the spread of several.
+The curve is that of Estermann et al. (2020), figure 6. Departs: one seed, where theirs has the
+spread of several.
 """
 
 from __future__ import annotations
@@ -21,12 +23,18 @@ from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.labelling import Labelling
 
 LEAST_SHARE, MOST_CHANCE = 0.1, 0.01
-"""A factor is named beside a latent where it explains at least so much of its codes, and is so unlikely to do so by chance."""
+"""A factor is named beside a latent where it explains at least so much of its codes, and is so
+unlikely to do so by chance.
+"""
 _COLOURS = (ACCENT, "#0072b2", INK)
 
 
-def leaf_runs_figure(counts: Sequence[int], series: Mapping[str, Sequence[float]], axis: str) -> dict[str, Any]:
-    """One line for each of *series* against the number of leaf-runs; a score that is missing is a gap."""
+def leaf_runs_figure(
+    counts: Sequence[int], series: Mapping[str, Sequence[float]], axis: str
+) -> dict[str, Any]:
+    """One line for each of *series* against the number of leaf-runs; a score that is missing is a
+    gap.
+    """
     data = []
     for (name, values), colour in zip(series.items(), _COLOURS, strict=False):
         data.append(
@@ -41,7 +49,14 @@ def leaf_runs_figure(counts: Sequence[int], series: Mapping[str, Sequence[float]
                 "hovertemplate": f"{name} %{{y:.3f}} at %{{x}}<extra></extra>",
             }
         )
-    place = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "font": {"size": 12}}
+    place = {
+        "orientation": "h",
+        "x": 0,
+        "y": 1.02,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "font": {"size": 12},
+    }
     x = {
         "title": axis_title("leaf-runs"),
         "tickmode": "array",
@@ -49,11 +64,20 @@ def leaf_runs_figure(counts: Sequence[int], series: Mapping[str, Sequence[float]
         "range": [counts[0] - 0.3, counts[-1] + 0.3],
     }
     y = {"title": axis_title(axis), "rangemode": "tozero"}
-    look = layout(xaxis=x, yaxis=y, height=320, margin={"r": 22, "t": 34}, legend=place, showlegend=len(series) > 1)
+    look = layout(
+        xaxis=x,
+        yaxis=y,
+        height=320,
+        margin={"r": 22, "t": 34},
+        legend=place,
+        showlegend=len(series) > 1,
+    )
     return {"data": data, "layout": look}
 
 
-def moved_codes(values: NDArray[np.float32], latents: Sequence[int], at: int, size: int) -> NDArray[np.float32]:
+def moved_codes(
+    values: NDArray[np.float32], latents: Sequence[int], at: int, size: int
+) -> NDArray[np.float32]:
     """Codes `(frames, size)` in which the active latent number *at* goes from low to high.
 
     *values* `(images, active latents)` are the codes of *latents*. The other active latents rest at their medians, and those that
@@ -67,10 +91,12 @@ def moved_codes(values: NDArray[np.float32], latents: Sequence[int], at: int, si
 
 
 def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
-    """Share of the variance of *codes* `(n,)` that groups of equal *values* explain, and how likely chance explains as much.
+    """Share of the variance of *codes* `(n,)` that groups of equal *values* explain, and how likely
+    chance explains as much.
 
-    The share is the correlation ratio with unbiased variances, at least 0, since many groups of a few images explain a lot by
-    chance. The probability is that of the F test of equal means. Where there is nothing to compare they are 0 and 1.
+    The share is the correlation ratio with unbiased variances, at least 0, since many groups of a
+    few images explain a lot by chance. The probability is that of the F test of equal means. Where
+    there is nothing to compare they are 0 and 1.
     """
     from scipy.stats import f
 
@@ -83,23 +109,46 @@ def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
     within = float(((codes - means[place]) ** 2).sum()) / (len(codes) - groups)
     between = float(((means[place] - codes.mean()) ** 2).sum()) / (groups - 1)
     share = max(0.0, 1.0 - within / float(codes.var(ddof=1)))
-    return share, float(f.sf(between / within, groups - 1, len(codes) - groups)) if within > 0.0 else 0.0
+    return share, (
+        float(f.sf(between / within, groups - 1, len(codes) - groups)) if within > 0.0 else 0.0
+    )
 
 
 def followed(codes: NDArray[Any], factors: NDArray[np.int64], names: Sequence[str]) -> str:
-    """The known factor that alone explains most of the codes, in words; nothing where it explains little or may be chance."""
-    found = [(*explained(codes, column), name) for column, name in zip(factors.T, names, strict=True)]
+    """The known factor that alone explains most of the codes, in words; nothing where it explains
+    little or may be chance.
+    """
+    found = [
+        (*explained(codes, column), name) for column, name in zip(factors.T, names, strict=True)
+    ]
     share, chance, name = max(found, key=lambda one: one[0], default=(0.0, 1.0, ""))
-    return f"{name} explains {share:.0%}" if share >= LEAST_SHARE and chance * len(found) <= MOST_CHANCE else ""
+    return (
+        f"{name} explains {share:.0%}"
+        if share >= LEAST_SHARE and chance * len(found) <= MOST_CHANCE
+        else ""
+    )
 
 
 def latent_rows(search: SearchRun, found: Labelling) -> list[dict[str, Any]]:
-    """For every active latent of the model that made a level's labels: its KL, the factor it follows, images from low to high."""
-    model, size, dataset = Model(search.winner(), found.model), len(found.kl_per_latent), search.dataset
+    """For every active latent of the model that made a level's labels: its KL, the factor it
+    follows, images from low to high.
+    """
+    model, size, dataset = (
+        Model(search.winner(), found.model),
+        len(found.kl_per_latent),
+        search.dataset,
+    )
     factors = dataset.factors(np.arange(len(dataset)))
     rows = []
     for at, latent in enumerate(found.latents):
         frames = model.decode(moved_codes(found.values, found.latents, at, size))
         follows = followed(found.values[:, at], factors, dataset.factor_names)
-        rows.append({"latent": latent, "nats": f"{found.kl_per_latent[latent]:.2f}", "follows": follows, "uri": row_uri(frames)})
+        rows.append(
+            {
+                "latent": latent,
+                "nats": f"{found.kl_per_latent[latent]:.2f}",
+                "follows": follows,
+                "uri": row_uri(frames),
+            }
+        )
     return rows

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 _STILL_FALLING = 0.02
-"""Relative fall of the loss between the last two tenths of the training that is worth going on for."""
+"""Relative fall of the loss between the last two tenths of the training that is worth going on for.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class Findings:
 
 
 def still_falling(losses: ArrayLike) -> bool:
-    """Whether the loss of the last tenth of the records lies clearly below that of the tenth before."""
+    """Whether the loss of the last tenth of the records lies clearly below that of the tenth
+    before.
+    """
     values = np.asarray(losses, dtype=np.float64)
     tenth = len(values) // 10
     if tenth < 2:
@@ -52,22 +55,40 @@ def advice(found: Findings) -> list[str]:
     if still_falling(found.best_loss):
         lines.append("The best model's loss is still falling: train for more steps.")
     if found.active_latents == 0:
-        lines.append("No latent of the best model is active: weaken the objective, or train for more steps.")
+        lines.append(
+            "No latent of the best model is active: weaken the objective, or train for more steps."
+        )
     elif found.lost_factors:
         names, are = ", ".join(found.lost_factors), "is" if len(found.lost_factors) == 1 else "are"
-        lines.append(f"{names} {are} not clearly in any active latent: train for more steps, or weaken the objective.")
+        lines.append(
+            f"{names} {are} not clearly in any active latent: train for more steps, or weaken the"
+            " objective."
+        )
     elif found.active_latents is not None and found.active_latents == found.latents:
-        lines.append("Every latent of the best model is active: try more latents, or a stronger objective.")
+        lines.append(
+            "Every latent of the best model is active: try more latents, or a stronger objective."
+        )
     if found.swept_strength and len(found.strengths) > 1 and found.best_strength is not None:
         if found.best_strength == max(found.strengths) and not found.lost_factors:
-            lines.append(f"The best model has the largest {found.swept_strength} of the sweep: try larger ones.")
+            lines.append(
+                f"The best model has the largest {found.swept_strength} of the sweep: try larger"
+                " ones."
+            )
         elif found.best_strength == min(found.strengths):
-            lines.append(f"The best model has the smallest {found.swept_strength} of the sweep: try smaller ones.")
+            lines.append(
+                f"The best model has the smallest {found.swept_strength} of the sweep: try smaller"
+                " ones."
+            )
     if found.seeds < 3:
         few = "One seed" if found.seeds == 1 else "Two seeds"
         lines.append(f"{few} cannot tell luck from method: train at least three.")
     if found.missing_metrics:
-        lines.append(f"Not scored yet: {', '.join(found.missing_metrics)}. Run: unbraid score {found.path}")
+        lines.append(
+            f"Not scored yet: {', '.join(found.missing_metrics)}. Run: unbraid score {found.path}"
+        )
     if not found.labelled:
-        lines.append("If you know factors of the images, give them when loading the data (factors=...) to score the models.")
+        lines.append(
+            "If you know factors of the images, give them when loading the data (factors=...) to"
+            " score the models."
+        )
     return lines

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as one HTML page that opens offline: scores, the best models, their latents, curves, and how it was made."""
+"""A run as one HTML page that opens offline: scores, the best models, their latents, curves, and
+how it was made.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,20 @@ from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.page import render_page
 from unbraid.report.train.advice import Findings, advice
-from unbraid.report.train.figures import curves_figure, latents_figure, quantity_label, scores_figure
+from unbraid.report.train.figures import (
+    curves_figure,
+    latents_figure,
+    quantity_label,
+    scores_figure,
+)
 from unbraid.report.train.member_view import FRAMES, QUANTILES, Portrait, draw_portrait
-from unbraid.report.train.provenance import data_title, folder_files, following_commands, python_call, searched_call
+from unbraid.report.train.provenance import (
+    data_title,
+    folder_files,
+    following_commands,
+    python_call,
+    searched_call,
+)
 from unbraid.report.train.run_summary import Evidence, Metric, gather
 from unbraid.report.train.settings import mix, shown, swept_name, swept_value, symbol
 from unbraid.report.train.words import (
@@ -38,7 +51,9 @@ _HEAT = "#0b4f8a"
 
 
 def build_report(run: RunFolder) -> Path:
-    """Write `report.html` into the run folder and return its path. The run must be trained and encoded."""
+    """Write `report.html` into the run folder and return its path. The run must be trained and
+    encoded.
+    """
     page = render_page("report.html.j2", page_context(run))
     path = run.path / "report.html"
     write_bytes(path, page.encode())
@@ -48,7 +63,10 @@ def build_report(run: RunFolder) -> Path:
 def page_context(run: RunFolder) -> dict[str, Any]:
     """Everything the template shows."""
     plan, dataset, found = run.plan, run.dataset, gather(run)
-    portraits = [draw_portrait(run, member, found.names[member], why) for member, why in found.shown(MOST_PORTRAITS)]
+    portraits = [
+        draw_portrait(run, member, found.names[member], why)
+        for member, why in found.shown(MOST_PORTRAITS)
+    ]
     families = list(dict.fromkeys(setting.family for setting in found.settings))
     figures: dict[str, Any] = {}
     scores = _score_figures(found, figures)
@@ -73,7 +91,10 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "score_columns": min(3, max(1, 12 // max(4, len(found.settings))), max(2, len(scores))),
         "settings": found.settings,
         "several_families": len(families) > 1,
-        "family_colours": [(name, next(s.colour for s in reversed(found.settings) if s.family == name)) for name in families],
+        "family_colours": [
+            (name, next(s.colour for s in reversed(found.settings) if s.family == name))
+            for name in families
+        ],
         "table": _table(found),
         "portraits": portraits,
         "heat": heat_style,
@@ -82,7 +103,11 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "figures": figures,
         "how": {
             "command": plan.command,
-            "python": python_call(plan) if not (run.path / "search.json").is_file() else searched_call(run.path),
+            "python": (
+                python_call(plan)
+                if not (run.path / "search.json").is_file()
+                else searched_call(run.path)
+            ),
             "following": following_commands(run.path, found.stored_metrics),
             "plan_digest": plan.digest(),
             "data_fingerprint": plan.data_fingerprint,
@@ -99,7 +124,9 @@ def heat_style(share: float) -> str:
     if share != share:
         return ""
     level = min(1.0, max(0.0, share))
-    return f"background:{mix('#ffffff', _HEAT, level)};color:{'#ffffff' if level > 0.5 else '#1b2430'}"
+    return (
+        f"background:{mix('#ffffff', _HEAT, level)};color:{'#ffffff' if level > 0.5 else '#1b2430'}"
+    )
 
 
 def _summary(found: Evidence) -> list[str]:
@@ -109,17 +136,24 @@ def _summary(found: Evidence) -> list[str]:
         name, total = found.names[found.best], len(plan.members)
         if found.best_metric is not None:
             lines.append(best_sentence(found.metrics[0].label, found.best_metric, name, total))
-            groups = [[found.metrics[0].scores[m] for m in s.members if m in found.metrics[0].scores] for s in found.settings]
+            groups = [
+                [found.metrics[0].scores[m] for m in s.members if m in found.metrics[0].scores]
+                for s in found.settings
+            ]
             lines.append(spread_sentence(spread_of([group for group in groups if group])))
         else:
-            lines.append(lowest_loss_sentence(found.final["loss"].get(found.best, float("nan")), name, total))
+            lines.append(
+                lowest_loss_sentence(found.final["loss"].get(found.best, float("nan")), name, total)
+            )
     return [line for line in lines if line]
 
 
 def _facts(run: RunFolder) -> list[tuple[str, str]]:
     plan, dataset = run.plan, run.dataset
     height, width, channels = dataset.image_shape
-    samples = f"{len(dataset):,} images, {height}×{width}" + (f"×{channels}" if channels > 1 else "")
+    samples = f"{len(dataset):,} images, {height}×{width}" + (
+        f"×{channels}" if channels > 1 else ""
+    )
     if len(dataset.sample_shape) != 3:
         samples = f"{len(dataset):,} points"
     options = ", ".join(f"{name} {shown(value)}" for name, value in plan.network_options.items())
@@ -138,21 +172,36 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         *_unusual_facts(plan),
         ("Precision", plan.precision),
         ("Report made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
-        ("Made with", ", ".join(f"{name} {plan.made_with[name]}" for name in ("unbraid", "torch") if name in plan.made_with)),
+        (
+            "Made with",
+            ", ".join(
+                f"{name} {plan.made_with[name]}"
+                for name in ("unbraid", "torch")
+                if name in plan.made_with
+            ),
+        ),
     ]
 
 
 def _unusual_facts(plan: Plan) -> list[tuple[str, str]]:
-    """Priors, standardised samples and numbers stated in another convention, where the run has them."""
+    """Priors, standardised samples and numbers stated in another convention, where the run has
+    them.
+    """
     facts = []
     priors = list(dict.fromkeys(member.prior for member in plan.members))
     if priors != ["isotropic"]:
         facts.append(("Prior", ", ".join(priors)))
     if plan.standardise:
         facts.append(("Samples", "standardised to mean 0 and variance 1"))
-    given = {(name, shown(value), shown(member.hyper[name])) for member in plan.members for name, value in member.given.items()}
+    given = {
+        (name, shown(value), shown(member.hyper[name]))
+        for member in plan.members
+        for name, value in member.given.items()
+    }
     if given:
-        told = ", ".join(f"{symbol(name)} {mean} is {total} of sums" for name, mean, total in sorted(given))
+        told = ", ".join(
+            f"{symbol(name)} {mean} is {total} of sums" for name, mean, total in sorted(given)
+        )
         facts.append(("Stated for means", told))
     return facts
 
@@ -173,19 +222,40 @@ def _score_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, s
     elif name is None:
         ticks, axis = [setting.tick for setting in found.settings], ""
     else:
-        ticks, axis = [swept_value(found.plan, setting, name) for setting in found.settings], symbol(name)
+        ticks, axis = (
+            [swept_value(found.plan, setting, name) for setting in found.settings],
+            symbol(name),
+        )
     if found.metrics:
-        sources = [(m.name, m.label, m.scores, m.bounds, _note(m), _group(m)) for m in found.metrics]
+        sources = [
+            (m.name, m.label, m.scores, m.bounds, _note(m), _group(m)) for m in found.metrics
+        ]
     else:
         free = (float("-inf"), float("inf"))
-        sources = [(q, f"{quantity_label(q)} at the end", v, free, "nats", "") for q, v in found.final.items() if v]
+        sources = [
+            (q, f"{quantity_label(q)} at the end", v, free, "nats", "")
+            for q, v in found.final.items()
+            if v
+        ]
     shown_figures = []
     for key, label, values, bounds, note, group in sources:
         figures[f"score-{key}"] = scores_figure(
-            values, found.settings, found.names, title=label, ticks=ticks, axis=axis, best=found.best, bounds=bounds
+            values,
+            found.settings,
+            found.names,
+            title=label,
+            ticks=ticks,
+            axis=axis,
+            best=found.best,
+            bounds=bounds,
         )
-        about = f"{label} of every model by setting, from {min(values.values()):.3g} to {max(values.values()):.3g}"
-        shown_figures.append({"id": f"score-{key}", "heading": label, "note": note, "about": about, "group": group})
+        about = (
+            f"{label} of every model by setting, from {min(values.values()):.3g} to"
+            f" {max(values.values()):.3g}"
+        )
+        shown_figures.append(
+            {"id": f"score-{key}", "heading": label, "note": note, "about": about, "group": group}
+        )
     return shown_figures
 
 
@@ -197,13 +267,23 @@ def _group(metric: Metric) -> str:
     """The heading under which a figure is folded away; the usual metrics stand open."""
     if metric.name in USUAL or metric.name not in METRICS:
         return ""
-    return f"{metric.family.capitalize()} scores" if metric.family != "supervised" else "More supervised scores"
+    return (
+        f"{metric.family.capitalize()} scores"
+        if metric.family != "supervised"
+        else "More supervised scores"
+    )
 
 
 def _grouped(figures: list[dict[str, str]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Figures under their headings, those that stand open first; where none does, the first group stands open."""
-    headings = sorted(dict.fromkeys(one["group"] for one in figures), key=lambda heading: heading != "")
-    groups = [(heading, [one for one in figures if one["group"] == heading]) for heading in headings]
+    """Figures under their headings, those that stand open first; where none does, the first group
+    stands open.
+    """
+    headings = sorted(
+        dict.fromkeys(one["group"] for one in figures), key=lambda heading: heading != ""
+    )
+    groups = [
+        (heading, [one for one in figures if one["group"] == heading]) for heading in headings
+    ]
     return [("", groups[0][1]), *groups[1:]] if groups else []
 
 
@@ -214,11 +294,19 @@ def _curve_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, s
         if figure["data"]:
             figures[f"curve-{quantity}"] = figure
             label = quantity_label(quantity)
-            shown_figures.append({"id": f"curve-{quantity}", "heading": label, "about": f"{label} of every model against the step"})
+            shown_figures.append(
+                {
+                    "id": f"curve-{quantity}",
+                    "heading": label,
+                    "about": f"{label} of every model against the step",
+                }
+            )
     return shown_figures
 
 
-def _bar_figures(found: Evidence, portraits: list[Portrait], figures: dict[str, Any]) -> dict[int, str]:
+def _bar_figures(
+    found: Evidence, portraits: list[Portrait], figures: dict[str, Any]
+) -> dict[int, str]:
     """Bars of KL (or spread) by latent, for data without factors: the figure of each portrait."""
     made = {}
     for one in portraits:
@@ -226,36 +314,60 @@ def _bar_figures(found: Evidence, portraits: list[Portrait], figures: dict[str, 
         unit = "KL divergence (nats)" if one.measure == "kl" else "spread of codes"
         made[one.member] = f"bars-{one.member}"
         colour = next(setting.colour for setting in found.settings if one.member in setting.members)
-        figures[made[one.member]] = latents_figure([one.sizes[latent] for latent in order], order, colour, unit)
+        figures[made[one.member]] = latents_figure(
+            [one.sizes[latent] for latent in order], order, colour, unit
+        )
     return made
 
 
 def _table(found: Evidence) -> dict[str, Any]:
     """All members with their scores, best first."""
     quantities = [name for name in ("loss", "reconstruction", "kl") if name in found.final]
-    heads = ["Model", "Setting", "Seed", *(m.label for m in found.metrics), *(quantity_label(q) for q in quantities)]
+    heads = [
+        "Model",
+        "Setting",
+        "Seed",
+        *(m.label for m in found.metrics),
+        *(quantity_label(q) for q in quantities),
+    ]
     uneven = len(set(found.status.values())) > 1
     rows = []
     for place, setting in enumerate(found.settings):
         for member in setting.members:
-            numbers = [m.scores.get(member) for m in found.metrics] + [found.final[q].get(member) for q in quantities]
+            numbers = [m.scores.get(member) for m in found.metrics] + [
+                found.final[q].get(member) for q in quantities
+            ]
             digits = [".3f"] * len(found.metrics) + ["#.4g"] * len(quantities)
             cells: list[tuple[str, Any]] = [
                 (str(member), member),
                 (setting.label, place),
                 (str(found.seeds[member]), found.seeds[member]),
             ]
-            cells += [("–", None) if v is None else (format(v, d), v) for v, d in zip(numbers, digits, strict=True)]
+            cells += [
+                ("–", None) if v is None else (format(v, d), v)
+                for v, d in zip(numbers, digits, strict=True)
+            ]
             if uneven:
                 cells.append((found.status[member], found.status[member]))
-            rows.append({"cells": cells, "best": member == found.best, "colour": setting.colour, "rank": found.rank(member)})
+            rows.append(
+                {
+                    "cells": cells,
+                    "best": member == found.best,
+                    "colour": setting.colour,
+                    "rank": found.rank(member),
+                }
+            )
     rows.sort(key=lambda row: row["rank"])
     return {
         "heads": [*heads, *(["Status"] if uneven else [])],
         "rows": rows,
         "long": len(rows) > _LONG_TABLE,
         "numeric": range(2, len(heads)),
-        "sorted_by": (found.metrics[0].label, "descending") if found.by_mig else (quantity_label("loss"), "ascending"),
+        "sorted_by": (
+            (found.metrics[0].label, "descending")
+            if found.by_mig
+            else (quantity_label("loss"), "ascending")
+        ),
     }
 
 
@@ -263,23 +375,46 @@ def _advice(run: RunFolder, found: Evidence, portraits: list[Portrait]) -> list[
     plan = found.plan
     name = swept_name(plan, found.settings)
     best = next((setting for setting in found.settings if found.best in setting.members), None)
-    by_strength = found.best_metric is not None and name is not None and best is not None and best.strength is not None
-    by_strength = by_strength and name != "learning_rate" and len({s.strength for s in found.settings}) == len(found.settings)
-    losses = found.history.loc[found.history["member"] == found.best, "loss"].to_list() if found.best is not None else []
+    by_strength = (
+        found.best_metric is not None
+        and name is not None
+        and best is not None
+        and best.strength is not None
+    )
+    by_strength = (
+        by_strength
+        and name != "learning_rate"
+        and len({s.strength for s in found.settings}) == len(found.settings)
+    )
+    losses = (
+        found.history.loc[found.history["member"] == found.best, "loss"].to_list()
+        if found.best is not None
+        else []
+    )
     active = len(portraits[0].latents) if portraits else None
     return advice(
         Findings(
             path=str(run.path),
             labelled=run.dataset.labelled,
-            missing_metrics=tuple(name for name in USUAL if name not in found.stored_metrics) if run.dataset.labelled else (),
+            missing_metrics=(
+                tuple(name for name in USUAL if name not in found.stored_metrics)
+                if run.dataset.labelled
+                else ()
+            ),
             seeds=len({member.seed for member in plan.members}),
             diverged=len(found.diverged),
             best_loss=losses,
             swept_strength=symbol(name) if by_strength and name else "",
-            strengths=[s.strength for s in found.settings if s.strength is not None] if by_strength else [],
+            strengths=(
+                [s.strength for s in found.settings if s.strength is not None]
+                if by_strength
+                else []
+            ),
             best_strength=best.strength if by_strength and best else None,
             active_latents=active,
             latents=plan.latents,
-            lost_factors=tuple(row.name for row in portraits[0].rows if not row.found) if portraits else (),
+            lost_factors=(
+                tuple(row.name for row in portraits[0].rows if not row.found) if portraits else ()
+            ),
         )
     )

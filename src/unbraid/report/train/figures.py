@@ -22,7 +22,9 @@ _SPREAD = 0.26
 _MOST_POINTS = 20_000
 """Points in one figure of curves; beyond, every curve is thinned alike."""
 _EARLY = 0.05
-"""Share of the training that may run out of the top of a figure of curves, so that the rest can be read."""
+"""Share of the training that may run out of the top of a figure of curves, so that the rest can be
+read.
+"""
 
 
 def layout(**changes: Any) -> dict[str, Any]:
@@ -43,12 +45,20 @@ def layout(**changes: Any) -> dict[str, Any]:
         "margin": {"l": 44, "r": 10, "t": 10, "b": 44},
         "height": 270,
         "showlegend": False,
-        "hoverlabel": {"bgcolor": "#ffffff", "bordercolor": "#c3cad3", "font": {"family": _FONT, "color": INK}},
+        "hoverlabel": {
+            "bgcolor": "#ffffff",
+            "bordercolor": "#c3cad3",
+            "font": {"family": _FONT, "color": INK},
+        },
         "xaxis": {**axis, "showgrid": False, "showline": True},
         "yaxis": axis,
     }
     for name, value in changes.items():
-        base[name] = {**base[name], **value} if isinstance(base.get(name), dict) and isinstance(value, dict) else value
+        base[name] = (
+            {**base[name], **value}
+            if isinstance(base.get(name), dict) and isinstance(value, dict)
+            else value
+        )
     return base
 
 
@@ -64,17 +74,26 @@ def positions(settings: Sequence[Setting]) -> list[float]:
         if number == 0:
             places.append(0.0)
         else:
-            places.append(places[-1] + (1.0 if setting.objective == settings[number - 1].objective else 1.5))
+            places.append(
+                places[-1] + (1.0 if setting.objective == settings[number - 1].objective else 1.5)
+            )
     return places
 
 
 def seed_offsets(count: int) -> list[float]:
-    """Places of *count* seeds around their setting, side by side in order, so that no dot hides another."""
-    return [0.0] if count == 1 else [-_SPREAD + 2 * _SPREAD * number / (count - 1) for number in range(count)]
+    """Places of *count* seeds around their setting, side by side in order, so that no dot hides
+    another.
+    """
+    return (
+        [0.0]
+        if count == 1
+        else [-_SPREAD + 2 * _SPREAD * number / (count - 1) for number in range(count)]
+    )
 
 
 def score_range(values: Sequence[float], bounds: tuple[float, float]) -> list[float] | None:
-    """Axis from just below the metric's lowest value to a round number above the scores; None lets the figure choose.
+    """Axis from just below the metric's lowest value to a round number above the scores; None lets
+    the figure choose.
 
     >>> score_range([0.1, 0.21], (0.0, 1.0))
     [-0.01, 0.25]
@@ -84,9 +103,14 @@ def score_range(values: Sequence[float], bounds: tuple[float, float]) -> list[fl
     if not finite or not (math.isfinite(low) and math.isfinite(high)) or min(finite) < low:
         return None
     shares = (0.1, 0.25, 0.5, 1.0)
-    share = next((share for share in shares if max(finite) <= low + (high - low) * share * 0.96), 1.04)
+    share = next(
+        (share for share in shares if max(finite) <= low + (high - low) * share * 0.96), 1.04
+    )
     top = (high - low) * share
-    return [_rounded(low - 0.04 * top), _rounded(low + top)]  # a dot at the lowest value is whole and clear of the labels
+    return [
+        _rounded(low - 0.04 * top),
+        _rounded(low + top),
+    ]  # a dot at the lowest value is whole and clear of the labels
 
 
 def scores_figure(
@@ -110,7 +134,9 @@ def scores_figure(
     lone, most = len(settings) == 1, max(len(setting.members) for setting in settings)
     places = positions(settings)
     for place, setting in zip(places, settings, strict=True):
-        present = [member for member in setting.members if math.isfinite(scores.get(member, math.nan))]
+        present = [
+            member for member in setting.members if math.isfinite(scores.get(member, math.nan))
+        ]
         offsets = dict(zip(setting.members, seed_offsets(len(setting.members)), strict=True))
         for member in present:
             dots["x"].append(round(place + offsets[member], 4))
@@ -158,13 +184,28 @@ def scores_figure(
             "mode": "markers",
             **ring,
             "hoverinfo": "skip",
-            "marker": {"symbol": "circle-open", "size": size + 7, "color": ACCENT, "line": {"color": ACCENT, "width": 2}},
+            "marker": {
+                "symbol": "circle-open",
+                "size": size + 7,
+                "color": ACCENT,
+                "line": {"color": ACCENT, "width": 2},
+            },
             "cliponaxis": False,
             "name": "best",
         },
     ]
-    x = {"tickmode": "array", "tickvals": places, "ticktext": list(ticks), "range": span, "title": axis_title(axis)}
-    x["autotickangles"] = [0, -30, -90]  # to the left, where there is room: past the right edge the last one is not drawn
+    x = {
+        "tickmode": "array",
+        "tickvals": places,
+        "ticktext": list(ticks),
+        "range": span,
+        "title": axis_title(axis),
+    }
+    x["autotickangles"] = [
+        0,
+        -30,
+        -90,
+    ]  # to the left, where there is room: past the right edge the last one is not drawn
     if lone:
         x["range"] = [-1.2, 1.2]
     y: dict[str, Any] = {}
@@ -175,9 +216,15 @@ def scores_figure(
 
 
 def curves_figure(
-    history: pd.DataFrame, quantity: str, settings: Sequence[Setting], names: dict[int, str], diverged: set[int]
+    history: pd.DataFrame,
+    quantity: str,
+    settings: Sequence[Setting],
+    names: dict[int, str],
+    diverged: set[int],
 ) -> dict[str, Any]:
-    """One line a member of *quantity* against the step, in its setting's colour; diverged members dotted."""
+    """One line a member of *quantity* against the step, in its setting's colour; diverged members
+    dotted.
+    """
     members, steps = np.asarray(history["member"]), np.asarray(history["step"])
     values = np.asarray(history[quantity], dtype=np.float64)
     finite = np.isfinite(values)
@@ -185,7 +232,9 @@ def curves_figure(
     data = []
     for number, setting in enumerate(settings):
         for member in setting.members:
-            rows = np.flatnonzero(finite & (members == member))[::-1][::stride][::-1]  # the last record always stays
+            rows = np.flatnonzero(finite & (members == member))[::-1][::stride][
+                ::-1
+            ]  # the last record always stays
             if len(rows) == 0:
                 continue
             data.append(
@@ -197,7 +246,11 @@ def curves_figure(
                     "name": names[member],
                     "meta": {"setting": number},
                     "hovertemplate": names[member] + "<br>step %{x:,}: %{y:.4g}<extra></extra>",
-                    "line": {"color": setting.colour, "width": 1.4, "dash": "dot" if member in diverged else "solid"},
+                    "line": {
+                        "color": setting.colour,
+                        "width": 1.4,
+                        "dash": "dot" if member in diverged else "solid",
+                    },
                     "marker": {"color": setting.colour, "size": 6},
                     "opacity": 0.85,
                 }
@@ -209,12 +262,22 @@ def curves_figure(
         y["range"] = chosen
     return {
         "data": data,
-        "layout": layout(xaxis={"title": axis_title("step"), "rangemode": "tozero", "tickformat": ",d", "nticks": 6}, yaxis=y),
+        "layout": layout(
+            xaxis={
+                "title": axis_title("step"),
+                "rangemode": "tozero",
+                "tickformat": ",d",
+                "nticks": 6,
+            },
+            yaxis=y,
+        ),
     }
 
 
 def curve_range(steps: NDArray[Any], values: NDArray[np.float64]) -> list[float] | None:
-    """Axis that shows everything after the first steps, whose values may be far higher; None where that leaves nothing."""
+    """Axis that shows everything after the first steps, whose values may be far higher; None where
+    that leaves nothing.
+    """
     late = values[steps > _EARLY * steps.max(initial=0)]
     if len(late) == 0:
         return None
@@ -226,7 +289,9 @@ def curve_range(steps: NDArray[Any], values: NDArray[np.float64]) -> list[float]
     return [_rounded(floor), _rounded(high + room)]
 
 
-def latents_figure(nats: Sequence[float], latents: Sequence[int], colour: str, unit: str) -> dict[str, Any]:
+def latents_figure(
+    nats: Sequence[float], latents: Sequence[int], colour: str, unit: str
+) -> dict[str, Any]:
     """A bar for each latent, in the order given."""
     data = [
         {
@@ -237,11 +302,17 @@ def latents_figure(nats: Sequence[float], latents: Sequence[int], colour: str, u
             "hovertemplate": "%{x}: %{y:.3f} " + unit + "<extra></extra>",
         }
     ]
-    ticks = {"tickmode": "array", "tickvals": [f"latent {one}" for one in latents], "ticktext": [str(one) for one in latents]}
+    ticks = {
+        "tickmode": "array",
+        "tickvals": [f"latent {one}" for one in latents],
+        "ticktext": [str(one) for one in latents],
+    }
     return {
         "data": data,
         "layout": layout(
-            xaxis={**ticks, "type": "category", "title": axis_title("latent")}, yaxis={"title": axis_title(unit)}, bargap=0.35
+            xaxis={**ticks, "type": "category", "title": axis_title("latent")},
+            yaxis={"title": axis_title(unit)},
+            bargap=0.35,
         ),
     }
 

@@ -43,7 +43,9 @@ def python_call(plan: Plan) -> str:
 
 
 def searched_call(path: Path) -> str:
-    """What is said in place of a call where the models are the winner of a search: their settings changed while they trained."""
+    """What is said in place of a call where the models are the winner of a search: their settings
+    changed while they trained.
+    """
     told = "# the winner of a search; its settings changed on the way"
     return f"import unbraid as ub\n\n{told}\nub.resume_search({str(path)!r}).lineage"
 
@@ -61,8 +63,14 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
     for item in sorted(path.iterdir()):
         if item.name.startswith(".") or item.name == "report.html":
             continue
-        size = sum(file.stat().st_size for file in item.rglob("*") if file.is_file()) if item.is_dir() else item.stat().st_size
-        rows.append((item.name + ("/" if item.is_dir() else ""), size, _PURPOSES.get(item.name, "")))
+        size = (
+            sum(file.stat().st_size for file in item.rglob("*") if file.is_file())
+            if item.is_dir()
+            else item.stat().st_size
+        )
+        rows.append(
+            (item.name + ("/" if item.is_dir() else ""), size, _PURPOSES.get(item.name, ""))
+        )
     return rows
 
 
@@ -89,19 +97,34 @@ def _data_options(plan: Plan) -> dict[str, Any]:
     if plan.data not in DATA:
         return options
     parameters = inspect.signature(DATA.load(plan.data)).parameters
-    return {name: value for name, value in options.items() if name not in parameters or parameters[name].default != value}
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in parameters or parameters[name].default != value
+    }
 
 
 def _objectives_argument(plan: Plan) -> str:
-    """Objectives with their sweeps as lists, where the members are such a product; else every one by itself."""
+    """Objectives with their sweeps as lists, where the members are such a product; else every one
+    by itself.
+    """
     calls = []
     for objective, members in itertools.groupby(plan.members, key=lambda member: member.objective):
-        own = [{name: _frozen(value) for name, value in (member.hyper | member.given).items()} for member in members]
+        own = [
+            {name: _frozen(value) for name, value in (member.hyper | member.given).items()}
+            for member in members
+        ]
         swept = {name: list(dict.fromkeys(hyper[name] for hyper in own)) for name in own[0]}
-        combinations = [dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values())]
+        combinations = [
+            dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values())
+        ]
         distinct = [hyper for hyper, _ in itertools.groupby(own)]
         if combinations == distinct:
-            calls.append(_objective_call(objective, {name: _one_or_list(values) for name, values in swept.items()}))
+            calls.append(
+                _objective_call(
+                    objective, {name: _one_or_list(values) for name, values in swept.items()}
+                )
+            )
         else:
             calls += [_objective_call(objective, hyper) for hyper in distinct]
     return calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
@@ -115,24 +138,37 @@ def _frozen(value: Any) -> Any:
 def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
     cls = OBJECTIVES.recall(objective)
     defaults = {item.name: item.default for item in fields(cls)}
-    told = ", ".join(f"{name}={_shown(value)}" for name, value in hyper.items() if value != defaults.get(name))
-    maker = f"ub.{cls.__name__}" if objective in OBJECTIVES.built_in else f"ub.OBJECTIVES.load({objective!r})"
+    told = ", ".join(
+        f"{name}={_shown(value)}" for name, value in hyper.items() if value != defaults.get(name)
+    )
+    maker = (
+        f"ub.{cls.__name__}"
+        if objective in OBJECTIVES.built_in
+        else f"ub.OBJECTIVES.load({objective!r})"
+    )
     return f"{maker}({told})"
 
 
 def _options(plan: Plan) -> list[str]:
     """Keyword arguments of `train` that differ from its defaults."""
-    defaults = {name: item.default for name, item in inspect.signature(make_plan).parameters.items()}
+    defaults = {
+        name: item.default for name, item in inspect.signature(make_plan).parameters.items()
+    }
     network = {item.name: item.default for item in fields(NETWORKS.recall(plan.network))}
     given: dict[str, Any] = {
         "data_options": _data_options(plan) or None,
         "seeds": _seeds(plan.members),
         "steps": plan.steps,
         "batch_size": plan.batch_size,
-        "learning_rate": _one_or_list(list(dict.fromkeys(member.learning_rate for member in plan.members))),
+        "learning_rate": _one_or_list(
+            list(dict.fromkeys(member.learning_rate for member in plan.members))
+        ),
         "latents": plan.latents,
         "network": plan.network,
-        "network_options": {name: value for name, value in plan.network_options.items() if value != network[name]} or None,
+        "network_options": (
+            {name: value for name, value in plan.network_options.items() if value != network[name]}
+            or None
+        ),
         "likelihood": None if plan.likelihood == _usual_likelihood(plan) else plan.likelihood,
         "prior": _one_or_list(_priors(plan)),
         "standardise": bool(plan.standardise),
@@ -143,23 +179,34 @@ def _options(plan: Plan) -> list[str]:
         "checkpoint_seconds": plan.checkpoint_seconds,
         "code_samples": plan.code_samples,
     }
-    # Without a precision `train` takes what is usual on the device, which may be another one tomorrow.
+    # Without a precision `train` takes what is usual on the device, which may be another one
+    # tomorrow.
     always = ("seeds", "steps", "precision")
-    return [f"{name}={_shown(value)}" for name, value in given.items() if value != defaults[name] or name in always]
+    return [
+        f"{name}={_shown(value)}"
+        for name, value in given.items()
+        if value != defaults[name] or name in always
+    ]
 
 
 def _priors(plan: Plan) -> list[str]:
     """The priors of the members as they are spelled, each once."""
     found = []
     for member in plan.members:
-        options = ",".join(f"{name}={_spelled(value)}" for name, value in member.prior_hyper.items())
+        options = ",".join(
+            f"{name}={_spelled(value)}" for name, value in member.prior_hyper.items()
+        )
         found.append(f"{member.prior}:{options}" if options else member.prior)
     return list(dict.fromkeys(found))
 
 
 def _spelled(value: Any) -> str:
     """A value as it stands in the spelling of a prior, to its last bit."""
-    return "/".join(map(_spelled, value)) if isinstance(value, (list, tuple)) else str(value).removesuffix(".0")
+    return (
+        "/".join(map(_spelled, value))
+        if isinstance(value, (list, tuple))
+        else str(value).removesuffix(".0")
+    )
 
 
 def _usual_likelihood(plan: Plan) -> str:

@@ -54,7 +54,8 @@ class Evidence:
     metrics: list[Metric]
     """MIG first."""
     stored_metrics: list[str]
-    """Names of the metrics found on disk; MIG is computed for the page where it is not among them."""
+    """Names of the metrics found on disk; MIG is computed for the page where it is not among them.
+    """
     best: int | None
     best_metric: float | None
     """MIG of the best member; None where it was chosen by its loss."""
@@ -82,19 +83,37 @@ class Evidence:
 
     def diverged_names(self) -> list[tuple[str, int]]:
         """Name and step of every member that diverged."""
-        return [(f"model {member} ({self.names[member]})", step) for member, step in self.diverged_at.items()]
+        return [
+            (f"model {member} ({self.names[member]})", step)
+            for member, step in self.diverged_at.items()
+        ]
 
     def rank(self, member: int) -> tuple[float, ...]:
-        """Sort key of members, best first: the best, then by MIG where there is one, then by loss; diverged members last."""
-        score = self.metrics[0].scores.get(member, -math.inf) if self.by_mig else float(member == self.best)
-        return (member in self.diverged, -score, self.final.get("loss", {}).get(member, math.inf), member)
+        """Sort key of members, best first: the best, then by MIG where there is one, then by loss;
+        diverged members last.
+        """
+        score = (
+            self.metrics[0].scores.get(member, -math.inf)
+            if self.by_mig
+            else float(member == self.best)
+        )
+        return (
+            member in self.diverged,
+            -score,
+            self.final.get("loss", {}).get(member, math.inf),
+            member,
+        )
 
     def shown(self, most: int) -> list[tuple[int, str]]:
-        """Members to look at closely with the reason: the best of the run, then the best of each other setting."""
+        """Members to look at closely with the reason: the best of the run, then the best of each
+        other setting.
+        """
         if self.best is None:
             return []
         firsts = [min(setting.members, key=self.rank) for setting in self.settings]
-        others = sorted((m for m in firsts if m != self.best and m not in self.diverged), key=self.rank)[: most - 1]
+        others = sorted(
+            (m for m in firsts if m != self.best and m not in self.diverged), key=self.rank
+        )[: most - 1]
         others.sort(key=firsts.index)
         return [
             (self.best, "best of the run" if len(self.names) > 1 else "the only model"),
@@ -122,7 +141,9 @@ def gather(run: RunFolder) -> Evidence:
         names=names,
         seeds={member.id: member.seed for member in plan.members},
         status=status,
-        diverged_at={member: steps[member] for member, state in status.items() if state == "diverged"},
+        diverged_at={
+            member: steps[member] for member, state in status.items() if state == "diverged"
+        },
         history=history,
         final=final,
         metrics=metrics,
@@ -146,9 +167,15 @@ def final_values(history: pd.DataFrame, healthy: Sequence[int]) -> dict[str, dic
 
 
 def stored_metrics(run: RunFolder, healthy: Sequence[int]) -> list[Metric]:
-    """Scores on disk of the mean representation, MIG first, then the usual ones, then in the order of the registry."""
+    """Scores on disk of the mean representation, MIG first, then the usual ones, then in the order
+    of the registry.
+    """
     table = stored_scores(run)
-    table = table[(table["quantity"] == "score") & (table["representation"] == "mean") & table["member"].isin(list(healthy))]
+    table = table[
+        (table["quantity"] == "score")
+        & (table["representation"] == "mean")
+        & table["member"].isin(list(healthy))
+    ]
     order = list(dict.fromkeys(["mig", *USUAL, *METRICS]))
     found = set(table["metric"])
     names = [name for name in order if name in found] + sorted(found - set(order))
@@ -163,9 +190,14 @@ def stored_metrics(run: RunFolder, healthy: Sequence[int]) -> list[Metric]:
 
 
 def choose_best(
-    metrics: Sequence[Metric], final: dict[str, dict[int, float]], healthy: Sequence[int], *, labelled: bool
+    metrics: Sequence[Metric],
+    final: dict[str, dict[int, float]],
+    healthy: Sequence[int],
+    *,
+    labelled: bool,
 ) -> tuple[int | None, float | None, str]:
-    """The best member, its MIG where that decided, and the rule in words; None where every member diverged.
+    """The best member, its MIG where that decided, and the rule in words; None where every member
+    diverged.
 
     Without factors UDR decides, where it was scored, and else the loss.
     """
@@ -178,10 +210,21 @@ def choose_best(
         best = max(agreement, key=lambda member: (agreement[member], -member))
         return best, None, "the highest UDR, agreement with models of other seeds"
     losses = final.get("loss", {})
-    reason = "no MIG could be computed" if labelled else "without factors, UDR of several seeds would be a better judge"
+    reason = (
+        "no MIG could be computed"
+        if labelled
+        else "without factors, UDR of several seeds would be a better judge"
+    )
     if losses:
         best = min(losses, key=lambda member: (losses[member], member))
-        return best, None, f"the lowest final loss ({reason}; losses of different settings weigh their terms differently)"
+        return (
+            best,
+            None,
+            (
+                f"the lowest final loss ({reason}; losses of different settings weigh their terms"
+                " differently)"
+            ),
+        )
     if healthy:
         return healthy[0], None, "the first trained (no loss was recorded)"
     return None, None, ""
@@ -195,7 +238,9 @@ def _computed_mig(run: RunFolder, healthy: Sequence[int]) -> Metric:
             scores[member] = mig(codes.mean, codes.factors).score
         except InputError:  # no factor varies in the sample: there is no score
             continue
-    return _described("mig", {member: score for member, score in scores.items() if math.isfinite(score)})
+    return _described(
+        "mig", {member: score for member, score in scores.items() if math.isfinite(score)}
+    )
 
 
 def _described(name: str, scores: dict[int, float]) -> Metric:
@@ -204,4 +249,6 @@ def _described(name: str, scores: dict[int, float]) -> Metric:
     function = METRICS.load(name)
     citation = f"{function.citation.authors} ({function.citation.year})"
     lower = not function.result.higher_is_better
-    return Metric(name, function.label, citation, function.result.range, scores, function.family, lower)
+    return Metric(
+        name, function.label, citation, function.result.range, scores, function.family, lower
+    )

@@ -19,14 +19,18 @@ _SYMBOLS = {
     "max_capacity": "C max",
 }
 _ORDERED = ("#35b779", "#1f9e89", "#26828e", "#31688e", "#3e4989", "#482878")
-"""Weak to strong, where one objective is swept: from green to violet darker step by step, so that the order shows in grey too."""
+"""Weak to strong, where one objective is swept: from green to violet darker step by step, so that
+the order shows in grey too.
+"""
 _HUES = ("#0072b2", "#d55e00", "#009e73", "#b4559a", "#b07c00", "#3a9bd6", "#4d4d4d", "#7a5c2e")
 """One for each objective: Okabe and Ito's colours, the light ones darkened to be read on white."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One combination of objective, hyperparameters and learning rate, trained with one or more seeds."""
+    """One combination of objective, hyperparameters and learning rate, trained with one or more
+    seeds.
+    """
 
     objective: str
     family: str
@@ -55,22 +59,36 @@ def shown(value: Any) -> str:
     >>> shown(4.0), shown(0.0001), shown(1e6), shown("isotropic")
     ('4', '0.0001', '1e+06', 'isotropic')
     """
-    return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return (
+        f"{value:g}"
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        else str(value)
+    )
 
 
 def find_settings(plan: Plan) -> list[Setting]:
-    """The settings of a plan: objectives in order of appearance, each one's settings from weak to strong."""
+    """The settings of a plan: objectives in order of appearance, each one's settings from weak to
+    strong.
+    """
     objectives = list(dict.fromkeys(member.objective for member in plan.members))
     found: list[Setting] = []
     for number, objective in enumerate(objectives):
         cls = OBJECTIVES.recall(objective)
         own = [group for group in plan.siblings() if group[0].objective == objective]
         own.sort(key=lambda group: _sort_key(group[0], cls.strength))
-        colours = _shades(_HUES[number % len(_HUES)], len(own)) if len(objectives) > 1 else _spread(_ORDERED, len(own))
+        colours = (
+            _shades(_HUES[number % len(_HUES)], len(own))
+            if len(objectives) > 1
+            else _spread(_ORDERED, len(own))
+        )
         varied = _varied([group[0] for group in own])
         for group, colour in zip(own, colours, strict=True):
             first = group[0]
-            values = {name: value for name, value in _told(first).items() if name == cls.strength or name in varied}
+            values = {
+                name: value
+                for name, value in _told(first).items()
+                if name == cls.strength or name in varied
+            }
             told = {name: value for name, value in values.items() if name in varied} or values
             found.append(
                 Setting(
@@ -87,10 +105,15 @@ def find_settings(plan: Plan) -> list[Setting]:
 
 
 def swept_name(plan: Plan, settings: Sequence[Setting]) -> str | None:
-    """The one hyperparameter that tells all settings apart, where there is exactly one: then it can name an axis."""
+    """The one hyperparameter that tells all settings apart, where there is exactly one: then it can
+    name an axis.
+    """
     if len({setting.objective for setting in settings}) > 1 or len(settings) < 2:
         return None
-    first = [next(member for member in plan.members if member.id == setting.members[0]) for setting in settings]
+    first = [
+        next(member for member in plan.members if member.id == setting.members[0])
+        for setting in settings
+    ]
     varied = _varied(first)
     return next(iter(varied)) if len(varied) == 1 else None
 
@@ -132,11 +155,16 @@ def _sort_key(member: Member, strength: str | None) -> tuple[float, int]:
 
 
 def _spread(anchors: Sequence[str], count: int) -> list[str]:
-    """*count* colours evenly along a ramp through *anchors*; a single one is a calm blue of the same ramp."""
+    """*count* colours evenly along a ramp through *anchors*; a single one is a calm blue of the
+    same ramp.
+    """
     if count == 1:
         return ["#31688e"]
     places = [index * (len(anchors) - 1) / (count - 1) for index in range(count)]
-    return [mix(anchors[int(place)], anchors[min(int(place) + 1, len(anchors) - 1)], place - int(place)) for place in places]
+    return [
+        mix(anchors[int(place)], anchors[min(int(place) + 1, len(anchors) - 1)], place - int(place))
+        for place in places
+    ]
 
 
 def _shades(hue: str, count: int) -> list[str]:

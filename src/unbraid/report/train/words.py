@@ -15,7 +15,9 @@ SHARED = 0.5
 """Two latents share a factor where the second holds at least this part of what the first holds."""
 INACTIVE_NATS = 0.01
 _CLEARLY = 2.0
-"""One spread is called larger than another when its variance is at least this many times the other's."""
+"""One spread is called larger than another when its variance is at least this many times the
+other's.
+"""
 _MOST_NAMES = 8
 _CHANCE = 0.05
 """Settings are told apart only where chance alone would do it more rarely than this."""
@@ -32,10 +34,11 @@ class Spread:
 
 
 def spread_of(groups: Sequence[ArrayLike]) -> Spread | None:
-    """One-way analysis of variance (method of moments) of scores grouped by setting; None where it would say little.
+    """One-way analysis of variance (method of moments) of scores grouped by setting; None where it
+    would say little.
 
-    It takes two settings with at least three scores each. The variance between settings is what is left of their means'
-    differences after the part that seeds alone would cause.
+    It takes two settings with at least three scores each. The variance between settings is what is
+    left of their means' differences after the part that seeds alone would cause.
     """
     from scipy.stats import f
 
@@ -46,8 +49,12 @@ def spread_of(groups: Sequence[ArrayLike]) -> Spread | None:
     sizes = np.array([len(values) for values in arrays])
     means = np.array([values.mean() for values in arrays])
     total = sizes.sum()
-    within = sum(float(((values - values.mean()) ** 2).sum()) for values in arrays) / (total - len(arrays))
-    between = float((sizes * (means - (sizes * means).sum() / total) ** 2).sum()) / (len(arrays) - 1)
+    within = sum(float(((values - values.mean()) ** 2).sum()) for values in arrays) / (
+        total - len(arrays)
+    )
+    between = float((sizes * (means - (sizes * means).sum() / total) ** 2).sum()) / (
+        len(arrays) - 1
+    )
     usual_size = (total - (sizes**2).sum() / total) / (len(arrays) - 1)
     if within == 0.0:
         chance = 1.0 if between == 0.0 else 0.0
@@ -82,14 +89,22 @@ def trained_sentence(trained: int, total: int, data: str, steps: int) -> str:
 
 def best_sentence(metric: str, score: float, member: str, total: int) -> str:
     """The best member's score and name."""
-    return f"It reaches {metric} {score:.2f} ({member})." if total == 1 else f"The best reaches {metric} {score:.2f} ({member})."
+    return (
+        f"It reaches {metric} {score:.2f} ({member})."
+        if total == 1
+        else f"The best reaches {metric} {score:.2f} ({member})."
+    )
 
 
 def lowest_loss_sentence(loss: float, member: str, total: int) -> str:
     """The member with the lowest loss, where no score can be had."""
     if not np.isfinite(loss):
         return ""
-    return f"Its loss is {loss:.4g} nats ({member})." if total == 1 else f"The lowest loss is {loss:.4g} nats ({member})."
+    return (
+        f"Its loss is {loss:.4g} nats ({member})."
+        if total == 1
+        else f"The lowest loss is {loss:.4g} nats ({member})."
+    )
 
 
 def diverged_sentence(diverged: Sequence[tuple[str, int]], total: int) -> str:
@@ -104,9 +119,11 @@ def diverged_sentence(diverged: Sequence[tuple[str, int]], total: int) -> str:
 
 
 def factor_sentence(factor: str, shares: NDArray[np.float64], active: NDArray[np.bool_]) -> str:
-    """Where a factor is found: *shares* `(latents,)` are each latent's information about it over its entropy.
+    """Where a factor is found: *shares* `(latents,)` are each latent's information about it over
+    its entropy.
 
-    Information is counted on means however little they move, so that a latent that is not *active* can seem to know much.
+    Information is counted on means however little they move, so that a latent that is not *active*
+    can seem to know much.
     """
     if not np.isfinite(shares).all():
         return f"{factor} takes one value in this sample; nothing can be said about it."
@@ -116,23 +133,39 @@ def factor_sentence(factor: str, shares: NDArray[np.float64], active: NDArray[np
     if not active[order[0]]:
         first = next(latent for latent in order if active[latent])
         return (
-            f"{factor} is not clearly in any active latent: the best, latent {first}, holds {shares[first]:.2f} of its information."
+            f"{factor} is not clearly in any active latent: the best, latent {first}, holds"
+            f" {shares[first]:.2f} of its information."
         )
     first, best = order[0], shares[order[0]]
     if len(order) == 1:
         return f"{factor}: the only latent holds {best:.2f} of its information."
     second, next_best = order[1], shares[order[1]]
     if best < CARRIED:
-        return f"{factor} is in no latent: the best, latent {first}, holds {best:.2f} of its information."
+        return (
+            f"{factor} is in no latent: the best, latent {first}, holds {best:.2f} of its"
+            " information."
+        )
     if next_best >= SHARED * best:
-        return f"{factor} is spread: latent {first} holds {best:.2f} of its information and latent {second} holds {next_best:.2f}."
-    return f"{factor} is in latent {first} ({best:.2f} of its information; next best latent {second}: {next_best:.2f})."
+        return (
+            f"{factor} is spread: latent {first} holds {best:.2f} of its information and latent"
+            f" {second} holds {next_best:.2f}."
+        )
+    return (
+        f"{factor} is in latent {first} ({best:.2f} of its information; next best latent {second}:"
+        f" {next_best:.2f})."
+    )
 
 
 def carried(factors: Sequence[str], shares: NDArray[np.float64]) -> list[tuple[str, float]]:
-    """Factors a latent carries with their shares, largest first: *shares* `(factors,)` of that latent."""
+    """Factors a latent carries with their shares, largest first: *shares* `(factors,)` of that
+    latent.
+    """
     order = np.argsort(-np.nan_to_num(shares), kind="stable")
-    return [(str(factors[at]), float(shares[at])) for at in order if np.isfinite(shares[at]) and shares[at] >= CARRIED]
+    return [
+        (str(factors[at]), float(shares[at]))
+        for at in order
+        if np.isfinite(shares[at]) and shares[at] >= CARRIED
+    ]
 
 
 def inactive_sentence(latents: Sequence[int], kind: str) -> str:
@@ -148,4 +181,7 @@ def inactive_sentence(latents: Sequence[int], kind: str) -> str:
 
 def missing_factors_note() -> str:
     """What unlabelled data leaves out."""
-    return "No factors are known for this data, so scores that compare codes with factors are left out."
+    return (
+        "No factors are known for this data, so scores that compare codes with factors are left"
+        " out."
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each stage of a discovery has to end, so that the last, whose models are reported, has its share of the minutes."""
+"""When each stage of a discovery has to end, so that the last, whose models are reported, has its
+share of the minutes.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from unbraid.search.rpu.recursion import leaf_and_level
 SHARES = (0.5, 0.2, 0.3)
 """Of the training time with a recursion: root, leaf-runs, final population."""
 LATE_SHARE = 0.92
-"""Of the minutes: an epoch that would end later is not begun; the rest is for encoding and the report."""
+"""Of the minutes: an epoch that would end later is not begun; the rest is for encoding and the
+report.
+"""
 
 
 class Clock:
     """Says when a stage of a discovery is due, and whether it is late."""
 
     def __init__(self, minutes: float | None, leaf_runs: int, start: float) -> None:
-        """*start* is when the *minutes* began, by `time.monotonic`; without minutes nothing is ever late."""
+        """*start* is when the *minutes* began, by `time.monotonic`; without minutes nothing is ever
+        late.
+        """
         self.leaf_runs = leaf_runs
         self.begins = time.monotonic()
         self.ends = math.inf if minutes is None else start + 60 * minutes * LATE_SHARE
@@ -31,7 +37,9 @@ class Clock:
         return self.begins + (self.ends - self.begins) * share_done(stage, self.leaf_runs)
 
     def late(self, stage: str) -> Callable[[], bool]:
-        """Says after each epoch of *stage* whether another, as long as the last, would pass the time."""
+        """Says after each epoch of *stage* whether another, as long as the last, would pass the
+        time.
+        """
         due, asked = self.due(stage), time.monotonic()
 
         def late() -> bool:
@@ -44,7 +52,9 @@ class Clock:
 
 
 def share_done(stage: str, leaf_runs: int) -> float:
-    """The share of the training time at whose end *stage* of a recursion (root, leaf-0/level-2, final-1) has to be done."""
+    """The share of the training time at whose end *stage* of a recursion (root, leaf-0/level-2,
+    final-1) has to be done.
+    """
     if stage.startswith("final"):
         return 1.0
     if stage == "root":

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the winning models of a search to findings: which latents are factors, how sure, what they look like, what was left out.
+"""From the winning models of a search to findings: which latents are factors, how sure, what they
+look like, what was left out.
 
-A latent of the chosen model that says more than half a nat about an image is a finding. It is confirmed where at least half of the
-other models, trained from other seeds, have a latent that follows it (`search/discover/certainty.py`). Its name is guessed from simple
-measurements of the images (`search/discover/naming.py`).
+A latent of the chosen model that says more than half a nat about an image is a finding. It is
+confirmed where at least half of the other models, trained from other seeds, have a latent that
+follows it (`search/discover/certainty.py`). Its name is guessed from simple measurements of the
+images (`search/discover/naming.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ FRAMES = 9
 QUANTILES = (0.02, 0.98)
 EXAMPLES = 8
 LITTLE_EXPLAINED = 0.1
-"""Share of the images' variance below which a model has learned too little for anything to count as found."""
+"""Share of the images' variance below which a model has learned too little for anything to count as
+found.
+"""
 _LOOKED_AT = 600
 """Images on which variance and errors are measured."""
 
@@ -64,22 +68,38 @@ def find(
     """Findings of *model* of the search's winner, confirmed by the winner's other models.
 
     *confirming* are other searches with the images they were trained on: a latent counts as seen as often as the models of one
-    of them, on its own images, have seen it. What only a leaf-run found varies in its part as nowhere else.
+    of them, on its own images, have seen it. What only a leaf-run found varies in its part as
+    nowhere else.
     """
     run, dataset = search.winner(), search.dataset
     every = np.arange(len(dataset), dtype=np.int64)
     means, logvars = encode_run(run, device, every)
-    nats = np.stack([kl_per_latent(m.astype(np.float64), v.astype(np.float64)) for m, v in zip(means, logvars, strict=True)])
+    nats = np.stack(
+        [
+            kl_per_latent(m.astype(np.float64), v.astype(np.float64))
+            for m, v in zip(means, logvars, strict=True)
+        ]
+    )
     mean = means[model]
     active = _different(mean, active_latents(nats[model], FOUND_NATS))
     sure = _surest(
-        [certainties(means.astype(np.float64), nats, model)] if len(means) > 1 else [], mean, nats[model], confirming, device
+        [certainties(means.astype(np.float64), nats, model)] if len(means) > 1 else [],
+        mean,
+        nats[model],
+        confirming,
+        device,
     )
     decoder = Model(run, model)
-    sample = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _LOOKED_AT)).astype(np.int64))
+    sample = np.unique(
+        np.linspace(0, len(dataset) - 1, min(len(dataset), _LOOKED_AT)).astype(np.int64)
+    )
     errors, variance, shares = _measured(decoder, dataset, mean, active, sample)
     rows = naming_rows(len(dataset))
-    called = name_factors(mean[rows][:, active].astype(np.float64), dataset.images(rows)) if active else []
+    called = (
+        name_factors(mean[rows][:, active].astype(np.float64), dataset.images(rows))
+        if active
+        else []
+    )
     found = []
     for place, latent in enumerate(active):
         real = _examples(mean, active, latent)
@@ -122,17 +142,29 @@ def _surest(
     confirming: Sequence[tuple[SearchRun, NDArray[np.int64]]],
     device: torch.device,
 ) -> list[Certainty]:
-    """For each latent the largest of the certainties *found* and those by the models of *confirming*."""
+    """For each latent the largest of the certainties *found* and those by the models of
+    *confirming*.
+    """
     for search, places in confirming:
-        means, logvars = encode_run(search.winner(), device, np.arange(len(search.dataset), dtype=np.int64))
-        own = [kl_per_latent(m.astype(np.float64), v.astype(np.float64)) for m, v in zip(means, logvars, strict=True)]
+        means, logvars = encode_run(
+            search.winner(), device, np.arange(len(search.dataset), dtype=np.int64)
+        )
+        own = [
+            kl_per_latent(m.astype(np.float64), v.astype(np.float64))
+            for m, v in zip(means, logvars, strict=True)
+        ]
         together = np.concatenate([mean[places][None], means]).astype(np.float64)
         found.append(certainties(together, np.stack([nats, *own]), 0))
-    return [max(column, key=lambda one: (one.seen_in / max(1, one.others), one.agreement)) for column in zip(*found, strict=True)]
+    return [
+        max(column, key=lambda one: (one.seen_in / max(1, one.others), one.agreement))
+        for column in zip(*found, strict=True)
+    ]
 
 
 def _different(mean: NDArray[np.float32], active: list[int]) -> list[int]:
-    """Those of *active* that do not repeat one before them: two latents that follow each other are one finding."""
+    """Those of *active* that do not repeat one before them: two latents that follow each other are
+    one finding.
+    """
     kept: list[int] = []
     ranks = average_ranks(mean.astype(np.float64))
     for latent in active:
@@ -142,9 +174,15 @@ def _different(mean: NDArray[np.float32], active: list[int]) -> list[int]:
 
 
 def _measured(
-    decoder: Model, dataset: Dataset, mean: NDArray[np.float32], active: list[int], sample: NDArray[np.int64]
+    decoder: Model,
+    dataset: Dataset,
+    mean: NDArray[np.float32],
+    active: list[int],
+    sample: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], float, dict[int, float]]:
-    """Squared error of each image of *sample*, the variance of the images, and what each latent carries of that variance."""
+    """Squared error of each image of *sample*, the variance of the images, and what each latent
+    carries of that variance.
+    """
     true = dataset.images(sample).astype(np.float64)
     variance = float(((true - true.mean(axis=0)) ** 2).mean())
 
@@ -156,11 +194,17 @@ def _measured(
     for latent in active:
         without = mean[sample].copy()
         without[:, latent] = mean[:, latent].mean()
-        shares[latent] = float(np.clip((error(without).mean() - whole.mean()) / variance, 0.0, 1.0)) if variance > 0 else 0.0
+        shares[latent] = (
+            float(np.clip((error(without).mean() - whole.mean()) / variance, 0.0, 1.0))
+            if variance > 0
+            else 0.0
+        )
     return whole, variance, shares
 
 
-def _spreads(mean: NDArray[np.float32], active: list[int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _spreads(
+    mean: NDArray[np.float32], active: list[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     codes = mean[:, active].astype(np.float64)
     return np.median(codes, axis=0), np.maximum(codes.std(axis=0), 1e-12)
 
@@ -172,7 +216,9 @@ def _targets(codes: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _moved(mean: NDArray[np.float32], active: list[int], latent: int) -> NDArray[np.float32]:
-    """The code of a typical image with one latent moved evenly between two quantiles: `(frames, latents)`."""
+    """The code of a typical image with one latent moved evenly between two quantiles: `(frames,
+    latents)`.
+    """
     middle, spread = _spreads(mean, active)
     typical = int((((mean[:, active] - middle) / spread) ** 2).sum(axis=1).argmin())
     codes = np.repeat(mean[typical : typical + 1], FRAMES, axis=0)
@@ -181,13 +227,17 @@ def _moved(mean: NDArray[np.float32], active: list[int], latent: int) -> NDArray
 
 
 def _examples(mean: NDArray[np.float32], active: list[int], latent: int) -> NDArray[np.int64]:
-    """Images at rising codes of *latent* whose other codes are as near to the middle as there are any: `(frames,)`."""
+    """Images at rising codes of *latent* whose other codes are as near to the middle as there are
+    any: `(frames,)`.
+    """
     middle, spread = _spreads(mean, active)
     away = ((mean[:, active] - middle) / spread) ** 2
     place = active.index(latent)
     others = away.sum(axis=1) - away[:, place]
     targets = _targets(mean[:, latent])
     # The latent itself counts most: what is shown is that it rises.
-    distance = 25.0 * ((mean[:, latent][None] - targets[:, None]) / spread[place]) ** 2 + others[None]
+    distance = (
+        25.0 * ((mean[:, latent][None] - targets[:, None]) / spread[place]) ** 2 + others[None]
+    )
     nearest = distance.argmin(axis=1)
     return nearest[np.argsort(mean[nearest, latent], kind="stable")]

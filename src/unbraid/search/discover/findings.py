@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `discover` found in unlabelled images, as plain records: what the report shows and a person reads."""
+"""What `discover` found in unlabelled images, as plain records: what the report shows and a person
+reads.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ class Certainty:
     """How far other models, trained from other seeds, have a latent that follows the same thing."""
 
     agreement: float
-    """Median over the other models of the largest absolute rank correlation with one of their latents, 0 to 1."""
+    """Median over the other models of the largest absolute rank correlation with one of their
+    latents, 0 to 1.
+    """
     seen_in: int
     """Other models in which that correlation is at least `certainty.SEEN`."""
     others: int
@@ -30,9 +34,13 @@ class Name:
     sentence: str
     """What changes from low to high codes, in one sentence a lay person understands."""
     statistic: str
-    """The simple measurement of the images that follows the code best: "centre_x"; empty where none does."""
+    """The simple measurement of the images that follows the code best: "centre_x"; empty where none
+    does.
+    """
     correlation: float
-    """Rank correlation of code and measurement; 0 without one. The sign belongs to "from low to high"."""
+    """Rank correlation of code and measurement; 0 without one. The sign belongs to "from low to
+    high".
+    """
 
 
 @dataclass(frozen=True)
@@ -47,9 +55,12 @@ class FoundFactor:
     name: Name
     certainty: Certainty
     share: float
-    """Share of the images' variance that is lost when the model decodes without knowing this latent, 0 to 1."""
+    """Share of the images' variance that is lost when the model decodes without knowing this
+    latent, 0 to 1.
+    """
     drawn: NDArray[np.uint8]
-    """The model's own images from low to high, all else held: `(frames, height, width, channels)`."""
+    """The model's own images from low to high, all else held: `(frames, height, width, channels)`.
+    """
     real: NDArray[np.uint8]
     """Images of the data at rising codes: `(frames, height, width, channels)`."""
     real_names: tuple[str, ...] = ()
@@ -95,7 +106,9 @@ class Discovery:
     tables: tuple[str, ...]
     """Paths of the tables of codes."""
     from_final: bool = False
-    """What is shown comes from a final population, trained to hold what the searches before it found."""
+    """What is shown comes from a final population, trained to hold what the searches before it
+    found.
+    """
     stages: tuple[str, ...] = ()
     """What the recursion did, a sentence a stage; empty without recursion."""
     warnings: tuple[str, ...] = ()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of a discovery: from a folder, file, array or dataset, at the size at which models will see them."""
+"""The images of a discovery: from a folder, file, array or dataset, at the size at which models
+will see them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import recorded_sample
-from unbraid.core.errors import InputError, Problem
+from unbraid.core.errors import invalid
 from unbraid.core.store import write_bytes
 from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
@@ -57,19 +59,27 @@ class ImageSource:
         return str(path), {}
 
 
-def take_images(images: Any, options: dict[str, Any], resize: int | None, device: torch.device) -> ImageSource:
-    """Load *images* at the size at which they are seen; a size among the *options* of the data counts as *resize*."""
+def take_images(
+    images: Any, options: dict[str, Any], resize: int | None, device: torch.device
+) -> ImageSource:
+    """Load *images* at the size at which they are seen; a size among the *options* of the data
+    counts as *resize*.
+    """
     rest = {name: value for name, value in options.items() if name != "resize"}
     if isinstance(images, Dataset) or (isinstance(images, str) and images in DATA):
-        return _of_dataset(images if isinstance(images, Dataset) else load(images, **options), resize, device)
+        return _of_dataset(
+            images if isinstance(images, Dataset) else load(images, **options), resize, device
+        )
     wanted = resize if resize is not None else options.get("resize")
     if isinstance(images, np.ndarray):
         return _of_array(images, rest, wanted, device)
     if not isinstance(images, (str, Path)):
         rule = "must be a folder, a .npy or .npz file, an array, or the name of a dataset"
-        raise InputError(Problem("images", rule, type(images).__name__))
+        raise invalid("images", rule, type(images).__name__)
     given, path = str(images), Path(images).expanduser()
-    text = str(path.absolute()) if path.exists() else given  # what is stored must be found from any folder
+    text = (
+        str(path.absolute()) if path.exists() else given
+    )  # what is stored must be found from any folder
     if path.is_dir() and wanted is None:
         height, width = folder_size(path)
         side = seen_side(height, width, device, None)
@@ -83,14 +93,29 @@ def take_images(images: Any, options: dict[str, Any], resize: int | None, device
         before = sizes.pop() if len(sizes) == 1 else None
         before = None if before == dataset.image_shape[:2] else before
         if sizes:
-            scaled = f"All were scaled to {side} × {side} pixels, which changes the shape of what they show."
+            scaled = (
+                f"All were scaled to {side} × {side} pixels, which changes the shape of what they"
+                " show."
+            )
             stretched = f"Your images have {len(sizes):,} different sizes. {scaled}"
     used = rest | ({"resize": side} if side else {})
-    return ImageSource(path.stem, given, dataset, text, used, before, len(dataset), depth=_depth(dataset), stretched=stretched)
+    return ImageSource(
+        path.stem,
+        given,
+        dataset,
+        text,
+        used,
+        before,
+        len(dataset),
+        depth=_depth(dataset),
+        stretched=stretched,
+    )
 
 
 def image_names(folder: Path, data: str) -> tuple[str, ...]:
-    """File names of the images, or their numbers in a larger dataset; empty where they are just counted."""
+    """File names of the images, or their numbers in a larger dataset; empty where they are just
+    counted.
+    """
     if Path(data).is_dir():
         return tuple(path.name for path in image_files(Path(data)))
     if (folder / INDICES).is_file():
@@ -98,7 +123,9 @@ def image_names(folder: Path, data: str) -> tuple[str, ...]:
     return ()
 
 
-def _of_array(images: NDArray[Any], options: dict[str, Any], wanted: Any, device: torch.device) -> ImageSource:
+def _of_array(
+    images: NDArray[Any], options: dict[str, Any], wanted: Any, device: torch.device
+) -> ImageSource:
     dataset, _, before = _scaled(images, options, wanted, device)
     return ImageSource("array", "", dataset, None, {}, before, len(dataset), depth=_depth(dataset))
 
@@ -106,14 +133,20 @@ def _of_array(images: NDArray[Any], options: dict[str, Any], wanted: Any, device
 def _scaled(
     source: Any, options: dict[str, Any], wanted: Any, device: torch.device
 ) -> tuple[Dataset, int | None, tuple[int, int] | None]:
-    """The images, the side they were scaled to if any, and the size they had where it is known and was another."""
+    """The images, the side they were scaled to if any, and the size they had where it is known and
+    was another.
+    """
     if wanted is not None:
         dataset = load(source, **options, resize=wanted)
         return dataset, dataset.image_shape[0], _size_of(source, dataset.image_shape[0])
     dataset = load(source, **options)
     height, width, _ = dataset.image_shape
     side = seen_side(height, width, device, None)
-    return (load(source, **options, resize=side), side, (height, width)) if side else (dataset, None, None)
+    return (
+        (load(source, **options, resize=side), side, (height, width))
+        if side
+        else (dataset, None, None)
+    )
 
 
 def _size_of(source: Any, side: int) -> tuple[int, int] | None:
@@ -126,14 +159,18 @@ def _size_of(source: Any, side: int) -> tuple[int, int] | None:
 def _of_dataset(dataset: Dataset, resize: int | None, device: torch.device) -> ImageSource:
     """Images of a dataset, a fair sample of a large one."""
     if len(dataset.sample_shape) != 3:
-        raise InputError(Problem("images", "must be images", dataset.name, "Points have no factors that could be shown."))
+        raise invalid(
+            "images", "must be images", dataset.name, "Points have no factors that could be shown."
+        )
     kept = np.sort(recorded_sample(len(dataset), MOST_IMAGES))
     height, width, _ = dataset.image_shape
     side = seen_side(height, width, device, resize)
     own = load(dataset.images(kept), **({"resize": side} if side else {}))
     drawn = kept if len(kept) < len(dataset) else None
     before = (height, width) if side else None
-    return ImageSource(dataset.name, dataset.name, own, None, {}, before, len(dataset), drawn, _depth(dataset))
+    return ImageSource(
+        dataset.name, dataset.name, own, None, {}, before, len(dataset), drawn, _depth(dataset)
+    )
 
 
 def _depth(dataset: Dataset) -> str:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simple measurements of images that people have words for: where something is, how large, how bright, which colour.
+"""Simple measurements of images that people have words for: where something is, how large, how
+bright, which colour.
 
-What stands out of an image is what differs from the background: the one colour of all borders, or where they have several colours
-the median of every pixel over the images. With d the largest difference over the channels, it is the pixels where d is at least
-a quarter of the image's largest, weighted by d. From these come the centre (first moments), the extent (root of the trace of the
-second moments), the orientation (the angle of their main axis, doubled, since half a turn brings a shape back), the colour and the
-shade. They mean something only where the backdrop is plain or most of the scene holds still, and are left out elsewhere: a room
-whose walls change colour has no background. The rest is taken from the whole image, its border, and each cell of a 3 x 3 grid;
-hues also from each quarter of a cell, since over a larger area colours mix.
+What stands out of an image is what differs from the background: the one colour of all borders, or
+where they have several colours the median of every pixel over the images. With d the largest
+difference over the channels, it is the pixels where d is at least a quarter of the image's largest,
+weighted by d. From these come the centre (first moments), the extent (root of the trace of the
+second moments), the orientation (the angle of their main axis, doubled, since half a turn brings a
+shape back), the colour and the shade. They mean something only where the backdrop is plain or most
+of the scene holds still, and are left out elsewhere: a room whose walls change colour has no
+background. The rest is taken from the whole image, its border, and each cell of a 3 x 3 grid; hues
+also from each quarter of a cell, since over a larger area colours mix.
 
-Ours; no paper. Angles (`is_circular`) are in radians, orientations doubled; places along diagonals are in standard deviations; all
-else lies between 0 and 1. Where an image has no such thing (no colour in a grey cell, no orientation of a disc) there is NaN.
+Ours; no paper. Angles (`is_circular`) are in radians, orientations doubled; places along diagonals
+are in standard deviations; all else lies between 0 and 1. Where an image has no such thing (no
+colour in a grey cell, no orientation of a disc) there is NaN.
 """
 
 from __future__ import annotations
@@ -21,9 +25,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 
-CELLS = tuple(f"{row}_{column}" for row in ("upper", "middle", "lower") for column in ("left", "middle", "right"))
+CELLS = tuple(
+    f"{row}_{column}"
+    for row in ("upper", "middle", "lower")
+    for column in ("left", "middle", "right")
+)
 """The nine parts of an image, row by row."""
 _LARGEST_SIDE = 64
 """Larger images are measured on means of blocks of pixels: no word needs more."""
@@ -32,7 +40,8 @@ _BACKGROUND_IMAGES = 1_000
 _STANDS_OUT = 0.1
 """A difference from the background, of 1 for black to white, below which nothing stands out."""
 _PLAIN_SHARE = 0.9
-"""Share of the border's pixels that must have one colour, for that to be the background everywhere."""
+"""Share of the border's pixels that must have one colour, for that to be the background everywhere.
+"""
 _STILL_SHARE = 0.6
 """Share of pixels that must be background on average, for what stands out to mean something,"""
 _PLAIN_STILL_SHARE = 0.1
@@ -63,7 +72,8 @@ def is_of_part(measurement: str) -> bool:
 
 
 def measurements(images: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """What can be measured of *images*, uint8 `(n, height, width, channels)`: `(n,)` by name; block by block, in bounded memory.
+    """What can be measured of *images*, uint8 `(n, height, width, channels)`: `(n,)` by name; block
+    by block, in bounded memory.
 
     >>> white = np.zeros((3, 8, 8, 1), np.uint8)
     >>> white[0, 1:3, 1:3] = white[1, 1:3, 4:6] = white[2, 5:7, 4:6] = 255
@@ -73,11 +83,17 @@ def measurements(images: ArrayLike) -> dict[str, NDArray[np.float64]]:
     """
     images = check_images(images)
     background = _background(images)
-    parts = [{**_whole_image(block), **_standing_out(block, background)} for block in blocks(images, _LARGEST_SIDE)]
+    parts = [
+        {**_whole_image(block), **_standing_out(block, background)}
+        for block in blocks(images, _LARGEST_SIDE)
+    ]
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     still = float(found.pop("background_share").mean())
     standing = [name for name in _STANDING if name in found]
-    if still < (_PLAIN_STILL_SHARE if background.ndim == 1 else _STILL_SHARE) or np.isnan(found["centre_x"]).mean() > 0.1:
+    if (
+        still < (_PLAIN_STILL_SHARE if background.ndim == 1 else _STILL_SHARE)
+        or np.isnan(found["centre_x"]).mean() > 0.1
+    ):
         for name in standing:
             del found[name]
         return found
@@ -89,14 +105,23 @@ def check_images(images: ArrayLike) -> NDArray[np.uint8]:
     images = np.asarray(images)
     if images.ndim != 4 or images.shape[-1] not in (1, 3) or len(images) < 2 or 0 in images.shape:
         rule = "must be at least two images (n, height, width, channels) of 1 or 3 channels"
-        raise InputError(Problem("images", rule, Shown(f"shape {images.shape}")))
+        raise invalid("images", rule, Shown(f"shape {images.shape}"))
     if images.dtype != np.uint8:
-        raise InputError(Problem("images", "must be uint8, 0..255", Shown(f"dtype {images.dtype}"), "Use dataset.images(...)."))
+        raise invalid(
+            "images",
+            "must be uint8, 0..255",
+            Shown(f"dtype {images.dtype}"),
+            "Use dataset.images(...).",
+        )
     return images
 
 
-def blocks(images: NDArray[np.uint8], side: int, rows: NDArray[np.int64] | None = None) -> Iterator[NDArray[np.float32]]:
-    """*images*, or those of *rows*, in [0, 1], a bounded number at a time, as means of blocks until no side exceeds *side*."""
+def blocks(
+    images: NDArray[np.uint8], side: int, rows: NDArray[np.int64] | None = None
+) -> Iterator[NDArray[np.float32]]:
+    """*images*, or those of *rows*, in [0, 1], a bounded number at a time, as means of blocks until
+    no side exceeds *side*.
+    """
     step = -(-max(images.shape[1:3]) // side)
     height, width = (max(1, length // step) for length in images.shape[1:3])
     down, across = (min(step, length) for length in images.shape[1:3])
@@ -111,15 +136,21 @@ def blocks(images: NDArray[np.uint8], side: int, rows: NDArray[np.int64] | None 
 
 
 def cell_slices(height: int, width: int, parts: int = 1) -> dict[str, tuple[slice, slice]]:
-    """Rows and columns of each of the nine cells of an image, or of the *parts* x *parts* that each is cut into, numbered from 0.
+    """Rows and columns of each of the nine cells of an image, or of the *parts* x *parts* that each
+    is cut into, numbered from 0.
 
     >>> list(cell_slices(64, 64, 2))[:3], cell_slices(64, 64, 2)["upper_middle_3"]
     (['upper_left_0', 'upper_left_1', 'upper_left_2'], (slice(11, 21, None), slice(32, 43, None)))
     """
     count = 3 * parts
     # Where a side has fewer pixels than there are parts, neighbours share one.
-    edges = [[min(round(part * length / count), length - 1) for part in range(count)] + [length] for length in (height, width)]
-    down, across = ([slice(low, max(high, low + 1)) for low, high in itertools.pairwise(ends)] for ends in edges)
+    edges = [
+        [min(round(part * length / count), length - 1) for part in range(count)] + [length]
+        for length in (height, width)
+    ]
+    down, across = (
+        [slice(low, max(high, low + 1)) for low, high in itertools.pairwise(ends)] for ends in edges
+    )
     found = {}
     for nth, cell in enumerate(CELLS):
         for part in range(parts * parts):
@@ -139,14 +170,17 @@ def cell_of(measurement: str) -> str:
 
 
 def hue(colours: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The angle of *colours* `(..., 3)` around the grey axis, red 0 and green a third of a turn; NaN where nearly grey.
+    """The angle of *colours* `(..., 3)` around the grey axis, red 0 and green a third of a turn;
+    NaN where nearly grey.
 
     >>> np.degrees(hue(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5]]))).round()
     array([  0., 120., 300.,  nan])
     """
     red, green, blue = np.moveaxis(colours.astype(np.float64), -1, 0)
     along, aside = red - (green + blue) / 2, np.sqrt(0.75) * (green - blue)
-    return np.where(np.hypot(along, aside) >= _LEAST_CHROMA, np.arctan2(aside, along) % (2 * np.pi), np.nan)
+    return np.where(
+        np.hypot(along, aside) >= _LEAST_CHROMA, np.arctan2(aside, along) % (2 * np.pi), np.nan
+    )
 
 
 def _background(images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -155,7 +189,8 @@ def _background(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     sample = np.concatenate(list(blocks(images, _LARGEST_SIDE, np.sort(rows))))
     rim = sample[:, _ring(*sample.shape[1:3])]
     colour = np.median(rim.reshape(-1, rim.shape[-1]), axis=0)
-    # A plain backdrop is seen all around. The median would take for part of it what always covers the middle.
+    # A plain backdrop is seen all around. The median would take for part of it what always covers
+    # the middle.
     if (np.abs(rim - colour).max(axis=-1) < _STANDS_OUT).mean() >= _PLAIN_SHARE:
         return colour
     return np.median(sample, axis=0, overwrite_input=True)
@@ -185,19 +220,25 @@ def _whole_image(block: NDArray[np.float32]) -> dict[str, NDArray[np.float64]]:
         parts = {"whole": block.reshape(len(block), -1, 3), "border": block[:, ring]}
         for cell, place in cell_slices(height, width, 2).items():
             parts[cell] = block[:, *place].reshape(len(block), -1, 3)
-        found |= {f"hue_{name}": hue(part.mean(axis=1, dtype=np.float64)) for name, part in parts.items()}
+        found |= {
+            f"hue_{name}": hue(part.mean(axis=1, dtype=np.float64)) for name, part in parts.items()
+        }
     return found
 
 
 _STANDING = ("centre_x", "centre_y", "extent", "area", "shade", "orientation", "hue")
 
 
-def _standing_out(block: NDArray[np.float32], background: NDArray[np.float32]) -> dict[str, NDArray[np.float64]]:
+def _standing_out(
+    block: NDArray[np.float32], background: NDArray[np.float32]
+) -> dict[str, NDArray[np.float64]]:
     """Measurements of what differs from the *background*."""
     difference = np.abs(block - background).max(axis=-1)
     top = difference.max(axis=(1, 2), keepdims=True)
     seen = top[:, 0, 0] >= _STANDS_OUT
-    weight = np.where((difference >= 0.25 * top) & seen[:, None, None], difference, 0.0).astype(np.float64)
+    weight = np.where((difference >= 0.25 * top) & seen[:, None, None], difference, 0.0).astype(
+        np.float64
+    )
     total = np.where(seen, weight.sum(axis=(1, 2)), np.nan)
     height, width = block.shape[1:3]
     y, x = (np.arange(length) + 0.5 for length in (height, width))
@@ -209,25 +250,39 @@ def _standing_out(block: NDArray[np.float32], background: NDArray[np.float32]) -
     elongated = np.hypot(spread_x - spread_y, 2 * tilt) > _LEAST_ELONGATION * both
     core = np.where((difference >= 0.8 * top) & seen[:, None, None], 1.0, 0.0)
     with np.errstate(invalid="ignore"):  # images in which nothing stands out
-        shade = (core * block.max(axis=-1)).sum(axis=(1, 2)) / np.where(seen, core.sum(axis=(1, 2)), np.nan)
+        shade = (core * block.max(axis=-1)).sum(axis=(1, 2)) / np.where(
+            seen, core.sum(axis=(1, 2)), np.nan
+        )
     found = {
         "background_share": (difference < _STANDS_OUT).mean(axis=(1, 2), dtype=np.float64),
         "centre_x": centre_x / width,
         "centre_y": centre_y / height,
         "extent": np.sqrt(both) / max(height, width),
-        "area": np.where(seen, (difference >= 0.5 * top).mean(axis=(1, 2), dtype=np.float64), np.nan),
+        "area": np.where(
+            seen, (difference >= 0.5 * top).mean(axis=(1, 2), dtype=np.float64), np.nan
+        ),
         "shade": shade,
-        "orientation": np.where(elongated, np.arctan2(2 * tilt, spread_x - spread_y) % (2 * np.pi), np.nan),
+        "orientation": np.where(
+            elongated, np.arctan2(2 * tilt, spread_x - spread_y) % (2 * np.pi), np.nan
+        ),
     }
     if block.shape[-1] == 3:
-        found["hue"] = hue(np.einsum("nyx,nyxc->nc", weight, block.astype(np.float64), optimize=True) / total[:, None])
+        found["hue"] = hue(
+            np.einsum("nyx,nyxc->nc", weight, block.astype(np.float64), optimize=True)
+            / total[:, None]
+        )
     return found
 
 
-def _diagonals(centre_x: NDArray[np.float64], centre_y: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def _diagonals(
+    centre_x: NDArray[np.float64], centre_y: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
     """The place along both diagonals, where things move about as far across as down."""
     wide, high = float(np.nanstd(centre_x)), float(np.nanstd(centre_y))
     if min(wide, high) < max(wide, high, 1e-9) / 3:
         return {}
-    across, down = (centre_x - np.nanmean(centre_x)) / wide, (centre_y - np.nanmean(centre_y)) / high
+    across, down = (
+        (centre_x - np.nanmean(centre_x)) / wide,
+        (centre_y - np.nanmean(centre_y)) / high,
+    )
     return {"diagonal_falling": (across + down) / 2, "diagonal_rising": (across - down) / 2}

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of a name: what a measurement or a part of the image is called, and what changes from low to high codes.
+"""The words of a name: what a measurement or a part of the image is called, and what changes from
+low to high codes.
 
-Rows of an image are counted downwards, so a larger `centre_y` is nearer the bottom and a growing angle turns clockwise.
+Rows of an image are counted downwards, so a larger `centre_y` is nearer the bottom and a growing
+angle turns clockwise.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ class Match:
     statistic: str
     correlation: float
     shape: str
-    """Of an angle: `around`, the codes follow it once around; `there_and_back`, from one direction to the opposite. Else `line`."""
+    """Of an angle: `around`, the codes follow it once around; `there_and_back`, from one direction
+    to the opposite. Else `line`.
+    """
 
 
 @dataclass(frozen=True)
@@ -46,24 +50,42 @@ _WORDS = {
         "moves from right to left",
     ),
     "centre_y": _Words(
-        *("vertical position", "vertical position", "its vertical centre"), "moves from top to bottom", "moves from bottom to top"
+        *("vertical position", "vertical position", "its vertical centre"),
+        "moves from top to bottom",
+        "moves from bottom to top",
     ),
     "diagonal_falling": _Words(
-        *_PLACE_ON_DIAGONAL, "moves from the upper left to the lower right", "moves from the lower right to the upper left"
+        *_PLACE_ON_DIAGONAL,
+        "moves from the upper left to the lower right",
+        "moves from the lower right to the upper left",
     ),
     "diagonal_rising": _Words(
-        *_PLACE_ON_DIAGONAL, "moves from the lower left to the upper right", "moves from the upper right to the lower left"
+        *_PLACE_ON_DIAGONAL,
+        "moves from the lower left to the upper right",
+        "moves from the upper right to the lower left",
     ),
     "extent": _Words("size", "size", "its extent", "grows", "shrinks"),
     "area": _Words("size", "size", "the area it covers", "grows", "shrinks"),
-    "spread": _Words("size", "distance between the parts", "its extent", "spreads further apart", "moves closer together"),
-    "orientation": _Words("orientation", "orientation", "its angle", "turns clockwise", "turns anticlockwise"),
+    "spread": _Words(
+        "size",
+        "distance between the parts",
+        "its extent",
+        "spreads further apart",
+        "moves closer together",
+    ),
+    "orientation": _Words(
+        "orientation", "orientation", "its angle", "turns clockwise", "turns anticlockwise"
+    ),
     "hue": _Words("colour", "colour", "its hue", "", ""),
     "shade": _Words("brightness", "brightness", "its brightness", "gets brighter", "gets darker"),
-    "brightness": _Words("brightness", "brightness", "its mean brightness", "gets brighter", "gets darker"),
+    "brightness": _Words(
+        "brightness", "brightness", "its mean brightness", "gets brighter", "gets darker"
+    ),
     "contrast": _Words("contrast", "contrast", "its contrast", "gains contrast", "loses contrast"),
 }
-"""By measurement, the more telling first; those of parts of the image have the words of their first word."""
+"""By measurement, the more telling first; those of parts of the image have the words of their first
+word.
+"""
 _RIM, _WHOLE = "rim", "whole image"
 _OUTER, _ANYWHERE = "outer", "anywhere"
 _BOTH_ENDS = (_OUTER, _ANYWHERE)
@@ -83,43 +105,77 @@ def family(statistic: str) -> str:
 
 
 def preference(statistic: str) -> tuple[int, int]:
-    """The lower, the rather a measurement gives the title among equally close ones; a cell of the image before the whole."""
+    """The lower, the rather a measurement gives the title among equally close ones; a cell of the
+    image before the whole.
+    """
     of_image = statistic not in _WORDS or statistic == "brightness"
-    return list(_WORDS).index(_base(statistic)), int(of_image) + int(of_image and not cell_of(statistic))
+    return list(_WORDS).index(_base(statistic)), int(of_image) + int(
+        of_image and not cell_of(statistic)
+    )
 
 
 def name_of(
-    first: Match, other: Match | None, near: Iterable[str], codes: NDArray[np.float64], measured: Mapping[str, NDArray[np.float64]]
+    first: Match,
+    other: Match | None,
+    near: Iterable[str],
+    codes: NDArray[np.float64],
+    measured: Mapping[str, NDArray[np.float64]],
 ) -> Name:
-    """The name by measurement *first*; *other* is as close and means something else, *near* are all that come close."""
+    """The name by measurement *first*; *other* is as close and means something else, *near* are all
+    that come close.
+    """
     words, part = _words_of(first.statistic, measured), _part(first.statistic, near)
     verb = words.rising if first.correlation >= 0 else words.falling
     correlation = first.correlation
     if first.shape != "line":
         verb = _verb_of_angle(first, codes, measured[first.statistic], verb)
         correlation = abs(correlation) if first.shape == "there_and_back" else correlation
-    subject = "what stands out" if not part else f"the {part}" if part == _WHOLE else f"the {part} of the image"
+    subject = (
+        "what stands out"
+        if not part
+        else f"the {part}"
+        if part == _WHOLE
+        else f"the {part} of the image"
+    )
     title = words.title if part in ("", _WHOLE) else f"{words.title} of the {part}"
     aside = ""
     if other is not None:
         rival = _words_of(other.statistic, measured).title
         title += f" (or {rival})"
-        aside = f" In these images its {rival} goes along with that ({other.correlation:.2f}), so it may be either."
-    sentence = f"From low to high, {subject} {verb} (rank correlation {correlation:.2f} with {words.what}).{aside}"
+        aside = (
+            f" In these images its {rival} goes along with that ({other.correlation:.2f}), so it"
+            " may be either."
+        )
+    sentence = (
+        f"From low to high, {subject} {verb} (rank correlation {correlation:.2f} with"
+        f" {words.what}).{aside}"
+    )
     return Name(title, sentence, first.statistic, correlation)
 
 
 def name_of_region(shares: NDArray[np.floating] | None) -> Name:
-    """The name of what no measurement follows, by the *shares* `(3, 3)` of the image's cells in the change; None for none."""
+    """The name of what no measurement follows, by the *shares* `(3, 3)` of the image's cells in the
+    change; None for none.
+    """
     if shares is None:
-        sentence = "From low to high, nothing changes in the images that a simple measurement shows."
+        sentence = (
+            "From low to high, nothing changes in the images that a simple measurement shows."
+        )
         return Name("something without a simple name", sentence, "", 0.0)
     words, tail = part_words(shares), "changes; no simple measurement follows it closely."
     if words == _WHOLE:
-        return Name("something spread over the whole image", f"From low to high, the whole image {tail}", "", 0.0)
+        return Name(
+            "something spread over the whole image",
+            f"From low to high, the whole image {tail}",
+            "",
+            0.0,
+        )
     where = "around" if words == _RIM else "on" if words.endswith("side") else "in"
     return Name(
-        f"something {where} the {words} of the image", f"From low to high, mostly the {words} of the image {tail}", "", 0.0
+        f"something {where} the {words} of the image",
+        f"From low to high, mostly the {words} of the image {tail}",
+        "",
+        0.0,
     )
 
 
@@ -130,18 +186,29 @@ def part_words(shares: ArrayLike) -> str:
     ('upper left', 'lower part', 'whole image')
     """
     cells = np.asarray(shares, dtype=np.float64) / np.sum(shares)
-    down, across = _side(cells.sum(axis=1), "upper", "lower"), _side(cells.sum(axis=0), "left", "right")
+    down, across = (
+        _side(cells.sum(axis=1), "upper", "lower"),
+        _side(cells.sum(axis=0), "left", "right"),
+    )
     if down in _BOTH_ENDS and across in _BOTH_ENDS:
         return _RIM if cells[1, 1] < _HARDLY / 3 else _WHOLE
     if across in (*_BOTH_ENDS, "middle"):
         if down in ("upper", "lower"):
             return f"{down} middle" if across == "middle" else f"{down} part"
-        return "left and right side" if across == _OUTER else "top and bottom" if down == _OUTER else "middle"
+        return (
+            "left and right side"
+            if across == _OUTER
+            else "top and bottom"
+            if down == _OUTER
+            else "middle"
+        )
     return f"{down} {across}" if down in ("upper", "lower") else f"{across} side"
 
 
 def _side(thirds: NDArray[np.float64], low: str, high: str) -> str:
-    """Where most of three shares lies: at the *low* or the *high* end, in the middle, at both ends but not between, or anywhere."""
+    """Where most of three shares lies: at the *low* or the *high* end, in the middle, at both ends
+    but not between, or anywhere.
+    """
     if thirds.max() >= _MOST:
         return (low, "middle", high)[int(thirds.argmax())]
     if thirds[2] < _HARDLY:
@@ -178,7 +245,9 @@ def _part(statistic: str, near: Iterable[str]) -> str:
     return part_words(np.bincount(places, minlength=len(CELLS)).reshape(3, 3))
 
 
-def _verb_of_angle(match: Match, codes: NDArray[np.float64], angles: NDArray[np.float64], turning: str) -> str:
+def _verb_of_angle(
+    match: Match, codes: NDArray[np.float64], angles: NDArray[np.float64], turning: str
+) -> str:
     """What a hue or an orientation does from low to high codes."""
     if match.statistic == "orientation" and match.shape == "around":
         return turning
@@ -186,13 +255,20 @@ def _verb_of_angle(match: Match, codes: NDArray[np.float64], angles: NDArray[np.
     ordered = angles[defined][np.argsort(codes[defined], kind="stable")]
     begins = (0.0, 0.3, 0.6, 0.9) if match.shape == "around" else (0.0, 0.9)
     tenth = max(1, len(ordered) // 10)
-    means = [np.angle(np.exp(1j * ordered[int(begin * len(ordered)) :][:tenth]).mean()) % (2 * np.pi) for begin in begins]
+    means = [
+        np.angle(np.exp(1j * ordered[int(begin * len(ordered)) :][:tenth]).mean()) % (2 * np.pi)
+        for begin in begins
+    ]
     if match.statistic == "orientation":
         seen = [_POSTURES[round(mean / (np.pi / 2)) % 4] for mean in means]
     else:
         seen = [next(word for end, word in _COLOURS if np.degrees(mean) <= end) for mean in means]
     seen = [word for at, word in enumerate(seen) if at == 0 or word != seen[at - 1]]
     if len(seen) == 1:
-        return f"changes its shade of {seen[0]}" if match.statistic != "orientation" else "turns a little"
+        return (
+            f"changes its shade of {seen[0]}"
+            if match.statistic != "orientation"
+            else "turns a little"
+        )
     through = f" through {' and '.join(seen[1:-1])}" if seen[2:] else ""
     return f"goes from {seen[0]}{through} to {seen[-1]}"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a discovery will do with unlabelled images: at which size they are seen, how many models train, how long."""
+"""What a discovery will do with unlabelled images: at which size they are seen, how many models
+train, how long.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown
+from unbraid.core.errors import Problems, Shown, invalid
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.conv import SIDES
@@ -30,7 +32,9 @@ SIDE_ON_CPU, SIDE_ON_GPU = 32, 64
 EPOCHS = 12
 BATCH = 64
 SCORE = "udr:kl_threshold=0.5"
-"""Latents that say less than half a nat are no findings, and models that have learned nothing yet must not agree on them."""
+"""Latents that say less than half a nat are no findings, and models that have learned nothing yet
+must not agree on them.
+"""
 _TRAINING_SHARE = 0.8
 """Of the time; the rest is for measuring speed, encoding and the report."""
 _MEASURED_SECONDS = {"cpu": 4.0, "cuda": 8.0}
@@ -79,7 +83,9 @@ class DiscoveryPlan:
             stretched=record.get("stretched", ""),  # and said nothing of these
             resized_from=(size[0], size[1]) if size else None,
             search=SearchPlan.from_record(record["search"]) if record["search"] else None,
-            recursion=RecursionPlan.from_record(record["recursion"]) if record["recursion"] else None,
+            recursion=(
+                RecursionPlan.from_record(record["recursion"]) if record["recursion"] else None
+            ),
         )
 
     @property
@@ -119,19 +125,39 @@ def read_request(
     """Check the numbers of a request; every problem at once."""
     problems, on_gpu = Problems(), device.type == "cuda"
     if minutes is not None and steps is not None:
-        problems.add("minutes", "and steps cannot both be given", Shown(f"minutes {minutes}, steps {steps}"), "Leave one out.")
+        problems.add(
+            "minutes",
+            "and steps cannot both be given",
+            Shown(f"minutes {minutes}, steps {steps}"),
+            "Leave one out.",
+        )
     minutes = 15.0 if minutes is None and steps is None else plain(minutes)
     if minutes is not None and (not is_finite(minutes) or minutes < _LEAST_MINUTES):
         problems.add("minutes", f"must be a number of at least {_LEAST_MINUTES:g}", minutes)
     if steps is not None:
         steps = read_whole_number(problems, "steps", plain(steps), EPOCHS, 10**9)
     population = plain(population if population is not None else 12 if on_gpu else 5)
-    if isinstance(population, bool) or not isinstance(population, int) or not 5 <= population <= 1000:
+    if (
+        isinstance(population, bool)
+        or not isinstance(population, int)
+        or not 5 <= population <= 1000
+    ):
         problems.add(
-            "population", "must be a whole number from 5 to 1000", population, "Of fewer groups there is no fifth to replace."
+            "population",
+            "must be a whole number from 5 to 1000",
+            population,
+            "Of fewer groups there is no fifth to replace.",
         )
-    models = read_whole_number(problems, "models", plain(models if models is not None else 5 if on_gpu else 3), 2, 100)
-    leaf_runs = read_whole_number(problems, "leaf_runs", plain(leaf_runs if leaf_runs is not None else 1 if on_gpu else 0), 0, 10)
+    models = read_whole_number(
+        problems, "models", plain(models if models is not None else 5 if on_gpu else 3), 2, 100
+    )
+    leaf_runs = read_whole_number(
+        problems,
+        "leaf_runs",
+        plain(leaf_runs if leaf_runs is not None else 1 if on_gpu else 0),
+        0,
+        10,
+    )
     latents = read_whole_number(problems, "latents", plain(latents), 2, 1000)
     seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
     if resize is not None and plain(resize) not in SIDES:
@@ -152,18 +178,23 @@ def check_images(dataset: Dataset) -> None:
     """Refuse images in which nothing can be found: too few, or too much alike."""
     if len(dataset) < FEWEST_IMAGES:
         remedy = "A few hundred images are a fair start, a few thousand better."
-        raise InputError(Problem("images", f"must be at least {FEWEST_IMAGES} to find factors in", len(dataset), remedy))
+        raise invalid(
+            "images", f"must be at least {FEWEST_IMAGES} to find factors in", len(dataset), remedy
+        )
     every = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), 2_000)).astype(np.int64))
     images = dataset.images(every)
     distinct = len({image.tobytes() for image in images})
     if distinct == 1:
         value = Shown(f"{len(dataset):,} images that are all the same")
-        raise InputError(
-            Problem("images", "must differ from each other", value, "Nothing varies in them, so nothing can be found.")
+        raise invalid(
+            "images",
+            "must differ from each other",
+            value,
+            "Nothing varies in them, so nothing can be found.",
         )
     if distinct < FEWEST_DISTINCT:
         value = Shown(f"{distinct} different ones among {len(every):,} looked at")
-        raise InputError(Problem("images", f"must show at least {FEWEST_DISTINCT} different images", value))
+        raise invalid("images", f"must show at least {FEWEST_DISTINCT} different images", value)
 
 
 def make_discovery_plan(
@@ -183,8 +214,23 @@ def make_discovery_plan(
         if request.leaf_runs == 0:
             return make_search(dataset, epoch_images=images, **common)[0], None
         leaf = max(BATCH, round(images * SHARES[1] / SHARES[0] / request.leaf_runs))
-        final = {"final_population": request.population, "final_epochs": EPOCHS, "leaf_images": leaf, "active_nats": 0.5}
-        return None, make_recursion(dataset, leaf_runs=request.leaf_runs, levels=2, epoch_images=images, **final, **common)[0]
+        final = {
+            "final_population": request.population,
+            "final_epochs": EPOCHS,
+            "leaf_images": leaf,
+            "active_nats": 0.5,
+        }
+        return (
+            None,
+            make_recursion(
+                dataset,
+                leaf_runs=request.leaf_runs,
+                levels=2,
+                epoch_images=images,
+                **final,
+                **common,
+            )[0],
+        )
 
     first = planned(10**6)
     search = first[0] or first[1].root  # type: ignore[union-attr]
@@ -192,18 +238,37 @@ def make_discovery_plan(
         images = -(-request.steps // EPOCHS) * BATCH
     else:
         assert request.minutes is not None
-        seconds = 60.0 * request.minutes * _TRAINING_SHARE * (1.0 if request.leaf_runs == 0 else SHARES[0])
-        images = round(seconds * images_per_second(search, dataset, device) / (search.trained_models * EPOCHS))
+        seconds = (
+            60.0
+            * request.minutes
+            * _TRAINING_SHARE
+            * (1.0 if request.leaf_runs == 0 else SHARES[0])
+        )
+        images = round(
+            seconds * images_per_second(search, dataset, device) / (search.trained_models * EPOCHS)
+        )
     made = planned(max(BATCH, images))
-    plan = DiscoveryPlan(source, data, options, resized_from, drawn_from, request.minutes, *made, command, depth, stretched)
+    plan = DiscoveryPlan(
+        source,
+        data,
+        options,
+        resized_from,
+        drawn_from,
+        request.minutes,
+        *made,
+        command,
+        depth,
+        stretched,
+    )
     return plan, dataset
 
 
 def beta_range(dataset: Dataset) -> str:
-    """The range in which β evolves: 2 to 32 for gray images of 32 x 32, and higher the more values an image has.
+    """The range in which β evolves: 2 to 32 for gray images of 32 x 32, and higher the more values
+    an image has.
 
-    The error is a sum over those values and β is weighed against it. The lower end rises by the root only, so that larger images
-    are searched more widely.
+    The error is a sum over those values and β is weighed against it. The lower end rises by the
+    root only, so that larger images are searched more widely.
     """
     height, width, channels = dataset.image_shape
     times = height * width * channels / SIDE_ON_CPU**2
@@ -215,7 +280,16 @@ def images_per_second(search: SearchPlan, dataset: Dataset, device: torch.device
     models = search.generation_models(search.first(), 0)
     if device.type == "cpu":
         models = models[: 2 * cores()]
-    generation = Generation(search.plan, models, dataset, device, dataset.sampler(device), epoch=0, epochs=1, epoch_images=10**7)
+    generation = Generation(
+        search.plan,
+        models,
+        dataset,
+        device,
+        dataset.sampler(device),
+        epoch=0,
+        epochs=1,
+        epoch_images=10**7,
+    )
     seen = 0
 
     def count(images: int) -> None:
@@ -223,7 +297,9 @@ def images_per_second(search: SearchPlan, dataset: Dataset, device: torch.device
         seen += images
 
     seconds = _MEASURED_SECONDS[device.type]
-    generation.train(threading.Event(), seconds / 2)  # kernels are compiled and memory is found in the first steps
+    generation.train(
+        threading.Event(), seconds / 2
+    )  # kernels are compiled and memory is found in the first steps
     began = time.monotonic()
     generation.train(threading.Event(), seconds, count)
     return seen / (time.monotonic() - began)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of one epoch of population-based training on their device: chunks of equal batch size, each a program and its state.
+"""The models of one epoch of population-based training on their device: chunks of equal batch size,
+each a program and its state.
 
-An epoch has a number of images, so that members with larger batches do fewer updates. The clock of a chunk stands, when epoch e
-begins, at e times the updates of an epoch of its batch size; Adam counts each member's own updates (`State.age`). Between two
-epochs every tensor of the state is gathered along the member axis: members are copied and change their batch size without
-leaving the device. The new chunks gather straight from the old ones, so that the device holds two populations then and no third.
-One record an epoch goes to the history, which copies inherit.
+An epoch has a number of images, so that members with larger batches do fewer updates. The clock of
+a chunk stands, when epoch e begins, at e times the updates of an epoch of its batch size; Adam
+counts each member's own updates (`State.age`). Between two epochs every tensor of the state is
+gathered along the member axis: members are copied and change their batch size without leaving the
+device. The new chunks gather straight from the old ones, so that the device holds two populations
+then and no third. One record an epoch goes to the history, which copies inherit.
 """
 
 from __future__ import annotations
@@ -85,12 +87,18 @@ class Generation:
         clocks: Sequence[int] | None = None,
         cumulative: Tensor | None = None,
     ) -> None:
-        """Begin *epoch* of at most *epochs* with fresh weights or with those of *rows*, or enter the middle of it at *clocks*."""
+        """Begin *epoch* of at most *epochs* with fresh weights or with those of *rows*, or enter
+        the middle of it at *clocks*.
+        """
         self.models, self.device, self.epoch = tuple(models), device, epoch
         heritage = rows if rows is None or callable(rows) else _heritage(rows)
         alike: dict[tuple[object, ...], list[int]] = {}
         for place, model in enumerate(models):
-            clock = epoch * updates_of_epoch(epoch_images, model.batch_size) if clocks is None else clocks[place]
+            clock = (
+                epoch * updates_of_epoch(epoch_images, model.batch_size)
+                if clocks is None
+                else clocks[place]
+            )
             alike.setdefault((model.batch_size, clock, model.member.structure()), []).append(place)
         self.chunks: list[Chunk] = []
         for (batch_size, clock, *_), places in alike.items():
@@ -98,19 +106,35 @@ class Generation:
             assert isinstance(clock, int)
             updates = updates_of_epoch(epoch_images, batch_size)
             members = tuple(models[place].member for place in places)
-            own = replace(plan, batch_size=batch_size, steps=epochs * updates, log_every=updates, members=members)
+            own = replace(
+                plan,
+                batch_size=batch_size,
+                steps=epochs * updates,
+                log_every=updates,
+                members=members,
+            )
             with explain_oom(device, f"a population of {len(models)} models", WHEN_FULL):
                 size = chunk_size(own, dataset, device)
                 for first in range(0, len(places), size):
                     part = tuple(places[first : first + size])
-                    program = Program(own, members[first : first + size], dataset, device, sampler, cumulative)
-                    state = program.start() if heritage is None else _state(heritage(part), clock, device)
+                    program = Program(
+                        own, members[first : first + size], dataset, device, sampler, cumulative
+                    )
+                    state = (
+                        program.start()
+                        if heritage is None
+                        else _state(heritage(part), clock, device)
+                    )
                     self.chunks.append(Chunk(part, program, state, (epoch + 1) * updates))
 
     def train(
-        self, stop: threading.Event, seconds: float = math.inf, progress: Callable[[int], None] = lambda images: None
+        self,
+        stop: threading.Event,
+        seconds: float = math.inf,
+        progress: Callable[[int], None] = lambda images: None,
     ) -> bool:
-        """Train on until the epoch is over, *stop* is set or *seconds* have passed; returns whether the epoch is over.
+        """Train on until the epoch is over, *stop* is set or *seconds* have passed; returns whether
+        the epoch is over.
 
         *progress* is told how many images more were seen, over all models. It can be called again, and goes on where it was.
         """
@@ -123,7 +147,9 @@ class Generation:
                 torch.cuda.set_device(self.device)
             if chunk.done or stop.is_set() or time.monotonic() >= deadline:
                 return
-            with explain_oom(self.device, f"a chunk of {_counted(len(chunk.places), 'model')}", WHEN_FULL):
+            with explain_oom(
+                self.device, f"a chunk of {_counted(len(chunk.places), 'model')}", WHEN_FULL
+            ):
                 chunk.stepper = chunk.stepper or Stepper(chunk.program, chunk.state)
                 while not chunk.done and not stop.is_set() and time.monotonic() < deadline:
                     steps = chunk.stepper.advance(chunk.end - chunk.state.step)
@@ -160,8 +186,14 @@ class Generation:
         return found
 
     def rows(self, places: Sequence[int]) -> Rows:
-        """The state of models *places*, in that order: gathered along the member axis, on the device, and nothing else held."""
-        home = {place: (number, at) for number, chunk in enumerate(self.chunks) for at, place in enumerate(chunk.places)}
+        """The state of models *places*, in that order: gathered along the member axis, on the
+        device, and nothing else held.
+        """
+        home = {
+            place: (number, at)
+            for number, chunk in enumerate(self.chunks)
+            for at, place in enumerate(chunk.places)
+        }
         by_chunk: dict[int, tuple[list[int], list[int]]] = {}
         for to, place in enumerate(places):
             number, at = home[place]
@@ -174,20 +206,29 @@ class Generation:
                 for number, (taken, put) in by_chunk.items()
             ]
             return {
-                name: _gathered([(part[name], taken, put) for part, taken, put in sources], len(places)) for name in sources[0][0]
+                name: _gathered(
+                    [(part[name], taken, put) for part, taken, put in sources], len(places)
+                )
+                for name in sources[0][0]
             }
 
     def _indices(self, numbers: list[int]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self.device)
 
     def _aged(self, chunk: Chunk) -> Rows:
-        """The tensors of a chunk, with `age` counting all updates instead of those beyond the clock."""
+        """The tensors of a chunk, with `age` counting all updates instead of those beyond the
+        clock.
+        """
         return chunk.state.tensors() | {"age": chunk.state.age + chunk.state.clock}
 
     def tensors(self) -> Rows:
-        """Everything, for a checkpoint: the tensors of all chunks, each with its number before the name."""
+        """Everything, for a checkpoint: the tensors of all chunks, each with its number before the
+        name.
+        """
         return {
-            f"{number}.{name}": tensor for number, chunk in enumerate(self.chunks) for name, tensor in chunk.state.tensors().items()
+            f"{number}.{name}": tensor
+            for number, chunk in enumerate(self.chunks)
+            for name, tensor in chunk.state.tensors().items()
         }
 
     def steps(self) -> list[int]:
@@ -200,7 +241,9 @@ class Generation:
 
 
 def _join(pool: ThreadPoolExecutor) -> None:
-    """Wait until no worker is inside a step, however often Ctrl-C is pressed: a state saved sooner would be torn."""
+    """Wait until no worker is inside a step, however often Ctrl-C is pressed: a state saved sooner
+    would be torn.
+    """
     while True:
         try:
             return pool.shutdown(wait=True)
@@ -213,7 +256,9 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _gathered(parts: Sequence[tuple[Tensor, Tensor, Tensor]], count: int) -> Tensor:
-    """So many rows in one tensor: of each part those at the first indices, put where the second say."""
+    """So many rows in one tensor: of each part those at the first indices, put where the second
+    say.
+    """
     first = parts[0][0]
     if len(parts) == 1:
         rows, taken, _ = parts[0]
@@ -240,12 +285,19 @@ def _state(rows: Rows, clock: int, device: torch.device) -> State:
     return State.from_tensors(picked | {"age": picked["age"] - clock}, clock, device)
 
 
-def stored_rows(tensors: Rows, places: Sequence[Sequence[int]], steps: Sequence[int]) -> tuple[Rows, list[int]]:
-    """Rows in the order of the population from the tensors of a checkpoint, and the clock of each model."""
+def stored_rows(
+    tensors: Rows, places: Sequence[Sequence[int]], steps: Sequence[int]
+) -> tuple[Rows, list[int]]:
+    """Rows in the order of the population from the tensors of a checkpoint, and the clock of each
+    model.
+    """
     names = [name.partition(".")[2] for name in tensors if name.startswith("0.")]
     order = [place for chunk in places for place in chunk]
     position = torch.tensor([order.index(place) for place in range(len(order))], dtype=torch.int64)
     clocks = [step for chunk, step in zip(places, steps, strict=True) for _ in chunk]
-    rows = {name: torch.cat([tensors[f"{number}.{name}"] for number in range(len(places))])[position] for name in names}
+    rows = {
+        name: torch.cat([tensors[f"{number}.{name}"] for number in range(len(places))])[position]
+        for name in names
+    }
     rows["age"] = rows["age"] + torch.tensor(clocks, dtype=torch.int64)[position]
     return rows, [clocks[at] for at in position.tolist()]

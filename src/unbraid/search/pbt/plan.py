@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a population-based search trains on what, by which score and how long: all that is needed to repeat it, checked first."""
+"""What a population-based search trains on what, by which score and how long: all that is needed to
+repeat it, checked first.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ FORMAT = 1
 LEAST_EPOCH_IMAGES = 10_000
 """An epoch is a pass over the data, and no shorter than this: as in the authors' leaf-runs."""
 CONVERGED_WITHIN, CONVERGED_EPOCHS = 0.005, 6
-"""A search without labels ends when the best score changed by less in each of so many epochs (Estermann et al. 2020)."""
+"""A search without labels ends when the best score changed by less in each of so many epochs
+(Estermann et al. 2020).
+"""
 USUAL_RATES = "1e-4..3e-3"
 """Two fifths of the published range lie above 0.01, where such networks usually diverge."""
 USUAL_BATCHES = (32, 64, 128, 256)
@@ -43,7 +47,9 @@ class SearchPlan:
     """A population, its score and its rule of selection."""
 
     plan: Plan
-    """Data, network, latents and the rest that all models share; its one member holds what does not evolve."""
+    """Data, network, latents and the rest that all models share; its one member holds what does not
+    evolve.
+    """
     evolved: dict[str, SearchDimension]
     """By name: learning_rate, batch_size, hyperparameters of the objective."""
     population: int
@@ -59,7 +65,10 @@ class SearchPlan:
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""
-        simple = {name: getattr(self, name) for name in ("population", "epochs", "epoch_images", "seed", "format")}
+        simple = {
+            name: getattr(self, name)
+            for name in ("population", "epochs", "epoch_images", "seed", "format")
+        }
         return {
             **simple,
             "converged_within": self.converged_within,
@@ -74,11 +83,17 @@ class SearchPlan:
     def from_record(cls, record: Mapping[str, Any]) -> SearchPlan:
         """The inverse of `record`."""
         if record.get("format") != FORMAT:
-            raise InputError(f"the search has format {record.get('format')!r}, and this version of Unbraid reads format {FORMAT}.")
+            raise InputError(
+                f"the search has format {record.get('format')!r}, and this version of Unbraid reads"
+                f" format {FORMAT}."
+            )
         rule = {**record["rule"], "factors": tuple(record["rule"]["factors"])}
         made = {
             "plan": Plan.from_record(record["plan"]),
-            "evolved": {name: SearchDimension.from_record(space) for name, space in record["evolved"].items()},
+            "evolved": {
+                name: SearchDimension.from_record(space)
+                for name, space in record["evolved"].items()
+            },
             "rule": Rule(**rule),
             "judge": Scorer(**record["judge"]),
         }
@@ -103,9 +118,16 @@ class SearchPlan:
         return first_individuals(self.evolved, self.population * self.rule.first_factor, self.seed)
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Any]:
-        """The evolved hyperparameters *values* and the fixed ones of the same names' kind, for showing."""
+        """The evolved hyperparameters *values* and the fixed ones of the same names' kind, for
+        showing.
+        """
         template = self.plan.members[0]
-        return {"learning_rate": template.learning_rate, "batch_size": self.plan.batch_size, **template.hyper, **values}
+        return {
+            "learning_rate": template.learning_rate,
+            "batch_size": self.plan.batch_size,
+            **template.hyper,
+            **values,
+        }
 
     def batch_size(self, values: Mapping[str, float]) -> int:
         """The batch size of an individual with these evolved values."""
@@ -114,12 +136,24 @@ class SearchPlan:
     def members(self, place: int, values: Mapping[str, float], epoch: int) -> list[Member]:
         """The models of the individual at *place* as they train in *epoch*."""
         template = self.plan.members[0]
-        hyper = {name: value for name, value in values.items() if name not in ("learning_rate", "batch_size")}
+        hyper = {
+            name: value
+            for name, value in values.items()
+            if name not in ("learning_rate", "batch_size")
+        }
         rate = values.get("learning_rate", template.learning_rate)
         # Seeds of different searches are far apart, so that no two share an initial model.
-        firsts = [epoch_seed(self.seed, 1) + place * self.models + number for number in range(self.models)]
+        firsts = [
+            epoch_seed(self.seed, 1) + place * self.models + number for number in range(self.models)
+        ]
         return [
-            replace(template, id=number, hyper={**template.hyper, **hyper}, learning_rate=rate, seed=epoch_seed(first, epoch))
+            replace(
+                template,
+                id=number,
+                hyper={**template.hyper, **hyper},
+                learning_rate=rate,
+                seed=epoch_seed(first, epoch),
+            )
             for number, first in enumerate(firsts)
         ]
 
@@ -154,14 +188,17 @@ def make_search(
     surrogates: str = "",
     **options: Any,
 ) -> tuple[SearchPlan, Dataset]:
-    """Check the whole request and return the search with its dataset; every problem is reported at once.
+    """Check the whole request and return the search with its dataset; every problem is reported at
+    once.
 
     *score* is a metric; *labels* "all" or how many labelled images it may see. Each individual is *models* models (five for
-    `udr`, else one). *population*, *epochs* and *first_factor* (so many times the population trains in the first epoch) are 16, 30
-    and 1 for metrics that need no labels, and 28, 26 and 2 for those that do. *learning_rate*, *batch_size* and the values in
+    `udr`, else one). *population*, *epochs* and *first_factor* (so many times the population trains
+    in the first epoch) are 16, 30 and 1 for metrics that need no labels, and 28, 26 and 2 for those
+    that do. *learning_rate*, *batch_size* and the values in
     *hyper* are ranges (`"1e-4..3e-3"`), lists, or single values, which do not evolve (`unbraid.search.pbt.search_space`); without *hyper*
-    the objective's strength evolves. An epoch has *epoch_images* for each model, by default one pass over the data and at least
-    10,000. *share* 0 is random search. The search ends after *epochs*, or when the best score changed by less than
+    the objective's strength evolves. An epoch has *epoch_images* for each model, by default one
+    pass over the data and at least 10,000. *share* 0 is random search. The search ends after
+    *epochs*, or when the best score changed by less than
     *converged_within* in each of the last *converged_epochs* (0 for never; for `udr` 0.005 unless told otherwise). Further
     *options* are those of `unbraid.train`.
     """
@@ -171,7 +208,9 @@ def make_search(
     epochs = usual["epochs"] if epochs is None else epochs
     first_factor = usual["first_factor"] if first_factor is None else first_factor
     data_options = options.pop("data_options", None) or {}
-    dataset = problems.collect(lambda: data if isinstance(data, Dataset) else load(data, **data_options))
+    dataset = problems.collect(
+        lambda: data if isinstance(data, Dataset) else load(data, **data_options)
+    )
     if hyper is not None and not isinstance(hyper, Mapping):
         problems.add("hyper", "must be a dictionary", hyper, "For example {'beta': '1..60'}.")
         hyper = None
@@ -185,9 +224,15 @@ def make_search(
     seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
     if epoch_images is not None:
         epoch_images = read_whole_number(problems, "epoch_images", plain(epoch_images), 1, 10**10)
-    converged_epochs = read_whole_number(problems, "converged_epochs", plain(converged_epochs), 1, _MOST_EPOCHS)
+    converged_epochs = read_whole_number(
+        problems, "converged_epochs", plain(converged_epochs), 1, _MOST_EPOCHS
+    )
     within = plain(converged_within)
-    if within is not None and (isinstance(within, bool) or not isinstance(within, (int, float)) or not 0 <= within < math.inf):
+    if within is not None and (
+        isinstance(within, bool)
+        or not isinstance(within, (int, float))
+        or not 0 <= within < math.inf
+    ):
         problems.add("converged_within", "must be a number of at least 0", within)
     if options.get("convention", "sum") == "mean":
         # What evolves moves on after the plan was made, where nobody would convert it.
@@ -196,18 +241,31 @@ def make_search(
     judge = None
     if dataset is not None:
         judge = (
-            Scorer(SURROGATES, 0, 1, seed, surrogates) if surrogates else read_judge(score, labels, models, dataset, seed, problems)
+            Scorer(SURROGATES, 0, 1, seed, surrogates)
+            if surrogates
+            else read_judge(score, labels, models, dataset, seed, problems)
         )
-    start = fixed | {name: (space.listed[0] if space.listed else space.low) for name, space in evolved.items()}
-    built = problems.collect(lambda: cls(**{name: start[name] for name in given if name in start})) if cls is not None else None
-    # Where something was refused above, something that is allowed stands in for it, so that the rest is looked at too.
+    start = fixed | {
+        name: space.listed[0] if space.listed else space.low for name, space in evolved.items()
+    }
+    built = (
+        problems.collect(lambda: cls(**{name: start[name] for name in given if name in start}))
+        if cls is not None
+        else None
+    )
+    # Where something was refused above, something that is allowed stands in for it, so that the
+    # rest is looked at too.
     made = problems.collect(
         lambda: make_plan(
             data if dataset is None else dataset,
             built or "vae",
             data_options=data_options,
             learning_rate=start.get("learning_rate", 1e-4),
-            batch_size=int(evolved["batch_size"].high) if "batch_size" in evolved else fixed.get("batch_size", 64),
+            batch_size=(
+                int(evolved["batch_size"].high)
+                if "batch_size" in evolved
+                else fixed.get("batch_size", 64)
+            ),
             seeds=1,
             steps=1,
             **options,
@@ -237,10 +295,17 @@ def make_search(
 def _objective(
     given: Objective | str, hyper: Mapping[str, Any], problems: Problems
 ) -> tuple[type[Objective] | None, dict[str, Any]]:
-    """The class of the objective, and its hyperparameters as they were given; its strength evolves where nothing is said."""
+    """The class of the objective, and its hyperparameters as they were given; its strength evolves
+    where nothing is said.
+    """
     if isinstance(given, Objective):
         if hyper:
-            problems.add("hyper", "goes to an objective given by name", dict(hyper), "Set the values in the objective itself.")
+            problems.add(
+                "hyper",
+                "goes to an objective given by name",
+                dict(hyper),
+                "Set the values in the objective itself.",
+            )
         return type(given), {item.name: getattr(given, item.name) for item in fields(given)}
     if not isinstance(given, str):
         problems.add("objective", "must be an objective or its name", given)
@@ -259,7 +324,9 @@ def _objective(
 
 
 def _usual_range(item: Any) -> str:
-    """Where a strength evolves unless told: from its least sensible value, or a tenth of the usual one, to 60 or ten times that."""
+    """Where a strength evolves unless told: from its least sensible value, or a tenth of the usual
+    one, to 60 or ten times that.
+    """
     usual = float(item.default)
     rules = item.metadata
     low = max(usual / 10, rules["at_least"] or 0.0, 1.0 if item.name == "beta" else 0.0)
@@ -268,7 +335,9 @@ def _usual_range(item: Any) -> str:
 
 
 def _is_whole(cls: type[Objective] | None, name: str) -> bool:
-    return cls is not None and any(item.name == name and item.metadata.get("whole") for item in fields(cls))
+    return cls is not None and any(
+        item.name == name and item.metadata.get("whole") for item in fields(cls)
+    )
 
 
 def _factors(given: Any) -> tuple[Any, ...]:
@@ -276,7 +345,9 @@ def _factors(given: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (list, tuple)) else (values,)
 
 
-def _spaces(cls: type[Objective] | None, asked: Mapping[str, Any], problems: Problems) -> tuple[dict[str, SearchDimension], dict[str, Any]]:
+def _spaces(
+    cls: type[Objective] | None, asked: Mapping[str, Any], problems: Problems
+) -> tuple[dict[str, SearchDimension], dict[str, Any]]:
     """What evolves, and what has a single value; what is refused is in neither."""
     evolved: dict[str, SearchDimension] = {}
     fixed: dict[str, Any] = {}
@@ -293,7 +364,9 @@ def _spaces(cls: type[Objective] | None, asked: Mapping[str, Any], problems: Pro
     return evolved, fixed
 
 
-def _may_evolve(cls: type[Objective] | None, name: str, given: Any, space: SearchDimension, problems: Problems) -> bool:
+def _may_evolve(
+    cls: type[Objective] | None, name: str, given: Any, space: SearchDimension, problems: Problems
+) -> bool:
     """Refuse what cannot evolve, and ranges whose ends are not allowed."""
     before = len(problems.found)
     if name == "batch_size":
@@ -301,7 +374,11 @@ def _may_evolve(cls: type[Objective] | None, name: str, given: Any, space: Searc
             problems.add(name, "must lie in 2 to 100000", Shown(f"{space.low:g} to {space.high:g}"))
     elif cls is not None and name != "learning_rate":
         if not any(item.name == name and is_number(item) for item in fields(cls)):
-            problems.add(name, "cannot evolve, since members that differ in it cannot train together", Shown(str(given)))
+            problems.add(
+                name,
+                "cannot evolve, since members that differ in it cannot train together",
+                Shown(str(given)),
+            )
         else:
             for end in (space.low, space.high):
                 if math.isfinite(end):

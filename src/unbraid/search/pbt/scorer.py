@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How individuals are scored while they train: any metric, with all labels, with a few, or with none.
+"""How individuals are scored while they train: any metric, with all labels, with a few, or with
+none.
 
     mig, dci, ...     with all labels (PBT-S-VAE) on up to 50,000 images, or with N labelled images (1,000-PBT-S)
     udr               without labels (PBT-U-VAE): an individual is a group of models that share hyperparameters, scored by the
                       mean of their agreement with each other on 1,000 images
     surrogates        the final population of rPU-VAE: MIG with labels that other models made (`search/rpu/surrogate_labels.py`)
 
-Higher is better to the search: scores of metrics where lower is better are negated for it and recorded as they are.
+Higher is better to the search: scores of metrics where lower is better are negated for it and
+recorded as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from unbraid.data.dataset import Dataset
 from unbraid.population.devices import cores, explain_oom
 from unbraid.population.numbers import plain
 from unbraid.scoring.metric_inputs import MetricInputs, evaluate
-from unbraid.scoring.metric_names import base, higher_is_better, metric_names, needing_factors, needs, options
+from unbraid.scoring.metric_names import (
+    base,
+    higher_is_better,
+    metric_names,
+    needing_factors,
+    needs,
+    options,
+)
 from unbraid.search.pbt.generation import WHEN_FULL, Generation
 from unbraid.search.rpu.surrogate_labels import read_surrogates, surrogate_gaps
 
@@ -74,7 +83,9 @@ class Scorer:
         return recorded_sample(len(dataset), self.points, self.seed)
 
     def scores(self, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
-        """The score of each individual, NaN where one of its models diverged or the metric has no value."""
+        """The score of each individual, NaN where one of its models diverged or the metric has no
+        value.
+        """
         if self.metric == SURROGATES:
             by_model = self._surrogate_scores(generation, folder)
         elif self.compares:
@@ -88,25 +99,37 @@ class Scorer:
         """*score* as the search ranks it: higher is better."""
         return score if self.higher_is_better else -score
 
-    def _agreements(self, generation: Generation, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _agreements(
+        self, generation: Generation, indices: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         from unbraid.metrics._agreement import agreement_scores, mean_kl
 
         on_host = encode_generation(generation, indices)
-        with explain_oom(generation.device, f"the agreement of {len(on_host[0])} models", WHEN_FULL):
+        with explain_oom(
+            generation.device, f"the agreement of {len(on_host[0])} models", WHEN_FULL
+        ):
             mean, logvar = (part.to(generation.device, torch.float64) for part in on_host)
             groups = mean.view(-1, self.models, *mean.shape[1:])
             kl = mean_kl(mean, logvar).view(-1, self.models, mean.shape[-1])
             return agreement_scores(groups, kl, **options(self.metric)).flatten().cpu().numpy()
 
-    def _each(self, generation: Generation, dataset: Dataset, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _each(
+        self, generation: Generation, dataset: Dataset, indices: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         mean, logvar = encode_generation(generation, indices)
-        nats = reconstruction_nats(generation, indices, mean, logvar).numpy() if needs(self.metric) == "elbo" else None
+        nats = (
+            reconstruction_nats(generation, indices, mean, logvar).numpy()
+            if needs(self.metric) == "elbo"
+            else None
+        )
         factors = dataset.factors(indices) if dataset.labelled else None
         train = max(1, round(len(indices) * _TRAIN_SHARE))
 
         def one(place: int) -> float:
             own = (mean[place].numpy(), logvar[place].numpy())
-            material = MetricInputs(own[0], train, factors, *own, None if nats is None else nats[place])
+            material = MetricInputs(
+                own[0], train, factors, *own, None if nats is None else nats[place]
+            )
             try:
                 return float(evaluate(self.metric, material).score)
             except InputError:
@@ -129,11 +152,15 @@ class Scorer:
         return np.array([one(codes.numpy()) for codes in mean])
 
 
-def read_judge(metric: str, labels: Any, models: Any, dataset: Dataset, seed: int, problems: Problems) -> Scorer:
+def read_judge(
+    metric: str, labels: Any, models: Any, dataset: Dataset, seed: int, problems: Problems
+) -> Scorer:
     """The judge that a request means; what is wrong with it goes to *problems*."""
     own = Problems()  # what else is wrong with the request must not hide what is wrong here
     labels, models = plain(labels), plain(models)
-    names = metric_names([metric], own, labelled=dataset.labelled) if isinstance(metric, str) else []
+    names = (
+        metric_names([metric], own, labelled=dataset.labelled) if isinstance(metric, str) else []
+    )
     if not isinstance(metric, str):
         own.add("score", "must be the name of a metric", metric)
     elif len(names) > 1:
@@ -142,14 +169,21 @@ def read_judge(metric: str, labels: Any, models: Any, dataset: Dataset, seed: in
     compares = known and needs(metric) == "population"
     if known and not dataset.labelled and needing_factors(names):
         remedy = "Use udr, which needs none, or load the data with factors."
-        own.add("score", f"cannot be {base(metric)}, since the data has no factors to compare codes with", metric, remedy)
+        own.add(
+            "score",
+            f"cannot be {base(metric)}, since the data has no factors to compare codes with",
+            metric,
+            remedy,
+        )
     elif known and options(metric):
         own.collect(lambda: _try_options(metric))
     if models is None:
         models = UDR_MODELS if compares else 1
     least = 2 if compares else 1
     if isinstance(models, bool) or not isinstance(models, int) or models < least:
-        own.add("models", f"must be a whole number of at least {least} for the score {metric}", models)
+        own.add(
+            "models", f"must be a whole number of at least {least} for the score {metric}", models
+        )
     points = UDR_POINTS if compares else MOST_POINTS
     if labels not in (None, "all"):
         if isinstance(labels, bool) or not isinstance(labels, int) or labels < 10:
@@ -166,7 +200,9 @@ def read_judge(metric: str, labels: Any, models: Any, dataset: Dataset, seed: in
 
 
 def _try_options(metric: str) -> None:
-    """Compute *metric* once on made-up codes: options that it refuses would otherwise come out after an epoch of training."""
+    """Compute *metric* once on made-up codes: options that it refuses would otherwise come out
+    after an epoch of training.
+    """
     from unbraid.metrics._agreement import agreement_scores
 
     generator = np.random.default_rng(0)
@@ -174,10 +210,17 @@ def _try_options(metric: str) -> None:
     mean = factors + generator.normal(0.0, 0.1, factors.shape)
     logvar, nats = np.full(mean.shape, -2.0), np.ones(_TRIED_ROWS)
     if needs(metric) == "population":
-        known = [name for name, item in inspect.signature(agreement_scores).parameters.items() if item.kind is item.KEYWORD_ONLY]
+        known = [
+            name
+            for name, item in inspect.signature(agreement_scores).parameters.items()
+            if item.kind is item.KEYWORD_ONLY
+        ]
         for name in options(metric).keys() - known:
             raise InputError(unknown(f"option of {base(metric)} in a search", name, known))
         codes = torch.from_numpy(np.stack([mean, mean])[None])
         agreement_scores(codes, torch.ones(1, 2, 2, dtype=torch.float64), **options(metric))
     else:
-        evaluate(metric, MetricInputs(mean, round(_TRIED_ROWS * _TRAIN_SHARE), factors, mean, logvar, nats))
+        evaluate(
+            metric,
+            MetricInputs(mean, round(_TRIED_ROWS * _TRAIN_SHARE), factors, mean, logvar, nats),
+        )

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A population-based search is a folder: search.json, lineage.parquet, population/ while it trains, and then a run of the winner.
+"""A population-based search is a folder: search.json, lineage.parquet, population/ while it trains,
+and then a run of the winner.
 
-The winner is the individual with the best score of all epochs, kept whatever becomes of its line. When the search ends it is stored
-as an ordinary run in the same folder (plan.json, checkpoint/, ...): its models are encoded, scored and reported like any other.
+The winner is the individual with the best score of all epochs, kept whatever becomes of its line.
+When the search ends it is stored as an ordinary run in the same folder (plan.json, checkpoint/,
+...): its models are encoded, scored and reported like any other.
 
-While it trains, the state of all models, the lineage so far and the best individual lie in population/ in one file with a checksum,
-written between epochs and within them every `checkpoint_seconds` (and at most a tenth of the time). A search that is stopped or
-killed goes on from there to the same lineage, to the last bit on a CPU.
+While it trains, the state of all models, the lineage so far and the best individual lie in
+population/ in one file with a checksum, written between epochs and within them every
+`checkpoint_seconds` (and at most a tenth of the time). A search that is stopped or killed goes on
+from there to the same lineage, to the last bit on a CPU.
 """
 
 from __future__ import annotations
@@ -21,8 +24,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unbraid.core.errors import InputError, Problem, UnbraidError
-from unbraid.core.store import only_one, read_json, read_table, remove_unfinished, write_json, write_table
+from unbraid.core.errors import InputError, UnbraidError, invalid
+from unbraid.core.store import (
+    only_one,
+    read_json,
+    read_table,
+    remove_unfinished,
+    write_json,
+    write_table,
+)
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import explain_oom
 from unbraid.population.plan import Plan
@@ -56,7 +66,9 @@ class SearchOutcome:
 class SearchRun:
     """The files of one search, and its training."""
 
-    def __init__(self, path: str | Path, search: SearchPlan, dataset: Dataset | None = None) -> None:
+    def __init__(
+        self, path: str | Path, search: SearchPlan, dataset: Dataset | None = None
+    ) -> None:
         self.path = Path(path)
         self.search = search
         self._data = RunFolder(self.path, search.plan, 1, dataset)
@@ -66,7 +78,9 @@ class SearchRun:
         """Start a search in an empty or new folder that has room for it."""
         folder = Path(path)
         check_free(folder)
-        everyone = tuple(replace(search.plan.members[0], id=number) for number in range(search.trained_models))
+        everyone = tuple(
+            replace(search.plan.members[0], id=number) for number in range(search.trained_models)
+        )
         check_room(folder, replace(search.plan, members=everyone), dataset)
         make_folder(folder)
         with only_one(folder):
@@ -80,8 +94,8 @@ class SearchRun:
         try:
             record = read_json(Path(path) / "search.json")
         except (FileNotFoundError, NotADirectoryError):
-            raise InputError(
-                Problem("run", "must be a folder made by `unbraid pbt`, with a search.json in it", str(path))
+            raise invalid(
+                "run", "must be a folder made by `unbraid pbt`, with a search.json in it", str(path)
             ) from None
         return cls(path, SearchPlan.from_record(record), dataset)
 
@@ -119,13 +133,16 @@ class SearchRun:
             return read_table(self.path / "lineage.parquet")
         except FileNotFoundError:
             raise InputError(
-                f"{self.path} has no finished epoch yet, and so no lineage. Go on with: unbraid resume {self.path}"
+                f"{self.path} has no finished epoch yet, and so no lineage. Go on with: unbraid"
+                f" resume {self.path}"
             ) from None
 
     def winner(self) -> RunFolder:
         """The run of the winner's models."""
         if not self.finished:
-            raise InputError(f"the search in {self.path} is not finished. Go on with: unbraid resume {self.path}")
+            raise InputError(
+                f"the search in {self.path} is not finished. Go on with: unbraid resume {self.path}"
+            )
         return RunFolder.open(self.path, self.dataset)
 
     def train(
@@ -137,7 +154,8 @@ class SearchRun:
         out_of_time: Callable[[], bool] = lambda: False,
         told_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
     ) -> SearchOutcome:
-        """Train what is left; Ctrl-C writes everything down first. *out_of_time* is asked between epochs.
+        """Train what is left; Ctrl-C writes everything down first. *out_of_time* is asked between
+        epochs.
 
         *told_epoch* hears of every epoch that ends: its number from 0, the best score in it, how many individuals it had, and how
         many images each of their models has seen.
@@ -147,11 +165,19 @@ class SearchRun:
             return SearchOutcome(True, "found done")
         with only_one(self.path):
             remove_unfinished(self.path)
-            with explain_oom(device, f"the data '{self.dataset.name}'", "Free some memory, or use --device cpu."):
-                sampler, rule = self.dataset.sampler(device), rule_on(self.search.plan, self.dataset, device)
+            with explain_oom(
+                device, f"the data '{self.dataset.name}'", "Free some memory, or use --device cpu."
+            ):
+                sampler, rule = (
+                    self.dataset.sampler(device),
+                    rule_on(self.search.plan, self.dataset, device),
+                )
 
             def begin(
-                epoch: int, individuals: list[Individual], rows: Rows | Heritage | None, clocks: Sequence[int] | None = None
+                epoch: int,
+                individuals: list[Individual],
+                rows: Rows | Heritage | None,
+                clocks: Sequence[int] | None = None,
             ) -> Generation:
                 models = self.search.generation_models(individuals, epoch)
                 return Generation(
@@ -160,8 +186,13 @@ class SearchRun:
                 )  # fmt: skip
 
             files = StateFiles(self.path / POPULATION, self.search.digest())
-            # No name of ours but the keeper's may hold a population, or it would stay in memory beside those that come after it.
-            keeper = Checkpointer(files, files.load(begin, warn) or self._first(begin), self.search.plan.checkpoint_seconds)
+            # No name of ours but the keeper's may hold a population, or it would stay in memory
+            # beside those that come after it.
+            keeper = Checkpointer(
+                files,
+                files.load(begin, warn) or self._first(begin),
+                self.search.plan.checkpoint_seconds,
+            )
             progress(self._seen(keeper.standing), True)
             stop = threading.Event()
             try:
@@ -173,8 +204,12 @@ class SearchRun:
                 keeper.save()
                 return SearchOutcome(False)
             except UnbraidError as error:
-                # Between two epochs the state is whole; within one a step may have been cut short, and the last file counts.
-                if isinstance(error.__cause__, torch.OutOfMemoryError) and keeper.standing.generation.done:
+                # Between two epochs the state is whole; within one a step may have been cut short,
+                # and the last file counts.
+                if (
+                    isinstance(error.__cause__, torch.OutOfMemoryError)
+                    and keeper.standing.generation.done
+                ):
                     keeper.save()
                 raise
             self._forget_population()
@@ -199,7 +234,9 @@ class SearchRun:
         search = self.search
         while True:
             standing = keeper.standing
-            while not standing.generation.train(stop, keeper.seconds_left(), lambda images: progress(images, False)):
+            while not standing.generation.train(
+                stop, keeper.seconds_left(), lambda images: progress(images, False)
+            ):
                 keeper.save()
             scores = search.judge.scores(standing.generation, self.dataset, self.path)
             ranked = [search.judge.better(score) for score in scores]
@@ -208,7 +245,12 @@ class SearchRun:
             row = standing.lineage[-1]
             best = self._bests(standing)
             told_epoch(
-                {"epoch": standing.epoch, "best": best[-1], "individuals": len(standing.individuals), "images": row["images"]}
+                {
+                    "epoch": standing.epoch,
+                    "best": best[-1],
+                    "individuals": len(standing.individuals),
+                    "images": row["images"],
+                }
             )
             if standing.elite is None:
                 keeper.save()
@@ -217,8 +259,13 @@ class SearchRun:
                 why = "all epochs are done"
             elif not any(map(math.isfinite, ranked)):
                 why = "no individual has a score any more"
-            elif search.converged_within and converged(best, search.converged_within, search.converged_epochs):
-                why = f"the best score moved by less than {search.converged_within:g} in each of {search.converged_epochs} epochs"
+            elif search.converged_within and converged(
+                best, search.converged_within, search.converged_epochs
+            ):
+                why = (
+                    f"the best score moved by less than {search.converged_within:g} in each of"
+                    f" {search.converged_epochs} epochs"
+                )
             elif out_of_time():
                 why = "the time is up"
             else:
@@ -231,23 +278,36 @@ class SearchRun:
                 warn(f"{count} of {len(scores)} individuals had diverged when the search ended.")
             return why
 
-    def _selected(self, standing: SearchState, ranked: list[float], begin: Callable[..., Generation]) -> SearchState:
+    def _selected(
+        self, standing: SearchState, ranked: list[float], begin: Callable[..., Generation]
+    ) -> SearchState:
         """Exploit and explore: the next epoch begins, with every state gathered on the device."""
         search, epoch = self.search, standing.epoch + 1
         now = [one.values for one in standing.individuals]
         heirs = next_individuals(
-            ranked, now, search.evolved, search.rule, seed=search.seed, epoch=epoch, population=search.population
+            ranked,
+            now,
+            search.evolved,
+            search.rule,
+            seed=search.seed,
+            epoch=epoch,
+            population=search.population,
         )
-        places = [one.parent * search.models + number for one in heirs for number in range(search.models)]
-        old = standing.generation  # held until the new one stands, so that it can be saved whatever happens here
+        places = [
+            one.parent * search.models + number for one in heirs for number in range(search.models)
+        ]
+        old = (
+            standing.generation
+        )  # held until the new one stands, so that it can be saved whatever happens here
         generation = begin(epoch, heirs, lambda part: old.rows([places[place] for place in part]))
         return SearchState(epoch, heirs, generation, standing.lineage, standing.elite)
 
     def _no_scores(self, epoch: int) -> None:
         raise NoScoresError(
-            f"no member of the population has a score after epoch {epoch + 1}: {self.search.judge.metric} is NaN for every one, so "
-            f"that there is nothing to select by. What trained so far is kept in {self.path}. Start again with lower learning "
-            "rates if the models diverged (see lineage.parquet), or with another score."
+            f"no member of the population has a score after epoch {epoch + 1}:"
+            f" {self.search.judge.metric} is NaN for every one, so that there is nothing to select"
+            f" by. What trained so far is kept in {self.path}. Start again with lower learning"
+            " rates if the models diverged (see lineage.parquet), or with another score."
         )
 
     def _note(self, standing: SearchState, scores: list[float], ranked: list[float]) -> None:
@@ -255,14 +315,24 @@ class SearchRun:
         search, generation = self.search, standing.generation
         diverged = generation.diverged()
         images = (standing.epoch + 1) * search.epoch_images
-        # An epoch that was stopped after this is scored again when the search goes on; it must not stand here twice.
+        # An epoch that was stopped after this is scored again when the search goes on; it must not
+        # stand here twice.
         lineage = [row for row in standing.lineage if row["epoch"] < standing.epoch]
         for place, (one, score) in enumerate(zip(standing.individuals, scores, strict=True)):
             own = range(place * search.models, (place + 1) * search.models)
             changed = ", ".join(f"{name} ×{factor:g}" for name, factor in one.moves.items())
             lineage.append(
-                {"epoch": standing.epoch, "individual": place, "parent": one.parent, "copied": one.copied, "change": changed}
-                | {"score": score if math.isfinite(score) else None, "diverged": any(diverged[model] for model in own)}
+                {
+                    "epoch": standing.epoch,
+                    "individual": place,
+                    "parent": one.parent,
+                    "copied": one.copied,
+                    "change": changed,
+                }
+                | {
+                    "score": score if math.isfinite(score) else None,
+                    "diverged": any(diverged[model] for model in own),
+                }
                 | {"images": images, **one.values}
             )
         standing.lineage = lineage
@@ -273,7 +343,14 @@ class SearchRun:
             values = standing.individuals[first].values
             updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
             rows = generation.rows(range(first * search.models, (first + 1) * search.models))
-            standing.elite = Elite(standing.epoch, first, scores[first], dict(values), (standing.epoch + 1) * updates, rows)
+            standing.elite = Elite(
+                standing.epoch,
+                first,
+                scores[first],
+                dict(values),
+                (standing.epoch + 1) * updates,
+                rows,
+            )
 
     def _bests(self, standing: SearchState) -> list[float]:
         """The best score of each epoch."""
@@ -287,7 +364,11 @@ class SearchRun:
 
     def _seen(self, standing: SearchState) -> int:
         """Images seen by all models so far, for a progress bar that begins in the middle."""
-        seen = sum(row["epoch"] < standing.epoch for row in standing.lineage) * self.search.models * self.search.epoch_images
+        seen = (
+            sum(row["epoch"] < standing.epoch for row in standing.lineage)
+            * self.search.models
+            * self.search.epoch_images
+        )
         for chunk in standing.generation.chunks:
             batch_size = chunk.program.plan.batch_size
             begun = standing.epoch * updates_of_epoch(self.search.epoch_images, batch_size)
@@ -305,7 +386,9 @@ class SearchRun:
         shutil.rmtree(self.path / POPULATION, ignore_errors=True)
 
     def _store_winner(self, elite: Elite) -> None:
-        """Write the winner as an ordinary run beside search.json; plan.json comes last and says that all is there."""
+        """Write the winner as an ordinary run beside search.json; plan.json comes last and says
+        that all is there.
+        """
         search = self.search
         updates = elite.clock // (elite.epoch + 1)
         plan: Plan = replace(
@@ -316,12 +399,20 @@ class SearchRun:
             members=tuple(search.members(elite.individual, elite.values, elite.epoch)),
         )
         rows = {name: tensor.cpu() for name, tensor in elite.rows.items()}
-        rows |= {"age": rows["age"] - elite.clock, "history": rows["history"][:, : elite.epoch + 1].contiguous()}
+        rows |= {
+            "age": rows["age"] - elite.clock,
+            "history": rows["history"][:, : elite.epoch + 1].contiguous(),
+        }
         run = RunFolder(self.path, plan, search.models, self.dataset)
         (chunk,) = run.chunks()
         run.checkpoints(chunk).save(State.from_tensors(rows, elite.clock, torch.device("cpu")))
         run.write_tables()
-        about = {"epoch": elite.epoch, "individual": elite.individual, "score": elite.score, "values": elite.values}
+        about = {
+            "epoch": elite.epoch,
+            "individual": elite.individual,
+            "score": elite.score,
+            "values": elite.values,
+        }
         write_json(self.path / "winner.json", {**about, "metric": search.judge.metric})
         write_json(self.path / "plan.json", {**plan.record(), "chunk_size": search.models})
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hyperparameters that evolve: how each is drawn at the start and where it may move (Jaderberg et al. 2017, section 3).
+"""Hyperparameters that evolve: how each is drawn at the start and where it may move (Jaderberg et
+al. 2017, section 3).
 
 Spelled as people write them, in Python and on the command line alike:
 
@@ -20,16 +21,42 @@ from typing import Any
 
 import numpy as np
 
-from unbraid.core.errors import InputError, Problem, Shown
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.spelling import as_number
 from unbraid.population.numbers import plain
 
-PUBLISHED_BETAS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 28, 37, 47, 60, 77, 99, 127, 163, 208, 267, 342, 437)
+PUBLISHED_BETAS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    13,
+    17,
+    22,
+    28,
+    37,
+    47,
+    60,
+    77,
+    99,
+    127,
+    163,
+    208,
+    267,
+    342,
+    437,
+)
 PUBLISHED_RATES = tuple(float(rate) for rate in np.logspace(-5, 0, 30))
 PUBLISHED_BATCHES = tuple(2**power for power in range(3, 11))
 LARGEST_PUBLISHED_BATCH = 1024
 _ROUNDING = 1e-9
-"""By what share a product of decimal fractions may miss the whole number it means: 50 times 1.1 is 55.00000000000001 here."""
+"""By what share a product of decimal fractions may miss the whole number it means: 50 times 1.1 is
+55.00000000000001 here.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,8 +82,11 @@ class SearchDimension:
         """*value* times *factor*, within the bounds."""
         moved = value * factor
         if self.keeps_to_list:
-            # Halfway between two, a move leaves where it was: taking always the lower of the two could only ever fall.
-            moved = min(self.listed, key=lambda one: (round(abs(math.log(one / moved)), 9), one == value))
+            # Halfway between two, a move leaves where it was: taking always the lower of the two
+            # could only ever fall.
+            moved = min(
+                self.listed, key=lambda one: (round(abs(math.log(one / moved)), 9), one == value)
+            )
         return self._kept(moved)
 
     def _kept(self, value: float) -> float:
@@ -66,13 +96,20 @@ class SearchDimension:
     def record(self) -> dict[str, Any]:
         """As JSON values; no limit is None."""
         ends = {"low": self.low, "high": None if math.isinf(self.high) else self.high}
-        return {**ends, "listed": list(self.listed), "keeps_to_list": self.keeps_to_list, "whole": self.whole}
+        return {
+            **ends,
+            "listed": list(self.listed),
+            "keeps_to_list": self.keeps_to_list,
+            "whole": self.whole,
+        }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> SearchDimension:
         """The inverse of `record`."""
         high = math.inf if record["high"] is None else record["high"]
-        return cls(record["low"], high, tuple(record["listed"]), record["keeps_to_list"], record["whole"])
+        return cls(
+            record["low"], high, tuple(record["listed"]), record["keeps_to_list"], record["whole"]
+        )
 
 
 _PUBLISHED = {
@@ -83,24 +120,28 @@ _PUBLISHED = {
 
 
 def read_dimension(name: str, given: Any, *, whole: bool = False) -> SearchDimension | None:
-    """What *given* says of the hyperparameter *name*: how it evolves, or None where it is a single value and stays."""
+    """What *given* says of the hyperparameter *name*: how it evolves, or None where it is a single
+    value and stays.
+    """
     if isinstance(given, SearchDimension):
         return given
     given = plain(given)
     if given == "published":
         if name not in _PUBLISHED:
-            raise InputError(Problem(name, "has no published range", given, "Write it as in 1..60."))
+            raise invalid(name, "has no published range", given, "Write it as in 1..60.")
         return _PUBLISHED[name]
     if isinstance(given, str) and ".." in given:
         ends = [as_number(part.strip()) for part in given.split("..")]
         if len(ends) != 2 or not all(_is_positive(end) for end in ends) or ends[0] >= ends[1]:
-            raise InputError(Problem(name, "must be two numbers above 0, the smaller first, as in 1e-4..3e-3", given))
+            raise invalid(
+                name, "must be two numbers above 0, the smaller first, as in 1e-4..3e-3", given
+            )
         _check_whole(name, ends, whole)
         return SearchDimension(ends[0], ends[1], whole=whole)
     values = _listed(given)
     if values is not None:
         if not values or not all(_is_positive(value) for value in values):
-            raise InputError(Problem(name, "must be a list of numbers above 0 to evolve", Shown(str(values))))
+            raise invalid(name, "must be a list of numbers above 0 to evolve", Shown(str(values)))
         _check_whole(name, values, whole)
         if len(set(values)) == 1:
             return None
@@ -131,4 +172,4 @@ def _is_positive(value: Any) -> bool:
 
 def _check_whole(name: str, values: list[Any] | tuple[Any, ...], whole: bool) -> None:
     if whole and not all(float(value).is_integer() for value in values):
-        raise InputError(Problem(name, "must be whole numbers", Shown(", ".join(map(str, values)))))
+        raise invalid(name, "must be whole numbers", Shown(", ".join(map(str, values))))

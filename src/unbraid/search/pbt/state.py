@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a search stands, in memory and on disk: the epoch that trains, who trains in it, the lineage so far, the best of all.
+"""Where a search stands, in memory and on disk: the epoch that trains, who trains in it, the
+lineage so far, the best of all.
 
-A state is one file with a checksum: the tensors of all models wherever their clocks stand, those of the best individual, and the
-lineage. The newest two are kept; a damaged one is set aside and the other used.
+A state is one file with a checksum: the tensors of all models wherever their clocks stand, those of
+the best individual, and the lineage. The newest two are kept; a damaged one is set aside and the
+other used.
 """
 
 from __future__ import annotations
@@ -56,12 +58,18 @@ class StateFiles:
 
     def files(self) -> list[tuple[int, Path]]:
         """Number and path of each state, the newest first."""
-        found = [(match, path) for path in self.folder.glob("state-*") if (match := _FILE.fullmatch(path.name))]
+        found = [
+            (match, path)
+            for path in self.folder.glob("state-*")
+            if (match := _FILE.fullmatch(path.name))
+        ]
         return sorted(((int(match[1]), path) for match, path in found), reverse=True)
 
     def save(self, standing: SearchState) -> None:
         """Write *standing*, then drop what is older than the newest two."""
-        tensors = {f"generation.{name}": tensor for name, tensor in standing.generation.tensors().items()}
+        tensors = {
+            f"generation.{name}": tensor for name, tensor in standing.generation.tensors().items()
+        }
         about: dict[str, Any] = {
             "search": self.search_digest,
             "epoch": standing.epoch,
@@ -72,15 +80,21 @@ class StateFiles:
         }
         if standing.elite is not None:
             tensors |= {f"elite.{name}": tensor for name, tensor in standing.elite.rows.items()}
-            about["elite"] = {key: value for key, value in vars(standing.elite).items() if key != "rows"}
+            about["elite"] = {
+                key: value for key, value in vars(standing.elite).items() if key != "rows"
+            }
         files = self.files()
         number = files[0][0] + 1 if files else 0
         write_tensors(self.folder / f"state-{number:06d}.safetensors", tensors, about)
         for _, path in self.files()[_KEPT:]:
             path.unlink(missing_ok=True)
 
-    def load(self, begin: Callable[..., Generation], warn: Callable[[str], None]) -> SearchState | None:
-        """The newest good state, its population put on the device by *begin*; None where there is none."""
+    def load(
+        self, begin: Callable[..., Generation], warn: Callable[[str], None]
+    ) -> SearchState | None:
+        """The newest good state, its population put on the device by *begin*; None where there is
+        none.
+        """
         for _, path in self.files():
             try:
                 tensors, about = read_tensors(path)
@@ -91,15 +105,23 @@ class StateFiles:
             if about["search"] != self.search_digest:
                 raise DamagedFileError(f"{path} belongs to another search.")
             individuals = [Individual(**one) for one in about["individuals"]]
-            rows, clocks = stored_rows(_part(tensors, "generation."), about["places"], about["steps"])
+            rows, clocks = stored_rows(
+                _part(tensors, "generation."), about["places"], about["steps"]
+            )
             generation = begin(about["epoch"], individuals, rows, clocks)
-            elite = Elite(**about["elite"], rows=_part(tensors, "elite.")) if "elite" in about else None
+            elite = (
+                Elite(**about["elite"], rows=_part(tensors, "elite.")) if "elite" in about else None
+            )
             return SearchState(about["epoch"], individuals, generation, about["lineage"], elite)
         return None
 
 
 def _part(tensors: Rows, prefix: str) -> Rows:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 class Checkpointer:

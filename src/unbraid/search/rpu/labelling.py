@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a search without labels to surrogate labels: the best model of the winning group, its active latents, what they say.
+"""From a search without labels to surrogate labels: the best model of the winning group, its active
+latents, what they say.
 
-Of the winner's models the one that agrees best with the others is taken. Latents with a dataset-mean KL above 1 nat are active,
-and their means over all images of the search are the labels. A search whose best score stays below 0.1 has failed.
+Of the winner's models the one that agrees best with the others is taken. Latents with a
+dataset-mean KL above 1 nat are active, and their means over all images of the search are the
+labels. A search whose best score stays below 0.1 has failed.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ class Labelling:
         """Store it in one file."""
         about = {"score": self.score, "model": self.model, "active_nats": self.active_nats}
         about |= {"model_scores": list(self.model_scores), "latents": list(self.latents)}
-        tensors = {"values": torch.from_numpy(self.values), "kl_per_latent": torch.from_numpy(self.kl_per_latent)}
+        tensors = {
+            "values": torch.from_numpy(self.values),
+            "kl_per_latent": torch.from_numpy(self.kl_per_latent),
+        }
         write_tensors(path, tensors, about)
 
     @classmethod
@@ -66,7 +71,15 @@ class Labelling:
         tensors, about = read_tensors(path)
         scores, latents = tuple(about["model_scores"]), tuple(about["latents"])
         nats, values = tensors["kl_per_latent"].numpy(), tensors["values"].numpy()
-        return cls(about["score"], about["model"], scores, nats, latents, values, about.get("active_nats", ACTIVE_NATS))
+        return cls(
+            about["score"],
+            about["model"],
+            scores,
+            nats,
+            latents,
+            values,
+            about.get("active_nats", ACTIVE_NATS),
+        )
 
 
 def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_NATS) -> Labelling:
@@ -83,7 +96,9 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
     few = recorded_sample(len(search.dataset), UDR_POINTS, judge.seed)
     mean, logvar = (part.astype(np.float64) for part in encode_run(run, device, few))
     nats = np.stack([kl_per_latent(*model) for model in zip(mean, logvar, strict=True)])
-    scores = udr(mean, nats, **(options(judge.metric) if base(judge.metric) == "udr" else {})).per_model
+    scores = udr(
+        mean, nats, **(options(judge.metric) if base(judge.metric) == "udr" else {})
+    ).per_model
     best = int(np.argmax(scores))
     every = np.arange(len(search.dataset), dtype=np.int64)
     mean, logvar = (part[0] for part in encode_run(run, device, every, best))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rPU-VAE (Estermann et al. 2020): good models without labels, by labelling, reducing and starting again.
+"""rPU-VAE (Estermann et al. 2020): good models without labels, by labelling, reducing and starting
+again.
 
-Models trained without labels agree on what changes the images most (on dSprites, the position) and leave out the rest. So:
+Models trained without labels agree on what changes the images most (on dSprites, the position) and
+leave out the rest. So:
 
 1. **Root**: a search by agreement (UDR) on all images. The active latents of its best model are surrogate labels.
 2. **Leaf-runs**: images are reduced to a part in which those labels hardly vary (`search/reduce/reduction.py`), and a fresh search on
@@ -10,8 +12,8 @@ Models trained without labels agree on what changes the images most (on dSprites
 3. **Final**: a population trained on all images, selected by the mutual information gap with the labels of all levels
    (`search/rpu/surrogate_labels.py`). With 0 leaf-runs only the root's labels are used.
 
-Every stage is a search in a folder of its own, stored before the next begins: root/, leaf-0/level-2/, ..., final-1/. A recursion
-that is stopped or killed goes on where it was.
+Every stage is a search in a folder of its own, stored before the next begins: root/,
+leaf-0/level-2/, ..., final-1/. A recursion that is stopped or killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unbraid.core.errors import InputError, Problem, Problems
+from unbraid.core.errors import InputError, Problems, invalid
 from unbraid.core.store import only_one, read_json, write_bytes, write_json
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
@@ -34,7 +36,12 @@ from unbraid.data.subset import Subset
 from unbraid.population.numbers import plain, read_whole_number
 from unbraid.population.run_folder import check_free, make_folder
 from unbraid.search.pbt.exploit import Rule, epoch_seed
-from unbraid.search.pbt.plan import LEAST_EPOCH_IMAGES, USUAL_WITHOUT_LABELS, SearchPlan, make_search
+from unbraid.search.pbt.plan import (
+    LEAST_EPOCH_IMAGES,
+    USUAL_WITHOUT_LABELS,
+    SearchPlan,
+    make_search,
+)
 from unbraid.search.pbt.scorer import SURROGATES, Scorer
 from unbraid.search.pbt.search import NoScoresError, SearchOutcome, SearchRun
 from unbraid.search.reduce.reduction import ReductionRule, reduce_in_turn
@@ -44,7 +51,9 @@ from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS, Leaf, SurrogateLabe
 RECORD = "recursion.json"
 MOST_LEAF_RUNS, MOST_LEVELS = 32, 10
 PUBLISHED = ReductionRule(chance=None)
-"""Without the bound on what chance alone makes of noise: codes of real models seldom rise in clean steps."""
+"""Without the bound on what chance alone makes of noise: codes of real models seldom rise in clean
+steps.
+"""
 SAME_LABELS = "the same as final-0: no leaf-run had found other labels"
 _SEED_OF_LEAF, _SEED_OF_FINAL = 1_000, 2_000
 
@@ -63,7 +72,9 @@ class RecursionPlan:
     leaf_images: int = LEAST_EPOCH_IMAGES
     """An epoch of a leaf-run is a pass over its images, and no shorter than this."""
     every_final: bool = False
-    """Train a final population for each number of leaf-runs from 0 on, as the paper's figure 6 compares them."""
+    """Train a final population for each number of leaf-runs from 0 on, as the paper's figure 6
+    compares them.
+    """
     active_nats: float = ACTIVE_NATS
     reduction: ReductionRule = PUBLISHED
 
@@ -84,7 +95,15 @@ class RecursionPlan:
 
 
 _SIMPLE = (
-    *("leaf_runs", "levels", "leaf_images", "final_population", "final_epochs", "final_first_factor", "every_final"),
+    *(
+        "leaf_runs",
+        "levels",
+        "leaf_images",
+        "final_population",
+        "final_epochs",
+        "final_first_factor",
+        "every_final",
+    ),
     "active_nats",
 )
 
@@ -104,16 +123,28 @@ def make_recursion(
     reduction: ReductionRule | None = None,
     **options: Any,
 ) -> tuple[RecursionPlan, Dataset]:
-    """Check the whole request; *options* are those of `unbraid.search.pbt.plan.make_search`, for the root and the leaves."""
+    """Check the whole request; *options* are those of `unbraid.search.pbt.plan.make_search`, for
+    the root and the leaves.
+    """
     problems = Problems()
     leaf_runs = read_whole_number(problems, "leaf_runs", plain(leaf_runs), 0, MOST_LEAF_RUNS)
     if leaf_runs and plain(levels) == 1:
-        problems.add("levels", "must be at least 2 for leaf-runs, since the root's labels are the first", levels)
+        problems.add(
+            "levels",
+            "must be at least 2 for leaf-runs, since the root's labels are the first",
+            levels,
+        )
     levels = read_whole_number(problems, "levels", plain(levels), 1, MOST_LEVELS)
     leaf_images = read_whole_number(problems, "leaf_images", plain(leaf_images), 1, 10**10)
-    final_first_factor = read_whole_number(problems, "final_first_factor", plain(final_first_factor), 1, 16)
+    final_first_factor = read_whole_number(
+        problems, "final_first_factor", plain(final_first_factor), 1, 16
+    )
     active_nats = plain(active_nats)
-    if isinstance(active_nats, bool) or not isinstance(active_nats, (int, float)) or not 0 <= active_nats < math.inf:
+    if (
+        isinstance(active_nats, bool)
+        or not isinstance(active_nats, (int, float))
+        or not 0 <= active_nats < math.inf
+    ):
         problems.add("active_nats", "must be a number of at least 0", active_nats)
     if str(options.get("score", "udr")).partition(":")[0] != "udr":
         problems.add("score", "must be udr, since a recursion has no labels", options["score"])
@@ -131,7 +162,11 @@ def make_recursion(
     if reduction is not None and not isinstance(reduction, ReductionRule):
         problems.add("reduction", "must be a ReductionRule", reduction)
     elif reduction is not None and reduction.fewest_images < FEWEST_IMAGES:
-        problems.add("reduction", f"must keep at least {FEWEST_IMAGES} images (fewest_images)", reduction.fewest_images)
+        problems.add(
+            "reduction",
+            f"must keep at least {FEWEST_IMAGES} images (fewest_images)",
+            reduction.fewest_images,
+        )
     problems.raise_if_any()
     assert made is not None
     root, dataset = made
@@ -177,7 +212,9 @@ def leaf_and_level(stage: str) -> tuple[int, int]:
 class Recursion:
     """The folder of an rPU-VAE run, and its training."""
 
-    def __init__(self, path: str | Path, plan: RecursionPlan, dataset: Dataset | None = None) -> None:
+    def __init__(
+        self, path: str | Path, plan: RecursionPlan, dataset: Dataset | None = None
+    ) -> None:
         self.path = Path(path)
         self.plan = plan
         self._root = SearchRun(self.path / "root", plan.root, dataset)
@@ -197,8 +234,10 @@ class Recursion:
         try:
             record = read_json(Path(path) / RECORD)
         except (FileNotFoundError, NotADirectoryError):
-            raise InputError(
-                Problem("run", f"must be a folder made by `unbraid rpu run`, with a {RECORD} in it", str(path))
+            raise invalid(
+                "run",
+                f"must be a folder made by `unbraid rpu run`, with a {RECORD} in it",
+                str(path),
             ) from None
         return cls(path, RecursionPlan.from_record(record), dataset)
 
@@ -231,9 +270,17 @@ class Recursion:
     def searches(self) -> list[SearchRun]:
         """The finished searches of all stages, in order."""
         plan = self.plan
-        levels = [f"leaf-{number}/level-{level}" for number in range(plan.leaf_runs) for level in range(2, plan.levels + 1)]
+        levels = [
+            f"leaf-{number}/level-{level}"
+            for number in range(plan.leaf_runs)
+            for level in range(2, plan.levels + 1)
+        ]
         names = ["root", *levels, *(f"final-{count}" for count in self.plan.finals())]
-        found = [SearchRun.open(self.path / name) for name in names if SearchRun.is_search(self.path / name)]
+        found = [
+            SearchRun.open(self.path / name)
+            for name in names
+            if SearchRun.is_search(self.path / name)
+        ]
         for search in found:
             # By the images, not by the name: the whole data may be a subset of something itself.
             whole = search.search.plan.data_fingerprint == plan.root.plan.data_fingerprint
@@ -255,7 +302,9 @@ class Recursion:
         stage: Callable[[str, SearchRun], SearchOutcome],
         say: Callable[[str], None] = lambda line: None,
     ) -> list[Stage] | None:
-        """Do what is left; *stage* trains one search, with whatever shows its progress. None where it was stopped."""
+        """Do what is left; *stage* trains one search, with whatever shows its progress. None where
+        it was stopped.
+        """
         with only_one(self.path):
             stages: list[Stage] = []
             if not self._train(self._search("root", self.plan.root, self.dataset), "root", stage):
@@ -265,7 +314,10 @@ class Recursion:
             root = SurrogateLabels(np.arange(len(self.dataset), dtype=np.int64), found.values)
             leaves: list[Leaf] = []
             if not found.latents or found.failed:
-                say("the root found nothing that could serve as labels: there is no final population to train.")
+                say(
+                    "the root found nothing that could serve as labels: there is no final"
+                    " population to train."
+                )
                 self._summarise(stages)
                 return stages
             for number in range(self.plan.leaf_runs):
@@ -278,7 +330,11 @@ class Recursion:
                 if done is None:
                     return None
                 same = SAME_LABELS if self._repeats(count, leaves[:count]) else ""
-                stages.append(Stage(f"final-{count}", len(self.dataset), done.winner_record()["score"], (), same))
+                stages.append(
+                    Stage(
+                        f"final-{count}", len(self.dataset), done.winner_record()["score"], (), same
+                    )
+                )
             self._summarise(stages)
             return stages
 
@@ -332,10 +388,21 @@ class Recursion:
 
     def _leaf_plan(self, part: Subset, number: int, level: int) -> SearchPlan:
         root = self.plan.root
-        plan = replace(root.plan, data=part.name, data_options=part.options, data_fingerprint=part.fingerprint())
+        plan = replace(
+            root.plan,
+            data=part.name,
+            data_options=part.options,
+            data_fingerprint=part.fingerprint(),
+        )
         seed = epoch_seed(root.seed, _SEED_OF_LEAF + number * MOST_LEVELS + level) & 0x7FFFFFFF
         judge = replace(root.judge, seed=seed)
-        return replace(root, plan=plan, epoch_images=max(self.plan.leaf_images, len(part)), seed=seed, judge=judge)
+        return replace(
+            root,
+            plan=plan,
+            epoch_images=max(self.plan.leaf_images, len(part)),
+            seed=seed,
+            judge=judge,
+        )
 
     def _final(
         self,
@@ -345,7 +412,9 @@ class Recursion:
         stage: Callable[[str, SearchRun], SearchOutcome],
         say: Callable[[str], None],
     ) -> SearchRun | None:
-        """The final population selected by the labels of the root and *leaves*; None where it was stopped."""
+        """The final population selected by the labels of the root and *leaves*; None where it was
+        stopped.
+        """
         name, plan = f"final-{count}", self.plan
         if self._repeats(count, leaves):
             self._take_over("final-0", name, say)
@@ -366,13 +435,21 @@ class Recursion:
         return run if self._train(run, name, stage) else None
 
     def _repeats(self, count: int, leaves: list[Leaf]) -> bool:
-        """Whether the final population has no labels but the root's, as final-0 has, and so is the same."""
+        """Whether the final population has no labels but the root's, as final-0 has, and so is the
+        same.
+        """
         return count > 0 and 0 in self.plan.finals() and all(len(leaf) == 1 for leaf in leaves)
 
     def _take_over(self, done: str, name: str, say: Callable[[str], None]) -> None:
-        """Copy the finished final population *done* to *name*, which would be trained from the same seed by the same labels."""
+        """Copy the finished final population *done* to *name*, which would be trained from the same
+        seed by the same labels.
+        """
         old, new = self.path / done, self.path / name
-        if SearchRun.is_search(new) or not SearchRun.is_search(old) or not SearchRun.open(old).finished:
+        if (
+            SearchRun.is_search(new)
+            or not SearchRun.is_search(old)
+            or not SearchRun.open(old).finished
+        ):
             return
         part = new.with_name(f"{name}.part")
         shutil.rmtree(part, ignore_errors=True)
@@ -387,7 +464,9 @@ class Recursion:
             return SearchRun.open(folder, dataset)
         return SearchRun.create(folder, search, dataset)
 
-    def _train(self, search: SearchRun, name: str, stage: Callable[[str, SearchRun], SearchOutcome]) -> bool:
+    def _train(
+        self, search: SearchRun, name: str, stage: Callable[[str, SearchRun], SearchOutcome]
+    ) -> bool:
         return search.finished or stage(name, search).finished
 
     def _told(self, name: str, images: int, found: Labelling, say: Callable[[str], None]) -> Stage:
@@ -402,7 +481,12 @@ class Recursion:
 
     def _summarise(self, stages: list[Stage]) -> None:
         rows = [
-            {**asdict(one), "active": list(one.active), "score": None if one.score != one.score else one.score} for one in stages
+            {
+                **asdict(one),
+                "active": list(one.active),
+                "score": None if one.score != one.score else one.score,
+            }
+            for one in stages
         ]
         write_json(self.path / "summary.json", {"stages": rows})
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Surrogate labels (Estermann et al. 2020, section 4): what trained models say of images, used as if it were their factors.
+"""Surrogate labels (Estermann et al. 2020, section 4): what trained models say of images, used as
+if it were their factors.
 
-A model's active latents are those with a mean KL above 1 nat; their means over the data it was trained on are the labels. Levels
-of a leaf-run carry labels for ever smaller parts of the data. The score of a code by a leaf-run is the mutual information gap,
-where each label's column of the information is counted only on the images that carry it; codes and labels are both cut into
-20 bins of equal width. A label that does not vary is left out, as MIG leaves out constant factors. The score over several
-leaf-runs is the median of theirs.
+A model's active latents are those with a mean KL above 1 nat; their means over the data it was
+trained on are the labels. Levels of a leaf-run carry labels for ever smaller parts of the data. The
+score of a code by a leaf-run is the mutual information gap, where each label's column of the
+information is counted only on the images that carry it; codes and labels are both cut into 20 bins
+of equal width. A label that does not vary is left out, as MIG leaves out constant factors. The
+score over several leaf-runs is the median of theirs.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ MOST_POINTS = 50_000
 
 @dataclass(frozen=True)
 class SurrogateLabels:
-    """Labels of one level: images by their place in the whole data, and a column for each active latent."""
+    """Labels of one level: images by their place in the whole data, and a column for each active
+    latent.
+    """
 
     indices: NDArray[np.int64]
     values: NDArray[np.float32]
@@ -49,18 +53,28 @@ Leaf = tuple[SurrogateLabels, ...]
 
 def active_latents(kl_per_latent: NDArray[np.float64], threshold: float = ACTIVE_NATS) -> list[int]:
     """Latents with a mean KL above *threshold* nats, those that say most first."""
-    return [int(latent) for latent in np.argsort(-kl_per_latent, kind="stable") if kl_per_latent[latent] > threshold]
+    return [
+        int(latent)
+        for latent in np.argsort(-kl_per_latent, kind="stable")
+        if kl_per_latent[latent] > threshold
+    ]
 
 
-def surrogate_gaps(codes: NDArray[np.floating], indices: NDArray[np.int64], leaves: Sequence[Leaf]) -> float:
-    """Median over leaf-runs of the mean gap over their labels, for *codes* of the images *indices*, ascending."""
+def surrogate_gaps(
+    codes: NDArray[np.floating], indices: NDArray[np.int64], leaves: Sequence[Leaf]
+) -> float:
+    """Median over leaf-runs of the mean gap over their labels, for *codes* of the images *indices*,
+    ascending.
+    """
     scores = []
     for leaf in leaves:
         gaps: list[float] = []
         for level in leaf:
             labels = histogram_bins(level.values.astype(np.float64), BINS)
             labels = labels[:, labels.min(axis=0) < labels.max(axis=0)]
-            if labels.shape[1] == 0:  # nothing varies at this level, so there is nothing to know about it
+            if (
+                labels.shape[1] == 0
+            ):  # nothing varies at this level, so there is nothing to know about it
                 continue
             own = codes[np.searchsorted(indices, level.indices)].astype(np.float64)
             gaps += mig(own, labels, bins=BINS).per_factor.tolist()
@@ -77,7 +91,8 @@ def write_surrogates(path: Path, leaves: Sequence[Leaf]) -> None:
     for number, leaf in enumerate(leaves):
         for depth, labels in enumerate(leaf):
             thin = labels.thinned()
-            # Copies, since the root's labels belong to every leaf-run and a file takes no tensor twice.
+            # Copies, since the root's labels belong to every leaf-run and a file takes no tensor
+            # twice.
             tensors[f"{number}.{depth}.indices"] = torch.tensor(thin.indices)
             tensors[f"{number}.{depth}.values"] = torch.tensor(thin.values, dtype=torch.float32)
     write_tensors(path, tensors, {"leaves": [len(leaf) for leaf in leaves]})
@@ -88,7 +103,10 @@ def read_surrogates(path: Path) -> list[Leaf]:
     tensors, about = read_tensors(path)
     return [
         tuple(
-            SurrogateLabels(tensors[f"{number}.{depth}.indices"].numpy(), tensors[f"{number}.{depth}.values"].numpy())
+            SurrogateLabels(
+                tensors[f"{number}.{depth}.indices"].numpy(),
+                tensors[f"{number}.{depth}.values"].numpy(),
+            )
             for depth in range(levels)
         )
         for number, levels in enumerate(about["leaves"])
