@@ -18,7 +18,7 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.conv import SIDES
 from unbraid.population.devices import cores, usual_precision
-from unbraid.population.numbers import is_finite, plain, read_whole_number
+from unbraid.core.checks import is_finite, plain, read_whole_number
 from unbraid.search.discover.clock import SHARES
 from unbraid.search.pbt.generation import Generation
 from unbraid.search.pbt.plan import SearchPlan, make_search

@@ -17,7 +17,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import is_number
 from unbraid.objectives.objective import Objective
-from unbraid.population.numbers import plain, read_whole_number
+from unbraid.core.checks import plain, read_whole_number
 from unbraid.population.plan import Member, Plan, make_plan
 from unbraid.scoring.metric_names import needing_factors
 from unbraid.search.pbt.exploit import Individual, Rule, epoch_seed, first_individuals

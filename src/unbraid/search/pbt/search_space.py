@@ -23,7 +23,7 @@ import numpy as np
 
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.spelling import as_number
-from unbraid.population.numbers import plain
+from unbraid.core.checks import plain
 
 PUBLISHED_BETAS = (
     1,

@@ -33,7 +33,7 @@ from unbraid.core.store import only_one, read_json, write_bytes, write_json
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
 from unbraid.data.subset import Subset
-from unbraid.population.numbers import plain, read_whole_number
+from unbraid.core.checks import plain, read_whole_number
 from unbraid.population.run_folder import check_free, make_folder
 from unbraid.search.pbt.exploit import Rule, epoch_seed
 from unbraid.search.pbt.plan import (
