@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from unbraid.objectives.s2_beta_vae import S2BetaVAE
 
 from unbraid.objectives.objective import total_loss
-from unbraid.objectives.s2_beta_vae import S2BetaVAE
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = json.loads((ROOT / "tests" / "golden" / "few_labels.json").read_text())

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from unbraid.objectives.supervised import Supervised
 
 from unbraid.objectives.objective import total_loss
 from unbraid.objectives.priors.prior import Prior
-from unbraid.objectives.supervised import Supervised
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 RECORD = json.loads(
     (Path(__file__).resolve().parents[1] / "golden" / "few_labels.json").read_text()
@@ -47,7 +47,7 @@ def test_the_decoder_gets_means_without_a_way_back():
     assert not latents.requires_grad
 
 
-def program_of(**given) -> Program:
+def program_of(**given) -> TrainingStep:
     plan, dataset = make_plan(
         "sprites",
         "supervised",
@@ -58,7 +58,7 @@ def program_of(**given) -> Program:
         latents=5,
         **given,
     )
-    return Program(plan, plan.members, dataset, torch.device("cpu"))
+    return TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
 
 
 def test_labels_teach_the_encoder_and_images_the_decoder():

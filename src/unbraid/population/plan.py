@@ -126,6 +126,12 @@ class Member:
                 settings[f"{self.supervision}_{name}"] = value
         return settings
 
+    def unusual_supervision(self) -> dict[str, Any]:
+        """What of its supervision differs from the defaults."""
+        if not self.supervision:
+            return {}
+        return _unusual(self.supervision_hyper, _defaults(SUPERVISIONS.recall(self.supervision)))
+
     def remarks(self, steps: int) -> list[str]:
         """What a person should know of *steps* updates."""
         parts = (self.build(), *self.build_supervision())
@@ -138,12 +144,11 @@ class Member:
         if len(usual) > _FEW_FIELDS:
             told = _unusual(self.hyper, usual, self.build().strength)
         words = [self.objective, *_worded(told)]
-        prior = _spelled(self.prior, self.prior_hyper, _defaults(self.build_prior()))
+        prior = _spelled(self.prior, _unusual(self.prior_hyper, _defaults(self.build_prior())))
         if prior != "isotropic":
             words.append(f"prior={prior}")
         if self.supervision:
-            usual = _defaults(SUPERVISIONS.recall(self.supervision))
-            words.append(_spelled(self.supervision, self.supervision_hyper, usual))
+            words.append(_spelled(self.supervision, self.unusual_supervision()))
         return " ".join((*words, f"seed={self.seed}"))
 
     def record(self) -> dict[str, Any]:
@@ -181,9 +186,9 @@ def _worded(hyper: dict[str, Any]) -> list[str]:
     return [f"{name}={_shown(value)}" for name, value in hyper.items()]
 
 
-def _spelled(name: str, hyper: dict[str, Any], usual: dict[str, Any]) -> str:
-    """A prior or a supervision with what is unusual about it: `sparse:gamma=0.8`."""
-    options = ",".join(_worded(_unusual(hyper, usual)))
+def _spelled(name: str, hyper: dict[str, Any]) -> str:
+    """A prior or a supervision with its options: `sparse:gamma=0.8`."""
+    options = ",".join(_worded(hyper))
     return f"{name}:{options}" if options else name
 
 

@@ -13,22 +13,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from unbraid.objectives.s2_beta_vae import S2BetaVAE
+from unbraid.objectives.semi_supervised import annealed
+from unbraid.objectives.supervised import Supervised
 
 import unbraid as ub
 from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.label_losses import LABEL_LOSSES
-from unbraid.objectives.objective import Setting, stack, total_loss
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Setting, total_loss
 from unbraid.objectives.priors.isotropic import STANDARD
-from unbraid.objectives.s2_beta_vae import S2BetaVAE
 from unbraid.objectives.schedule import linear
-from unbraid.objectives.semi_supervised import annealed
-from unbraid.objectives.supervised import Supervised
+from unbraid.objectives.supervision.label_losses import LABEL_LOSSES
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "few_labels.json"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "few_labels.json"
 SEMI = ("s2_beta_vae", "s2_factor_vae", "s2_dip_vae_i", "s2_dip_vae_ii", "s2_beta_tcvae")
 ALL = (*SEMI, "supervised")
 SIZES = (3, 5, 4)
@@ -306,7 +307,7 @@ def test_plans_refuse_what_cannot_be_labelled(name):
 
 def program_of(**given):
     plan, dataset = make_plan(**TINY | given)
-    return Program(plan, plan.members, dataset, torch.device("cpu")), dataset
+    return TrainingStep(plan, plan.members, dataset, torch.device("cpu")), dataset
 
 
 def test_labels_stay_with_their_images_and_are_taken_in_order():
@@ -340,7 +341,7 @@ def test_three_steps_with_every_loss_and_labeller(loss, labeller):
     ]
     plan, dataset = make_plan(**TINY, objective=both)
     for members in (plan.members[:2], plan.members[2:]):
-        program = Program(plan, members, dataset, torch.device("cpu"))
+        program = TrainingStep(plan, members, dataset, torch.device("cpu"))
         state = program.start()
         for _ in range(3):
             program.step(state)
