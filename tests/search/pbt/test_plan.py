@@ -410,7 +410,10 @@ def test_the_first_epoch_has_the_individuals_that_were_asked_for():
     assert len(first) == 10 == search.trained_models
     assert all(individual.parent == -1 and not individual.copied for individual in first)
     assert all(
-        1 <= individual.values["beta"] <= 4 and individual.values["batch_size"] in (8, 16) for individual in first
+        1 <= individual.values["beta"] <= 4 and individual.values["batch_size"] in (8, 16)
+        for individual in first
     )
     models = search.generation_models(first, 0)
-    assert [model.batch_size for model in models] == [individual.values["batch_size"] for individual in first]
+    assert [model.batch_size for model in models] == [
+        individual.values["batch_size"] for individual in first
+    ]

@@ -22,7 +22,6 @@ import pandas as pd
 import pytest
 import torch
 
-from unbraid.codes import encode as encoding
 from unbraid.commands.train import open_run
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.core.store import read_tensors
@@ -31,6 +30,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.metrics import _agreement
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import Program
+from unbraid.search.pbt import encode_generation as encoding
 from unbraid.search.pbt import generation as generation_module
 from unbraid.search.pbt import search as search_run
 from unbraid.search.pbt import state as search_state
@@ -39,7 +39,7 @@ from unbraid.search.pbt.plan import make_search
 from unbraid.search.pbt.scorer import Scorer
 from unbraid.search.pbt.search import SearchOutcome, SearchRun
 
-from .test_search_plan import TINY, small_search, unlabelled
+from .test_plan import TINY, small_search, unlabelled
 
 CPU = torch.device("cpu")
 ALL_DONE = SearchOutcome(True, "all epochs are done")
@@ -561,7 +561,7 @@ def test_a_search_that_is_stopped_goes_on_to_the_same_bits(
 FULL = {
     "building a population": ((Program, "__init__"), "a population of 25 models"),
     "copying": ((generation_module, "_gathered"), "a copy of 1 model"),
-    "encoding": ((encoding, "encode_images"), "the codes of a batch"),
+    "encoding": ((encoding, "represent"), "the codes of a batch"),
     "comparing": ((_agreement, "agreement_scores"), "the agreement of 25 models"),
 }
 
