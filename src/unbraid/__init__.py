@@ -22,6 +22,7 @@ from unbraid.data import DATA as DATA
 from unbraid.networks import NETWORKS as NETWORKS
 from unbraid.objectives import OBJECTIVES as OBJECTIVES
 from unbraid.objectives.priors import PRIORS as PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS as SUPERVISIONS
 
 if TYPE_CHECKING:
     from unbraid.commands.train import Model as Model
@@ -74,7 +75,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _PACKAGES:
         return importlib.import_module(f"unbraid.{name}")
-    for registry in (OBJECTIVES, PRIORS):
+    for registry in (OBJECTIVES, PRIORS, SUPERVISIONS):
         if (home := registry.attribute_home(name)) is not None:
             return registry.load(home)
     raise AttributeError(f"module 'unbraid' has no attribute '{name}'")

@@ -201,7 +201,7 @@ def train(
     plan, dataset = make_plan(data, objective, precision=precision, **options)
     if not quiet:
         for line in dict.fromkeys(
-            line for member in plan.members for line in member.build().remarks(plan.steps)
+            line for member in plan.members for line in member.remarks(plan.steps)
         ):
             print(f"{line}.", file=sys.stderr, flush=True)
     folder = (

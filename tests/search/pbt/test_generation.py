@@ -24,7 +24,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.objectives import factor_vae
 from unbraid.population.adam import EPSILON, Adam
 from unbraid.population.plan import Plan
-from unbraid.population.training_step import Program, State
+from unbraid.population.training_step import State, TrainingStep
 from unbraid.search.pbt import generation as generation_module
 from unbraid.search.pbt.exploit import epoch_seed
 from unbraid.search.pbt.generation import (
@@ -164,7 +164,7 @@ def test_epochs_without_selection_are_plain_training(small_plan):
     two = trained(made, models, 1, one.rows([0]))
     assert two.chunks[0].state.age.tolist() == [0]
     plan = replace(made[0], batch_size=8, steps=15, log_every=5, members=(models[0].member,))
-    program = Program(plan, plan.members, made[1], CPU)
+    program = TrainingStep(plan, plan.members, made[1], CPU)
     state = program.start()
     for _ in range(10):
         program.step(state)
@@ -306,7 +306,7 @@ def test_a_copy_trains_like_a_program_made_by_hand_with_the_new_values(small_pla
 
     def by_hand(changed: GenerationModel) -> dict[str, torch.Tensor]:
         plan = replace(made[0], batch_size=16, steps=9, log_every=3, members=(changed.member,))
-        program = Program(plan, plan.members, made[1], CPU)
+        program = TrainingStep(plan, plan.members, made[1], CPU)
         # Five updates lie behind it, where the clock of batches of 16 stands at 3.
         tensors = {name: tensor.clone() for name, tensor in parent.tensors().items()} | {
             "age": torch.tensor([5 - 3])
@@ -495,7 +495,7 @@ def test_history_has_one_record_an_epoch_which_copies_inherit(small_plan):
         plan = replace(
             made[0], batch_size=size, steps=updates, log_every=1, members=(models[place].member,)
         )
-        program = Program(plan, plan.members, made[1], CPU)
+        program = TrainingStep(plan, plan.members, made[1], CPU)
         state = program.start()
         for _ in range(updates):
             program.step(state)
@@ -593,7 +593,7 @@ def run_out(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "owner", [(Program, "start"), (Program, "__init__"), (State, "from_tensors")]
+    "owner", [(TrainingStep, "start"), (TrainingStep, "__init__"), (State, "from_tensors")]
 )
 def test_too_little_memory_for_a_population_is_told_with_a_remedy(
     small_plan, monkeypatch: pytest.MonkeyPatch, owner: tuple[Any, str]
@@ -626,7 +626,7 @@ def test_too_little_memory_for_copies_or_a_step_is_told_with_a_remedy(
         with pytest.raises(UnbraidError) as told:
             one.rows([0, 1])
     assert str(told.value) == FULL.format("a copy of 2 models")
-    monkeypatch.setattr(Program, "step", run_out)
+    monkeypatch.setattr(TrainingStep, "step", run_out)
     with pytest.raises(UnbraidError) as told:
         trained(made, [model(made)])
     assert str(told.value) == FULL.format("a chunk of 1 model")

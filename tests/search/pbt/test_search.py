@@ -29,7 +29,7 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.metrics import _agreement
 from unbraid.population.run_folder import RunFolder
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 from unbraid.search.pbt import encode_generation as encoding
 from unbraid.search.pbt import generation as generation_module
 from unbraid.search.pbt import search as search_run
@@ -559,7 +559,7 @@ def test_a_search_that_is_stopped_goes_on_to_the_same_bits(
 
 
 FULL = {
-    "building a population": ((Program, "__init__"), "a population of 25 models"),
+    "building a population": ((TrainingStep, "__init__"), "a population of 25 models"),
     "copying": ((generation_module, "_gathered"), "a copy of 1 model"),
     "encoding": ((encoding, "represent"), "the codes of a batch"),
     "comparing": ((_agreement, "agreement_scores"), "the agreement of 25 models"),
@@ -622,19 +622,19 @@ def test_while_the_next_population_is_built_only_the_last_is_held(
 def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(
     tmp_path: Path, by_udr: SearchRun
 ):
-    run, steps, step = created(tmp_path / "run", score="udr"), [0], Program.step
+    run, steps, step = created(tmp_path / "run", score="udr"), [0], TrainingStep.step
     assert not run.train(CPU, interrupting_at(40)).finished
     (path,) = (run.path / "population").iterdir()
     stored = path.read_bytes()
 
-    def run_out(self: Program, state: Any) -> None:
+    def run_out(self: TrainingStep, state: Any) -> None:
         steps[0] += 1
         if steps[0] == 9:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         step(self, state)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Program, "step", run_out)
+        patch.setattr(TrainingStep, "step", run_out)
         with pytest.raises(UnbraidError, match="has no room for a chunk of 1 model"):
             run.train(CPU)
     assert [one.read_bytes() for one in (run.path / "population").iterdir()] == [stored]

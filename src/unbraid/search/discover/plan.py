@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from unbraid.core.checks import is_finite, plain, read_whole_number
 from unbraid.core.errors import Problems, Shown, invalid
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.conv import SIDES
 from unbraid.population.devices import cores, usual_precision
-from unbraid.population.numbers import is_finite, plain, read_whole_number
 from unbraid.search.discover.clock import SHARES
 from unbraid.search.pbt.generation import Generation
 from unbraid.search.pbt.plan import SearchOptions, SearchPlan, make_search

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypedDict, Unpack
 
+from unbraid.core.checks import plain, read_whole_number
 from unbraid.core.errors import InputError, Problems, Shown, unknown
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -18,7 +19,7 @@ from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import is_number
 from unbraid.objectives.objective import Objective
 from unbraid.objectives.priors.prior import Prior
-from unbraid.population.numbers import plain, read_whole_number
+from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.plan import Member, Plan, make_plan
 from unbraid.scoring.metric_names import needing_factors
 from unbraid.search import defaults
@@ -165,6 +166,7 @@ class SharedOptions(TypedDict, total=False):
     """What all models of a search share: options of `unbraid.population.plan.make_plan`."""
 
     data_options: dict[str, Any] | None
+    supervision: Supervision | str | None
     latents: int
     network: Network | str
     network_options: dict[str, Any] | None

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
+from unbraid.core.checks import plain, read_whole_number
 from unbraid.core.errors import Problems
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
 from unbraid.data.subset import Subset
 from unbraid.objectives.objective import Objective
-from unbraid.population.numbers import plain, read_whole_number
 from unbraid.search import defaults
 from unbraid.search.former_records import translated
 from unbraid.search.pbt.exploit import Rule, epoch_seed

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which latents the two images of a pair share, and the posterior that they share: pure functions
-of Gaussian posteriors.
+"""Which latents the two images of a pair share, and the Gaussian posterior that they share.
 
 Sharing is decided for each pair and latent. With labels, every latent is shared but the one that
 bears the number of the factor that changed. Without (Locatello et al. 2020, section 4): of the
@@ -57,10 +56,10 @@ DIVERGENCES = {"kl": kl, "symmetric_kl": symmetric_kl}
 
 
 def latents_that_differ(divergence: Tensor, threshold: float | Tensor) -> Tensor:
-    """Where a latent's divergence lies at least *threshold* of the way from the pair's least to its
-    largest: bool, same shape.
+    """Where a divergence is at least *threshold* of the way from the pair's least to its largest.
 
-    *threshold* is a number in 0..1, or one for each member. At 0 every latent counts as different, at 1 only the largest.
+    *threshold* is a number in 0..1, or one for each member. At 0 every latent counts as different,
+    at 1 only the largest.
     """
     least, most = divergence.aminmax(dim=-1, keepdim=True)
     # Distances from the least on both sides: rounding then never pushes the largest below its own
@@ -69,9 +68,7 @@ def latents_that_differ(divergence: Tensor, threshold: float | Tensor) -> Tensor
 
 
 def latent_of_factor(changed: Tensor, latents: int) -> Tensor:
-    """Where a latent bears the number of the pair's *changed* factor `(members, pairs)`: bool
-    `(members, pairs, latents)`.
-    """
+    """Where a latent bears the number of the pair's *changed* factor: `(members, pairs, latents)`."""
     return changed.unsqueeze(-1) == torch.arange(latents, device=changed.device)
 
 
@@ -92,11 +89,14 @@ def harmonic_average(
     )
 
 
-def share(mean: Tensor, logvar: Tensor, own: Tensor, average: Average) -> tuple[Tensor, Tensor]:
-    """Posteriors `(members, 2 pairs, latents)`, second images behind the first, with the average
-    wherever not *own*.
+AVERAGES: dict[str, Average] = {"arithmetic": arithmetic_average, "harmonic": harmonic_average}
 
-    *own* `(members, pairs, latents)` says which latents of a pair keep their posteriors.
+
+def share(mean: Tensor, logvar: Tensor, own: Tensor, average: Average) -> tuple[Tensor, Tensor]:
+    """Posteriors `(members, 2 pairs, latents)` with the average wherever not *own*.
+
+    Second images lie behind the first. *own* `(members, pairs, latents)` says which latents of a
+    pair keep their posteriors.
     """
     own = own.repeat(1, 2, 1)
     shared = average(*first_and_second(mean, logvar))
@@ -108,8 +108,6 @@ def share(mean: Tensor, logvar: Tensor, own: Tensor, average: Average) -> tuple[
 
 
 def first_and_second(mean: Tensor, logvar: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mean and log-variance of the first images, then of the second: `(members, 2 pairs, latents)`
-    cut in halves.
-    """
+    """Mean and log-variance of the first images, then of the second: the rows cut in halves."""
     (mean, other_mean), (logvar, other_logvar) = mean.chunk(2, dim=1), logvar.chunk(2, dim=1)
     return mean, logvar, other_mean, other_logvar

@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.objectives.label_losses import (
+from unbraid.objectives.supervision.label_losses import (
     covariance_with_others,
     embedding_cross_entropy,
     ordered_embedding,
@@ -25,7 +25,7 @@ from unbraid.objectives.label_losses import (
     sigmoid_squared_error,
 )
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "few_labels.json"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "few_labels.json"
 SIZES = (3, 6, 5, 8)
 
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs follow the published laws exactly, stay on the grid, and are functions of seed and step
-alone.
-"""
+"""Pairs follow the published laws exactly, stay on the grid, and serve any objective."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -19,15 +18,22 @@ from unbraid.core import random
 from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.core.random import Stream
+from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.objectives.ada_gvae import AdaGVAE
+from unbraid.objectives.ada_mlvae import AdaMLVAE
+from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.gvae import GVAE
+from unbraid.objectives.mlvae import MLVAE
 from unbraid.objectives.objective import Setting
-from unbraid.objectives.pairs import PairRule
+from unbraid.objectives.priors.isotropic import STANDARD
+from unbraid.objectives.priors.mixture import Mixture
+from unbraid.objectives.supervision.pairs import Pairs
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 SEEDS = torch.tensor([3, -5], dtype=torch.int64)
 LEAST_P = 1e-3
+PAIRED = {"ada_gvae", "ada_mlvae", "gvae", "mlvae"}
 MANY = (10_000,) * 4
 """Sizes at which a changed factor keeps its value by chance once in 10,000 times."""
 
@@ -72,7 +78,7 @@ def test_laws_by_hand():
 @pytest.mark.parametrize(("factors", "given"), [(2, 0), (3, 0), (6, 0), (5, 1), (5, 3), (4, 4)])
 def test_number_of_differing_factors_has_its_exact_law(rule, factors, given):
     size = 4  # so that every fourth change is none
-    before, after, _ = draw(PairRule(rule, given), (size,) * factors)
+    before, after, _ = draw(Pairs(rule=rule, changed_factors=given), (size,) * factors)
     counts = np.bincount((before != after).sum(axis=1), minlength=factors + 1)
     chosen, moves = law(rule, factors, given), 1 - 1 / size
     expected = [
@@ -89,7 +95,7 @@ def test_number_of_differing_factors_has_its_exact_law(rule, factors, given):
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_every_set_of_factors_changes_equally_often_and_every_one_of_it_is_last_equally_often(k):
-    before, after, last = draw(PairRule("michlo", k), MANY)
+    before, after, last = draw(Pairs(rule="michlo", changed_factors=k), MANY)
     differ = before != after
     whole = differ.sum(axis=1) == k
     assert whole.mean() > 0.998
@@ -105,7 +111,7 @@ def test_every_set_of_factors_changes_equally_often_and_every_one_of_it_is_last_
 
 
 def test_the_last_factor_of_a_drawn_number_is_one_that_changed():
-    before, after, last = draw(PairRule(), MANY)
+    before, after, last = draw(Pairs(), MANY)
     kept = (before == after)[np.arange(len(last)), last]
     assert kept.mean() < 1e-3
     assert chisquare(np.bincount(last, minlength=4)).pvalue > LEAST_P
@@ -113,7 +119,7 @@ def test_the_last_factor_of_a_drawn_number_is_one_that_changed():
 
 def test_new_values_are_uniform_and_do_not_depend_on_the_old():
     sizes = (3, 8, 5)
-    before, after, _ = draw(PairRule("michlo", 3), sizes, pairs=4000)
+    before, after, _ = draw(Pairs(rule="michlo", changed_factors=3), sizes, pairs=4000)
     for factor, size in enumerate(sizes):
         joint = np.zeros((size, size))
         np.add.at(joint, (before[:, factor], after[:, factor]), 1)
@@ -137,7 +143,7 @@ def dependence(one, other):
 def test_how_many_which_and_what_are_independent(rule, factors):
     # One pair a step: the words of the first pair would coincide if two of the three took them from
     # one stream.
-    before, after, last = draw(PairRule(rule), (1000,) * factors, pairs=1, steps=4000)
+    before, after, last = draw(Pairs(rule=rule), (1000,) * factors, pairs=1, steps=4000)
     many = (before != after).sum(axis=1)
     value = after[np.arange(len(last)), last] // 125
     if factors > 2 or rule == "michlo":
@@ -149,7 +155,7 @@ def test_how_many_which_and_what_are_independent(rule, factors):
 def test_members_and_steps_draw_independently():
     sizes, when = (1000,) * 4, torch.arange(2)
     first = torch.zeros(2, 2, 6000, dtype=torch.int64)
-    second, last = PairRule("michlo").second(SEEDS, when, first, sizes)
+    second, last = Pairs(rule="michlo").second(SEEDS, when, first, sizes)
     values = np.stack(np.unravel_index(second.numpy(), sizes), axis=-1)
     many = (values != 0).sum(axis=-1)
     for one, other in (((0, 0), (1, 0)), ((0, 0), (0, 1))):  # another member, another step
@@ -170,7 +176,7 @@ def test_second_images_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k, s
     k = min(k, len(sizes))
     # `draw` reads both indices by FactorGrid, which refuses what is off the grid.
     before, after, last = draw(
-        PairRule(rule, k), sizes, pairs=40, steps=2, seeds=torch.tensor([seed])
+        Pairs(rule=rule, changed_factors=k), sizes, pairs=40, steps=2, seeds=torch.tensor([seed])
     )
     most = k or (len(sizes) if rule == "michlo" else len(sizes) - 1)
     assert (before != after).sum(axis=1).max() <= most
@@ -181,7 +187,7 @@ def test_second_images_lie_on_the_grid_and_differ_in_at_most_k(sizes, rule, k, s
 
 
 def test_all_factors_redrawn_leave_nothing_of_the_first_image():
-    when, rule, sizes = torch.arange(3), PairRule("michlo", 3), (4, 2, 5)
+    when, rule, sizes = torch.arange(3), Pairs(rule="michlo", changed_factors=3), (4, 2, 5)
     low, high = torch.zeros(2, 3, 50, dtype=torch.int64), torch.full((2, 3, 50), 39)
     assert torch.equal(
         rule.second(SEEDS, when, low, sizes)[0], rule.second(SEEDS, when, high, sizes)[0]
@@ -189,7 +195,7 @@ def test_all_factors_redrawn_leave_nothing_of_the_first_image():
 
 
 def test_pairs_depend_on_seed_and_step_alone():
-    rule, sizes, when = PairRule(), (3, 4, 5, 6), torch.arange(100, 116)
+    rule, sizes, when = Pairs(), (3, 4, 5, 6), torch.arange(100, 116)
     first = random.integers(SEEDS, when, Stream.IMAGE_INDICES, (32,), 360)
     second, last = rule.second(SEEDS, when, first, sizes)
     again = rule.second(SEEDS, when, first, sizes)
@@ -211,8 +217,8 @@ def test_pairs_depend_on_seed_and_step_alone():
 def test_same_bits_on_cuda(rule):
     when, sizes = torch.arange(16), (3, 6, 40, 32, 32)
     first = random.integers(SEEDS, when, Stream.IMAGE_INDICES, (256,), 737_280)
-    there = PairRule(rule).second(SEEDS.cuda(), when.cuda(), first.cuda(), sizes)
-    for ours, theirs in zip(PairRule(rule).second(SEEDS, when, first, sizes), there, strict=True):
+    there = Pairs(rule=rule).second(SEEDS.cuda(), when.cuda(), first.cuda(), sizes)
+    for ours, theirs in zip(Pairs(rule=rule).second(SEEDS, when, first, sizes), there, strict=True):
         assert torch.equal(ours, theirs.cpu())
 
 
@@ -221,13 +227,13 @@ def test_a_plan_draws_the_second_images_behind_the_first():
         "sprites", GVAE(), data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28}, network="mlp", latents=5, batch_size=8,
         steps=4, seeds=[3, -5],
     )  # fmt: skip
-    program = Program(plan, plan.members, dataset, torch.device("cpu"))
+    program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     draws = program.draw(torch.arange(4))
     first, second = draws.indices.chunk(2, dim=-1)
     assert torch.equal(
         first, random.integers(SEEDS, torch.arange(4), Stream.IMAGE_INDICES, (8,), len(dataset))
     )
-    expected, last = GVAE().pairs.second(SEEDS, torch.arange(4), first, dataset.factor_sizes)
+    expected, last = GVAE().supervision.second(SEEDS, torch.arange(4), first, dataset.factor_sizes)
     assert torch.equal(second, expected)
     assert draws.changed is not None
     assert torch.equal(draws.changed, last)
@@ -237,64 +243,135 @@ def test_a_plan_draws_the_second_images_behind_the_first():
 GRID = Setting(
     latents=4, sample_shape=(1, 8, 8), factor_sizes=(3, 4, 5), complete=True, dataset_size=60
 )
-NO_FACTORS = (
-    "ada_gvae: data needs known factors to draw pairs from; got none. "
-    "Load it with factors (a factors.csv, a key factors, factors=...), or use an objective without."
-)
+NO_FACTORS = ("data", "needs known factors to draw pairs from", "none")
 NO_GRID = (
-    "ada_gvae: data needs one image for every combination of factor values, in the order of the"
-    " grid, to draw pairs from; got 59 images for 60 combinations. Use data on a whole grid, the"
-    " last factor moving fastest."
+    "data",
+    "needs one image for every combination of factor values, in the order of the grid, to draw"
+    " pairs from",
+    "59 images for 60 combinations",
 )
-ONE_FACTOR = (
-    "ada_gvae: data needs at least two factors to draw pairs from; got 1. Use data with more, or an"
-    " objective that needs no pairs."
-)
-TOO_MANY = (
-    "ada_gvae: changed_factors must be at most the 3 factors of the data; got 4. Use 0 to draw it"
-    " for every pair."
-)
+ONE_FACTOR = ("data", "needs at least two factors to draw pairs from", "1")
+TOO_MANY = ("changed_factors", "must be at most the 3 factors of the data", 4)
 WHERE = (
-    "ada_gvae: where cannot be used, since the second image of a pair may break the rule; got 'shape=0'. Leave it out."
-)  # fmt: skip
-FEW_LATENTS = (
-    "gvae: latents must be at least the 3 factors of the data, one for each; got 2. Use latents=3"
-    " or more."
+    "where",
+    "cannot be used, since the second image of a pair may break the rule",
+    "shape=0",
 )
+FEW_LATENTS = ("latents", "must be at least the 3 factors of the data, one for each", 2)
+NO_VARIANCE = "must have posteriors with a variance, which the two images of a pair share"
+
+
+def refused(pairs, objective=BetaVAE(), prior=STANDARD, name="pairs", **setting):
+    found = pairs.problems(objective, replace(GRID, **setting), prior)
+    assert all(one.remedy and one.name.startswith(f"{name}: ") for one in found)
+    return [(one.name.removeprefix(f"{name}: "), one.rule, one.value) for one in found]
 
 
 @pytest.mark.parametrize(
-    ("rule", "setting", "told"),
+    ("pairs", "setting", "told"),
     [
-        (PairRule(), {}, []),
-        (PairRule(changed_factors=3), {}, []),
-        (PairRule(), {"factor_sizes": ()}, [NO_FACTORS]),
-        (PairRule(), {"complete": False, "dataset_size": 59}, [NO_GRID]),
-        (PairRule(), {"factor_sizes": (60,)}, [ONE_FACTOR]),
-        (PairRule(changed_factors=4), {}, [TOO_MANY]),
-        (PairRule(), {"where": "shape=0"}, [WHERE]),
-        (PairRule(), {"latents": 2}, []),
+        (Pairs(), {}, []),
+        (Pairs(changed_factors=3), {}, []),
+        (Pairs(), {"factor_sizes": ()}, [NO_FACTORS]),
+        (Pairs(), {"complete": False, "dataset_size": 59}, [NO_GRID]),
+        (Pairs(), {"factor_sizes": (60,)}, [ONE_FACTOR]),
+        (Pairs(changed_factors=4), {}, [TOO_MANY]),
+        (Pairs(), {"where": "shape=0"}, [WHERE]),
+        (Pairs(), {"latents": 2}, []),
+        (Pairs(which="named"), {"latents": 2}, [FEW_LATENTS]),
+        (Pairs(which="named"), {"latents": 3}, []),
         (
-            PairRule(changed_factors=4),
+            Pairs(changed_factors=4),
             {"complete": False, "dataset_size": 59, "where": "shape=0"},
             [NO_GRID, TOO_MANY, WHERE],
         ),
     ],
 )
-def test_data_without_pairs_is_refused_in_full(rule, setting, told):
-    assert rule.problems("ada_gvae", Setting(**(vars(GRID) | setting))) == told
+def test_data_without_pairs_is_refused_in_full(pairs, setting, told):
+    assert refused(pairs, **setting) == told
 
 
-def test_labelled_pairs_need_a_latent_for_each_factor():
-    assert PairRule(named=True).problems("gvae", Setting(**(vars(GRID) | {"latents": 2}))) == [
-        FEW_LATENTS
-    ]
-    assert PairRule(named=True).problems("gvae", Setting(**(vars(GRID) | {"latents": 3}))) == []
+def test_a_method_with_pairs_of_its_own_is_called_by_its_name():
+    method = AdaGVAE(changed_factors=4)
+    assert refused(method.supervision, method, name="ada_gvae") == [TOO_MANY]
 
 
-def test_a_plan_refuses_data_without_factors():
+@pytest.mark.parametrize("name", ["ae", "wae", "qlae"])
+def test_codes_without_a_variance_cannot_be_averaged(name):
+    objective = OBJECTIVES.load(name)()
+    assert refused(Pairs(), objective) == [("objective", NO_VARIANCE, name)]
+
+
+def test_priors_with_dependent_latents_are_refused():
+    found = refused(Pairs(), prior=Mixture())
+    assert found == [("prior", "must have independent latents", "mixture")]
+
+
+def test_a_plan_refuses_data_without_factors_and_pairs_twice():
     images = np.zeros((20, 8, 8), dtype=np.uint8)
     images[::2] = 255
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as caught:
         make_plan(images, AdaGVAE(), network="mlp", steps=2)
-    assert str(told.value) == NO_FACTORS
+    assert [one.name for one in caught.value.problems] == ["ada_gvae: data"]
+    with pytest.raises(InputError) as caught:
+        make_plan("sprites", AdaGVAE(), network="mlp", steps=2, supervision=Pairs())
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("supervision", "pairs")
+    assert problem.rule == "cannot be pairs for ada_gvae, which has pairs of its own"
+
+
+SMALL = {
+    "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28},
+    "network": "mlp",
+    "network_options": {"hidden": 8},
+    "latents": 4,
+    "batch_size": 8,
+    "steps": 4,
+}
+
+
+def trained(objective, supervision=None):
+    plan, dataset = make_plan("sprites", objective, supervision=supervision, **SMALL)
+    training = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
+    state = training.start()
+    for _ in range(4):
+        training.step(state)
+    return training, state
+
+
+@pytest.mark.parametrize(
+    ("method", "pairs"),
+    [
+        (AdaGVAE(beta=3), "pairs"),
+        (AdaMLVAE(beta=3), "pairs:average=harmonic"),
+        (GVAE(beta=3), "pairs:which=named,changed_factors=1"),
+        (MLVAE(beta=3), "pairs:which=named,changed_factors=1,average=harmonic"),
+    ],
+)
+def test_the_papers_methods_are_beta_vae_with_pairs(method, pairs):
+    _, ours = trained(method)
+    _, composed = trained(BetaVAE(beta=3), pairs)
+    assert torch.equal(ours.model.weights, composed.model.weights)
+    _, without = trained(BetaVAE(beta=3))
+    assert not torch.equal(ours.model.weights, without.model.weights)
+
+
+@pytest.mark.parametrize("name", sorted(set(OBJECTIVES.built_in) - {"ae", "wae", "qlae"} - PAIRED))
+def test_every_objective_with_posteriors_learns_from_pairs(name, monkeypatch):
+    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
+    training, state = trained(name, Pairs(threshold=[0.3, 1]))
+    assert (state.diverged_at < 0).all()
+    draws = training.draw(torch.tensor([0]))
+    assert draws.indices.shape == (2, 1, 16)
+    leaves = training._leaves(training.layout, state.model)
+    forward = training._forward(training.objective, training.supervision, leaves, state, draws, 0)
+    first, second = forward.mean.chunk(2, dim=1)
+    # With threshold 1 all latents but one are shared.
+    assert ((first == second).sum(dim=2)[1] >= 3).all()
+
+
+def test_pairs_and_labels_go_together():
+    training, state = trained(AdaGVAE(), "labels:count=5")
+    assert training.quantities == ("reconstruction", "kl", "supervised", "loss")
+    assert training.draw(torch.tensor([0])).indices.shape == (1, 1, 24)
+    assert (state.diverged_at < 0).all()

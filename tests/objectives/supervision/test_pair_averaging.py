@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import Normal, kl_divergence
 
-from unbraid.objectives import pair_averaging as pa
 from unbraid.objectives.latent_terms import gaussian_kl
+from unbraid.objectives.supervision import pair_averaging as pa
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far posterior means are from labels: the supervised terms of Locatello et al. (2020) and of
-disentanglement_lib.
+"""How far posterior means are from labels, after Locatello et al. (2020) and disentanglement_lib.
 
 Labelled factor k goes with latent k; μ are the posterior means of the labelled images, y their
 labels, n_k the number of values of factor k, K the number of labelled factors. Sums run over the
@@ -10,7 +9,8 @@ labelled images of the batch and over factors:
     l2_sigmoid  Σ (sigmoid μ_k − y_k / n_k)²
     xent        Σ cross-entropy of sigmoid μ_k against y_k / n_k
     cov         Σ_{d ≠ k} cov(μ_d, y_k)²             over all latents d, with 1/batch
-    embed       Σ_k mean of −log softmax_v(−((μ_k − e_kv) σ)²) at v = y_k, e_kv learned, σ given or learned
+    embed       Σ_k mean of −log softmax_v(−((μ_k − e_kv) σ)²) at v = y_k,
+                e_kv learned, σ given or learned
 
 As in disentanglement_lib, and unlike every other term of Unbraid's losses, l2, l2_sigmoid and xent
 are sums over the labelled batch, so that their weight grows with the batch size; and labels are
@@ -38,9 +38,7 @@ def first_latents(mean: Tensor, labels: Tensor) -> Tensor:
 
 
 def scaled_squared_error(mean: Tensor, labels: Tensor, scale: Tensor) -> Tensor:
-    """`l2`: squared distance of the latents times *scale* `(members, 1)` from the labels as they
-    are.
-    """
+    """`l2`: squared distance of the latents times *scale* `(members, 1)` from the labels."""
     return (first_latents(mean, labels) * scale.unsqueeze(-1) - labels).square().sum(dim=(1, 2))
 
 
@@ -74,8 +72,8 @@ def embedding_cross_entropy(
 ) -> Tensor:
     """`embed`: cross-entropy of guessing the label from which embedded value lies nearest, in nats.
 
-    *embedding* `(members, factors, values)` holds a number for each value of a factor; those beyond a factor's size are not used.
-    *sigma* `(members, factors)` multiplies distances.
+    *embedding* `(members, factors, values)` holds a number for each value of a factor; those beyond
+    a factor's size are not used. *sigma* `(members, factors)` multiplies distances.
     """
     value = torch.arange(embedding.shape[-1], device=mean.device)
     distance = (first_latents(mean, labels).unsqueeze(-1) - embedding.unsqueeze(1)) * sigma[
@@ -88,7 +86,5 @@ def embedding_cross_entropy(
 
 
 def ordered_embedding(slope: Tensor, bias: Tensor, values: int) -> Tensor:
-    """Embedded values on a line, slope · v + bias: `(members, factors) -> (members, factors,
-    values)`.
-    """
+    """Embedded values on a line, slope · v + bias: `(members, factors, values)`."""
     return slope.unsqueeze(-1) * torch.arange(values, device=slope.device) + bias.unsqueeze(-1)
