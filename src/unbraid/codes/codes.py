@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trained members say about the data: posterior means and log-variances over one recorded
-sample, encoded once.
+"""Codes: posterior means and log-variances of trained members over one recorded sample.
 
 The sample is the whole grid where it is small, else `plan.code_samples` distinct indices; its order
 is random, so that any leading part of it is a fair sample too. All members see the same images.
@@ -18,23 +17,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unbraid.codes.encode import represent
 from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
-from unbraid.networks.layers import uses_kernels
-from unbraid.networks.network import Network
 from unbraid.population.devices import cores, explain_oom
 from unbraid.population.plan import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import State
 
 REPRESENTATIONS = ("mean", "sampled")
-_DEVICE_BYTES = 2**32
-"""Activations in flight on a GPU: bounds its memory, however many members and images there are."""
 _BYTES_AT_ONCE = 2**30
 """Codes held in memory before they are written: bounds how many members are encoded together."""
-_TRAIN_SHARE = 2 / 3
+TRAIN_SHARE = 2 / 3
 """The studies' 10,000 training and 5,000 test points."""
 
 
@@ -49,7 +45,7 @@ class Codes:
     seed: int
 
     def representation(self, kind: str = "mean") -> NDArray[np.float32]:
-        """Codes `(n, latents)`: the means, or one draw from each posterior, the same at every call."""
+        """Codes `(n, latents)`: the means, or one draw from each posterior, always the same."""
         if kind not in REPRESENTATIONS:
             raise invalid("representation", f"must be one of {', '.join(REPRESENTATIONS)}", kind)
         if kind == "mean":
@@ -62,66 +58,19 @@ class Codes:
     @property
     def train_count(self) -> int:
         """How many leading rows are for fitting; the rest are for testing."""
-        return max(1, round(len(self.indices) * _TRAIN_SHARE))
+        return max(1, round(len(self.indices) * TRAIN_SHARE))
 
     def kl_per_latent(self) -> NDArray[np.float64]:
-        """Mean KL divergence of each latent from the standard normal distribution, whatever the
-        member's prior, in nats.
-        """
+        """Mean KL of each latent from the standard normal, whatever the prior, in nats."""
         mean, logvar = self.mean.astype(np.float64), self.logvar.astype(np.float64)
         return 0.5 * (mean**2 + np.exp(logvar) - logvar - 1.0).mean(axis=0)
 
 
 def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
-    """*wanted* distinct indices of 0..size-1 in random order, all of them where there are no more."""
+    """*wanted* distinct indices of 0..size-1 in random order, or all where there are fewer."""
     keys = random.words(torch.tensor([seed]), 0, Stream.CODE_SAMPLE, (size, 2))[0]
     order = torch.argsort(((keys[:, 0] & 0x7FFFFFFF) << 32) | keys[:, 1], stable=True)
     return order[: min(size, wanted)].numpy()
-
-
-def encode_images(
-    network: Network,
-    weights: dict[str, torch.Tensor],
-    samples: Callable[[torch.Tensor], torch.Tensor],
-    indices: torch.Tensor,
-    precision: torch.dtype | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of
-    bounded size.
-
-    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's images.
-    """
-    members = next(iter(weights.values())).shape[0]
-    size = images_at_once(
-        samples(indices[:1])[0].numel(), members, indices.device, columns=network.uses_columns
-    )
-    found: list[torch.Tensor] = []
-    with torch.no_grad():
-        for start in range(0, len(indices), size):
-            x = samples(indices[start : start + size]).unsqueeze(0)
-            parts = network.encode(weights, x.expand(members, *x.shape[1:]), precision)
-            found = found or [
-                torch.empty(members, len(indices), part.shape[2], dtype=part.dtype)
-                for part in parts
-            ]
-            for whole, part in zip(found, parts, strict=True):
-                whole[:, start : start + size] = part.cpu()
-    mean, logvar = found
-    return mean, logvar
-
-
-def images_at_once(
-    values: int, members: int, device: torch.device, *, columns: bool = False
-) -> int:
-    """Images of *values* numbers that are encoded together for so many members; *columns* as
-    `Network.uses_columns` says.
-    """
-    if device.type == "cpu":
-        return max(1, min(256, 2048 // members))
-    # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without
-    # kernels it is read as 16 columns more.
-    bytes_a_value = 64 if uses_kernels(device) and not columns else 1024
-    return max(1, min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192))
 
 
 def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
@@ -130,9 +79,7 @@ def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
 
 
 def missing_files(run: RunFolder, file: Callable[[int], Path]) -> list[Member]:
-    """Members whose *file* is not there, not readable, or of an earlier state than the newest
-    checkpoint.
-    """
+    """Members whose *file* is missing, unreadable, or older than the newest checkpoint."""
     digest = run.plan.digest()
     missing = []
     for chunk in run.chunks():
@@ -156,9 +103,7 @@ def for_chunks_of(
     device: torch.device,
     work: Callable[[tuple[Member, ...], State], None],
 ) -> None:
-    """Call *work* with each chunk that holds one of *members* and its trained state; on a CPU, one
-    chunk a core.
-    """
+    """Call *work* with each chunk that holds one of *members*; on a CPU, one chunk per core."""
 
     def on_one_core(chunk: tuple[Member, ...]) -> None:
         if device.type == "cpu":
@@ -181,45 +126,34 @@ class CodeStore:
         return self.folder / f"member-{member:05d}.safetensors"
 
     def missing(self) -> list[Member]:
-        """Members whose codes are not stored, not readable, or of an earlier state than the newest
-        checkpoint.
-        """
+        """Members whose codes are missing, unreadable, or older than the newest checkpoint."""
         return missing_files(self.run, self._file)
 
     def encode(
         self, device: torch.device, progress: Callable[[int], None] = lambda images: None
     ) -> None:
-        """Encode what is missing; *progress* is told how many images more were encoded."""
+        """Encode what is missing; *progress* takes how many images more were encoded."""
         wanted = {member.id for member in self.missing()}
         if not wanted:
             return
         dataset = self.run.dataset
         indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
-        with explain_oom(
-            device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."
-        ):
+        remedy = "Free some memory, or use the CPU."
+        with explain_oom(device, f"the data '{dataset.name}'", remedy):
             sampler = dataset.sampler(device)
         network = self.run.plan.build_network()
         precision = self.run.plan.dtype
-        told = threading.Lock()
+        lock = threading.Lock()
 
         def encode_chunk(chunk: tuple[Member, ...], state: State) -> None:
             layout, objective = self.run.layout(chunk[0]), chunk[0].build()
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
             for first in range(0, len(chunk), together):
                 weights = layout.views(state.model.weights[first : first + together].to(device))
-                with explain_oom(
-                    device, "the codes of a batch", "Free some memory, or score with --device cpu."
-                ):
-                    mean, logvar = encode_images(
-                        network, weights, sampler, indices.to(device), precision
+                with explain_oom(device, "the codes of a batch", remedy):
+                    mean, logvar = represent(
+                        network, objective, weights, sampler, indices.to(device), precision
                     )
-                learned = {
-                    name: weight.cpu()
-                    for name, weight in weights.items()
-                    if name.startswith("objective.")
-                }
-                mean, logvar = objective.representation(mean, logvar, learned)
                 for position, member in enumerate(chunk[first : first + together]):
                     tensors = {
                         "indices": indices,
@@ -229,7 +163,7 @@ class CodeStore:
                     write_tensors(
                         self._file(member.id), tensors, made_from(self.run, member, state.step)
                     )
-                    with told:
+                    with lock:
                         progress(len(indices))
 
         for_chunks_of(self.run, wanted, device, encode_chunk)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far trained members' reconstructions are from the recorded sample: nats of each image,
-measured when a score asks for it.
+"""Reconstruction losses of trained members on the recorded sample, in nats per image.
+
+They are measured when a score asks for them.
 
 An image is decoded from the sampled representation, the one draw from its posterior that the codes
 hold; members that train without noise decode the mean. The likelihood is the run's, up to its
@@ -17,7 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import CodeStore, for_chunks_of, images_at_once, made_from, missing_files
+from unbraid.codes.codes import CodeStore, for_chunks_of, made_from, missing_files
+from unbraid.codes.encode import images_at_once
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.devices import explain_oom
 from unbraid.population.plan import Member
@@ -25,9 +27,7 @@ from unbraid.population.training_step import State
 
 
 class ReconstructionStore:
-    """The reconstruction losses in the codes/ folder of a run, beside the codes they were decoded
-    from.
-    """
+    """The reconstruction losses in the codes/ folder of a run, beside the codes."""
 
     def __init__(self, codes: CodeStore) -> None:
         self.codes, self.run = codes, codes.run
@@ -36,26 +36,22 @@ class ReconstructionStore:
         return self.codes.folder / f"reconstruction-{member:05d}.safetensors"
 
     def missing(self) -> list[Member]:
-        """Members whose losses are not stored, not readable, or of an earlier state than the newest
-        checkpoint.
-        """
+        """Members whose losses are missing, unreadable, or older than the newest checkpoint."""
         return missing_files(self.run, self._file)
 
     def measure(
         self, device: torch.device, progress: Callable[[int], None] = lambda images: None
     ) -> None:
-        """Decode what is missing; *progress* is told how many images more were decoded. The codes
-        must be there.
-        """
+        """Decode what is missing, given the codes; *progress* takes how many images more."""
         wanted = {member.id for member in self.missing()}
         if not wanted:
             return
         dataset, plan = self.run.dataset, self.run.plan
-        advice = "Free some memory, or score with --device cpu."
+        advice = "Free some memory, or use the CPU."
         with explain_oom(device, f"the data '{dataset.name}'", advice):
             sampler = dataset.sampler(device)
         network, likelihood = plan.build_network(), plan.build_likelihood(dataset)
-        told = threading.Lock()
+        lock = threading.Lock()
 
         def measure_member(weights: dict[str, torch.Tensor], member: Member, step: int) -> None:
             codes = self.codes.load(member.id)
@@ -74,7 +70,7 @@ class ReconstructionStore:
                         weights, z[piece].to(device).unsqueeze(0), x, bound, plan.dtype
                     )[0].cpu()
             write_tensors(self._file(member.id), {"nats": nats}, made_from(self.run, member, step))
-            with told:
+            with lock:
                 progress(len(z))
 
         def measure_chunk(chunk: tuple[Member, ...], state: State) -> None:

@@ -23,6 +23,7 @@ from unbraid.commands.command_line_search import (
 from unbraid.commands.data import data_app
 from unbraid.commands.options import DeviceOption, ExtraOptions, command_line
 from unbraid.core.errors import InputError, Shown, UnbraidError, invalid
+from unbraid.core.folders import kind_of, record_path
 from unbraid.core.spelling import (
     as_number,
     as_numbers,
@@ -491,12 +492,12 @@ def readme(
 
 def _resumed_search(run: Path, data: str | None, device: str) -> bool:
     """Go on with a folder that is more than a run; False where it is a run or nothing known."""
-    if (run / "discovery.json").is_file():
+    if record_path(run, "discover").is_file():
         from unbraid.commands.discover import resume_discovery
 
         _print(resume_discovery(run, data=data, device=device).summary())
         return True
-    if not (run / "recursion.json").is_file() and not (run / "search.json").is_file():
+    if kind_of(run) not in ("rpu", "pbt"):
         return False
     from unbraid.commands.pbt import Recursed, resume_search
     from unbraid.data import load

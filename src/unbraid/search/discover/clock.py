@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each stage of a discovery has to end, so that the last, whose models are reported, has its
-share of the minutes.
-"""
+"""When each stage of a discovery has to end, so that the last has its share of the minutes."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-from unbraid.search.rpu.recursion import leaf_and_level
+from unbraid.search.rpu.stages import Stage, StageKind
 
 SHARES = (0.5, 0.2, 0.3)
 """Of the training time with a recursion: root, leaf-runs, final population."""
@@ -23,23 +21,19 @@ class Clock:
     """Says when a stage of a discovery is due, and whether it is late."""
 
     def __init__(self, minutes: float | None, leaf_runs: int, start: float) -> None:
-        """*start* is when the *minutes* began, by `time.monotonic`; without minutes nothing is ever
-        late.
-        """
+        """*minutes* began at *start* by `time.monotonic`; without minutes nothing is ever late."""
         self.leaf_runs = leaf_runs
         self.begins = time.monotonic()
         self.ends = math.inf if minutes is None else start + 60 * minutes * LATE_SHARE
 
-    def due(self, stage: str) -> float:
+    def due(self, stage: Stage) -> float:
         """When *stage* has to end."""
         if self.leaf_runs == 0 or math.isinf(self.ends):
             return self.ends
         return self.begins + (self.ends - self.begins) * share_done(stage, self.leaf_runs)
 
-    def late(self, stage: str) -> Callable[[], bool]:
-        """Says after each epoch of *stage* whether another, as long as the last, would pass the
-        time.
-        """
+    def late(self, stage: Stage) -> Callable[[], bool]:
+        """Says after each epoch of *stage* whether another of that length would be late."""
         due, asked = self.due(stage), time.monotonic()
 
         def late() -> bool:
@@ -51,12 +45,10 @@ class Clock:
         return late
 
 
-def share_done(stage: str, leaf_runs: int) -> float:
-    """The share of the training time at whose end *stage* of a recursion (root, leaf-0/level-2,
-    final-1) has to be done.
-    """
-    if stage.startswith("final"):
+def share_done(stage: Stage, leaf_runs: int) -> float:
+    """The share of the training time at whose end *stage* of a recursion has to be done."""
+    if stage.kind is StageKind.FINAL:
         return 1.0
-    if stage == "root":
+    if stage.kind is StageKind.ROOT:
         return SHARES[0]
-    return SHARES[0] + SHARES[1] * (leaf_and_level(stage)[0] + 1) / leaf_runs
+    return SHARES[0] + SHARES[1] * (stage.leaf + 1) / leaf_runs

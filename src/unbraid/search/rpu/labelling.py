@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a search without labels to surrogate labels: the best model of the winning group, its active
-latents, what they say.
+"""Surrogate labels of a search without labels: the active latents of its best model.
 
 Of the winner's models the one that agrees best with the others is taken. Latents with a
 dataset-mean KL above 1 nat are active, and their means over all images of the search are the
@@ -92,12 +91,12 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         stored = Labelling.load(path)
         if stored.active_nats == active_nats:
             return stored
-    run, judge = search.winner(), search.search.judge
-    few = recorded_sample(len(search.dataset), UDR_POINTS, judge.seed)
+    run, scorer = search.winner(), search.search.scorer
+    few = recorded_sample(len(search.dataset), UDR_POINTS, scorer.seed)
     mean, logvar = (part.astype(np.float64) for part in encode_run(run, device, few))
     nats = np.stack([kl_per_latent(*model) for model in zip(mean, logvar, strict=True)])
     scores = udr(
-        mean, nats, **(options(judge.metric) if base(judge.metric) == "udr" else {})
+        mean, nats, **(options(scorer.metric) if base(scorer.metric) == "udr" else {})
     ).per_model
     best = int(np.argmax(scores))
     every = np.arange(len(search.dataset), dtype=np.int64)
