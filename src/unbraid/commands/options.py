@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from unbraid.networks.network import Network
     from unbraid.objectives.objective import Objective
     from unbraid.objectives.priors.prior import Prior
+    from unbraid.objectives.schedule import Schedule
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -165,10 +166,9 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
     names = vars(sys.modules[function.__module__])
     found = []
     for one in inspect.signature(function).parameters.values():
-        hint = eval(one.annotation, dict(names)) if isinstance(one.annotation, str) else one.annotation
-        options = [part for part in typing.get_args(hint)[1:] if isinstance(part, Option)]
-        option = options[0]
-        kind = option.kind or _kind(typing.get_args(hint)[0])
+        # Not `get_type_hints`: types that would import torch are names in quotes, and stay so.
+        given, option = typing.get_args(eval(one.annotation, dict(names)))
+        kind = option.kind or _kind(given)
         argument = one.kind is one.POSITIONAL_OR_KEYWORD
         found.append(Parameter(one.name, option, kind, one.default, argument))
     return found
@@ -194,7 +194,7 @@ def _parameter_section(verb: Verb) -> str:
     """The parameters for `help`, each with its meaning and its default."""
     lines = ["Parameters:"]
     for one in verb.parameters:
-        usual = "" if one.required else f" [default: {one.default!r}]"
+        usual = "" if one.required or one.default is None else f" [default: {one.default!r}]"
         lines += textwrap.wrap(
             f"{one.name}: {one.option.help}{usual}",
             96,
@@ -254,6 +254,12 @@ Hyper = Annotated[
     dict[str, Any] | None,
     Option("Hyperparameters of objectives that are given by name.", cli=False),
 ]
+Rates = Annotated[
+    "float | str | Schedule | Sequence[float | str | Schedule]",
+    Option(
+        "Adam's learning rate; a list is a sweep, cosine(1e-3, 0, 30000) a schedule.", kind="LIST"
+    ),
+]
 Latents = Annotated[int, Option("Size of the code.")]
 NetworkName = Annotated[
     "str | Network", Option("A network (`unbraid list networks`); options as in mlp:hidden=256.")
@@ -276,6 +282,10 @@ Priors = Annotated[
         " with commas.",
         kind="NAMES",
     ),
+]
+OnePrior = Annotated[
+    "str | Prior",
+    Option("Prior of the latents (`unbraid list priors`), options as in sparse:gamma=0.8."),
 ]
 PriorOptions = Annotated[
     dict[str, Any] | None,
@@ -314,9 +324,7 @@ _EVOLVES = (
 RateRange = Annotated[
     str | float | Sequence[float], Option(f"Learning rate: {_EVOLVES}", kind="RANGE")
 ]
-BatchRange = Annotated[
-    str | int | Sequence[int], Option(f"Batch size: {_EVOLVES}", kind="RANGE")
-]
+BatchRange = Annotated[str | int | Sequence[int], Option(f"Batch size: {_EVOLVES}", kind="RANGE")]
 EpochImages = Annotated[
     int | None,
     Option("Images each model sees in an epoch; by default the whole data, at least 10000."),
@@ -332,7 +340,10 @@ ConvergedWithin = Annotated[
         cli=False,
     ),
 ]
-ConvergedEpochs = Annotated[int, Option("How many epochs that means.", cli=False)]
+ConvergedEpochs = Annotated[
+    int | None, Option("How many epochs that means; 6 by default.", cli=False)
+]
 Factors = Annotated[
-    Sequence[float], Option("By which hyperparameters are multiplied when they move.", cli=False)
+    Sequence[float] | None,
+    Option("By which hyperparameters are multiplied when they move.", cli=False),
 ]
