@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import unbraid.report  # first, since its name here is that of the command
+import unbraid.report  # noqa: F401  first, since its name here is that of the command
 from unbraid.core.errors import InputError as InputError
 from unbraid.core.errors import StoppedError as StoppedError
 from unbraid.core.errors import UnbraidError as UnbraidError
