@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tools.docs` writes the generated docs; `--check` only names the files that are stale."""
+"""`python -m tools.docs` writes the generated docs; `--check` only names what is stale."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-
 from tools.docs.tables import cell, table
 from tools.docs.templates import render
+
 from unbraid.commands.command_line import app
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from tools.docs.tables import table
+from tools.docs.wrap import wrap, wrap_lines
+
 from unbraid.objectives import OBJECTIVES
 
 Record = dict[str, Any]
@@ -43,8 +44,8 @@ def gpu_speed(record: Record) -> str:
         f"{_objective(row['objective'])} {row['of_beta_vae']:.0%}" for row in record["objectives"]
     )
     codes, ceilings = record["encoding"], record["ceilings"]
-    return (
-        f"{rows}\n\nOther objectives, of β-VAE's rate with the same population: {others}."
+    return f"{rows}\n\n" + wrap_lines(
+        f"Other objectives, of β-VAE's rate with the same population: {others}."
         f" Encoding {codes['images']:,} images for {codes['members']} members takes"
         f" {codes['seconds']:.0f} s and {codes['peak_gib']:.1f} GiB of the device's memory.\n\n"
         f"One {record['machine']} (copies at {ceilings['copy'] / 1e12:.1f} TB/s, bfloat16 products"
@@ -300,7 +301,7 @@ def searches_by_mig(record: Record) -> str:
                 mean, deviation = np.mean(values), np.std(values, ddof=1)
                 means.append(f"{bold}{mean:.3f}{bold} ± {deviation:.3f}")
         first = rows["pbt", seeds[0]]
-        title = (
+        title = wrap(
             f"{about}; {first['population']} individuals, {first['epochs']} epochs of"
             f" {first['epoch_images']:,} images each:"
         )
@@ -309,7 +310,7 @@ def searches_by_mig(record: Record) -> str:
             " batch"
         )
         parts.append(f"{title}\n\n{table(header, [*lines, ('mean', *means, '')])}")
-    note = (
+    note = wrap(
         f"{first['images']:,} images of dSprites (every second x and y), {first['device']}; ± is"
         " the standard deviation over seeds."
     )
@@ -337,7 +338,9 @@ def rpu_stages(record: Record) -> str:
             left = row.get("variance_left")
             rest = f"{100 * left['x']:.2f}%, {100 * left['y']:.2f}%" if left else ""
             scores = f"{row['winner']['score']:.3f}", f"{row['mig']:.3f}"
-            lines.append((row["seed"], row["stage"], f"{row['images']:,}", *scores, explained, rest))
+            lines.append(
+                (row["seed"], row["stage"], f"{row['images']:,}", *scores, explained, rest)
+            )
         header = (
             "seed | stage | images | score | MIG | active latents: what explains most of their"
             " variance | x, y left"

@@ -12,7 +12,7 @@ from typing import Any
 
 from tools.docs.tables import table
 from tools.docs.templates import render
-from tools.docs.wrap import wrap
+
 from unbraid.metrics import METRICS
 from unbraid.scoring.metric_names import FAMILIES
 from unbraid.testing.standard_codes import KINDS
@@ -103,13 +103,16 @@ def behaviour_table(record: dict[str, Any]) -> str:
     """One row per metric, one column per kind of code."""
     scores = record["scores"]
     kinds = "\n".join(f"- **{kind}**: {what}." for kind, what in KINDS.items())
-    return table(
-        f"metric | {' | '.join(KINDS)}",
-        (
-            (f"[`{name}`]({name}.md)", *(_shown(scores[name][kind]) for kind in KINDS))
-            for name in METRICS.built_in
-        ),
-    ) + f"\n\n{kinds}"
+    return (
+        table(
+            f"metric | {' | '.join(KINDS)}",
+            (
+                (f"[`{name}`]({name}.md)", *(_shown(scores[name][kind]) for kind in KINDS))
+                for name in METRICS.built_in
+            ),
+        )
+        + f"\n\n{kinds}"
+    )
 
 
 def page(name: str, scores: dict[str, float]) -> str:

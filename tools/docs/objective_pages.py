@@ -9,6 +9,7 @@ from typing import Any
 
 from tools.docs.tables import cell, table
 from tools.docs.templates import render
+
 from unbraid.core.registry import Registry, summary
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
@@ -21,20 +22,16 @@ def names() -> list[str]:
 
 def page(name: str) -> str:
     """The whole page of an objective."""
-    refusals = _refusals(name)
-    return render(
-        "objective",
-        **_about(OBJECTIVES, name),
-        accepted=[f"`{prior}`" for prior, reason in refusals.items() if not reason],
-        refused={f"`{prior}`": reason for prior, reason in refusals.items() if reason},
-    )
+    by_reason: dict[str | None, list[str]] = {None: []}
+    for prior, reason in _refusals(name).items():
+        by_reason.setdefault(reason, []).append(f"`{prior}`")
+    accepted = by_reason.pop(None)
+    return render("objective", **_about(OBJECTIVES, name), accepted=accepted, refused=by_reason)
 
 
 def prior_sections() -> str:
     """A section for each prior."""
-    return "\n\n".join(
-        render("prior", **_about(PRIORS, name)).strip() for name in PRIORS.built_in
-    )
+    return "\n\n".join(render("prior", **_about(PRIORS, name)).strip() for name in PRIORS.built_in)
 
 
 def _about(registry: Registry, name: str) -> dict[str, Any]:

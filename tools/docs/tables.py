@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tools.docs.wrap import wrap
+
 from unbraid.commands.list import Entry, entries
 from unbraid.data.official import OFFICIAL
 from unbraid.networks import NETWORKS

@@ -13,9 +13,8 @@ _MEANS_SOMETHING = re.compile(r"[-+*#>|=~].*|\d+[.)].*")
 def wrap(text: str, indent: str = "") -> str:
     """A paragraph, or an item of a list with *indent* for its further lines, in lines.
 
-    >>> print(wrap("word " * 20 + "a - b"))
-    word word word word word word word word word word word word word word word word word word word word
-    a - b
+    >>> [len(line) for line in wrap("word " * 20 + "a - b").splitlines()]
+    [99, 5]
     """
     lines: list[list[str]] = [[]]
     for word in text.split():
@@ -25,3 +24,10 @@ def wrap(text: str, indent: str = "") -> str:
             lines.append(carried)
         lines[-1].append(word)
     return f"\n{indent}".join(" ".join(line) for line in lines)
+
+
+def wrap_lines(text: str) -> str:
+    """Every line of *text* wrapped, items of a list with their indent."""
+    return "\n".join(
+        wrap(line, "  " if line.startswith("- ") else "") for line in str(text).splitlines()
+    )

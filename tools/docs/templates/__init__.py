@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from tools.docs.wrap import wrap_lines
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -14,6 +15,7 @@ _TEMPLATES = Environment(
     keep_trailing_newline=True,
     autoescape=False,
 )
+_TEMPLATES.filters["wrapped"] = wrap_lines
 
 
 def render(template: str, **values: Any) -> str:
