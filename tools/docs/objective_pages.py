@@ -22,10 +22,10 @@ def names() -> list[str]:
 
 def page(name: str) -> str:
     """The whole page of an objective."""
-    by_reason: dict[str | None, list[str]] = {None: []}
+    by_reason: dict[str, list[str]] = {"": []}
     for prior, reason in _refusals(name).items():
         by_reason.setdefault(reason, []).append(f"`{prior}`")
-    accepted = by_reason.pop(None)
+    accepted = by_reason.pop("")
     return render("objective", **_about(OBJECTIVES, name), accepted=accepted, refused=by_reason)
 
 
@@ -75,8 +75,8 @@ def _values(item: dataclasses.Field[Any]) -> str:
     return ", ".join(part for part in (kind, *bounds, *words) if part) or "any number"
 
 
-def _refusals(name: str) -> dict[str, str | None]:
-    """Why an objective refuses each prior; None where it takes it."""
+def _refusals(name: str) -> dict[str, str]:
+    """Why an objective refuses each prior; empty where it takes it."""
     objective = OBJECTIVES.load(name)()
     return {prior: objective.refuses(PRIORS.load(prior)()) for prior in PRIORS.built_in}
 
