@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as objects: a `Problem` has a name, a rule, a value and a remedy; an error carries all of
-them.
+"""Errors as objects: a `Problem` has a name, a rule, a value and a remedy; an error carries all.
 
 One problem is rendered twice: for Python with parameters, for the command line with flags. A remedy
 names an option as `{latents=10}`, which reads `latents=10` in Python and `--latents 10` on a
@@ -46,9 +45,7 @@ class Problem:
         return given if isinstance(given, Problem) else cls("", "", sentence=given)
 
     def render(self, flags: Collection[str] | None = None) -> str:
-        """The text of this problem: for Python, or with *flags*, the options of a command, for its
-        command line.
-        """
+        """The text: for Python, or for a command line whose options are *flags*."""
         name = _flag(self.name) if flags is not None and self.name in flags else self.name
         shown = self.value if isinstance(self.value, Shown) else repr(self.value)
         text = self.sentence or f"{name} {self.rule}; got {shown}."
@@ -106,16 +103,12 @@ class InputError(UnbraidError, ValueError):
 
 
 def invalid(name: str, rule: str, value: object, remedy: str = "") -> InputError:
-    """The error for a request with a single problem: `raise invalid("beta", "must be above 0",
-    beta)`.
-    """
+    """The error for a single problem, to be raised."""
     return InputError(Problem(name, rule, value, remedy))
 
 
 class DamagedFileError(UnbraidError):
-    """A file does not hold what its checksum promises. Exit code 1 when nothing can stand in for
-    it.
-    """
+    """A file does not hold what its checksum promises. Exit code 1 if nothing can replace it."""
 
 
 def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Problem:

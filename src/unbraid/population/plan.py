@@ -34,6 +34,7 @@ from unbraid.objectives.objective import Objective
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
+from unbraid.population import defaults
 from unbraid.population.numbers import is_finite, plain, read_rates, read_seeds, read_whole_number
 from unbraid.population.resolve import (
     CONVENTIONS,
@@ -260,27 +261,27 @@ class Plan:
 
 def make_plan(
     data: Any,
-    objective: Objective | str | Sequence[Objective | str] = "beta_vae",
+    objective: Objective | str | Sequence[Objective | str] = defaults.OBJECTIVE,
     *,
     data_options: dict[str, Any] | None = None,
     hyper: dict[str, Any] | None = None,
     seeds: int | Sequence[int] = 1,
-    steps: int = 30_000,
-    batch_size: int = 64,
-    learning_rate: float | Sequence[float] = 1e-4,
-    latents: int = 10,
-    network: Network | str = "conv_burgess",
+    steps: int = defaults.STEPS,
+    batch_size: int = defaults.BATCH_SIZE,
+    learning_rate: float | Sequence[float] = defaults.LEARNING_RATE,
+    latents: int = defaults.LATENTS,
+    network: Network | str = defaults.NETWORK,
     network_options: dict[str, Any] | None = None,
     likelihood: str | None = None,
-    prior: Prior | str | Sequence[Prior | str] = "isotropic",
+    prior: Prior | str | Sequence[Prior | str] = defaults.PRIOR,
     prior_options: dict[str, Any] | None = None,
     standardise: bool = False,
-    convention: str = "sum",
+    convention: str = defaults.CONVENTION,
     precision: str = "float32",
     where: str | None = None,
     log_every: int | None = None,
-    checkpoint_seconds: float = 30.0,
-    code_samples: int = 15_000,
+    checkpoint_seconds: float = defaults.CHECKPOINT_SECONDS,
+    code_samples: int = defaults.CODE_SAMPLES,
     command: str = "",
 ) -> tuple[Plan, Dataset]:
     """Check the whole request and return the plan with its dataset; every problem is reported at

@@ -15,7 +15,7 @@ import numpy as np
 
 from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid, unknown
 from unbraid.core.registry import home
-from unbraid.core.spelling import as_number, as_source
+from unbraid.core.spelling import as_named, as_number, as_source, split_names
 from unbraid.data.dataset import Dataset
 from unbraid.networks import NETWORKS
 from unbraid.networks.network import Network
@@ -183,8 +183,15 @@ def in_sums(
 
 
 def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[Objective]:
-    """Every objective with its sweeps expanded."""
+    """Every objective with its sweeps expanded.
+
+    A name may have options, as in `factor_vae:gamma=10,20`. *hyper* goes to objectives given by
+    name; what several of them have is refused there, since it may mean something else in each.
+    """
     wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    wanted = [
+        part for one in wanted for part in (split_names(one) if isinstance(one, str) else [one])
+    ]
     if not wanted:
         problems.add("objective", "needs at least one", given)
     for one in wanted:
@@ -193,43 +200,58 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
             problems.add(
                 "objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4)."
             )
-    wanted = [one for one in wanted if isinstance(one, (str, Objective))]
-    if hyper and wanted and not any(isinstance(one, str) for one in wanted):
-        problems.add(
-            "hyper",
-            "goes to objectives given by name",
-            hyper,
-            "Set the values in the objective itself.",
-        )
-    found: list[Objective] = []
-    classes = {
-        name: OBJECTIVES.load(name)
-        for name in wanted
-        if isinstance(name, str) and name in OBJECTIVES
+    named = {
+        one: problems.collect(functools.partial(as_named, one)) or (one, {})
+        for one in wanted
+        if isinstance(one, str)
     }
-    options = {name: {item.name for item in fields(cls)} for name, cls in classes.items()}
-    known = set().union(*options.values())
-    for name in sorted(hyper.keys() - known):
-        if classes:
-            problems.say(unknown("option", name, known | GENERAL_OPTIONS))
+    if hyper and not named and wanted:
+        remedy = "Set the values in the objective itself."
+        problems.add("hyper", "goes to objectives given by name", hyper, remedy)
+    options = {
+        name: [item.name for item in fields(OBJECTIVES.load(name))]
+        for name, _ in named.values()
+        if name in OBJECTIVES
+    }
+    _check_hyper(hyper, options, problems)
+    found: list[Objective] = []
     for one in wanted:
         if isinstance(one, str):
-            own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
-            one = problems.collect(functools.partial(_build_objective, one, own))
-        elif OBJECTIVES.get(one.key) != home(type(one)):
+            name, own = named[one]
+            own = {key: hyper[key] for key in options.get(name, ()) if key in hyper} | own
+            one = problems.collect(functools.partial(_build_objective, name, own))
+        elif isinstance(one, Objective) and OBJECTIVES.get(one.key) != home(type(one)):
             kind = type(one).__name__
             problems.say(
                 f"objective {kind} is not registered, so a run could not find it again; call"
                 f" unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry"
                 f" points '{OBJECTIVES.group}' of an installed package."
             )
-        if one is not None:
+        if isinstance(one, Objective):
             found += problems.collect(one.sweep) or []
     return found
 
 
+def _check_hyper(hyper: dict[str, Any], options: dict[str, list[str]], problems: Problems) -> None:
+    """Refuse hyperparameters that none of the objectives has, and those that several have."""
+    for key, value in sorted(hyper.items()):
+        owners = [name for name, known in options.items() if key in known]
+        if not owners and options:
+            known = {one for names in options.values() for one in names}
+            problems.say(unknown("option", key, known | GENERAL_OPTIONS))
+        elif len(owners) > 1:
+            rule = f"belongs to {' and to '.join(owners)}, and may mean something else in each"
+            text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+            example = " ".join(f"{name}:{key}={text}" for name in owners)
+            problems.add(key, rule, value, f"Say it for each: {example}")
+
+
 def _build_objective(name: str, hyper: dict[str, Any]) -> Objective:
-    return OBJECTIVES.load(name)(**hyper)
+    cls = OBJECTIVES.load(name)
+    known = [item.name for item in fields(cls)]
+    for option in hyper.keys() - set(known):
+        raise InputError(unknown(f"option of {name}", option, known))
+    return cls(**hyper)
 
 
 def choose_network(
