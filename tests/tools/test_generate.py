@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tools.docs.__main__ import main
-from tools.docs.generate import FROM_CODE, FROM_RESULTS, stale
+from tools.docs.generate import FROM_CODE, FROM_RESULTS, NAMES, stale
 
 from unbraid.commands.list import KINDS
 
@@ -22,6 +22,8 @@ def copy(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "README.md", tmp_path)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     shutil.copytree(ROOT / "benchmarks" / "results", tmp_path / "benchmarks" / "results")
+    (tmp_path / NAMES).parent.mkdir(parents=True)
+    shutil.copy(ROOT / NAMES, tmp_path / NAMES)
     return tmp_path
 
 

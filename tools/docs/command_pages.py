@@ -3,23 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-import typer
 from tools.docs.tables import cell, table
 from tools.docs.templates import render
 
-from unbraid.commands.command_line import app
-
-
-def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Every command with its words: `data add`."""
-    for name, command in (group or typer.main.get_command(app)).commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield " ".join((*path, name)), command
+from unbraid.commands.command_line import describe
+from unbraid.commands.options import Parameter, Verb
 
 
 def overview() -> str:
@@ -27,14 +15,10 @@ def overview() -> str:
     return table(
         "command | what it does",
         (
-            (f"[`unbraid {name}`](#unbraid-{name.replace(' ', '-')})", cell(_first(command)))
-            for name, command in commands()
+            (f"[`unbraid {one.name}`](#unbraid-{one.name.replace(' ', '-')})", cell(one.summary))
+            for one in describe()
         ),
     )
-
-
-def _first(command: Any) -> str:
-    return " ".join((command.help or "").split("\n\n")[0].split())
 
 
 def sections() -> str:
@@ -42,24 +26,24 @@ def sections() -> str:
     return "\n\n".join(
         render(
             "command",
-            name=name,
-            words=[" ".join(part.split()) for part in (command.help or "").split("\n\n")],
-            usage=" ".join(f"{one.name.upper()}" for one in _of(command, "argument")),
-            arguments=_table(command, "argument"),
-            options=_table(command, "option"),
+            verb=verb,
+            usage=" ".join(one.flag for one in verb.options if one.argument),
+            tables=[_table(verb, argument=True), _table(verb, argument=False)],
+            python=[f"`{one.name}`" for one in verb.parameters if not one.cli],
         ).strip()
-        for name, command in commands()
+        for verb in describe()
     )
 
 
-def _of(command: Any, kind: str) -> list[Any]:
-    return [one for one in command.params if one.param_type_name == kind and one.name != "help"]
-
-
-def _table(command: Any, kind: str) -> str:
-    rows = []
-    for one in _of(command, kind):
-        name = one.opts[0] if kind == "option" else one.name.upper()
-        default = "" if one.default is None or one.default is False else f"`{one.default}`"
-        rows.append((f"`{name}`", default, cell(one.help or "")))
+def _table(verb: Verb, *, argument: bool) -> str:
+    rows = [
+        (f"`{cell(one.flag)}`", _default(one), cell(one.option.help))
+        for one in verb.options
+        if one.argument is argument
+    ]
+    kind = "argument" if argument else "option"
     return table(f"{kind} | default | meaning", rows) if rows else ""
+
+
+def _default(one: Parameter) -> str:
+    return f"`{one.usual}`" if one.usual else ""

@@ -13,9 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.docs import command_pages, measured, metric_pages, objective_pages, tables
+from tools.docs import (
+    command_pages,
+    measured,
+    metric_pages,
+    objective_pages,
+    package_names,
+    tables,
+)
 
 RESULTS = Path("benchmarks/results")
+NAMES = Path("src/unbraid/commands/names.py")
 _BLOCK = re.compile(r"(<!-- ([a-z0-9 ]+): generated -->\n).*?(<!-- end -->)", re.DOTALL)
 
 FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
@@ -75,6 +83,7 @@ def generated(root: Path) -> dict[Path, str]:
         Path("docs/objectives", f"{name}.md"): objective_pages.page(name)
         for name in objective_pages.names()
     }
+    files[NAMES] = package_names.names()
     for page in [root / "README.md", *sorted(root.glob("docs/**/*.md"))]:
         file = page.relative_to(root)
         if file not in files and page.exists():

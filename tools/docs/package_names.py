@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write `src/unbraid/commands/names.py`, by which type checkers know every objective and prior."""
+"""`src/unbraid/commands/names.py`, by which type checkers know every objective and prior."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
 
-PLACE = Path(__file__).resolve().parents[1] / "src/unbraid/commands/names.py"
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """Objectives and priors as names of the package, for type checkers; made by `make docs`."""
 
@@ -21,7 +18,3 @@ def names() -> str:
         home.split(":") for table in (OBJECTIVES, PRIORS) for home in table.built_in.values()
     )
     return HEAD + "".join(f"from {module} import {name} as {name}\n" for module, name in homes)
-
-
-if __name__ == "__main__":
-    PLACE.write_text(names())
