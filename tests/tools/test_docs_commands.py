@@ -10,7 +10,6 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import typer
 from unbraid.objectives.supervision import SUPERVISIONS
@@ -28,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 VERBS = {verb.name: verb for verb in describe()}
 NAMED = {"network": NETWORKS, "prior": PRIORS, "supervision": SUPERVISIONS, "metrics": METRICS}
+USAGE_ERROR = typer.BadParameter.__bases__[0]
+"""What the parser raises."""
 GROUPS = {"usual", "all", *FAMILIES}
 
 
@@ -51,7 +52,7 @@ def verb_name(words: list[str]) -> str:
     return name
 
 
-def parsed(line: str) -> tuple[str, click.Context]:
+def parsed(line: str) -> tuple[str, typer.Context]:
     """The context that the real parser makes of a line; nothing is executed."""
     words = shlex.split(line, comments=True)[1:]
     name = verb_name(words)
@@ -127,5 +128,5 @@ def test_every_command_has_its_section():
     ],
 )
 def test_a_wrong_command_would_be_noticed(line: str):
-    with pytest.raises((AssertionError, click.ClickException)):
+    with pytest.raises((AssertionError, USAGE_ERROR)):
         test_a_command_in_a_block_of_code_is_taken_by_the_parser(line)

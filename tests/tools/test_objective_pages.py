@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from tools.docs import objective_pages
 from tools.docs.tables import cell
+from unbraid.objectives.supervision import SUPERVISIONS
 
+from unbraid.core.registry import Registry
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
 
@@ -34,12 +36,13 @@ def test_every_option_of_an_objective_is_explained(name: str):
     assert str(kind.citation) in " ".join(text.split())
 
 
-def test_every_option_of_every_prior_is_explained():
-    text = objective_pages.prior_sections()
-    for name in PRIORS.built_in:
+@pytest.mark.parametrize("registry", [PRIORS, SUPERVISIONS], ids=["priors", "supervision"])
+def test_every_option_of_priors_and_supervision_is_explained(registry: Registry):
+    text = objective_pages.sections(registry)
+    for name in registry.built_in:
         section = text.split(f"### {name}\n")[1].split("\n### ")[0]
-        assert explains(section, PRIORS.load(name))
-        assert str(PRIORS.load(name).citation) in " ".join(section.split())
+        assert explains(section, registry.load(name))
+        assert str(registry.load(name).citation) in " ".join(section.split())
 
 
 def test_options_by_hand():
@@ -47,7 +50,7 @@ def test_options_by_hand():
     assert "| `beta` | 4 | at least 0 | weight of the KL divergence |" in page("beta_vae")
     assert "| `divergence` | kl_inclusive | kl_inclusive, mmd, mmd_joint |" in page("decomposition")
     assert "| `importance_samples` | 5 | whole, at least 1" in page("iwae")
-    assert "| `variances` | pca | numbers, above 0, or pca |" in objective_pages.prior_sections()
+    assert "| `variances` | pca | numbers, above 0, or pca |" in objective_pages.sections(PRIORS)
     assert "## Options" not in page("vae")
 
 

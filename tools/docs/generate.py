@@ -21,6 +21,11 @@ from tools.docs import (
     package_names,
     tables,
 )
+from unbraid.objectives.supervision import SUPERVISIONS
+
+from unbraid.metrics import METRICS
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.priors import PRIORS
 
 RESULTS = Path("benchmarks/results")
 NAMES = Path("src/unbraid/commands/names.py")
@@ -48,13 +53,15 @@ FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 FROM_CODE: dict[str, Callable[[Path], str]] = {
     "studies": tables.studies,
-    "objectives": lambda root: tables.registered("objectives"),
-    "priors": lambda root: tables.registered("priors"),
-    "metrics": lambda root: tables.registered("metrics"),
+    "objectives": lambda root: tables.registered(OBJECTIVES, "{name}.md"),
+    "priors": lambda root: tables.registered(PRIORS, "#{name}"),
+    "supervision": lambda root: tables.registered(SUPERVISIONS, "#{name}"),
+    "metrics": lambda root: tables.registered(METRICS, "{name}.md"),
     "networks": lambda root: tables.networks(),
     "drawn data": lambda root: tables.data(drawn=True),
     "published data": lambda root: tables.data(drawn=False),
-    "prior pages": lambda root: objective_pages.prior_sections(),
+    "prior sections": lambda root: objective_pages.sections(PRIORS),
+    "supervision sections": lambda root: objective_pages.sections(SUPERVISIONS),
     "compositions": lambda root: objective_pages.compositions(),
     "commands": lambda root: command_pages.sections(),
     "verbs": lambda root: command_pages.overview(),

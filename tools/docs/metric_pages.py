@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-from tools.docs.tables import table
+from tools.docs.tables import source_file, table
 from tools.docs.templates import render
 
 from unbraid.metrics import METRICS
@@ -124,7 +124,7 @@ def page(name: str, scores: dict[str, float]) -> str:
         "metric",
         name=name,
         metric=metric,
-        file=METRICS[name].partition(":")[0].replace(".", "/") + ".py",
+        file=source_file(METRICS, name),
         about=words,
         signature=_signature(metric),
         needs=NEEDS[metric.needs],

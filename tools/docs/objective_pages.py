@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 from typing import Any
 
-from tools.docs.tables import cell, table
+from tools.docs.tables import cell, source_file, table
 from tools.docs.templates import render
 
 from unbraid.core.registry import Registry, summary
@@ -29,9 +29,11 @@ def page(name: str) -> str:
     return render("objective", **_about(OBJECTIVES, name), accepted=accepted, refused=by_reason)
 
 
-def prior_sections() -> str:
-    """A section for each prior."""
-    return "\n\n".join(render("prior", **_about(PRIORS, name)).strip() for name in PRIORS.built_in)
+def sections(registry: Registry) -> str:
+    """A section for each prior, or for each kind of supervision."""
+    return "\n\n".join(
+        render("section", **_about(registry, name)).strip() for name in registry.built_in
+    )
 
 
 def _about(registry: Registry, name: str) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def _about(registry: Registry, name: str) -> dict[str, Any]:
         "about": inspect.cleandoc(inspect.getmodule(kind).__doc__ or ""),  # type: ignore[union-attr]
         "options": options(kind),
         "citation": kind.citation,
-        "file": registry[name].partition(":")[0].replace(".", "/") + ".py",
+        "file": source_file(registry, name),
     }
 
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tools.docs.wrap import wrap
 
-from unbraid.commands.list import Entry, entries
+from unbraid.core.registry import Registry, summary
+from unbraid.data import DATA
 from unbraid.data.official import OFFICIAL
 from unbraid.networks import NETWORKS
 
@@ -34,40 +36,33 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def registered(kind: str) -> str:
-    """Everything of a *kind*, with a link to its page or, without one, its file."""
-    page = {"objectives": "{name}.md", "metrics": "{name}.md", "priors": "#{name}"}[kind]
-    return table(
-        "name | what it is | paper",
-        (
-            (f"[`{one.name}`]({page.format(name=one.name)})", cell(one.summary), _paper(one))
-            for one in entries(kind)
-        ),
+def registered(registry: Registry, link: str) -> str:
+    """Everything of a kind; *link* says where `{name}` is described."""
+    rows = (
+        (f"[`{name}`]({link.format(name=name)})", cell(summary(thing)), paper(thing))
+        for name, thing in built_in(registry).items()
     )
+    return table("name | what it is | paper", rows)
 
 
 def networks() -> str:
     """The networks, with the sides of the square images that each takes."""
-    return table(
-        "name | what it is | sides of images | paper",
-        (
-            (_source(one), cell(one.summary), _sides(NETWORKS.load(one.name)), _paper(one))
-            for one in entries("networks")
-        ),
+    rows = (
+        (_source(NETWORKS, name), cell(summary(network)), _sides(network), paper(network))
+        for name, network in built_in(NETWORKS).items()
     )
+    return table("name | what it is | sides of images | paper", rows)
 
 
 def data(*, drawn: bool) -> str:
     """The datasets that are drawn from code, or those read from published files."""
-    published = set(OFFICIAL) - {"dsprites"}
-    return table(
-        "name | what it is | paper",
-        (
-            (_source(one), cell(one.summary), _paper(one))
-            for one in entries("data")
-            if (one.name in published) is not drawn
-        ),
+    published = set(OFFICIAL.built_in) - {"dsprites"}
+    rows = (
+        (_source(DATA, name), cell(summary(dataset)), paper(dataset))
+        for name, dataset in built_in(DATA).items()
+        if (name in published) is not drawn
     )
+    return table("name | what it is | paper", rows)
 
 
 def studies(root: Path) -> str:
@@ -88,12 +83,23 @@ def studies(root: Path) -> str:
     )
 
 
-def _source(one: Entry) -> str:
-    return f"[`{one.name}`](../{one.file})"
+def built_in(registry: Registry) -> dict[str, Any]:
+    """What Unbraid itself registers, by name."""
+    return {name: registry.load(name) for name in registry.built_in}
 
 
-def _paper(one: Entry) -> str:
-    return f"{one.citation.authors} {one.citation.year}" if one.citation else ""
+def source_file(registry: Registry, name: str) -> str:
+    """The file of something registered, from src."""
+    return registry[name].partition(":")[0].replace(".", "/") + ".py"
+
+
+def paper(thing: Any) -> str:
+    """Authors and year of what *thing* cites."""
+    return f"{thing.citation.authors} {thing.citation.year}"
+
+
+def _source(registry: Registry, name: str) -> str:
+    return f"[`{name}`](../src/{source_file(registry, name)})"
 
 
 def _sides(network: type) -> str:
