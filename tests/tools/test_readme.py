@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
+import inspect
 import json
 import re
 import sys
@@ -113,6 +115,30 @@ def test_the_spelling_page_has_the_seven_languages():
     for section in sections:
         assert "\n    unbraid " in section
         assert "\n>>> " in section
+
+
+def calls(page: Path) -> list[ast.Call]:
+    """The calls of `ub.something(...)` in the Python of a page, blocks and running text."""
+    text = page.read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    found = [code for code in blocks if ">>>" not in code] + re.findall(r"`(ub\.[^`]+\))`", text)
+    return [
+        node
+        for code in found
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("ub.")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_in_the_docs_calls_what_exists(page: Path):
+    for call in calls(page):
+        function: Any = ub
+        for name in ast.unparse(call.func).split(".")[1:]:
+            function = getattr(function, name)
+        arguments = [ast.unparse(one) for one in call.args if ast.unparse(one) != "..."]
+        given = {one.arg: None for one in call.keywords if one.arg}
+        inspect.signature(function).bind_partial(*arguments, **given)
 
 
 def anchors(page: Path) -> set[str]:
