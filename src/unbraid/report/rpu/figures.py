@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recursion shows in images: the final winner by the number of leaf-runs, and what each
-found latent does.
+"""Figures of a recursion: the final winner by the number of leaf-runs, and each level's latents.
 
 The curve is that of Estermann et al. (2020), figure 6. Departs: one seed, where theirs has the
 spread of several.
@@ -8,16 +7,16 @@ spread of several.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from unbraid.codes.model import Model
+from unbraid.report.figure import ACCENT, BLUE, INK, figure, line
 from unbraid.report.images import row_uri
-from unbraid.report.train.figures import ACCENT, INK, axis_title, layout
 from unbraid.report.train.member_view import FRAMES, QUANTILES
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.labelling import Labelling
@@ -26,53 +25,33 @@ LEAST_SHARE, MOST_CHANCE = 0.1, 0.01
 """A factor is named beside a latent where it explains at least so much of its codes, and is so
 unlikely to do so by chance.
 """
-_COLOURS = (ACCENT, "#0072b2", INK)
 
 
 def leaf_runs_figure(
     counts: Sequence[int], series: Mapping[str, Sequence[float]], axis: str
-) -> dict[str, Any]:
-    """One line for each of *series* against the number of leaf-runs; a score that is missing is a
-    gap.
-    """
-    data = []
-    for (name, values), colour in zip(series.items(), _COLOURS, strict=False):
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": list(counts),
-                "y": [float(f"{value:.5g}") if math.isfinite(value) else None for value in values],
-                "name": name,
-                "line": {"color": colour, "width": 2.2},
-                "marker": {"color": colour, "size": 8},
-                "hovertemplate": f"{name} %{{y:.3f}} at %{{x}}<extra></extra>",
-            }
+) -> go.Figure:
+    """One line for each of *series* by the number of leaf-runs; a missing score is a gap."""
+    lines = [
+        line(
+            list(counts),
+            list(values),
+            name,
+            colour,
+            mode="lines+markers",
+            marker_size=8,
+            hovertemplate=f"{name} %{{y:.3f}} at %{{x}}<extra></extra>",
         )
-    place = {
-        "orientation": "h",
-        "x": 0,
-        "y": 1.02,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "font": {"size": 12},
-    }
-    x = {
-        "title": axis_title("leaf-runs"),
-        "tickmode": "array",
-        "tickvals": list(counts),
-        "range": [counts[0] - 0.3, counts[-1] + 0.3],
-    }
-    y = {"title": axis_title(axis), "rangemode": "tozero"}
-    look = layout(
-        xaxis=x,
-        yaxis=y,
+        for (name, values), colour in zip(series.items(), (ACCENT, BLUE, INK), strict=False)
+    ]
+    return figure(
+        lines,
+        x="leaf-runs",
+        y=axis,
         height=320,
-        margin={"r": 22, "t": 34},
-        legend=place,
+        xaxis={"tickvals": list(counts), "range": [counts[0] - 0.3, counts[-1] + 0.3]},
+        yaxis_rangemode="tozero",
         showlegend=len(series) > 1,
     )
-    return {"data": data, "layout": look}
 
 
 def moved_codes(
