@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from unbraid.commands.pbt import stopped, train_search
 from unbraid.commands.train import Run, next_folder
 from unbraid.core.errors import invalid
+from unbraid.core.folders import record_path
 from unbraid.core.progress import Progress
 from unbraid.core.store import read_json, write_bytes, write_json, write_table
 from unbraid.data import load
@@ -30,7 +31,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.population.devices import choose_device, cores
 from unbraid.population.run_folder import check_free, make_folder
 from unbraid.search.discover.clock import Clock
-from unbraid.search.discover.find import LITTLE_EXPLAINED, Findings, find
+from unbraid.search.discover.find import LITTLE_EXPLAINED, ModelFindings, find
 from unbraid.search.discover.findings import Discovery
 from unbraid.search.discover.image_source import INDICES, image_names, take_images
 from unbraid.search.discover.plan import (
@@ -41,13 +42,12 @@ from unbraid.search.discover.plan import (
 )
 from unbraid.search.pbt.search import SearchOutcome, SearchRun
 from unbraid.search.rpu.labelling import label
-from unbraid.search.rpu.recursion import Recursion, Stage, leaf_and_level
+from unbraid.search.rpu.recursion import Recursion
+from unbraid.search.rpu.stages import ROOT, Stage, StageKind
 from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-RECORD = "discovery.json"
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,7 +156,7 @@ def discover(
             depth=taken.depth,
             stretched=taken.stretched,
         )
-    write_json(folder / RECORD, plan.record())
+    write_json(record_path(folder, "discover"), plan.record())
     return _run(folder, plan, dataset, chosen, quiet, began)
 
 
@@ -167,11 +167,10 @@ def resume_discovery(
     images lie now, if moved.
     """
     try:
-        plan = DiscoveryPlan.from_record(read_json(Path(path) / RECORD))
+        plan = DiscoveryPlan.from_record(read_json(record_path(path, "discover")))
     except (FileNotFoundError, NotADirectoryError):
-        raise invalid(
-            "run", f"must be a folder made by `unbraid discover`, with a {RECORD} in it", str(path)
-        ) from None
+        rule = "must be a folder made by `unbraid discover`, with a discover.json in it"
+        raise invalid("run", rule, str(path)) from None
     if data is not None:
         plan = replace(plan, data=str(Path(data).expanduser().absolute()))
     return _run(
@@ -181,7 +180,7 @@ def resume_discovery(
 
 def is_discovery(path: str | Path) -> bool:
     """Whether *path* is the folder of a discovery."""
-    return (Path(path) / RECORD).is_file()
+    return record_path(path, "discover").is_file()
 
 
 def _run(
@@ -206,7 +205,7 @@ def _run(
     if plan.recursion is None:
         assert plan.search is not None
         root = final = _opened(folder / "models", plan, dataset)
-        if not root.finished and not _train("searching", root, device, quiet, clock).finished:
+        if not root.finished and not _train(ROOT, root, device, quiet, clock).finished:
             raise stopped(folder)
     else:
         whole = folder / "recursion"
@@ -215,21 +214,19 @@ def _run(
             if Recursion.is_recursion(whole)
             else Recursion.create(whole, plan.recursion, dataset)
         )
-        done = recursion.train(device, lambda name, run: _train(name, run, device, quiet, clock))
+        done = recursion.train(device, lambda stage, run: _train(stage, run, device, quiet, clock))
         if done is None:
             raise stopped(folder)
         stages = done
-        root = SearchRun.open(whole / "root", dataset)
-        last = whole / f"final-{plan.recursion.leaf_runs}"
-        final = SearchRun.open(last, dataset) if SearchRun.is_search(last) else root
+        root = recursion.root()
+        final = recursion.final() if stages[-1].kind is StageKind.FINAL else root
         if final is not root and 2 * len(final.lineage["epoch"].unique()) < final.search.epochs:
             final = root  # the time was up before it had learned as much
         confirming = [
-            (search, recursion.places(search))
-            for search in recursion.searches()
-            if search.path != final.path
+            (search, recursion.places(stage))
+            for stage, search in recursion.searches()
+            if search.path != final.path and search.search.models > 1
         ]
-        confirming = [(search, places) for search, places in confirming if search.search.models > 1]
     names = image_names(folder, plan.data)
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
     model = label(root, device, nats).model if final is root else 0
@@ -240,13 +237,13 @@ def _run(
 
 
 def _train(
-    stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: Clock
+    stage: Stage, run: SearchRun, device: torch.device, quiet: bool, clock: Clock
 ) -> SearchOutcome:
     """Train one stage; what it is doing is told without the names of stages and metrics."""
     doing, score = "searching", "agreement"
-    if stage.startswith("leaf"):
-        doing = f"searching in part {leaf_and_level(stage)[0] + 1}"
-    elif stage.startswith("final"):
+    if stage.kind is StageKind.LEAF:
+        doing = f"searching in part {stage.leaf + 1}"
+    elif stage.kind is StageKind.FINAL:
         doing, score = "last models", "fit to what was found"
     return train_search(doing, run, device, quiet, clock.late(stage), score, clock.due(stage))
 
@@ -270,7 +267,7 @@ def _minutes(folder: Path, seconds: float) -> float:
 
 
 def _described(
-    folder: Path, plan: DiscoveryPlan, root: SearchRun, final: SearchRun, findings: Findings, stages: list[Stage],
+    folder: Path, plan: DiscoveryPlan, root: SearchRun, final: SearchRun, findings: ModelFindings, stages: list[Stage],
     device: torch.device, minutes: float,
 ) -> Discovery:  # fmt: skip
     lineage, record = root.lineage, root.winner_record()
@@ -363,18 +360,18 @@ def again_with(command: str, source: str, minutes: int) -> str:
 
 
 def _stage_sentence(stage: Stage) -> str:
-    if stage.name == "root":
+    if stage.kind is StageKind.ROOT:
         found = (
             f"{len(stage.active)} things were found that models agree on (agreement"
             f" {stage.score:.2f})"
         )
         return f"In all {stage.images:,} images, {stage.ended or found}."
-    if stage.name.startswith("final"):
+    if stage.kind is StageKind.FINAL:
         return (
             "A last population was trained on all images to hold everything that was found (score"
             f" {stage.score:.2f})."
         )
-    part = f"Part {leaf_and_level(stage.name)[0] + 1}"
+    part = f"Part {stage.leaf + 1}"
     if stage.images == 0:
         return f"{part}: {stage.ended}"
     what = stage.ended or f"{len(stage.active)} more were found (agreement {stage.score:.2f})"
@@ -382,7 +379,7 @@ def _stage_sentence(stage: Stage) -> str:
 
 
 def _written(
-    folder: Path, found: Discovery, findings: Findings, names: tuple[str, ...], models: Run
+    folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...], models: Run
 ) -> Discovered:
     """The table of codes as Parquet and CSV, and the report."""
     import pandas as pd

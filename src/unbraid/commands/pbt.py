@@ -24,10 +24,12 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import choose_device, usual_precision
 from unbraid.population.plan import make_plan
-from unbraid.search.pbt.plan import SearchPlan, make_search
+from unbraid.search.pbt.plan import SearchOptions, SearchPlan, make_search
 from unbraid.search.pbt.scorer import SURROGATES
 from unbraid.search.pbt.search import SearchOutcome, SearchRun
-from unbraid.search.rpu.recursion import Recursion, Stage, make_recursion
+from unbraid.search.rpu.plan import make_recursion
+from unbraid.search.rpu.recursion import Recursion
+from unbraid.search.rpu.stages import Stage, StageKind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +49,7 @@ class Search:
         """The folder and what it was selected by."""
         return (
             f"<Search {self.path}: {self.run.search.population} individuals by"
-            f" {self.run.search.judge.metric}>"
+            f" {self.run.search.scorer.metric}>"
         )
 
     @property
@@ -80,16 +82,16 @@ class Search:
         search, record = self.run.search, self.run.winner_record()
         metric = (
             "gap with surrogate labels"
-            if search.judge.metric == SURROGATES
-            else search.judge.metric
+            if search.scorer.metric == SURROGATES
+            else search.scorer.metric
         )
         data = search.plan.data if not stage else f"{stage} of a recursion"
         told = {
             "Models of an individual": f"{search.models}",
             "Score": metric,
             "Images scored on": (
-                f"at most {search.judge.points or 50_000:,}"
-                + ("" if search.judge.points else " a level")
+                f"at most {search.scorer.points or 50_000:,}"
+                + ("" if search.scorer.points else " a level")
             ),
             "Epoch": f"{search.epoch_images:,} images a model",
             "Data": f"{search.plan.data}, {len(self.run.dataset):,} images",
@@ -133,7 +135,7 @@ def evolve(
     folder = (
         Path(out)
         if out is not None
-        else next_folder(f"{search.plan.data}-pbt-{search.judge.metric}")
+        else next_folder(f"{search.plan.data}-pbt-{search.scorer.metric}")
     )
     return _searched(SearchRun.create(folder, search, dataset), chosen, quiet)
 
@@ -165,11 +167,7 @@ class Recursed:
         """MIG and DCI of every final winner by its number of leaf-runs; empty where the data has no
         factors.
         """
-        finals = [
-            int(stage.name.removeprefix("final-"))
-            for stage in self.stages
-            if stage.name.startswith("final-")
-        ]
+        finals = [stage.leaf_runs for stage in self.stages if stage.kind is StageKind.FINAL]
         if not self.recursion.dataset.labelled:
             return {}
         try:
@@ -190,7 +188,7 @@ class Recursed:
 
         rows = []
         for stage in self.stages:
-            labelled = math.isfinite(stage.score) and not stage.name.startswith("final-")
+            labelled = math.isfinite(stage.score) and stage.kind is not StageKind.FINAL
             row = {"stage": stage.name, "images": stage.images or None, "score": stage.score}
             row["active"] = len(stage.active) if labelled else None
             rows.append({**row, "ended": stage.ended, **self._known(stage)})
@@ -208,7 +206,7 @@ class Recursed:
             images = f"{stage.images:,}" if stage.images else ""
             active = (
                 f"{len(stage.active)}"
-                if math.isfinite(stage.score) and not stage.name.startswith("final-")
+                if math.isfinite(stage.score) and stage.kind is not StageKind.FINAL
                 else ""
             )
             # The page and `table` have the whole sentence.
@@ -237,11 +235,7 @@ class Recursed:
         return write_recursion_page(self.recursion, self.stages, self.final_scores, self.device)
 
     def _known(self, stage: Stage) -> dict[str, float]:
-        return (
-            self.final_scores.get(int(stage.name.removeprefix("final-")), {})
-            if stage.name.startswith("final-")
-            else {}
-        )
+        return self.final_scores.get(stage.leaf_runs, {}) if stage.kind is StageKind.FINAL else {}
 
 
 def recurse(
@@ -298,7 +292,7 @@ def train_search(
         def tell(epoch: dict[str, Any]) -> None:
             progress.say(
                 f"{name}: epoch {epoch['epoch'] + 1} of {search.epochs}, best"
-                f" {score or search.judge.metric} {epoch['best']:.3f}"
+                f" {score or search.scorer.metric} {epoch['best']:.3f}"
             )
 
         outcome = run.train(
@@ -330,14 +324,16 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recurs
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(
-                device, lambda name, run: train_search(name, run, device, quiet), progress.say
+                device,
+                lambda stage, run: train_search(stage.name, run, device, quiet),
+                progress.say,
             )
             if stages is None:
                 raise stopped(recursion.path)
             made = Recursed(recursion, stages, device)
-            for search in recursion.searches():
-                name = search.path.relative_to(recursion.path).as_posix()
-                Search(search, device).page(name, "../" * (name.count("/") + 1) + PAGE)
+            for stage, search in recursion.searches():
+                home = "../" * (stage.name.count("/") + 1) + PAGE
+                Search(search, device).page(stage.name, home)
             progress.say("scoring the final winners and writing pages")
             made.page()
         except KeyboardInterrupt:  # between two stages, or while pages are written
@@ -367,11 +363,9 @@ def _precision(given: str, device: torch.device) -> str:
 
 def _check_names(options: dict[str, Any], *functions: Callable[..., Any]) -> None:
     shared = set(inspect.signature(make_plan).parameters) - {"seeds", "steps"}
-    known = shared.union(*(inspect.signature(one).parameters for one in functions)) - {
-        "data",
-        "objective",
-        "options",
-        "surrogates",
+    own = {name for one in functions for name in inspect.signature(one).parameters}
+    known = (shared | own | set(SearchOptions.__annotations__)) - {
+        *("data", "objective", "shared", "search")
     }
     for name in options.keys() - known:
         raise InputError(unknown("option", name, known))

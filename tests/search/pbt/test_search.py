@@ -83,7 +83,7 @@ def assert_same(left: SearchRun, right: SearchRun) -> None:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[list[float]]], None]:
-    """Puts scores by epoch in the place of what the judge would say."""
+    """Puts scores by epoch in the place of what the scorer would say."""
 
     def put(scores: list[list[float]]) -> None:
         monkeypatch.setattr(
@@ -287,7 +287,7 @@ def test_where_lower_is_better_the_lowest_wins_and_the_highest_are_replaced(
 @pytest.mark.parametrize("score", ["mig", "total_correlation", "elbo", "sap"])
 def test_the_stored_winner_has_the_score_of_the_lineage(score: str, tmp_path: Path):
     run = finished(tmp_path / "run", score=score, epochs=2)
-    record, better = run.winner_record(), run.search.judge.better
+    record, better = run.winner_record(), run.search.scorer.better
     assert better(record["score"]) == max(map(better, run.lineage["score"]))
     row = run.lineage.query(
         f"epoch == {record['epoch']} and individual == {record['individual']}"

@@ -37,7 +37,7 @@ from unbraid.search.rpu.recursion import (
 )
 from unbraid.search.rpu.surrogate_labels import read_surrogates
 
-from .test_search_run import interrupting_at
+from tests.search.pbt.test_search import interrupting_at
 
 CPU = torch.device("cpu")
 ROOM: dict[str, Any] = {"x": 10, "y": 8, "scale": 1, "image_size": 16}
@@ -147,12 +147,12 @@ def test_searches_of_all_stages_are_what_the_plan_asks_for(
         own = search.search
         if name.startswith("final"):
             assert (own.population, own.epochs, own.models, own.rule.first_factor) == (5, 1, 1, 2)
-            assert own.judge.metric == "surrogates"
+            assert own.scorer.metric == "surrogates"
             assert len(search.dataset) == 80
             assert search.lineage.groupby("epoch").size().tolist() == [10]
             final_seed = own.seed
         else:
-            assert (own.population, own.epochs, own.models, own.judge.metric) == (5, 1, 2, "udr")
+            assert (own.population, own.epochs, own.models, own.scorer.metric) == (5, 1, 2, "udr")
             assert own.epoch_images == (320 if name == "root" else 160)
             seeds.add(own.seed)
         assert own.evolved == plan.root.evolved

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unbraid.codes.codes import encode_images
+from unbraid.codes.encode import encode_images
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.metrics.hoyer import hoyer

@@ -33,7 +33,7 @@ from unbraid.analysis.theory.aggregate_posterior import (
     groups_kept,
     inclusive_kl,
 )
-from unbraid.codes.codes import encode_images
+from unbraid.codes.encode import encode_images
 from unbraid.core import random
 from unbraid.core.checks import read_whole
 from unbraid.core.random import Stream

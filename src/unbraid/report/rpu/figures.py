@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from unbraid.codes.model import Model
+from unbraid.codes.traversals import traverse
 from unbraid.report.figure import ACCENT, BLUE, INK, figure, line
 from unbraid.report.images import row_uri
 from unbraid.report.train.member_view import FRAMES, QUANTILES
@@ -59,19 +60,16 @@ def moved_codes(
 ) -> NDArray[np.float32]:
     """Codes `(frames, size)` in which the active latent number *at* goes from low to high.
 
-    *values* `(images, active latents)` are the codes of *latents*. The other active latents rest at their medians, and those that
-    say next to nothing at 0, the middle of their prior.
+    *values* `(images, active latents)` are the codes of *latents*. The other active latents rest at
+    their medians, and those that say next to nothing at 0, the middle of their prior.
     """
-    codes = np.zeros((FRAMES, size), dtype=np.float32)
-    codes[:, list(latents)] = np.median(values, axis=0)
-    low, high = np.quantile(values[:, at].astype(np.float64), QUANTILES)
-    codes[:, latents[at]] = np.linspace(low, high, FRAMES)
-    return codes
+    code = np.zeros(size, dtype=np.float32)
+    code[list(latents)] = np.median(values, axis=0)
+    return traverse(code, latents[at], values[:, at], FRAMES, QUANTILES)
 
 
 def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
-    """Share of the variance of *codes* `(n,)` that groups of equal *values* explain, and how likely
-    chance explains as much.
+    """Share of the variance of *codes* `(n,)` that groups of equal *values* explain, and its p.
 
     The share is the correlation ratio with unbiased variances, at least 0, since many groups of a
     few images explain a lot by chance. The probability is that of the F test of equal means. Where
@@ -94,9 +92,7 @@ def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
 
 
 def followed(codes: NDArray[Any], factors: NDArray[np.int64], names: Sequence[str]) -> str:
-    """The known factor that alone explains most of the codes, in words; nothing where it explains
-    little or may be chance.
-    """
+    """The known factor that alone explains most of the codes; empty where it may be chance."""
     found = [
         (*explained(codes, column), name) for column, name in zip(factors.T, names, strict=True)
     ]
@@ -109,14 +105,9 @@ def followed(codes: NDArray[Any], factors: NDArray[np.int64], names: Sequence[st
 
 
 def latent_rows(search: SearchRun, found: Labelling) -> list[dict[str, Any]]:
-    """For every active latent of the model that made a level's labels: its KL, the factor it
-    follows, images from low to high.
-    """
-    model, size, dataset = (
-        Model(search.winner(), found.model),
-        len(found.kl_per_latent),
-        search.dataset,
-    )
+    """For every active latent of a level's best model: KL, known factor, latent traversal."""
+    model, dataset = Model(search.winner(), found.model), search.dataset
+    size = len(found.kl_per_latent)
     factors = dataset.factors(np.arange(len(dataset)))
     rows = []
     for at, latent in enumerate(found.latents):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from unbraid.codes.codes import Codes, CodeStore
 from unbraid.codes.model import Model
+from unbraid.codes.traversals import traverse, typical_image
 from unbraid.core.errors import InputError
 from unbraid.metrics.mig import mig
 from unbraid.population.run_folder import RunFolder
@@ -106,9 +107,7 @@ class MemberView:
 
 
 def latent_sizes(codes: Codes, by_kl: bool) -> tuple[str, NDArray[np.float64]]:
-    """How much each latent says: KL from the standard normal in nats, or the spread of its codes
-    where that means little.
-    """
+    """How much each latent says: KL from the standard normal in nats, or else its spread."""
     if by_kl:
         return "kl", codes.kl_per_latent()
     return "spread", codes.mean.astype(np.float64).std(axis=0)
@@ -122,8 +121,9 @@ def is_active(measure: str, sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def information_shares(codes: Codes) -> NDArray[np.float64]:
-    """Information of every latent about every factor over the factor's entropy `(latents,
-    factors)`; NaN for a constant factor.
+    """Information of latents about factors over the factor's entropy `(latents, factors)`.
+
+    A constant factor has NaN.
     """
     evidence = mig(codes.mean, codes.factors)
     varying = np.isfinite(evidence.per_factor)
@@ -135,9 +135,7 @@ def information_shares(codes: Codes) -> NDArray[np.float64]:
 
 
 def diagonal_order(shares: NDArray[np.float64], active: NDArray[np.bool_]) -> list[int]:
-    """Latents ordered so that the table looks as diagonal as it can: by their factor, strongest
-    first; silent ones last.
-    """
+    """Latents in the order in which the table looks most diagonal; silent ones come last."""
     known = np.nan_to_num(shares)
     speaking = active & (known.max(axis=1) >= CARRIED)
     factor, most = known.argmax(axis=1), known.max(axis=1)
@@ -150,27 +148,6 @@ def diagonal_order(shares: NDArray[np.float64], active: NDArray[np.bool_]) -> li
             -most[latent],
         ),
     )
-
-
-def typical_row(codes: Codes, active: NDArray[np.bool_]) -> int:
-    """The sample whose code lies nearest to the middle of all codes, each latent measured by its
-    own spread.
-    """
-    means = codes.mean[:, active].astype(np.float64)
-    if means.shape[1] == 0:
-        return 0
-    spread = np.maximum(means.std(axis=0), 1e-12)
-    return int((((means - np.median(means, axis=0)) / spread) ** 2).sum(axis=1).argmin())
-
-
-def traversal_codes(codes: Codes, row: int, latent: int) -> NDArray[np.float32]:
-    """The code of one sample with one latent moved evenly between two quantiles of its codes:
-    `(frames, latents)`.
-    """
-    moved = np.repeat(codes.mean[row : row + 1], FRAMES, axis=0)
-    low, high = np.quantile(codes.mean[:, latent].astype(np.float64), QUANTILES)
-    moved[:, latent] = np.linspace(low, high, FRAMES)
-    return moved
 
 
 def view_member(run: RunFolder, member: int, name: str, why: str) -> MemberView:
@@ -193,10 +170,11 @@ def view_member(run: RunFolder, member: int, name: str, why: str) -> MemberView:
             for name, held in zip(factors, shares.T, strict=True)
         )
     )
-    row = typical_row(codes, active)
+    row = typical_image(codes.mean, active)
     latents = []
     for latent in sorted(np.flatnonzero(active).tolist(), key=lambda latent: -sizes[latent]):
-        frames = model.decode(traversal_codes(codes, row, latent))
+        moved = traverse(codes.mean[row], latent, codes.mean[:, latent], FRAMES, QUANTILES)
+        frames = model.decode(moved)
         known = () if shares is None else tuple(carried(factors, shares[latent]))
         latents.append(
             LatentRow(
@@ -223,9 +201,7 @@ def view_member(run: RunFolder, member: int, name: str, why: str) -> MemberView:
 
 
 def _shares(codes: Codes) -> NDArray[np.float64] | None:
-    """Information shares, or None where the codes allow no counting (too few samples, no factor
-    that varies).
-    """
+    """Information shares; None with too few samples, or where no factor varies."""
     try:
         return information_shares(codes)
     except InputError:

@@ -39,7 +39,7 @@ WHEN_FULL = (
 
 
 @dataclass(frozen=True)
-class Model:
+class GenerationModel:
     """One model of the population in one epoch."""
 
     member: Member
@@ -75,7 +75,7 @@ class Generation:
     def __init__(
         self,
         plan: Plan,
-        models: Sequence[Model],
+        models: Sequence[GenerationModel],
         dataset: Dataset,
         device: torch.device,
         sampler: Callable[..., Tensor],
