@@ -363,7 +363,7 @@ def print_searched(made: Any) -> None:
     told = f"Best {record['metric']} {record['score']:.4f} {who}: {values}"
     print(
         f"{told}\nLineage:  {made.path / 'lineage.parquet'}\nOpen in a browser:"
-        f" {made.path / 'search.html'}",
+        f" {made.path / 'pbt.html'}",
         flush=True,
     )
     print(f"Next:  unbraid score {made.path}", flush=True)

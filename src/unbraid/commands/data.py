@@ -69,7 +69,7 @@ def show(
     """Write a page with samples, one row of images for each factor, sizes and statistics."""
     from unbraid.data import load
     from unbraid.data.info import status
-    from unbraid.report.data.context import build_data_page, page_place
+    from unbraid.report.data.context import page_place, write_data
 
     source, options = as_source(name)
     place = page_place(name, out)
@@ -79,7 +79,7 @@ def show(
         if dataset.name in DATA
         else [("Lies in", str(dataset.options.get("source", "")))]
     )
-    print(f"Open in a browser: {build_data_page(dataset, place, name, about)}", flush=True)
+    print(f"Open in a browser: {write_data(place, dataset, name, about)}", flush=True)
 
 
 @data_app.command()

@@ -71,7 +71,7 @@ class Discovered:
     @property
     def page(self) -> Path:
         """The report."""
-        return self.path / "report.html"
+        return self.path / "discover.html"
 
     def summary(self) -> str:
         """What was found, for a terminal."""
@@ -384,7 +384,7 @@ def _written(
     """The table of codes as Parquet and CSV, and the report."""
     import pandas as pd
 
-    from unbraid.report.discover.context import write_discovery
+    from unbraid.report.discover.context import write_discover
     from unbraid.report.discover.words import table_columns
 
     count = len(findings.mean)
@@ -400,7 +400,7 @@ def _written(
     table = pd.DataFrame(columns)
     write_table(folder / "codes.parquet", table)
     write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
-    write_discovery(found, folder / "report.html")
+    write_discover(folder / "discover.html", found)
     return Discovered(folder, found, table, models)
 
 

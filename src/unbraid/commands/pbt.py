@@ -19,6 +19,7 @@ import torch
 
 from unbraid.commands.train import Run, next_folder
 from unbraid.core.errors import InputError, StoppedError, UnbraidError, unknown
+from unbraid.core.folders import PAGES
 from unbraid.core.progress import Progress
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -73,11 +74,11 @@ class Search:
         return Run(self.run.winner(), self.device)
 
     def page(self, stage: str = "", home: str = "") -> Path:
-        """Write search.html (lineage, scores and hyperparameters by epoch) and return its path.
+        """Write pbt.html (lineage, scores and hyperparameters by epoch) and return its path.
 
         *stage* says of which stage of a recursion it is, whose page is *home*.
         """
-        from unbraid.report.pbt.context import write_search_page
+        from unbraid.report.pbt.context import write_pbt
 
         search, record = self.run.search, self.run.winner_record()
         metric = (
@@ -102,8 +103,8 @@ class Search:
             ),
             "Seed": f"{search.seed}",
         }
-        return write_search_page(
-            self.path / "search.html",
+        return write_pbt(
+            self.path / PAGES["pbt"],
             title=f"{data} · {search.plan.members[0].objective} · by {metric}",
             lineage=self.lineage,
             score_label=metric,
@@ -197,7 +198,7 @@ class Recursed:
 
     def summary(self) -> str:
         """The stages in lines of at most 120 characters, where the page is, and what to type next."""
-        from unbraid.report.rpu.context import PAGE, following_commands
+        from unbraid.report.rpu.context import following_commands
 
         known = ("mig", "dci") if self.final_scores else ()
         rows = [["stage", "images", "score", "active", *known, "ended"]]
@@ -221,18 +222,18 @@ class Recursed:
         lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
         command, _ = following_commands(self.path, self.stages)[0]
         lines += [
-            "Every stage is a search of its own, with a search.html in its folder.",
-            f"Open in a browser: {self.path / PAGE}",
+            "Every stage is a search of its own, with a pbt.html in its folder.",
+            f"Open in a browser: {self.path / PAGES['rpu']}",
         ]
         return "\n".join([*lines, f"Next:  {command}"])
 
     def page(self) -> Path:
-        """Write recursion.html (stages, what leaf-runs add, what was found and cut) and return its
+        """Write rpu.html (stages, what leaf-runs add, what was found and cut) and return its
         path.
         """
-        from unbraid.report.rpu.context import write_recursion_page
+        from unbraid.report.rpu.context import write_rpu
 
-        return write_recursion_page(self.recursion, self.stages, self.final_scores, self.device)
+        return write_rpu(self.recursion, self.stages, self.final_scores, self.device)
 
     def _known(self, stage: Stage) -> dict[str, float]:
         return self.final_scores.get(stage.leaf_runs, {}) if stage.kind is StageKind.FINAL else {}
@@ -319,8 +320,6 @@ def _searched(run: SearchRun, device: torch.device, quiet: bool) -> Search:
 
 
 def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recursed:
-    from unbraid.report.rpu.context import PAGE
-
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(
@@ -332,7 +331,7 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recurs
                 raise stopped(recursion.path)
             made = Recursed(recursion, stages, device)
             for stage, search in recursion.searches():
-                home = "../" * (stage.name.count("/") + 1) + PAGE
+                home = "../" * (stage.name.count("/") + 1) + PAGES["rpu"]
                 Search(search, device).page(stage.name, home)
             progress.say("scoring the final winners and writing pages")
             made.page()

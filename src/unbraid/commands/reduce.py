@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from unbraid.report.reduce.context import Examples
     from unbraid.scoring.code_tables import CodeTable
 
-PAGE, POSITIONS, TABLE = "reduction.html", "kept.npy", "kept.csv"
+PAGE, POSITIONS, TABLE = "reduce.html", "kept.npy", "kept.csv"
 EXAMPLES = 10
 """Images in a row of the page."""
 _CALL = (
@@ -63,7 +63,7 @@ class Reduced:
 
     def summary(self) -> str:
         """A line for each latent, what is kept or why nothing is, and where it was written."""
-        from unbraid.report.reduce.context import latent_sentence, stopped_sentence
+        from unbraid.report.reduce.words import latent_sentence, stopped_sentence
 
         found = self.reduction
         lines = [f"{name}: {latent_sentence(found, at)}" for at, name in enumerate(self.names)]
@@ -103,7 +103,7 @@ def reduce_labels(
     from unbraid.commands.train import next_folder
     from unbraid.core.store import write_bytes
     from unbraid.population.run_folder import check_free
-    from unbraid.report.reduce.context import write_reduction
+    from unbraid.report.reduce.context import write_reduce
 
     problems = Problems()
     path = Path(labels) if isinstance(labels, (str, Path)) else None
@@ -136,9 +136,9 @@ def reduce_labels(
     if found.stopped is None:
         write_bytes(folder / POSITIONS, _positions(found.indices))
         write_bytes(folder / TABLE, _table(found.indices, codes, titles, table.images))
-    write_reduction(
-        found,
+    write_reduce(
         made.page,
+        found,
         titles,
         source=str(path) if path else "",
         examples=None if dataset is None else _examples(found, dataset),

@@ -79,11 +79,11 @@ def ring(x: Any, y: Any, name: str, colour: str, size: float = 10, **look: Any) 
     return dots(x, y, name, colour, marker_line={"color": colour, "width": 2.2}, **look)
 
 
-def short(values: ArrayLike | Sequence[Any], digits: int = 5) -> list[Any]:
+def short(values: ArrayLike | Sequence[Any], digits: int = 6) -> list[Any]:
     """Numbers with as many digits as a figure shows, which keeps the page small; None for NaN.
 
     >>> short([1 / 3, float("nan"), 70_000]), short(["a", "b"])
-    ([0.33333, None, 70000], ['a', 'b'])
+    ([0.333333, None, 70000], ['a', 'b'])
     """
     listed = np.asarray(values).tolist() if not isinstance(values, list) else values
     return [_short(value, digits) for value in listed]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a page: the template of a slice, the house style and Plotly in one file that opens offline.
+"""Writes a page: the template of a slice, the shared style and Plotly, in one file for offline use.
 
 A slice is a folder of `unbraid.report` with a `page.html.j2` and, where it has a style of its own,
 a `page.css`. Its figures are the entry `figures` of the context: a Plotly figure for each name.
@@ -18,17 +18,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-def page_name(verb: str) -> str:
-    """The file that the page of a command is written to.
-
-    >>> page_name("pbt"), page_name("train")
-    ('pbt.html', 'report.html')
-    """
-    return "report.html" if verb == "train" else f"{verb}.html"
-
-
 def write_page(path: Path, verb: str, context: dict[str, Any]) -> Path:
-    """Write the page of *verb* to *path* and return it. Whatever comes from *context* is escaped."""
+    """Write the page of *verb* to *path* and return it. What comes from *context* is escaped."""
     write_bytes(path, render_page(verb, context).encode())
     return path
 

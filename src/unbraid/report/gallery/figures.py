@@ -307,18 +307,18 @@ def _histogram(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArr
 def _coloured(points: NDArray[np.float64], colour: NDArray[np.float64], name: str) -> go.Scatter:
     hover = f"%{{x:.2f}}, %{{y:.2f}}<br>{name} %{{marker.color:.2f}}<extra></extra>"
     look = {"marker_size": 5, "marker_colorscale": "Viridis", "hovertemplate": hover}
-    x, y = short(points[:, 0], 6), short(points[:, 1], 6)
+    x, y = points[:, 0], points[:, 1]
     return dots(x, y, name, short(colour), showlegend=False, **look)
 
 
 def _line(x: ArrayLike, y: ArrayLike, name: str, colour: str, **look: Any) -> go.Scatter:
     hover = f"{name}<br>%{{x:.4g}}: %{{y:.5g}}<extra></extra>"
-    return line(short(x, 6), short(y, 6), name, colour, hovertemplate=hover, **look)
+    return line(short(x), y, name, colour, hovertemplate=hover, **look)
 
 
 def _dots(x: ArrayLike, y: Any, name: str, colour: str, **look: Any) -> go.Scatter:
     hover = f"{name}<br>%{{x:.4g}}, %{{y}}<extra></extra>"
-    return ring(short(x, 6), short(y, 6), name, colour, hovertemplate=hover, **look)
+    return ring(short(x), y, name, colour, hovertemplate=hover, **look)
 
 
 def _row(values: Sequence[float], row: str, name: str, colour: str, **look: Any) -> go.Scatter:

@@ -36,7 +36,7 @@ _TEXT = "%{text}<extra></extra>"
 
 
 def dotted_every(lineage: pd.DataFrame) -> int:
-    """1 where every individual has its dots; n where every nth has, for the figures to stay light."""
+    """1 where every individual has its dots; n where every nth has, to keep figures light."""
     return math.ceil(len(lineage) / _MOST_DOTS)
 
 

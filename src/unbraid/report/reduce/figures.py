@@ -15,7 +15,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.report.figure import ACCENT, BLUE, INK, MUTED, figure, line, ring, short
+from unbraid.report.figure import ACCENT, BLUE, INK, MUTED, figure, line, ring
 from unbraid.search.reduce.reduction import Latent
 
 MOST_POINTS = 1_800
@@ -52,9 +52,7 @@ def derivative_figure(latent: Latent) -> go.Figure:
     ):
         if len(found):
             look = {"marker_symbol": symbol, "hovertemplate": _hover(name)}
-            traces.append(
-                ring(found + 0.5, short(latent.derivative[found], 6), name, colour, 9, **look)
-            )
+            traces.append(ring(found + 0.5, latent.derivative[found], name, colour, 9, **look))
     grey = [
         _box(ends[0], latent.ignored, _IGNORED),
         _box(count - 1 - latent.ignored, ends[1], _IGNORED),
@@ -112,7 +110,7 @@ def _box(left: float, right: float, colour: str) -> dict[str, Any]:
 
 def _curve(x: ArrayLike, y: ArrayLike, name: str, **look: Any) -> go.Scatter:
     look = {"line_width": 1.6, "showlegend": False, "hovertemplate": _hover(name), **look}
-    return line(x, short(y, 6), name, look.pop("line_color", BLUE), **look)
+    return line(x, y, name, look.pop("line_color", BLUE), **look)
 
 
 def _hover(name: str) -> str:

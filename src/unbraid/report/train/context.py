@@ -6,12 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from unbraid.core.folders import PAGES, record_path
 from unbraid.data.dataset import Dataset
 from unbraid.data.where_rule import share
 from unbraid.metrics import METRICS
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
-from unbraid.report.page import page_name, write_page
+from unbraid.report.page import write_page
 from unbraid.report.train.advice import AdviceInputs, advice
 from unbraid.report.train.figures import (
     curves_figure,
@@ -19,7 +20,13 @@ from unbraid.report.train.figures import (
     quantity_label,
     scores_figure,
 )
-from unbraid.report.train.member_view import FRAMES, INACTIVE_NATS, QUANTILES, MemberView, view_member
+from unbraid.report.train.member_view import (
+    FRAMES,
+    INACTIVE_NATS,
+    QUANTILES,
+    MemberView,
+    view_member,
+)
 from unbraid.report.train.provenance import (
     data_title,
     folder_files,
@@ -40,7 +47,7 @@ _HEAT = "#0b4f8a"
 
 def write_report(run: RunFolder) -> Path:
     """Write the page of a trained and encoded run into its folder and return its path."""
-    return write_page(run.path / page_name("train"), "train", page_context(run))
+    return write_page(run.path / PAGES["train"], "train", page_context(run))
 
 
 def page_context(run: RunFolder) -> dict[str, Any]:
@@ -95,7 +102,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
             "command": plan.command,
             "python": (
                 python_call(plan)
-                if not (run.path / "search.json").is_file()
+                if not record_path(run.path, "pbt").is_file()
                 else searched_call(run.path)
             ),
             "following": following_commands(run.path, found.stored_metrics),

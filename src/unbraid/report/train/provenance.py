@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from unbraid.core.folders import PAGES
 from unbraid.data import DATA
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
@@ -36,7 +37,7 @@ def data_title(plan: Plan) -> str:
 
 
 def python_call(plan: Plan) -> str:
-    """A call of `unbraid.train` that makes an equal plan; options at their defaults are left out."""
+    """A call of `unbraid.train` that makes an equal plan, without options at their defaults."""
     lines = [_data_argument(plan), _objectives_argument(plan), *_options(plan)]
     body = "".join(f"    {line},\n" for line in lines)
     return f"import unbraid as ub\n\nrun = ub.train(\n{body})"
@@ -45,7 +46,7 @@ def python_call(plan: Plan) -> str:
 def searched_call(path: Path) -> str:
     """Stands for a call where the models won a search: their settings changed as they trained."""
     note = "# the winner of a search; its settings changed on the way"
-    return f"import unbraid as ub\n\n{note}\nub.resume_search({str(path)!r}).lineage"
+    return f"import unbraid as ub\n\n{note}\nub.resume({str(path)!r}).lineage"
 
 
 def following_commands(path: Path, metrics: Sequence[str]) -> list[str]:
@@ -59,7 +60,7 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
     """Name, bytes and purpose of what lies in a run folder; folders are counted as a whole."""
     rows = []
     for item in sorted(path.iterdir()):
-        if item.name.startswith(".") or item.name == "report.html":
+        if item.name.startswith(".") or item.name == PAGES["train"]:
             continue
         size = (
             sum(file.stat().st_size for file in item.rglob("*") if file.is_file())

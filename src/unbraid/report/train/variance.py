@@ -28,8 +28,9 @@ class Variance:
 def variance_of(groups: Sequence[ArrayLike]) -> Variance | None:
     """One-way analysis of variance of scores grouped by setting; None where it would say little.
 
-    It is the method of moments, and takes two settings with at least three scores each. The variance between settings is what is
-    left of their means' differences after the part that seeds alone would cause.
+    It is the method of moments, and takes two settings with at least three scores each. The
+    variance between settings is what is left of their means' differences after the part that seeds
+    alone would cause.
     """
     from scipy.stats import f
 
