@@ -22,7 +22,7 @@ _STILL_RISING = 0.02
 _FEW_IMAGES = 1_000
 _MUCH_LEFT = 0.5
 _NEARLY_ALL = 0.95
-_SLUG_LENGTH = 40
+_SLUG_LENGTH = 38
 
 
 @dataclass(frozen=True)
