@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to the gallery: compute every statement, write the page. The command line calls the
-same.
-"""
+"""`gallery`: the theory of disentanglement, computed and drawn on one page."""
 
 from __future__ import annotations
 
@@ -9,21 +7,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import invalid
+from unbraid.core.folders import PAGES
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
     from unbraid.report.gallery.context import CheckedStatement
     from unbraid.report.gallery.statements import Statement
 
-PAGE = "gallery.html"
+_Statements = Annotated[
+    "Sequence[Statement] | None", Option("Which statements; all by default.", cli=False)
+]
+PAGE = PAGES["gallery"]
 
 
 @dataclass(frozen=True)
-class Gallery:
+class GalleryResult:
     """Where the page is and what it shows."""
 
     page: Path
@@ -38,20 +42,23 @@ class Gallery:
             f" {one.verdict.line}"
             for one in self.checked
         ]
-        return "\n".join([*lines, "", held_sentence(self.checked), f"Open in a browser: {self.page}"])
+        return "\n".join(
+            [*lines, "", held_sentence(self.checked), f"Open in a browser: {self.page}"]
+        )
 
 
-def make_gallery(
-    out: str | Path | None = None,
+@command
+def gallery(
     *,
-    seed: int = 0,
-    statements: Sequence[Statement] | None = None,
-    command: str = "",
-    quiet: bool = False,
-) -> Gallery:
-    """Compute the *statements*, all that there are unless told, and write `gallery.html` into the
-    folder *out* (`gallery/`).
-    """
+    out: Annotated[
+        str | Path | None, Option("Folder of the page, gallery.html; by default gallery/.")
+    ] = None,
+    seed: declared.Seed = 0,
+    statements: _Statements = None,
+    command: declared.Command = "",
+    quiet: declared.Quiet = False,
+) -> GalleryResult:
+    """Compute and draw the theory of disentanglement on one HTML page, in two minutes on a CPU."""
     page = _page_place(Path("gallery") if out is None else Path(out))
     seed = read_whole("seed", seed, 0, 2**31 - 1)
 
@@ -73,7 +80,7 @@ def make_gallery(
                 )
             )
             bar.advance(1)
-    return Gallery(write_gallery(page, checked, seed, command), tuple(checked))
+    return GalleryResult(write_gallery(page, checked, seed, command), tuple(checked))
 
 
 def _page_place(folder: Path) -> Path:

@@ -7,6 +7,7 @@ File names of records and pages stand here and nowhere else. What opens a folder
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,3 +67,12 @@ def check_kind(folder: str | Path) -> str:
         records = ", ".join(known.record for known in RECORDS.values())
         raise invalid("folder", f"must hold one of {records}", str(folder), "See: unbraid train")
     return kind
+
+
+def next_folder(stem: str, parent: str = "runs") -> Path:
+    """The first of <parent>/<stem>-1, -2, ... that is free."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", stem)
+    number = 1
+    while (Path(parent) / f"{stem}-{number}").exists():
+        number += 1
+    return Path(parent) / f"{stem}-{number}"

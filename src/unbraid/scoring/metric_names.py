@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from unbraid.core.errors import Problems, unknown
+from unbraid.core.spelling import as_named
 from unbraid.metrics import METRICS
 
 USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
@@ -35,18 +35,7 @@ def options(name: str) -> dict[str, Any]:
     >>> options("infomec:pruning=tripod,neighbours=5"), options("mig")
     ({'pruning': 'tripod', 'neighbours': 5}, {})
     """
-    parts = [part for part in name.partition(":")[2].split(",") if part.strip()]
-    return {
-        key.strip(): _value(value.strip())
-        for key, _, value in (part.partition("=") for part in parts)
-    }
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text.lower())
-    except ValueError:
-        return text
+    return as_named(name)[1]
 
 
 def metric(name: str) -> Callable[..., Any]:
@@ -106,7 +95,7 @@ def metric_names(
             continue
         parameters = inspect.signature(METRICS.load(base(name))).parameters
         known = [key for key, item in parameters.items() if item.default is not item.empty]
-        for key in options(name):
+        for key in problems.collect(functools.partial(options, name)) or ():
             if key not in known:
                 problems.say(unknown(f"option of {base(name)}", key, known))
     return names

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unbraid.commands.perturb import perturb_data
+from unbraid.commands.perturb import perturb
 from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.report.data.context import page_context, page_place, write_data
@@ -111,7 +111,7 @@ def test_a_sample_favours_no_value_of_a_factor():
 
 
 def test_values_beyond_0_and_1_are_stated_as_they_are(tmp_path):
-    perturb_data(
+    perturb(
         "sprites",
         data_options={"x": 8, "y": 4, "scale": 1},
         out=tmp_path / "p",

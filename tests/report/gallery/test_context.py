@@ -16,8 +16,8 @@ import pytest
 
 from unbraid.analysis.theory.local_axes import local_axes
 from unbraid.analysis.theory.pinwheel_decomposition import pinwheel_decomposition
-from unbraid.commands import gallery as door
-from unbraid.commands.gallery import Gallery, make_gallery
+from unbraid.commands.gallery import GalleryResult, gallery
+from unbraid.core.folders import PAGES
 from unbraid.core.errors import InputError
 from unbraid.core.registry import Citation
 from unbraid.report.gallery import statements as statements
@@ -65,8 +65,8 @@ def own(holds: bool) -> Statement:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
-    return make_gallery(
+def made(tmp_path_factory: pytest.TempPathFactory) -> GalleryResult:
+    return gallery(
         tmp_path_factory.mktemp("gallery"),
         seed=3,
         statements=[*quick(), own(False)],
@@ -88,14 +88,14 @@ def test_every_statement_can_be_shown() -> None:
 @pytest.mark.parametrize(
     "key", ["impossibility", "beta_prior", "beta_rotation", "linear_pca", "optimal_rotation"]
 )
-def test_statements_hold(made: Gallery, key: str) -> None:
+def test_statements_hold(made: GalleryResult, key: str) -> None:
     (one,) = [one for one in made.checked if one.statement.key == key]
     assert one.verdict.holds
     assert one.verdict.line
     assert one.panels
 
 
-def test_untrained_networks_fail_and_are_said_to(made: Gallery) -> None:
+def test_untrained_networks_fail_and_are_said_to(made: GalleryResult) -> None:
     """A few steps are far too few, and a verdict that could not fail would be none."""
     failed = [one.statement.key for one in made.checked if not one.verdict.holds]
     assert failed == ["local_axes", "pinwheel", "own"]
@@ -106,7 +106,7 @@ def test_untrained_networks_fail_and_are_said_to(made: Gallery) -> None:
     )
 
 
-def test_verdicts_turn_with_the_evidence(made: Gallery) -> None:
+def test_verdicts_turn_with_the_evidence(made: GalleryResult) -> None:
     """Each decisive number, made wrong, turns its verdict."""
     found: dict[str, Any] = {
         one.key: one.compute(0) for one in STATEMENTS if one.key not in ("local_axes", "pinwheel")
@@ -141,14 +141,14 @@ def test_verdicts_turn_with_the_evidence(made: Gallery) -> None:
     assert not statements._rotation(replace(sweep, losses=sweep.losses - 1.0)).holds
 
 
-def test_the_page_is_sound_and_loads_nothing(made: Gallery) -> None:
+def test_the_page_is_sound_and_loads_nothing(made: GalleryResult) -> None:
     page = Page(made.page)
     assert_sound(page, "gallery")
     assert [str(link["href"])[1:] for link in page.all("a")] == [*KEYS, "own"]
     assert len(page.figures) == sum(len(one.panels) for one in made.checked)
 
 
-def test_every_figure_has_finite_values_and_named_axes(made: Gallery) -> None:
+def test_every_figure_has_finite_values_and_named_axes(made: GalleryResult) -> None:
     figures = [drawn(panel.figure) for one in made.checked[:-1] for panel in one.panels]
     for figure in figures:
         assert figure["layout"]["xaxis"]["title"]["text"]
@@ -164,7 +164,7 @@ def test_every_figure_has_finite_values_and_named_axes(made: Gallery) -> None:
             )
 
 
-def test_the_page_says_what_was_found(made: Gallery) -> None:
+def test_the_page_says_what_was_found(made: GalleryResult) -> None:
     page = Page(made.page)
     for one in made.checked:
         assert one.statement.title in page.text
@@ -177,7 +177,7 @@ def test_the_page_says_what_was_found(made: Gallery) -> None:
     assert "number 4" in page.text
 
 
-def test_the_mixed_grid_is_that_of_the_map(made: Gallery) -> None:
+def test_the_mixed_grid_is_that_of_the_map(made: GalleryResult) -> None:
     before, after = (drawn(panel.figure)["data"][0] for panel in made.checked[0].panels[:2])
     found = made.checked[0].statement.compute(3)
     z = np.stack([before["x"], before["y"]], axis=1)
@@ -244,8 +244,8 @@ def test_python_is_refused_alike(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"^seed must be a whole number in 0\.\.2147483647; got -1\.$"
     ):
-        make_gallery(tmp_path, seed=-1)
-    assert door.PAGE not in {path.name for path in tmp_path.iterdir()}
+        gallery(tmp_path, seed=-1)
+    assert PAGES["gallery"] not in {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_the_whole_gallery_holds_in_two_minutes_of_one_core(tmp_path: Path) -> N
     torch.set_num_threads(1)
     began = time.process_time()
     try:
-        found = make_gallery(tmp_path, seed=11, quiet=True)
+        found = gallery(tmp_path, seed=11, quiet=True)
     finally:
         torch.set_num_threads(threads)
     assert [one.statement.key for one in found.checked if not one.verdict.holds] == []
@@ -268,7 +268,7 @@ def test_the_whole_gallery_holds_in_two_minutes_of_one_core(tmp_path: Path) -> N
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
-    browser: Any, open_page: Any, made: Gallery, width: int
+    browser: Any, open_page: Any, made: GalleryResult, width: int
 ) -> None:
     open_page(made.page, width)
     assert_drawn(browser, width)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy.stats import f_oneway
 
 import unbraid as ub
-from unbraid.commands.pbt import Recursed
+from unbraid.commands.rpu import RpuResult
 from unbraid.core.folders import PAGES
 from unbraid.report.rpu.context import (
     MOST_CUTS,
@@ -52,13 +52,13 @@ QUICK: dict[str, Any] = {
 }  # fmt: skip
 
 
-def recursed(out: Path, data: Any = "sprites", **options: Any) -> Recursed:
+def recursed(out: Path, data: Any = "sprites", **options: Any) -> RpuResult:
     options = {**QUICK, **({"data_options": ROOM} if isinstance(data, str) else {}), **options}
-    return ub.recurse(data, "beta_vae", out=out, device="cpu", quiet=True, **options)
+    return ub.rpu(data, "beta_vae", out=out, device="cpu", quiet=True, **options)
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recursed]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RpuResult]:
     """With and without known factors, with one final population alone, and with a failed root."""
     home = tmp_path_factory.mktemp("recursions")
     own = ub.load("sprites", **ROOM).images(np.arange(80))
@@ -76,12 +76,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recursed]:
 KINDS = ["labelled", "own", "one", "alone", "nothing"]
 
 
-def page_of(made: Recursed) -> Path:
+def page_of(made: RpuResult) -> Path:
     return made.path / PAGES["rpu"]
 
 
 @pytest.fixture(scope="session")
-def pages(made: dict[str, Recursed]) -> dict[str, Page]:
+def pages(made: dict[str, RpuResult]) -> dict[str, Page]:
     return {kind: Page(page_of(one)) for kind, one in made.items()}
 
 
@@ -92,7 +92,7 @@ def test_the_page_is_sound_and_loads_nothing(pages: dict[str, Page], kind: str) 
 
 
 def test_the_table_says_what_the_stages_say(
-    made: dict[str, Recursed], pages: dict[str, Page]
+    made: dict[str, RpuResult], pages: dict[str, Page]
 ) -> None:
     one, page = made["labelled"], pages["labelled"]
     table = one.table().set_index("stage")
@@ -117,7 +117,7 @@ def test_the_table_says_what_the_stages_say(
     assert f"unbraid report {one.path / 'final-2'}" in page.text
 
 
-def test_pages_of_other_kinds(made: dict[str, Recursed], pages: dict[str, Page]) -> None:
+def test_pages_of_other_kinds(made: dict[str, RpuResult], pages: dict[str, Page]) -> None:
     own, nothing = pages["own"].text, pages["nothing"].text
     assert "Known factors none" in own
     assert "The data has no known factors" in own
@@ -132,19 +132,19 @@ def test_pages_of_other_kinds(made: dict[str, Recursed], pages: dict[str, Page])
     assert "with --every-final there is one" in pages["one"].text
 
 
-def test_a_finished_recursion_gets_its_page_again(made: dict[str, Recursed]) -> None:
+def test_a_finished_recursion_gets_its_page_again(made: dict[str, RpuResult]) -> None:
     path = page_of(made["one"])
     # Dates, and sizes of files that have a date in them.
     changing = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|[\d.]+ k?M?B"
     before = re.sub(changing, "", Page(path).text)
     path.unlink()
-    ub.resume_search(path.parent, device="cpu", quiet=True)
+    ub.resume(path.parent, device="cpu", quiet=True)
     after = re.sub(changing, "", Page(path).text)
     assert after == before
     assert path.name not in after
 
 
-def test_cuts_are_those_that_were_made(made: dict[str, Recursed]) -> None:
+def test_cuts_are_those_that_were_made(made: dict[str, RpuResult]) -> None:
     recursion, stages = made["labelled"].recursion, made["labelled"].stages
     labels = {
         stage.name: label(search, CPU)
@@ -162,7 +162,7 @@ def test_cuts_are_those_that_were_made(made: dict[str, Recursed]) -> None:
     assert seen >= 2
 
 
-def test_only_so_many_cuts_are_drawn(made: dict[str, Recursed]) -> None:
+def test_only_so_many_cuts_are_drawn(made: dict[str, RpuResult]) -> None:
     recursion = made["labelled"].recursion
     stages = [
         made["labelled"].stages[0],
@@ -177,7 +177,7 @@ def test_only_so_many_cuts_are_drawn(made: dict[str, Recursed]) -> None:
 
 
 def test_the_curve_is_that_of_the_final_winners(
-    made: dict[str, Recursed], pages: dict[str, Page]
+    made: dict[str, RpuResult], pages: dict[str, Page]
 ) -> None:
     one, figure = made["labelled"], pages["labelled"].figures["leaf-runs"]
     assert [line["name"] for line in figure["data"]] == ["MIG", "DCI"]
@@ -229,7 +229,7 @@ def test_what_was_done_is_counted(plan: RecursionPlan) -> None:
     assert what_was_done(plan, [replace(ROOT, ended="why")])["failed"] == "why"
 
 
-def test_what_was_done_in_words(pages: dict[str, Page], made: dict[str, Recursed]) -> None:
+def test_what_was_done_in_words(pages: dict[str, Page], made: dict[str, RpuResult]) -> None:
     said = {kind: page.text.partition("Data ")[0] for kind, page in pages.items()}
     for text in said.values():
         assert "on all 80 images, the root: 5 individuals of 2 models each" in text
@@ -329,7 +329,7 @@ def test_factors_are_named_where_chance_is_out_of_the_question() -> None:
     )  # 1% of them, and the chance of more than 9 of 300 is one in a thousand
 
 
-def test_every_level_shows_its_latents(made: dict[str, Recursed], pages: dict[str, Page]) -> None:
+def test_every_level_shows_its_latents(made: dict[str, RpuResult], pages: dict[str, Page]) -> None:
     one, page = made["labelled"], pages["labelled"]
     levels = [stage for stage in one.stages if stage.active]
     assert len(page.all("img")) == sum(len(stage.active) for stage in levels)
@@ -341,7 +341,7 @@ def test_every_level_shows_its_latents(made: dict[str, Recursed], pages: dict[st
             )
 
 
-def test_write_gives_the_path(made: dict[str, Recursed]) -> None:
+def test_write_gives_the_path(made: dict[str, RpuResult]) -> None:
     one = made["alone"]
     assert write_rpu(one.recursion, one.stages, one.final_scores, CPU) == page_of(one) == one.page()
 
@@ -349,7 +349,7 @@ def test_write_gives_the_path(made: dict[str, Recursed]) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
-    browser: Any, open_page: Any, made: dict[str, Recursed], kind: str
+    browser: Any, open_page: Any, made: dict[str, RpuResult], kind: str
 ) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 

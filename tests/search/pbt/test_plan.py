@@ -364,7 +364,7 @@ def test_a_search_survives_its_record():
     record = json.loads(json.dumps(search.record()))
     again = SearchPlan.from_record(record)
     assert again == search
-    assert again.digest() == search.digest() == digest(record)
+    assert digest(again.record()) == digest(record)
     assert again.first() == search.first()
     for changed in (
         replace(search, population=6),
@@ -373,7 +373,7 @@ def test_a_search_survives_its_record():
         replace(search, scorer=replace(search.scorer, models=4)),
         replace(search, evolved={**search.evolved, "beta": SearchDimension(1, 5)}),
     ):
-        assert changed.digest() != search.digest()
+        assert digest(changed.record()) != digest(record)
 
 
 def test_searches_of_another_format_are_refused():
@@ -410,7 +410,10 @@ def test_the_first_epoch_has_the_individuals_that_were_asked_for():
     assert len(first) == 10 == search.trained_models
     assert all(individual.parent == -1 and not individual.copied for individual in first)
     assert all(
-        1 <= individual.values["beta"] <= 4 and individual.values["batch_size"] in (8, 16) for individual in first
+        1 <= individual.values["beta"] <= 4 and individual.values["batch_size"] in (8, 16)
+        for individual in first
     )
     models = search.generation_models(first, 0)
-    assert [model.batch_size for model in models] == [individual.values["batch_size"] for individual in first]
+    assert [model.batch_size for model in models] == [
+        individual.values["batch_size"] for individual in first
+    ]

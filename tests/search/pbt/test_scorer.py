@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from unbraid.codes.codes import recorded_sample
-from unbraid.codes.encode import encode_generation, reconstruction_nats
 from unbraid.core.errors import InputError, Problems
 from unbraid.data.dataset import Dataset
 from unbraid.metrics._posterior import kl_per_latent
@@ -23,12 +22,13 @@ from unbraid.metrics.sap import sap
 from unbraid.metrics.total_correlation import total_correlation
 from unbraid.metrics.udr import udr
 from unbraid.search.pbt import scorer as scorer_module
+from unbraid.search.pbt.encode_generation import encode_generation, reconstruction_nats
 from unbraid.search.pbt.generation import Generation
 from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_scorer
 from unbraid.search.rpu.surrogate_labels import SurrogateLabels, write_surrogates
 
-from .test_encoding import population, trained
-from .test_search_plan import small_search, unlabelled
+from .test_encode_generation import population, trained
+from .test_plan import small_search, unlabelled
 
 ROOM = {"x": 6, "y": 5, "scale": 4, "image_size": 16}
 

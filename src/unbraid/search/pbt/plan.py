@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypedDict, Unpack
 
+from unbraid.core.checks import plain, read_whole_number
 from unbraid.core.errors import InputError, Problems, Shown, unknown
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -18,9 +19,10 @@ from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import is_number
 from unbraid.objectives.objective import Objective
 from unbraid.objectives.priors.prior import Prior
-from unbraid.population.numbers import plain, read_whole_number
+from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.plan import Member, Plan, make_plan
 from unbraid.scoring.metric_names import needing_factors
+from unbraid.search import defaults
 from unbraid.search.former_records import translated
 from unbraid.search.pbt.exploit import Individual, Rule, epoch_seed, first_individuals
 from unbraid.search.pbt.generation import GenerationModel
@@ -28,15 +30,10 @@ from unbraid.search.pbt.scorer import Scorer, read_scorer
 from unbraid.search.pbt.search_space import SearchDimension, fixed_value, read_dimension
 
 FORMAT = 1
-LEAST_EPOCH_IMAGES = 10_000
-"""An epoch is a pass over the data, and no shorter than this: as in the authors' leaf-runs."""
 CONVERGED_WITHIN, CONVERGED_EPOCHS = 0.005, 6
 """A search without labels ends when the best score changed by less in each of so many epochs
 (Estermann et al. 2020).
 """
-USUAL_RATES = "1e-4..3e-3"
-"""Two fifths of the published range lie above 0.01, where such networks usually diverge."""
-USUAL_BATCHES = (32, 64, 128, 256)
 USUAL_WITH_LABELS = {"population": 28, "first_factor": 2, "epochs": 26}
 """As published: 56 models in the first epoch, of which the best half goes on."""
 USUAL_WITHOUT_LABELS = {"population": 16, "first_factor": 1, "epochs": 30}
@@ -169,6 +166,7 @@ class SharedOptions(TypedDict, total=False):
     """What all models of a search share: options of `unbraid.population.plan.make_plan`."""
 
     data_options: dict[str, Any] | None
+    supervision: Supervision | str | None
     latents: int
     network: Network | str
     network_options: dict[str, Any] | None
@@ -207,19 +205,19 @@ class SearchOptions(SharedOptions, total=False):
 
 def make_search(
     data: Any,
-    objective: Objective | str = "beta_tcvae",
+    objective: Objective | str = defaults.OBJECTIVE,
     *,
-    score: str = "udr",
+    score: str = defaults.SCORE,
     labels: int | str = "all",
     population: int | None = None,
     models: int | None = None,
     epochs: int | None = None,
     epoch_images: int | None = None,
     hyper: Mapping[str, Any] | None = None,
-    learning_rate: Any = USUAL_RATES,
-    batch_size: Any = USUAL_BATCHES,
+    learning_rate: Any = defaults.RATES,
+    batch_size: Any = defaults.BATCHES,
     seed: int = 0,
-    share: float = Rule.share,
+    share: float = defaults.SHARE,
     factors: tuple[float, ...] = Rule.factors,
     first_factor: int | None = None,
     converged_within: float | None = None,
@@ -281,7 +279,7 @@ def make_search(
         evolved=evolved,
         population=population,
         epochs=epochs,
-        epoch_images=int(epoch_images or max(LEAST_EPOCH_IMAGES, len(dataset))),
+        epoch_images=int(epoch_images or max(defaults.LEAST_EPOCH_IMAGES, len(dataset))),
         rule=rule,
         scorer=scorer,
         seed=seed,

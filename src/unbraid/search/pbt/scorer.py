@@ -25,10 +25,10 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import recorded_sample
+from unbraid.core.checks import plain
 from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import cores, explain_oom
-from unbraid.population.numbers import plain
 from unbraid.scoring.metric_inputs import MetricInputs, evaluate
 from unbraid.scoring.metric_names import (
     base,

@@ -42,6 +42,7 @@ from unbraid.population.run_folder import RunFolder, check_free, check_room, mak
 from unbraid.population.training_step import State, rule_on
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
+from unbraid.search.pbt.lineage import best_by_epoch, epoch_rows
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.state import Checkpointer, Elite, SearchState, StateFiles
 
@@ -144,7 +145,7 @@ class SearchRun:
 
     @property
     def lineage(self) -> pd.DataFrame:
-        """One row for each individual and epoch: who it came from, its hyperparameters, its score."""
+        """One row per individual and epoch: its parent, hyperparameters and score."""
         try:
             return read_table(self.path / "lineage.parquet")
         except FileNotFoundError:
@@ -170,40 +171,21 @@ class SearchRun:
         out_of_time: Callable[[], bool] = lambda: False,
         told_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
     ) -> SearchOutcome:
-        """Train what is left; Ctrl-C writes everything down first. *out_of_time* is asked between
-        epochs.
+        """Train what is left; Ctrl-C writes a checkpoint first.
 
-        *told_epoch* hears of every epoch that ends: its number from 0, the best score in it, how many individuals it had, and how
-        many images each of their models has seen.
+        *out_of_time* is asked between epochs. *told_epoch* is called with every epoch that ends:
+        its number from 0, the best score in it, how many individuals it had, and how many images
+        each of their models has seen.
         """
         if self.finished:
             self._forget_population()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
             remove_unfinished(self.path)
-            with explain_oom(
-                device, f"the data '{self.dataset.name}'", "Free some memory, or use --device cpu."
-            ):
-                sampler, rule = (
-                    self.dataset.sampler(device),
-                    rule_on(self.search.plan, self.dataset, device),
-                )
-
-            def begin(
-                epoch: int,
-                individuals: list[Individual],
-                rows: Rows | Heritage | None,
-                clocks: Sequence[int] | None = None,
-            ) -> Generation:
-                models = self.search.generation_models(individuals, epoch)
-                return Generation(
-                    self.search.plan, models, self.dataset, device, sampler, epoch=epoch, epochs=self.search.epochs,
-                    epoch_images=self.search.epoch_images, rows=rows, clocks=clocks, cumulative=rule,
-                )  # fmt: skip
-
+            begin = self._beginning(device)
             files = StateFiles(self.path / POPULATION, self._digest)
-            # No name of ours but the checkpointer's may hold a population, or it would stay in memory
-            # beside those that come after it.
+            # No name of ours but the checkpointer's may hold a population, or it would stay in
+            # memory beside those that come after it.
             checkpointer = Checkpointer(
                 files,
                 files.load(begin, warn) or self._first(begin),
@@ -222,14 +204,40 @@ class SearchRun:
             except UnbraidError as error:
                 # Between two epochs the state is whole; within one a step may have been cut short,
                 # and the last file counts.
-                if (
-                    isinstance(error.__cause__, torch.OutOfMemoryError)
-                    and checkpointer.state.generation.done
-                ):
+                out_of_memory = isinstance(error.__cause__, torch.OutOfMemoryError)
+                if out_of_memory and checkpointer.state.generation.done:
                     checkpointer.save()
                 raise
             self._forget_population()
             return SearchOutcome(True, why)
+
+    def _beginning(self, device: torch.device) -> Callable[..., Generation]:
+        """Puts the population of an epoch on *device*."""
+        search, dataset = self.search, self.dataset
+        with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use the CPU."):
+            sampler, rule = dataset.sampler(device), rule_on(search.plan, dataset, device)
+
+        def begin(
+            epoch: int,
+            individuals: list[Individual],
+            rows: Rows | Heritage | None,
+            clocks: Sequence[int] | None = None,
+        ) -> Generation:
+            return Generation(
+                search.plan,
+                search.generation_models(individuals, epoch),
+                dataset,
+                device,
+                sampler,
+                epoch=epoch,
+                epochs=search.epochs,
+                epoch_images=search.epoch_images,
+                rows=rows,
+                clocks=clocks,
+                cumulative=rule,
+            )
+
+        return begin
 
     def _first(self, begin: Callable[..., Generation]) -> SearchState:
         """Where a search begins."""
@@ -256,43 +264,40 @@ class SearchRun:
                 checkpointer.save()
             scores = search.scorer.scores(state.generation, self.dataset, self.path)
             ranked = [search.scorer.better(score) for score in scores]
-            self._note(state, scores, ranked)
+            rows = epoch_rows(search, state, scores)
+            # An epoch that was stopped after this is scored again when the search goes on; it must
+            # not stand here twice.
+            state.lineage = [row for row in state.lineage if row["epoch"] < state.epoch] + rows
             self._write_lineage(state)
-            row = state.lineage[-1]
-            best = self._bests(state)
-            told_epoch(
-                {
-                    "epoch": state.epoch,
-                    "best": best[-1],
-                    "individuals": len(state.individuals),
-                    "images": row["images"],
-                }
-            )
+            self._keep_best(state, scores, ranked)
+            best = best_by_epoch(state.lineage, search.scorer.better)
+            told = {"epoch": state.epoch, "best": best[-1], "images": rows[-1]["images"]}
+            told_epoch({**told, "individuals": len(state.individuals)})
             if state.elite is None:
                 checkpointer.save()
-                self._no_scores(state.epoch)
-            if state.epoch + 1 >= search.epochs:
-                why = "all epochs are done"
-            elif not any(map(math.isfinite, ranked)):
-                why = "no individual has a score any more"
-            elif search.converged_within and converged(
-                best, search.converged_within, search.converged_epochs
-            ):
-                why = (
-                    f"the best score moved by less than {search.converged_within:g} in each of"
-                    f" {search.converged_epochs} epochs"
-                )
-            elif out_of_time():
-                why = "the time is up"
-            else:
-                checkpointer.state = self._selected(state, ranked, begin)
-                if checkpointer.due():
-                    checkpointer.save()
-                continue
-            count = sum(bool(row["diverged"]) for row in state.lineage[-len(scores) :])
-            if count:
-                warn(f"{count} of {len(scores)} individuals had diverged when the search ended.")
-            return why
+                raise self._no_scores(state.epoch)
+            why = self._why_over(state.epoch, ranked, best, out_of_time)
+            if why:
+                count = sum(row["diverged"] for row in rows)
+                if count:
+                    warn(f"{count} of {len(rows)} individuals had diverged when the search ended.")
+                return why
+            checkpointer.state = self._selected(state, ranked, begin)
+            if checkpointer.due():
+                checkpointer.save()
+
+    def _why_over(
+        self, epoch: int, ranked: list[float], best: list[float], out_of_time: Callable[[], bool]
+    ) -> str:
+        """Why the search ends after *epoch*; empty where it goes on."""
+        within, epochs = self.search.converged_within, self.search.converged_epochs
+        if epoch + 1 >= self.search.epochs:
+            return "all epochs are done"
+        if not any(map(math.isfinite, ranked)):
+            return "no individual has a score any more"
+        if within and converged(best, within, epochs):
+            return f"the best score moved by less than {within:g} in each of {epochs} epochs"
+        return "the time is up" if out_of_time() else ""
 
     def _selected(
         self, state: SearchState, ranked: list[float], begin: Callable[..., Generation]
@@ -314,73 +319,38 @@ class SearchRun:
             for one in individuals
             for number in range(search.models)
         ]
-        old = (
-            state.generation
-        )  # held until the new one stands, so that it can be saved whatever happens here
+        # Held until the new one stands, so that it can be saved whatever happens here.
+        old = state.generation
         generation = begin(
             epoch, individuals, lambda part: old.rows([places[place] for place in part])
         )
         return SearchState(epoch, individuals, generation, state.lineage, state.elite)
 
-    def _no_scores(self, epoch: int) -> None:
-        raise NoScoresError(
+    def _no_scores(self, epoch: int) -> NoScoresError:
+        return NoScoresError(
             f"no member of the population has a score after epoch {epoch + 1}:"
             f" {self.search.scorer.metric} is NaN for every one, so that there is nothing to select"
             f" by. What trained so far is kept in {self.path}. Start again with lower learning"
             " rates if the models diverged (see lineage.parquet), or with another score."
         )
 
-    def _note(self, state: SearchState, scores: list[float], ranked: list[float]) -> None:
-        """Add the epoch to the lineage, and keep the best individual where it is the best of all."""
-        search, generation = self.search, state.generation
-        diverged = generation.diverged()
-        images = (state.epoch + 1) * search.epoch_images
-        # An epoch that was stopped after this is scored again when the search goes on; it must not
-        # stand here twice.
-        lineage = [row for row in state.lineage if row["epoch"] < state.epoch]
-        for place, (one, score) in enumerate(zip(state.individuals, scores, strict=True)):
-            own = range(place * search.models, (place + 1) * search.models)
-            changed = ", ".join(f"{name} ×{factor:g}" for name, factor in one.moves.items())
-            lineage.append(
-                {
-                    "epoch": state.epoch,
-                    "individual": place,
-                    "parent": one.parent,
-                    "copied": one.copied,
-                    "change": changed,
-                }
-                | {
-                    "score": score if math.isfinite(score) else None,
-                    "diverged": any(diverged[model] for model in own),
-                }
-                | {"images": images, **one.values}
-            )
-        state.lineage = lineage
-        first = ranking(ranked)[0]
+    def _keep_best(self, state: SearchState, scores: list[float], ranked: list[float]) -> None:
+        """Keep the best individual of an epoch where it is the best of all."""
+        search, first = self.search, ranking(ranked)[0]
         old = -math.inf if state.elite is None else search.scorer.better(state.elite.score)
         # Of equals the one that has trained longer.
-        if math.isfinite(ranked[first]) and ranked[first] >= old:
-            values = state.individuals[first].values
-            updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
-            rows = generation.rows(range(first * search.models, (first + 1) * search.models))
-            state.elite = Elite(
-                state.epoch,
-                first,
-                scores[first],
-                dict(values),
-                (state.epoch + 1) * updates,
-                rows,
-            )
-
-    def _bests(self, state: SearchState) -> list[float]:
-        """The best score of each epoch."""
-        better = self.search.scorer.better
-        found = [math.nan] * (state.epoch + 1)
-        for row in state.lineage:
-            score, best = row["score"], found[row["epoch"]]
-            if score is not None and not better(score) <= better(best):
-                found[row["epoch"]] = score
-        return found
+        if not (math.isfinite(ranked[first]) and ranked[first] >= old):
+            return
+        values = state.individuals[first].values
+        updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
+        state.elite = Elite(
+            epoch=state.epoch,
+            individual=first,
+            score=scores[first],
+            values=dict(values),
+            clock=(state.epoch + 1) * updates,
+            rows=state.generation.rows(range(first * search.models, (first + 1) * search.models)),
+        )
 
     def _seen(self, state: SearchState) -> int:
         """Images seen by all models so far, for a progress bar that begins in the middle."""

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
+from unbraid.core.checks import plain, read_whole_number
 from unbraid.core.errors import Problems
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
 from unbraid.data.subset import Subset
 from unbraid.objectives.objective import Objective
-from unbraid.population.numbers import plain, read_whole_number
+from unbraid.search import defaults
 from unbraid.search.former_records import translated
 from unbraid.search.pbt.exploit import Rule, epoch_seed
 from unbraid.search.pbt.plan import (
-    LEAST_EPOCH_IMAGES,
     USUAL_WITHOUT_LABELS,
     SearchOptions,
     SearchPlan,
@@ -42,13 +42,13 @@ class RecursionPlan:
     """The root's search, and what is made of it."""
 
     root: SearchPlan
-    leaf_runs: int = 3
-    levels: int = 3
-    """Levels of labels at most, the root's included; 3 in the authors' sample script."""
+    leaf_runs: int = defaults.LEAF_RUNS
+    levels: int = defaults.LEVELS
+    """Levels of labels at most, the root's included."""
     final_population: int = 16
     final_epochs: int = 16
     final_first_factor: int = 2
-    leaf_images: int = LEAST_EPOCH_IMAGES
+    leaf_images: int = defaults.LEAST_EPOCH_IMAGES
     """An epoch of a leaf-run is a pass over its images, and no shorter than this."""
     every_final: bool = False
     """Train a final population for each number of leaf-runs from 0 on, as in the paper's figure 6.
@@ -115,14 +115,14 @@ _SIMPLE = (
 
 def make_recursion(
     data: Any,
-    objective: Objective | str = "beta_tcvae",
+    objective: Objective | str = defaults.OBJECTIVE,
     *,
-    leaf_runs: int = 3,
-    levels: int = 3,
+    leaf_runs: int = defaults.LEAF_RUNS,
+    levels: int = defaults.LEVELS,
     final_population: int | None = None,
     final_epochs: int | None = None,
     final_first_factor: int = 2,
-    leaf_images: int = LEAST_EPOCH_IMAGES,
+    leaf_images: int = defaults.LEAST_EPOCH_IMAGES,
     every_final: bool = False,
     active_nats: float = ACTIVE_NATS,
     reduction: ReductionRule | None = None,
@@ -148,7 +148,7 @@ def make_recursion(
     }
     active_nats = _check_nats(plain(active_nats), problems)
     _check_reduction(reduction, problems)
-    score = search.get("score", "udr")
+    score = search.get("score", defaults.SCORE)
     if str(score).partition(":")[0] != "udr":
         problems.add("score", "must be udr, since a recursion has no labels", score)
     made = problems.collect(lambda: make_search(data, objective, **search))
