@@ -8,6 +8,7 @@ a `page.css`. Its figures are the entry `figures` of the context: a Plotly figur
 from __future__ import annotations
 
 import datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from unbraid.report.words import bytes_shown, count
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from jinja2 import Environment
 
 
 def write_page(path: Path, verb: str, context: dict[str, Any]) -> Path:
@@ -33,19 +35,8 @@ def render_page(verb: str, context: dict[str, Any]) -> str:
     """The page of *verb* as one text."""
     from importlib.resources import files
 
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("unbraid.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
-    environment.filters["bytes"] = bytes_shown
-    environment.globals["count"] = count
     home = files("unbraid.report")
     styles = [file for file in (home / "base.css", home / verb / "page.css") if file.is_file()]
     shared: dict[str, Any] = {
@@ -60,8 +51,25 @@ def render_page(verb: str, context: dict[str, Any]) -> str:
 
         shared["js"] = Markup((home / "base.js").read_text(encoding="utf-8"))
         shared["plotly"] = Markup(get_plotlyjs())
-    page = environment.get_template(f"{verb}/page.html.j2")
+    page = _environment().get_template(f"{verb}/page.html.j2")
     return page.render({**shared, **context, "figures": _records(figures)})
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("unbraid.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
+    made.filters["bytes"] = bytes_shown
+    made.globals["count"] = count
+    return made
 
 
 def _records(figures: dict[str, go.Figure]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ EAGER = ReductionRule(chance=None, peak_deviations=0.5, fewest_images=3, separat
 """Finds parts in the codes of models that hardly trained."""
 QUICK: dict[str, Any] = {
     "network": "mlp", "network_options": {"hidden": 32}, "latents": 3, "population": 5,
-    "models": 2, "epochs": 1, "epoch_images": 320, "leaf_images": 160, "batch_size": 16,
+    "models": 2, "epochs": 1, "epoch_images": 160, "leaf_images": 80, "batch_size": 16,
     "hyper": {"beta": "0.2..0.5"}, "learning_rate": "5e-3..1e-2", "leaf_runs": 1, "levels": 2,
     "reduction": EAGER, "seed": 1,
 }  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from unbraid.commands.train import Run
 from unbraid.population.run_folder import RunFolder
+from unbraid.report.train import context
 from unbraid.report.train.context import heat_style, write_report
 
 from ..conftest import KINDS, small_train
@@ -178,7 +179,7 @@ def test_a_run_that_recorded_nothing(tmp_path: Path) -> None:
 
 
 def test_a_long_table_is_folded(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unbraid.report.train.context._LONG_TABLE", 8)
+    monkeypatch.setattr(context, "_LONG_TABLE", 8)
     page = Page(write_report(runs["sweep"].folder))
     assert all("open" not in attributes for attributes in page.all("details"))
     monkeypatch.undo()

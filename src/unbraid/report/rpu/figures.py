@@ -75,7 +75,7 @@ def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
     few images explain a lot by chance. The probability is that of the F test of equal means. Where
     there is nothing to compare they are 0 and 1.
     """
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     codes = codes.astype(np.float64)
     _, place = np.unique(values, return_inverse=True)
@@ -87,7 +87,7 @@ def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
     between = float(((means[place] - codes.mean()) ** 2).sum()) / (groups - 1)
     share = max(0.0, 1.0 - within / float(codes.var(ddof=1)))
     return share, (
-        float(f.sf(between / within, groups - 1, len(codes) - groups)) if within > 0.0 else 0.0
+        float(fdtrc(groups - 1, len(codes) - groups, between / within)) if within > 0.0 else 0.0
     )
 
 

@@ -32,7 +32,7 @@ def variance_of(groups: Sequence[ArrayLike]) -> Variance | None:
     variance between settings is what is left of their means' differences after the part that seeds
     alone would cause.
     """
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     arrays = [np.asarray(group, dtype=np.float64) for group in groups]
     arrays = [values[np.isfinite(values)] for values in arrays]
@@ -51,7 +51,7 @@ def variance_of(groups: Sequence[ArrayLike]) -> Variance | None:
     if within == 0.0:
         chance = 1.0 if between == 0.0 else 0.0
     else:
-        chance = float(f.sf(between / within, len(arrays) - 1, total - len(arrays)))
+        chance = float(fdtrc(len(arrays) - 1, total - len(arrays), between / within))
     return Variance(max(0.0, (between - within) / float(usual_size)), within, chance)
 
 
