@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import typer
-from unbraid.objectives.supervision import SUPERVISIONS
 
 from unbraid.commands.command_line import app, describe
 from unbraid.core.registry import Registry
@@ -21,6 +20,7 @@ from unbraid.metrics import METRICS
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS
 from unbraid.scoring.metric_names import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tools.docs import DocsError
 from tools.docs.metric_pages import about, fields, names, page, unwrapped
-
 from unbraid.metrics import METRICS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics"

@@ -22,11 +22,10 @@ from tools.docs import (
     package_names,
     tables,
 )
-from unbraid.objectives.supervision import SUPERVISIONS
-
 from unbraid.metrics import METRICS
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS
 
 RESULTS = Path("benchmarks/results")
 NAMES = Path("src/unbraid/commands/names.py")

@@ -13,7 +13,6 @@ from typing import Any
 from tools.docs import DocsError
 from tools.docs.tables import source_file, table
 from tools.docs.templates import render
-
 from unbraid.metrics import METRICS
 from unbraid.scoring.metric_names import FAMILIES
 from unbraid.testing.standard_codes import KINDS
