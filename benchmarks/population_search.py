@@ -299,7 +299,7 @@ def probe(out: Path, toy: bool, images: Any) -> None:
             built = clock()
             generation.train(stop)
             trained = clock()
-            scores = search.judge.scores(generation, dataset, out)
+            scores = search.scorer.scores(generation, dataset, out)
             judged = clock()
             row = {"score": score, "epoch": epoch, "models": len(everyone), "chunks": len(generation.chunks),
                    "gather": gathered - start,

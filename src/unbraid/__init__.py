@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import unbraid.report  # first, since its name here is that of the command
+import unbraid.report  # noqa: F401  first, since its name here is that of the command
 from unbraid.core.errors import InputError as InputError
 from unbraid.core.errors import StoppedError as StoppedError
 from unbraid.core.errors import UnbraidError as UnbraidError
@@ -25,6 +25,7 @@ from unbraid.data import DATA as DATA
 from unbraid.networks import NETWORKS as NETWORKS
 from unbraid.objectives import OBJECTIVES as OBJECTIVES
 from unbraid.objectives.priors import PRIORS as PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS as SUPERVISIONS
 
 # isort: split
 # The commands. `data` and `report` are packages too: imported by name they are found as ever.
@@ -48,7 +49,7 @@ from unbraid.commands.train import train as train
 if TYPE_CHECKING:
     from unbraid import metrics as metrics
     from unbraid.codes.model import Model as Model
-    from unbraid.commands.names import *  # noqa: F403  every objective and prior
+    from unbraid.commands.names import *  # noqa: F403  objectives, priors, supervisions
     from unbraid.data.dataset import Dataset as Dataset
     from unbraid.data.loading import load as load
     from unbraid.objectives.schedule import constant as constant
@@ -74,17 +75,21 @@ _PACKAGES = (
 
 
 def __dir__() -> tuple[str, ...]:
-    classes = (home.partition(":")[2] for table in (OBJECTIVES, PRIORS) for home in table.values())
+    classes = (
+        home.partition(":")[2]
+        for table in (OBJECTIVES, PRIORS, SUPERVISIONS)
+        for home in table.values()
+    )
     return (*globals(), *_HOMES, *_PACKAGES, *classes)
 
 
 def __getattr__(name: str) -> Any:
-    """Find a public name in its module, or an objective or a prior by its class name."""
+    """Find a public name in its module, or an objective, prior or supervision by its class name."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _PACKAGES:
         return importlib.import_module(f"unbraid.{name}")
-    for registry in (OBJECTIVES, PRIORS):
+    for registry in (OBJECTIVES, PRIORS, SUPERVISIONS):
         if (home := registry.attribute_home(name)) is not None:
             return registry.load(home)
     raise AttributeError(f"module 'unbraid' has no attribute '{name}'")

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folders there are, and which files make them so."""
 
+from pathlib import Path
+
 import pytest
 
 from unbraid.core.errors import InputError
-from unbraid.core.folders import PAGES, RECORDS, check_kind, kind_of, record_path
+from unbraid.core.folders import PAGES, RECORDS, check_kind, kind_of, next_folder, record_path
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,10 @@ def test_pages_are_called_by_their_command():
     assert {verb: page for verb, page in PAGES.items() if page != f"{verb}.html"} == {
         "train": "report.html"
     }
+
+
+def test_the_next_folder_is_the_first_that_is_free(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert next_folder("a/b c") == Path("runs/a-b-c-1")
+    Path("cuts/x-1").mkdir(parents=True)
+    assert next_folder("x", "cuts") == Path("cuts/x-2")

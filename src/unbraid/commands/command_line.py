@@ -143,7 +143,7 @@ def _typer_parameter(one: Parameter) -> inspect.Parameter:
 
 def _run(verb: Verb, context: typer.Context, given: dict[str, Any]) -> None:
     """Call the function with what was given, and print what it returns."""
-    with _errors({one.name for one in verb.options}) as flags:
+    with _errors({one.name for one in verb.options if not one.argument}) as flags:
         if verb.objective:
             given["hyper"] = parse_extra_options(context.args) or None
             flags.update(given["hyper"] or ())

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from unbraid.data.dataset import Dataset
     from unbraid.search.discover.clock import Clock
-    from unbraid.search.discover.find import Findings
+    from unbraid.search.discover.find import ModelFindings
     from unbraid.search.discover.findings import Discovery
     from unbraid.search.discover.plan import DiscoveryPlan
     from unbraid.search.pbt.search import SearchOutcome, SearchRun
-    from unbraid.search.rpu.recursion import Stage
+    from unbraid.search.rpu.stages import Stage
 
 
 @dataclass(frozen=True, repr=False)
@@ -203,9 +203,9 @@ def _run(
     from unbraid.search.discover.clock import Clock
     from unbraid.search.discover.find import find
     from unbraid.search.discover.image_source import image_names
-    from unbraid.search.pbt.search import SearchRun
     from unbraid.search.rpu.labelling import label
     from unbraid.search.rpu.recursion import Recursion
+    from unbraid.search.rpu.stages import ROOT, StageKind
     from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS
 
     start = time.monotonic() if began is None else began
@@ -221,7 +221,7 @@ def _run(
     if plan.recursion is None:
         assert plan.search is not None
         root = final = _opened(folder / "models", plan, dataset)
-        if not root.finished and not _train("searching", root, device, quiet, clock).finished:
+        if not root.finished and not _train(ROOT, root, device, quiet, clock).finished:
             raise stopped(folder)
     else:
         whole = folder / "recursion"
@@ -230,21 +230,19 @@ def _run(
             if Recursion.is_recursion(whole)
             else Recursion.create(whole, plan.recursion, dataset)
         )
-        done = recursion.train(device, lambda name, run: _train(name, run, device, quiet, clock))
+        done = recursion.train(device, lambda stage, run: _train(stage, run, device, quiet, clock))
         if done is None:
             raise stopped(folder)
         stages = done
-        root = SearchRun.open(whole / "root", dataset)
-        last = whole / f"final-{plan.recursion.leaf_runs}"
-        final = SearchRun.open(last, dataset) if SearchRun.is_search(last) else root
+        root = recursion.root()
+        final = recursion.final() if stages[-1].kind is StageKind.FINAL else root
         if final is not root and 2 * len(final.lineage["epoch"].unique()) < final.search.epochs:
             final = root  # the time was up before it had learned as much
         confirming = [
-            (search, recursion.places(search))
-            for search in recursion.searches()
-            if search.path != final.path
+            (search, recursion.places(stage))
+            for stage, search in recursion.searches()
+            if search.path != final.path and search.search.models > 1
         ]
-        confirming = [(search, places) for search, places in confirming if search.search.models > 1]
     names = image_names(folder, plan.data)
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
     model = label(root, device, nats).model if final is root else 0
@@ -255,15 +253,15 @@ def _run(
 
 
 def _train(
-    stage: str, run: SearchRun, device: torch.device, quiet: bool, clock: Clock
+    stage: Stage, run: SearchRun, device: torch.device, quiet: bool, clock: Clock
 ) -> SearchOutcome:
     """Train one stage; what it is doing is said without the names of stages and metrics."""
-    from unbraid.search.rpu.recursion import leaf_and_level
+    from unbraid.search.rpu.stages import StageKind
 
     doing, score = "searching", "agreement"
-    if stage.startswith("leaf"):
-        doing = f"searching in part {leaf_and_level(stage)[0] + 1}"
-    elif stage.startswith("final"):
+    if stage.kind is StageKind.LEAF:
+        doing = f"searching in part {stage.leaf + 1}"
+    elif stage.kind is StageKind.FINAL:
         doing, score = "last models", "fit to what was found"
     return train_search(doing, run, device, quiet, clock.late(stage), score, clock.due(stage))
 
@@ -293,7 +291,7 @@ def _described(
     plan: DiscoveryPlan,
     root: SearchRun,
     final: SearchRun,
-    findings: Findings,
+    findings: ModelFindings,
     stages: list[Stage],
     device: torch.device,
     minutes: float,
@@ -395,20 +393,20 @@ def again_with(command: str, source: str, minutes: int) -> str:
 
 
 def _stage_sentence(stage: Stage) -> str:
-    from unbraid.search.rpu.recursion import leaf_and_level
+    from unbraid.search.rpu.stages import StageKind
 
-    if stage.name == "root":
+    if stage.kind is StageKind.ROOT:
         found = (
             f"{len(stage.active)} things were found that models agree on (agreement"
             f" {stage.score:.2f})"
         )
         return f"In all {stage.images:,} images, {stage.ended or found}."
-    if stage.name.startswith("final"):
+    if stage.kind is StageKind.FINAL:
         return (
             "A last population was trained on all images to hold everything that was found (score"
             f" {stage.score:.2f})."
         )
-    part = f"Part {leaf_and_level(stage.name)[0] + 1}"
+    part = f"Part {stage.leaf + 1}"
     if stage.images == 0:
         return f"{part}: {stage.ended}"
     what = stage.ended or f"{len(stage.active)} more were found (agreement {stage.score:.2f})"
@@ -416,7 +414,7 @@ def _stage_sentence(stage: Stage) -> str:
 
 
 def _written(
-    folder: Path, found: Discovery, findings: Findings, names: tuple[str, ...], models: Run
+    folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...], models: Run
 ) -> DiscoverResult:
     """The table of codes as Parquet and CSV, and the report."""
     import numpy as np

@@ -16,6 +16,7 @@ from unbraid.core.registry import Registry, summary
 KINDS = {
     "objectives": "unbraid.objectives:OBJECTIVES",
     "priors": "unbraid.objectives.priors:PRIORS",
+    "supervisions": "unbraid.objectives.supervision:SUPERVISIONS",
     "metrics": "unbraid.metrics:METRICS",
     "data": "unbraid.data:DATA",
     "networks": "unbraid.networks:NETWORKS",
@@ -71,7 +72,10 @@ def _short(value: Any) -> str:
 @command
 def list(
     kind: Annotated[
-        str, Option("objectives, priors, metrics, data, networks or studies; all by default.")
+        str,
+        Option(
+            "objectives, priors, supervisions, metrics, data, networks or studies; by default all."
+        ),
     ] = "",
 ) -> str:
     """List what there is to choose from, with options and citations."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives and priors as names of the package, for type checkers; made by `make docs`."""
+"""Objectives, priors and supervision as names of `unbraid`, for type checkers: `make docs`."""
 
 from unbraid.objectives.ada_gvae import AdaGVAE as AdaGVAE
 from unbraid.objectives.ada_mlvae import AdaMLVAE as AdaMLVAE
@@ -22,11 +22,7 @@ from unbraid.objectives.priors.mixture import Mixture as Mixture
 from unbraid.objectives.priors.sparse import Sparse as Sparse
 from unbraid.objectives.priors.student_t import StudentT as StudentT
 from unbraid.objectives.qlae import QLAE as QLAE
-from unbraid.objectives.s2_beta_tcvae import S2BetaTCVAE as S2BetaTCVAE
-from unbraid.objectives.s2_beta_vae import S2BetaVAE as S2BetaVAE
-from unbraid.objectives.s2_dip_vae_i import S2DIPVAEI as S2DIPVAEI
-from unbraid.objectives.s2_dip_vae_ii import S2DIPVAEII as S2DIPVAEII
-from unbraid.objectives.s2_factor_vae import S2FactorVAE as S2FactorVAE
-from unbraid.objectives.supervised import Supervised as Supervised
+from unbraid.objectives.supervision.few_labels import FewLabels as FewLabels
+from unbraid.objectives.supervision.pairs import Pairs as Pairs
 from unbraid.objectives.vae import VAE as VAE
 from unbraid.objectives.wae import WAE as WAE

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from unbraid.objectives.objective import Objective
     from unbraid.objectives.priors.prior import Prior
     from unbraid.objectives.schedule import Schedule
+    from unbraid.objectives.supervision.supervision import Supervision
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -290,6 +291,18 @@ OnePrior = Annotated[
 PriorOptions = Annotated[
     dict[str, Any] | None,
     Option("Options of priors that are given by name, as a dictionary.", cli=False),
+]
+Supervisions = Annotated[
+    "str | Supervision | Sequence[str | Supervision | None] | None",
+    Option(
+        "What is known beside images (`unbraid list supervisions`), with any objective, as in"
+        " labels:count=1000; several with commas.",
+        kind="NAMES",
+    ),
+]
+OneSupervision = Annotated[
+    "str | Supervision | None",
+    Option("What is known beside images (`unbraid list supervisions`), as in labels:count=1000."),
 ]
 Standardise = Annotated[bool, Option("Give the network samples of mean 0 and variance 1.")]
 Precision = Annotated[

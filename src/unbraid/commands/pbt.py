@@ -36,7 +36,7 @@ class PbtResult:
         """The folder and what it was selected by."""
         return (
             f"<PbtResult {self.path}: {self.run.search.population} individuals by"
-            f" {self.run.search.judge.metric}>"
+            f" {self.run.search.scorer.metric}>"
         )
 
     @property
@@ -82,16 +82,16 @@ class PbtResult:
         search, record = self.run.search, self.run.winner_record()
         metric = (
             "gap with surrogate labels"
-            if search.judge.metric == SURROGATES
-            else search.judge.metric
+            if search.scorer.metric == SURROGATES
+            else search.scorer.metric
         )
         data = search.plan.data if not stage else f"{stage} of a recursion"
         facts = {
             "Models of an individual": f"{search.models}",
             "Score": metric,
             "Images scored on": (
-                f"at most {search.judge.points or 50_000:,}"
-                + ("" if search.judge.points else " per level")
+                f"at most {search.scorer.points or 50_000:,}"
+                + ("" if search.scorer.points else " per level")
             ),
             "Epoch": f"{search.epoch_images:,} images per model",
             "Data": f"{search.plan.data}, {len(self.run.dataset):,} images",
@@ -159,6 +159,7 @@ def pbt(
     network: declared.NetworkName = usual.NETWORK,
     likelihood: declared.LikelihoodName = None,
     prior: declared.OnePrior = usual.PRIOR,
+    supervision: declared.OneSupervision = None,
     standardise: declared.Standardise = False,
     precision: declared.Precision = "auto",
     where: declared.Where = None,
@@ -189,7 +190,7 @@ def pbt(
         **given,
         **present(models=models, first_factor=first_factor, share=share),
     )
-    stem = f"{search.plan.data}-pbt-{search.judge.metric}"
+    stem = f"{search.plan.data}-pbt-{search.scorer.metric}"
     folder = Path(out) if out is not None else next_folder(stem)
     return _searched(SearchRun.create(folder, search, dataset), chosen, quiet)
 
@@ -197,7 +198,15 @@ def pbt(
 _SHARED = (
     *("population", "epochs", "epoch_images", "learning_rate", "batch_size", "factors"),
     *("converged_within", "converged_epochs", "seed", "latents", "network", "network_options"),
-    *("likelihood", "prior", "prior_options", "standardise", "where", "code_samples"),
+    *(
+        "likelihood",
+        "prior",
+        "prior_options",
+        "supervision",
+        "standardise",
+        "where",
+        "code_samples",
+    ),
     *("checkpoint_seconds", "command"),
 )
 """What `pbt` and `rpu` hand on as it is."""
@@ -259,7 +268,7 @@ def train_search(
         def tell(epoch: dict[str, Any]) -> None:
             progress.say(
                 f"{name}: epoch {epoch['epoch'] + 1} of {search.epochs}, best"
-                f" {score or search.judge.metric} {epoch['best']:.3f}"
+                f" {score or search.scorer.metric} {epoch['best']:.3f}"
             )
 
         outcome = run.train(

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import torch
 
     from unbraid.search.reduce.reduction import ReductionRule
-    from unbraid.search.rpu.recursion import Recursion, Stage
+    from unbraid.search.rpu.recursion import Recursion
+    from unbraid.search.rpu.stages import Stage
 
 _Reduction = Annotated[
     "ReductionRule | None",
@@ -60,11 +61,9 @@ class RpuResult:
     @cached_property
     def final_scores(self) -> dict[int, dict[str, float]]:
         """MIG and DCI of the final winners by number of leaf-runs; empty without factors."""
-        finals = [
-            int(stage.name.removeprefix("final-"))
-            for stage in self.stages
-            if stage.name.startswith("final-")
-        ]
+        from unbraid.search.rpu.stages import StageKind
+
+        finals = [stage.leaf_runs for stage in self.stages if stage.kind is StageKind.FINAL]
         if not self.recursion.dataset.labelled:
             return {}
         try:
@@ -83,9 +82,11 @@ class RpuResult:
         """One row per stage; MIG and DCI of final populations where the data has factors."""
         import pandas as pd
 
+        from unbraid.search.rpu.stages import StageKind
+
         rows = []
         for stage in self.stages:
-            labelled = math.isfinite(stage.score) and not stage.name.startswith("final-")
+            labelled = math.isfinite(stage.score) and stage.kind is not StageKind.FINAL
             row = {"stage": stage.name, "images": stage.images or None, "score": stage.score}
             row["active"] = len(stage.active) if labelled else None
             rows.append({**row, "ended": stage.ended, **self._known(stage)})
@@ -95,6 +96,7 @@ class RpuResult:
     def summary(self) -> str:
         """The stages in lines of at most 120 characters, and what to type next."""
         from unbraid.report.rpu.context import following_commands
+        from unbraid.search.rpu.stages import StageKind
 
         known = ("mig", "dci") if self.final_scores else ()
         rows = [["stage", "images", "score", "active", *known, "ended"]]
@@ -103,7 +105,7 @@ class RpuResult:
             images = f"{stage.images:,}" if stage.images else ""
             active = (
                 f"{len(stage.active)}"
-                if math.isfinite(stage.score) and not stage.name.startswith("final-")
+                if math.isfinite(stage.score) and stage.kind is not StageKind.FINAL
                 else ""
             )
             # The page and `table` have the whole sentence.
@@ -130,11 +132,9 @@ class RpuResult:
         return write_recursion_page(self.recursion, self.stages, self.final_scores, self.device)
 
     def _known(self, stage: Stage) -> dict[str, float]:
-        return (
-            self.final_scores.get(int(stage.name.removeprefix("final-")), {})
-            if stage.name.startswith("final-")
-            else {}
-        )
+        from unbraid.search.rpu.stages import StageKind
+
+        return self.final_scores.get(stage.leaf_runs, {}) if stage.kind is StageKind.FINAL else {}
 
 
 @command
@@ -190,6 +190,7 @@ def rpu(
     network: declared.NetworkName = usual.NETWORK,
     likelihood: declared.LikelihoodName = None,
     prior: declared.OnePrior = usual.PRIOR,
+    supervision: declared.OneSupervision = None,
     standardise: declared.Standardise = False,
     precision: declared.Precision = "auto",
     where: declared.Where = None,
@@ -209,7 +210,8 @@ def rpu(
     Estermann et al. (2020). The final population is selected by the labels so found. Stopped
     anywhere, `unbraid resume` goes on. Hyperparameters evolve as in `pbt`.
     """
-    from unbraid.search.rpu.recursion import Recursion, make_recursion
+    from unbraid.search.rpu.plan import make_recursion
+    from unbraid.search.rpu.recursion import Recursion
 
     chosen, given = search_options(locals())
     more = present(
@@ -249,14 +251,16 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuRes
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(
-                device, lambda name, run: train_search(name, run, device, quiet), progress.say
+                device,
+                lambda stage, run: train_search(stage.name, run, device, quiet),
+                progress.say,
             )
             if stages is None:
                 raise stopped(recursion.path)
             made = RpuResult(recursion, stages, device)
-            for search in recursion.searches():
-                name = search.path.relative_to(recursion.path).as_posix()
-                PbtResult(search, device).page(name, "../" * (name.count("/") + 1) + PAGES["rpu"])
+            for stage, search in recursion.searches():
+                home = "../" * (stage.name.count("/") + 1) + PAGES["rpu"]
+                PbtResult(search, device).page(stage.name, home)
             progress.say("scoring the final winners and writing pages")
             made.page()
         except KeyboardInterrupt:  # between two stages, or while pages are written

@@ -208,6 +208,7 @@ def train(
     network: declared.NetworkName = defaults.NETWORK,
     likelihood: declared.LikelihoodName = None,
     prior: declared.Priors = defaults.PRIOR,
+    supervision: declared.Supervisions = None,
     standardise: declared.Standardise = False,
     convention: Annotated[
         str,
@@ -254,6 +255,7 @@ def train(
         likelihood=likelihood,
         prior=prior,
         prior_options=prior_options,
+        supervision=supervision,
         standardise=standardise,
         convention=convention,
         precision=usual_precision(chosen) if precision == "auto" else precision,
@@ -265,7 +267,7 @@ def train(
     )
     if not quiet:
         for line in dict.fromkeys(
-            line for member in plan.members for line in member.build().remarks(plan.steps)
+            line for member in plan.members for line in member.remarks(plan.steps)
         ):
             print(f"{line}.", file=sys.stderr, flush=True)
     stem = f"{plan.data}-{plan.members[0].objective}"

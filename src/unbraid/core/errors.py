@@ -2,8 +2,8 @@
 """Errors as objects: a `Problem` has a name, a rule, a value and a remedy; an error carries all.
 
 One problem is rendered twice: for Python with parameters, for the command line with flags. A remedy
-names an option as `{latents=10}`, which reads `latents=10` in Python and `--latents 10` on a
-command line.
+names an option as `{latents=10}`, which reads `latents=10` in Python and `--latents 10` on the
+command line of a command that has it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 _Made = TypeVar("_Made")
+_QUOTES = "'\""
 _OPTION = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 
 
@@ -49,9 +50,7 @@ class Problem:
         name = _flag(self.name) if flags is not None and self.name in flags else self.name
         shown = self.value if isinstance(self.value, Shown) else repr(self.value)
         text = self.sentence or f"{name} {self.rule}; got {shown}."
-        remedy = _OPTION.sub(
-            lambda found: _option(found[1], found[2], flags is not None), self.remedy
-        )
+        remedy = _OPTION.sub(lambda found: _option(found[1], found[2], flags or ()), self.remedy)
         return f"{text} {remedy}" if remedy else text
 
     def __str__(self) -> str:
@@ -63,15 +62,11 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _option(name: str, value: str | None, command_line: bool) -> str:
+def _option(name: str, value: str | None, flags: Collection[str]) -> str:
     """An option of a remedy, as the caller would write it."""
-    if not command_line:
+    if name not in flags:
         return name if value is None else f"{name}={value}"
-    return (
-        _flag(name)
-        if value in (None, "True")
-        else f"{_flag(name)} {value.strip(chr(39) + chr(34))}"
-    )
+    return _flag(name) if value in (None, "True") else f"{_flag(name)} {value.strip(_QUOTES)}"
 
 
 class UnbraidError(Exception):

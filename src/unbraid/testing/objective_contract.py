@@ -18,7 +18,8 @@ from torch import Tensor
 from unbraid.core.errors import InputError
 from unbraid.core.registry import Citation
 from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.objective import Forward, Objective, Setting, stack, total_loss
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Forward, Objective, Setting, total_loss
 
 MEMBERS, BATCH, LATENTS = 3, 8, 4
 SIZES = (3, 5)

@@ -8,14 +8,11 @@ from unbraid.codes.codes import Codes, CodeStore
 from unbraid.commands.train import Run
 from unbraid.metrics.mig import mig
 from unbraid.report.train.member_view import (
-    FRAMES,
     diagonal_order,
     draw_portrait,
     information_shares,
     is_active,
     latent_sizes,
-    traversal_codes,
-    typical_row,
 )
 
 
@@ -57,21 +54,6 @@ def test_sizes_are_kl_where_there_is_a_posterior_else_spread() -> None:
     assert (kind, sizes.tolist()) == ("kl", [0.5, 0.0])
     kind, sizes = latent_sizes(codes, False)
     assert (kind, sizes.tolist()) == ("spread", [1.0, 0.0])
-
-
-def test_a_traversal_moves_one_latent_between_its_percentiles() -> None:
-    mean = np.stack([np.linspace(-1, 1, 101), np.linspace(0, 100, 101)], axis=1)
-    moved = traversal_codes(codes_of(mean, np.zeros((101, 1), dtype=np.int64)), 50, 1)
-    assert moved.shape == (FRAMES, 2)
-    assert (moved[:, 0] == 0.0).all()
-    assert moved[:, 1] == pytest.approx(np.linspace(1, 99, FRAMES))
-
-
-def test_the_typical_sample_is_the_one_in_the_middle() -> None:
-    mean = np.array([[0.0, 9.0], [4.0, 5.0], [5.0, 5.0], [9.0, 1.0], [6.0, 4.0]])
-    codes = codes_of(mean, np.zeros((5, 1), dtype=np.int64))
-    assert typical_row(codes, np.array([True, True])) == 2
-    assert typical_row(codes, np.array([False, False])) == 0
 
 
 def test_the_table_of_a_real_member_is_its_mig_evidence(runs: dict[str, Run]) -> None:

@@ -26,7 +26,9 @@ from unbraid.report.train.provenance import data_title, folder_files
 from unbraid.report.train.settings import shown
 from unbraid.search.reduce.reduction import Reduction, reduce_in_turn
 from unbraid.search.rpu.labelling import Labelling, label
-from unbraid.search.rpu.recursion import Recursion, RecursionPlan, Stage, leaf_and_level
+from unbraid.search.rpu.plan import RecursionPlan
+from unbraid.search.rpu.recursion import Recursion
+from unbraid.search.rpu.stages import Stage, StageKind
 
 PAGE = "recursion.html"
 MARK = b'<p class="kicker">Unbraid recursion</p>'
@@ -34,10 +36,11 @@ MARK = b'<p class="kicker">Unbraid recursion</p>'
 MOST_CUTS = 12
 """Cuts that are drawn; each is some 100 kB of curves for a latent."""
 _PURPOSES = {
-    "recursion.json": "everything needed to repeat the recursion",
+    "rpu.json": "everything needed to repeat the recursion",
     "summary.json": "the stages as in the table",
     "root/": "the search on all images",
 }
+_LEAF_PURPOSE = "searches on parts of the images, and which images those are"
 
 
 def write_recursion_page(
@@ -70,9 +73,9 @@ def page_context(
     plan, figures = recursion.plan, dict[str, Any]()
     labels: dict[str, Labelling] = {}
     levels = []
-    for search in recursion.searches():
-        name = search.path.relative_to(recursion.path).as_posix()
-        if not name.startswith("final"):
+    for stage, search in recursion.searches():
+        name = stage.name
+        if stage.kind is not StageKind.FINAL:
             labels[name] = label(search, device, plan.active_nats)
             if labels[name].latents:
                 levels.append(
@@ -106,7 +109,7 @@ def page_context(
         "curve": curve,
         "levels": levels,
         "cuts": cuts,
-        "undrawn": sum(stage.name.startswith("leaf") for stage in stages) - len(cuts),
+        "undrawn": sum(stage.kind is StageKind.LEAF for stage in stages) - len(cuts),
         "nats": f"{plan.active_nats:g}",
         "commands": following_commands(recursion.path, stages),
         "paper": str(CITATION),
@@ -132,7 +135,7 @@ def done_paragraph(plan: RecursionPlan, stages: Sequence[Stage]) -> str:
         f"The {_many(len(root.active), 'active latent')} of its best model became surrogate labels."
     )
     if plan.leaf_runs:
-        leaves = [stage for stage in stages if stage.name.startswith("leaf") and stage.images]
+        leaves = [stage for stage in stages if stage.kind is StageKind.LEAF and stage.images]
         told = (
             f"{_many(len(leaves), 'part')} could be searched, and"
             f" {sum(not stage.ended for stage in leaves)} gave new labels"
@@ -143,7 +146,7 @@ def done_paragraph(plan: RecursionPlan, stages: Sequence[Stage]) -> str:
             f" {told if leaves else 'no part was found'}."
         )
     finals = plan.finals()
-    trained = sum(stage.name.startswith("final-") and not stage.ended for stage in stages)
+    trained = sum(stage.kind is StageKind.FINAL and not stage.ended for stage in stages)
     who = "A final population was" if trained == 1 else f"{trained} final populations were"
     which = "the root's labels" if finals == [0] else "the labels of all levels"
     each = "" if len(finals) == 1 else f" of 0 to {finals[-1]} leaf-runs"
@@ -164,15 +167,10 @@ def cuts_of(
     """For the first stages of leaf-runs: the stage, whose labels cut its part out, and how. One by
     one, since each is large.
     """
-    leaves = [stage for stage in stages if stage.name.startswith("leaf")]
+    leaves = [stage for stage in stages if stage.kind is StageKind.LEAF]
     for stage in leaves[:MOST_CUTS]:
-        run, level = leaf_and_level(stage.name)
-        source = "root" if level == 2 else f"leaf-{run}/level-{level - 1}"
-        yield (
-            stage,
-            source,
-            reduce_in_turn(labels[source].values, run if level == 2 else 0, plan.reduction),
-        )
+        source = stage.source.name
+        yield stage, source, reduce_in_turn(labels[source].values, stage.rank, plan.reduction)
 
 
 def leaf_runs_section(
@@ -184,16 +182,12 @@ def leaf_runs_section(
     """The curve of the paper's figure 6 where there is one, and what to make of it; None without a
     final population.
     """
-    finals = {
-        int(stage.name.removeprefix("final-")): stage.score
-        for stage in stages
-        if stage.name.startswith("final-")
-    }
+    finals = {stage.leaf_runs: stage.score for stage in stages if stage.kind is StageKind.FINAL}
     if not finals:
         return None
     counts = sorted(finals)
     gave = any(
-        stage.name.startswith("leaf") and stage.images and not stage.ended for stage in stages
+        stage.kind is StageKind.LEAF and stage.images and not stage.ended for stage in stages
     )
     alike = (
         ""
@@ -263,7 +257,7 @@ def _only_final(plan: RecursionPlan, count: int, score: float, known: Mapping[st
 def following_commands(path: Path, stages: Sequence[Stage]) -> list[tuple[str, str]]:
     """What a person can type next, each with what it does."""
     last = shlex.quote(str(path / stages[-1].name))
-    whose = "the final winner" if stages[-1].name.startswith("final") else "the root's winner"
+    whose = "the final winner" if stages[-1].kind is StageKind.FINAL else "the root's winner"
     return [
         (f"unbraid report {last}", f"shows what the latents of {whose} do to an image"),
         (f"unbraid score {last}", f"scores the models of {whose}"),
@@ -300,8 +294,8 @@ def _row(
     path: Path, stage: Stage, scores: Mapping[int, Mapping[str, float]], cut: str
 ) -> dict[str, Any]:
     """One stage in the table."""
-    final = stage.name.startswith("final-")
-    known = scores.get(int(stage.name.removeprefix("final-")), {}) if final else {}
+    final = stage.kind is StageKind.FINAL
+    known = scores.get(stage.leaf_runs, {}) if final else {}
     return {
         "name": stage.name,
         "page": (
@@ -349,6 +343,7 @@ def _how(recursion: Recursion) -> dict[str, Any]:
         f"import unbraid as ub\n\nmade = ub.resume_search({str(recursion.path)!r})\nmade.table()"
     )
     files = [row for row in folder_files(recursion.path) if row[0] != PAGE]
+    purposes = _purposes(recursion.plan)
     return {
         "command": plan.command,
         "python": python,
@@ -356,14 +351,17 @@ def _how(recursion: Recursion) -> dict[str, Any]:
         "data_fingerprint": plan.data_fingerprint,
         "data_options": {name: shown(value) for name, value in plan.data_options.items()},
         "versions": plan.made_with,
-        "files": [(name, size, _purpose(name)) for name, size, _ in files],
+        "files": [(name, size, purposes.get(name, "")) for name, size, _ in files],
     }
 
 
-def _purpose(name: str) -> str:
-    kind, _, number = name.rstrip("/").partition("-")
-    if kind == "leaf" and number.isdigit():
-        return "searches on parts of the images, and which images those are"
-    if kind == "final" and number.isdigit():
-        return f"the final population with {_many(int(number), 'leaf-run')}"
-    return _PURPOSES.get(name, "")
+def _purposes(plan: RecursionPlan) -> dict[str, str]:
+    """What the folders of the stages hold, by name."""
+    told = dict(_PURPOSES)
+    for stage in plan.stages():
+        if stage.kind is StageKind.LEAF:
+            told[f"{stage.name.partition('/')[0]}/"] = _LEAF_PURPOSE
+        elif stage.kind is StageKind.FINAL:
+            which = _many(stage.leaf_runs, "leaf-run")
+            told[f"{stage.name}/"] = f"the final population with {which}"
+    return told

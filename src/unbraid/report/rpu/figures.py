@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.codes.model import Model
+from unbraid.codes.traversals import traverse
 from unbraid.report.images import row_uri
 from unbraid.report.train.figures import ACCENT, INK, axis_title, layout
 from unbraid.report.train.member_view import FRAMES, QUANTILES
@@ -83,11 +84,9 @@ def moved_codes(
     *values* `(images, active latents)` are the codes of *latents*. The other active latents rest at their medians, and those that
     say next to nothing at 0, the middle of their prior.
     """
-    codes = np.zeros((FRAMES, size), dtype=np.float32)
-    codes[:, list(latents)] = np.median(values, axis=0)
-    low, high = np.quantile(values[:, at].astype(np.float64), QUANTILES)
-    codes[:, latents[at]] = np.linspace(low, high, FRAMES)
-    return codes
+    code = np.zeros(size, dtype=np.float32)
+    code[list(latents)] = np.median(values, axis=0)
+    return traverse(code, latents[at], values[:, at], FRAMES, QUANTILES)
 
 
 def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+from unbraid.core.folders import record_path
 from unbraid.core.store import write_bytes
 from unbraid.data.dataset import Dataset
 from unbraid.data.where_rule import share
@@ -105,7 +106,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
             "command": plan.command,
             "python": (
                 python_call(plan)
-                if not (run.path / "search.json").is_file()
+                if not record_path(run.path, "pbt").is_file()
                 else searched_call(run.path)
             ),
             "following": following_commands(run.path, found.stored_metrics),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from unbraid.codes.codes import Codes, CodeStore
 from unbraid.codes.model import Model
+from unbraid.codes.traversals import traverse, typical_image
 from unbraid.core.errors import InputError
 from unbraid.metrics.mig import mig
 from unbraid.population.run_folder import RunFolder
@@ -136,27 +137,6 @@ def diagonal_order(shares: NDArray[np.float64], active: NDArray[np.bool_]) -> li
     )
 
 
-def typical_row(codes: Codes, active: NDArray[np.bool_]) -> int:
-    """The sample whose code lies nearest to the middle of all codes, each latent measured by its
-    own spread.
-    """
-    means = codes.mean[:, active].astype(np.float64)
-    if means.shape[1] == 0:
-        return 0
-    spread = np.maximum(means.std(axis=0), 1e-12)
-    return int((((means - np.median(means, axis=0)) / spread) ** 2).sum(axis=1).argmin())
-
-
-def traversal_codes(codes: Codes, row: int, latent: int) -> NDArray[np.float32]:
-    """The code of one sample with one latent moved evenly between two quantiles of its codes:
-    `(frames, latents)`.
-    """
-    moved = np.repeat(codes.mean[row : row + 1], FRAMES, axis=0)
-    low, high = np.quantile(codes.mean[:, latent].astype(np.float64), QUANTILES)
-    moved[:, latent] = np.linspace(low, high, FRAMES)
-    return moved
-
-
 def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
     """Everything the page shows of one trained member."""
     dataset, codes, model = run.dataset, CodeStore(run).load(member), Model(run, member)
@@ -176,10 +156,11 @@ def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
             _factor_row(factors[at], shares[:, at], active, columns) for at in range(len(factors))
         )
     )
-    row = typical_row(codes, active)
+    row = typical_image(codes.mean, active)
     latents = []
     for latent in sorted(np.flatnonzero(active).tolist(), key=lambda latent: -sizes[latent]):
-        frames = model.decode(traversal_codes(codes, row, latent))
+        moved = traverse(codes.mean[row], latent, codes.mean[:, latent], FRAMES, QUANTILES)
+        frames = model.decode(moved)
         known = () if shares is None else tuple(carried(factors, shares[latent]))
         latents.append(
             LatentRow(

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import shlex
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,26 @@ def data_title(plan: Plan) -> str:
 
 
 def python_call(plan: Plan) -> str:
-    """A call of `unbraid.train` that makes an equal plan; options at their defaults are left out."""
-    lines = [_data_argument(plan), _objectives_argument(plan), *_options(plan)]
-    body = "".join(f"    {line},\n" for line in lines)
-    return f"import unbraid as ub\n\nrun = ub.train(\n{body})"
+    """A call of `unbraid.train` that makes an equal plan, or one for each supervision."""
+    groups: dict[str, list[Member]] = {}
+    for member in plan.members:
+        now = member.current()
+        groups.setdefault(repr((now.supervision, now.supervision_hyper)), []).append(member)
+    others = {
+        tuple(repr((one.current().build(), one.build_prior(), one.seed)) for one in group)
+        for group in groups.values()
+    }
+    # Where not all objectives have all the supervision, a single call cannot say so.
+    parts = (
+        [plan]
+        if len(others) == 1
+        else [replace(plan, members=tuple(group)) for group in groups.values()]
+    )
+    calls = []
+    for part in parts:
+        lines = [_data_argument(part), _objectives_argument(part), *_options(part)]
+        calls.append("run = ub.train(\n" + "".join(f"    {line},\n" for line in lines) + ")")
+    return "\n\n".join(["import unbraid as ub", *calls])
 
 
 def searched_call(path: Path) -> str:
@@ -109,7 +125,8 @@ def _objectives_argument(plan: Plan) -> str:
     by itself.
     """
     calls = []
-    for objective, members in itertools.groupby(plan.members, key=lambda member: member.objective):
+    today = [member.current() for member in plan.members]
+    for objective, members in itertools.groupby(today, key=lambda member: member.objective):
         own = [
             {name: _frozen(value) for name, value in (member.hyper | member.given).items()}
             for member in members
@@ -157,6 +174,7 @@ def _options(plan: Plan) -> list[str]:
     network = {item.name: item.default for item in fields(NETWORKS.recall(plan.network))}
     given: dict[str, Any] = {
         "data_options": _data_options(plan) or None,
+        "supervision": _one_or_list(_supervisions(plan)),
         "seeds": _seeds(plan.members),
         "steps": plan.steps,
         "batch_size": plan.batch_size,
@@ -200,8 +218,19 @@ def _priors(plan: Plan) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _supervisions(plan: Plan) -> list[str | None]:
+    """The supervision of the members as it is spelled, each once."""
+    found: list[str | None] = []
+    for member in (one.current() for one in plan.members):
+        options = ",".join(
+            f"{name}={_spelled(value)}" for name, value in member.unusual_supervision().items()
+        )
+        found.append(f"{member.supervision}:{options}" if options else member.supervision or None)
+    return list(dict.fromkeys(found))
+
+
 def _spelled(value: Any) -> str:
-    """A value as it stands in the spelling of a prior, to its last bit."""
+    """A value as it stands in the spelling of a prior or a supervision, to its last bit."""
     return (
         "/".join(map(_spelled, value))
         if isinstance(value, (list, tuple))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.schedule import Schedule
 from unbraid.population.plan import Member, Plan
 
@@ -73,8 +72,8 @@ def find_settings(plan: Plan) -> list[Setting]:
     objectives = list(dict.fromkeys(member.objective for member in plan.members))
     found: list[Setting] = []
     for number, objective in enumerate(objectives):
-        cls = OBJECTIVES.recall(objective)
         own = [group for group in plan.siblings() if group[0].objective == objective]
+        cls = type(own[0][0].build())
         own.sort(key=lambda group: _sort_key(group[0], cls.strength))
         colours = (
             _shades(_HUES[number % len(_HUES)], len(own))
@@ -127,7 +126,14 @@ def swept_value(plan: Plan, setting: Setting, name: str) -> str:
 def _varied(members: Sequence[Member]) -> set[str]:
     rows = [_told(member) for member in members]
     names = dict.fromkeys(name for row in rows for name in row)
-    return {name for name in names if len({repr(row.get(name)) for row in rows}) > 1}
+    # What only members with labels or pairs have does not set them apart from those without.
+    options = tuple(f"{member.supervision}_" for member in members if member.supervision)
+    return {
+        name
+        for name in names
+        if len({repr(row.get(name)) for row in rows if name in row or not name.startswith(options)})
+        > 1
+    }
 
 
 def _told(member: Member) -> dict[str, Any]:
