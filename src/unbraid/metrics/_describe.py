@@ -38,7 +38,7 @@ Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned", covariant=True)
 
 AXES_OF_A_MEMBER = {"codes": 2, "test_codes": 2, "mean": 2, "logvar": 2, "reconstruction": 1}
-"""Arguments that differ between members, with one member's number of axes; the others are shared."""
+"""Arguments that differ between members, with one member's number of axes; others are shared."""
 
 
 class Result(Protocol):

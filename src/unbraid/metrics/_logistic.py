@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def as_far_as_it_gets() -> Iterator[None]:
-    """Inside, fits that stop at their number of iterations are taken as they are, as the reference
-    takes them.
+    """Inside, fits that stop at their number of iterations are accepted.
 
     The products are too small for several cores, which spend most of their time waiting for each
     other: with two, a fit takes two to three times as long as with one.

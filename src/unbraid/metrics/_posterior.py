@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian posteriors with a diagonal covariance, `N(mean, exp(logvar))`, as the metrics want them:
-checked, and their KL.
-"""
+"""Gaussian posteriors `N(mean, exp(logvar))` as metrics want them: checked, and their KL."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ LARGEST_LOGVAR = 500.0
 def check_gaussian(
     mean: ArrayLike, logvar: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and log-variances, both `(n, latents)`, refused also where a variance is practically
-    infinite or 0.
-    """
+    """Means and log-variances `(n, latents)`; infinite or vanishing variances are refused."""
     means, logvars = check_posterior(mean, logvar)
     fine = np.abs(logvars) <= LARGEST_LOGVAR
     if not fine.all():

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairwise information (the mutual information score of Locatello et al. 2019): what one latent
-tells about another.
+"""Pairwise information (Locatello et al. 2019): what one latent tells about another.
 
 Each latent is cut into 20 equal-width bins between its smallest and largest value, and the score is
 the mean, over all pairs of different latents, of the mutual information of the two by counting, in
@@ -51,10 +50,10 @@ class PairwiseInformation:
     result=PairwiseInformation,
 )
 def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInformation:
-    """Mean mutual information between two different latents, in nats, by counting in equal-width
-    bins.
+    """Mean mutual information of two latents in nats, by counting in equal-width bins.
 
-    *codes* are `(n, latents)`; each latent is cut into *bins* bins. A single latent shares nothing and scores 0.
+    *codes* are `(n, latents)`; each latent is cut into *bins* bins. A single latent shares nothing
+    and scores 0.
 
     >>> import numpy as np
     >>> one = np.array([0.0, 1.0, 0.0, 1.0])

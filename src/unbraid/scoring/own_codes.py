@@ -48,11 +48,11 @@ def score_codes(
     """Scores of codes `(n, latents)`, or `(members, n, latents)` of several models: member, metric,
     quantity, value, seconds.
 
-    *factors* are whole numbers `(n, factors)`; without them only metrics that look at codes alone have a value. *logvar*, shaped
-    like *codes* (which then are posterior means), and *reconstruction* `(n,)` in nats serve the
-    metrics about posteriors. At most *samples* rows are used, in an order drawn by *seed*: two
-    thirds for fitting, one for testing. *total* is told how many scores there will be, *progress*
-    how many more are done, *warn* what is left out and why.
+    *factors* are whole numbers `(n, factors)`; without them only metrics that look at codes alone
+    have a value. *logvar*, shaped like *codes* (which then are posterior means), and
+    *reconstruction* `(n,)` in nats serve the metrics about posteriors. At most *samples* rows are
+    used, in an order drawn by *seed*: two thirds for fitting, one for testing. *total* is told how
+    many scores there will be, *progress* how many more are done, *warn* what is left out and why.
     """
     import pandas as pd
 

@@ -356,7 +356,7 @@ def _check_auxiliary(name: str, objective: Objective) -> None:
 
 @cache
 def _random_rows(size: int) -> Tensor:
-    """Random weights, other ones for each member; drawn once, since a discriminator has millions."""
+    """Random weights of each member; drawn once, since a discriminator has millions."""
     return 0.05 * torch.randn(
         MEMBERS, size, generator=torch.Generator().manual_seed(6), dtype=torch.float64
     )

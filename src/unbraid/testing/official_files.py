@@ -87,7 +87,7 @@ def random_images(rng: np.random.Generator, count: int, *shape: int) -> NDArray[
 
 
 def write_dsprites(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """The npz with `imgs`, `latents_classes` and a pickled `metadata`, which must never be opened."""
+    """The npz with `imgs`, `latents_classes` and a pickled `metadata`, never to be opened."""
     from unbraid.data.drawn.dsprites_drawing import draw_some, unpack
 
     indices = np.arange(source.grid.size)

@@ -2,7 +2,8 @@
 """The contract of a prior, for ours and for those of other packages: call `check_prior("my_prior")`
 in a test.
 
-*options* make a prior of four latents where the defaults do not: `check_prior("anisotropic", variances=(4, 2, 1, 0.5))`.
+*options* make a prior of four latents where the defaults do not: `check_prior("anisotropic",
+variances=(4, 2, 1, 0.5))`.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _wrong_values(item: dataclasses.Field[Any]) -> list[tuple[Any, str]]:
 
 
 def _stacked(prior: Prior, weights: Tensor | None = None) -> Prior:
-    """The prior of several members in float64, with *weights*, a row a member, for what it learns."""
+    """The prior of several members in float64, with *weights*, one row per member."""
     layout = Layout(prior.weights(LATENTS))
     rows = torch.zeros(MEMBERS, layout.size, dtype=torch.float64) if weights is None else weights
     return stack([prior] * MEMBERS, dtype=torch.float64).bound(layout.views(rows))
