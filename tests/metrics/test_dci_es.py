@@ -74,9 +74,8 @@ def test_a_forest_read_at_a_depth_is_the_forest_grown_to_it(sample) -> None:
     said = predictions_by_depth(grown, codes[200:], DEPTHS)
     for depth, row in zip(DEPTHS, said, strict=True):
         alone = RandomForestClassifier(**plain, max_depth=depth).fit(codes[:200], factors[:200, 2])
-        assert np.mean(row == alone.predict(codes[200:])) >= 0.97, (
-            depth
-        )  # latents that tie are drawn by lot all the same
+        # Latents that tie are drawn by lot all the same.
+        assert np.mean(row == alone.predict(codes[200:])) >= 0.97, depth
 
 
 def test_the_deepest_reading_is_the_forest_itself(sample) -> None:

@@ -79,9 +79,8 @@ def test_fewer_than_two_varying_latents_score_zero(codes: np.ndarray) -> None:
 
 def test_peer_is_the_formula_sample_by_sample(sample) -> None:
     codes = sample[0]
-    deviations = codes.std(
-        axis=0, ddof=1
-    )  # which degrees of freedom does not matter: a common factor cancels
+    # Which degrees of freedom does not matter: a common factor cancels.
+    deviations = codes.std(axis=0, ddof=1)
     expected = []
     for row in codes / deviations:
         root = len(row) ** 0.5

@@ -12,6 +12,8 @@ from typing import Any
 
 from unbraid.core.errors import Shown, invalid
 
+_CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
+
 
 def split_list(text: str) -> list[str]:
     """`"a,b"` -> `["a", "b"]`; empty parts are dropped, and commas in parentheses do not split.
@@ -64,17 +66,31 @@ def as_numbers(text: str, *, always_list: bool = False) -> Any:
     return values if always_list or len(values) != 1 else values[0]
 
 
+def as_value(text: str) -> Any:
+    """A number, true, false or null, a list of them where there are commas, or the text itself.
+
+    >>> as_value("5"), as_value("True"), as_value("tripod"), as_value("10,100")
+    (5, True, 'tripod', [10, 100])
+    """
+    values = [_CONSTANTS.get(part.lower(), as_number(part)) for part in split_list(text)]
+    return values if len(values) > 1 else values[0] if values else text
+
+
 def as_source(text: str) -> tuple[str, dict[str, str]]:
-    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`; a path that exists is taken
-    whole.
+    """`name_and_options` of a dataset, where a path that exists is taken whole."""
+    return (text, {}) if os.path.exists(text) else name_and_options(text)
+
+
+def name_and_options(text: str) -> tuple[str, dict[str, str]]:
+    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`.
 
     Options begin at the first colon with a `key=` behind it; a part without `=` belongs to the
     value before it, so that values may be lists: `own.npz:factor_names=shape,size`.
     """
     begin = re.search(r":(?=\s*[A-Za-z_]\w*\s*=)", text)
-    if os.path.exists(text) or begin is None:
+    if begin is None:
         name, _, rest = text.rpartition(":")
-        if name and not os.path.exists(text) and "/" not in rest and "\\" not in rest:
+        if name and "/" not in rest and "\\" not in rest:
             return _without_options(name, rest)
         return text, {}
     options: dict[str, str] = {}

@@ -112,9 +112,10 @@ def agreement(
     """Scores and evidence for one block of groups; *as_reference* is `compat` of `udr`."""
     # From here on samples are last, side by side in memory, since almost everything runs over them.
     codes, kl = codes.detach().double().mT.contiguous(), kl.detach().double()
+    # NaN is not <= anything.
     sound = (codes.abs() <= LARGEST_CODE).flatten(1).all(dim=1) & kl.isfinite().flatten(1).all(
         dim=1
-    )  # NaN is not <= anything
+    )
     codes = torch.where(sound[:, None, None, None], codes, 0.0)
     shown = (kl > (BLANK_KL if as_reference else min(BLANK_KL, kl_threshold))) & varying_latents(
         codes
@@ -175,9 +176,8 @@ def _lasso_similarity(codes: Tensor, shown: Tensor, alpha: float, tolerance: flo
     # done before they start.
     same = torch.eye(models, dtype=torch.bool, device=codes.device)[:, None, :, None]
     cross = torch.where(same, 0.0, correlation).reshape(groups * models, latents, models * latents)
-    squares = (
-        shown.double().flatten(1).repeat_interleave(models, dim=0)
-    )  # standardised latents have mean square 1
+    # Standardised latents have mean square 1.
+    squares = shown.double().flatten(1).repeat_interleave(models, dim=0)
     coefficients = (
         lasso_to_gap(gram, cross, squares, alpha, tolerance)
         if tolerance

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unbraid.core.errors import InputError, Shown, invalid, unknown
 from unbraid.metrics._arrays import Labelled
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._trees import Fit, fit_lightgbm, fit_sklearn
 
 Backend = Literal["lightgbm", "sklearn"]
@@ -69,7 +69,7 @@ def fit_logistic(
     if np.all(levels == levels[0]):
         return np.full(len(codes), levels[0]), np.full(len(test_codes), levels[0])
     model = LogisticRegressionCV(Cs=PENALTIES, cv=KFold(min(FOLDS, len(codes))), scoring="accuracy")
-    with as_far_as_it_gets():
+    with accept_unconverged():
         model.fit(codes, levels)
         return np.asarray(model.predict(codes)), np.asarray(model.predict(test_codes))
 

@@ -59,9 +59,8 @@ def mutual_information(
     # all.
     beside = np.ascontiguousarray(right.T) + starts[:, None]
     counts = np.empty((columns, left_size, width))
-    cells = np.empty_like(
-        beside
-    )  # written over for each left column: fresh memory costs more than the counting
+    # Written over for each left column: fresh memory costs more than the counting.
+    cells = np.empty_like(beside)
     for column, labels in enumerate(np.ascontiguousarray(left.T)):
         np.add(beside, labels * width, out=cells)
         counts[column] = np.bincount(cells.ravel(), minlength=left_size * width).reshape(

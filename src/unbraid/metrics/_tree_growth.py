@@ -55,9 +55,8 @@ class Binned:
             below, above = distinct[last], distinct[last + 1]
             halfway = (below + above) / 2
             train[latent] = bin_of_value[place]
-            test[latent] = np.searchsorted(
-                np.where(halfway < above, halfway, below), asked
-            )  # of neighbours it rounds to one
+            # Of neighbours it rounds to one.
+            test[latent] = np.searchsorted(np.where(halfway < above, halfway, below), asked)
         widest = train.max(initial=0)
         narrow = np.uint8 if widest < 256 else np.uint16
         return cls(train.astype(narrow), test.astype(narrow))
@@ -72,9 +71,8 @@ class Trees:
 
     def leaf(self, bins: NDArray[np.unsignedinteger]) -> NDArray[np.uint8]:
         """Leaf 0..7 `(trees, n)` of each sample of *bins* `(latents, n)`."""
-        cut = np.minimum(self.cut, np.iinfo(bins.dtype).max).astype(
-            bins.dtype
-        )  # bytes compare fastest with bytes
+        # Bytes compare fastest with bytes.
+        cut = np.minimum(self.cut, np.iinfo(bins.dtype).max).astype(bins.dtype)
         right = [bins[self.latent[:, node]] > cut[:, node, None] for node in range(INNER_NODES)]
         second = _choose(right[0], right[2], right[1])
         third = _choose(
@@ -177,9 +175,8 @@ def _read_trees(text: str, order: NDArray[np.int64]) -> Trees:
         while waiting:
             node, place = waiting.pop()
             latent[tree, place] = order[int(chosen[node])]
-            cut[tree, place] = int(
-                float(threshold[node])
-            )  # halfway between the numbers of two bins
+            # Halfway between the numbers of two bins.
+            cut[tree, place] = int(float(threshold[node]))
             for child, below in (
                 (int(left[node]), 2 * place + 1),
                 (int(right[node]), 2 * place + 2),

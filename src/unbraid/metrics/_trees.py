@@ -172,9 +172,8 @@ class _Boosting:
         slots = LEAVES * self.columns
         slope = np.bincount(leaf.ravel(), residual.ravel(), slots)
         curvature = np.bincount(leaf.ravel(), (probability * (1.0 - probability)).ravel(), slots)
-        redundant = (
-            (self.columns - 1) / self.columns if self.columns > 1 else 1.0
-        )  # Friedman 2001, algorithm 6
+        # Friedman 2001, algorithm 6.
+        redundant = (self.columns - 1) / self.columns if self.columns > 1 else 1.0
         step = np.divide(
             slope, curvature, where=curvature > SMALLEST_CURVATURE, out=np.zeros(slots)
         )

@@ -35,7 +35,7 @@ from unbraid.metrics._arrays import check_codes_grid, check_counts
 from unbraid.metrics._batches import check_latents, read_batches
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._sharing import SharedFactor
 
 ROWS_AT_ONCE = 1 << 16
@@ -201,6 +201,6 @@ def _classifier(
     from sklearn.linear_model import LogisticRegression
 
     classifier = LogisticRegression(random_state=seed % 2**32)
-    with as_far_as_it_gets():
+    with accept_unconverged():
         classifier.fit(train, labels)
     return lambda points: np.asarray(classifier.predict(points))

@@ -43,7 +43,7 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestClassifier
@@ -198,7 +198,7 @@ def _grow(
 ) -> RandomForestClassifier:
     from sklearn.ensemble import RandomForestClassifier
 
-    with as_far_as_it_gets():
+    with accept_unconverged():
         return RandomForestClassifier(
             n_estimators=trees, max_depth=depth, random_state=seed % 2**32
         ).fit(codes, levels)
@@ -221,9 +221,8 @@ def predictions_by_depth(
         node, depth = np.zeros(len(codes), dtype=np.int64), 0
         for vote, asked in zip(votes, depths, strict=True):
             for _ in range(depth, min(asked, tree.max_depth)):
-                latent = np.maximum(
-                    tree.feature[node], 0
-                )  # a leaf has none, and stays where it is below
+                # A leaf has none, and stays where it is below.
+                latent = np.maximum(tree.feature[node], 0)
                 goes_left = single[rows, latent] <= tree.threshold[node]
                 below = np.where(goes_left, tree.children_left[node], tree.children_right[node])
                 node = np.where(tree.children_left[node] >= 0, below, node)

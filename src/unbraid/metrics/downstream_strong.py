@@ -106,10 +106,11 @@ def downstream_strong(
     varying = check_two_vary(rows)
     generator = np.random.default_rng(seed)
     shape = (len(rows.sizes), experiments)
+    # Of training rows, then of test rows.
     strong, plain = (
         np.full((2, *shape), np.nan),
         np.full((2, shape[0]), np.nan),
-    )  # of training rows, then of test rows
+    )
     held_factor, held_level, learned = np.full(shape, -1), np.full(shape, -1), np.full(shape[0], -1)
     for target in varying:
         held = _draw_held(rows, varying[varying != target], experiments, generator)

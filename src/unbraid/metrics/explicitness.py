@@ -32,7 +32,7 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._standardise import varying_latents
 
 AUC_OF_CHANCE = 0.5
@@ -126,7 +126,7 @@ def _probabilities(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     from sklearn.linear_model import LogisticRegression
 
-    with as_far_as_it_gets():
+    with accept_unconverged():
         model = LogisticRegression().fit(codes, levels)
         return model.predict_proba(codes), model.predict_proba(test_codes)
 

@@ -50,7 +50,7 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, mutual_information
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._neighbours import neighbour_information
 from unbraid.metrics._standardise import standardise
 
@@ -213,11 +213,10 @@ def _classified(inputs: Any, levels: NDArray[np.int64], size: int) -> float:
     from sklearn.metrics import log_loss
 
     classifier = LogisticRegression(C=np.inf, class_weight="balanced", solver="lbfgs", max_iter=100)
-    with as_far_as_it_gets():
+    with accept_unconverged():
         classifier.fit(inputs, levels)
-        loss = log_loss(
-            levels, classifier.predict_proba(inputs)
-        )  # a probability of 0 costs 36 nats there, not infinity
+        # A probability of 0 costs 36 nats there, not infinity.
+        loss = log_loss(levels, classifier.predict_proba(inputs))
     return float(1.0 - loss / np.log(size))
 
 

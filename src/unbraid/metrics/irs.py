@@ -109,9 +109,8 @@ def irs(
     max_deviation[active] = np.abs(centred).max(axis=1)
     for factor in np.flatnonzero(compared):
         deviation = _mean_deviation(centred, _groups(sample, int(factor), reference), quantile)
-        matrix[active, factor] = np.clip(
-            1.0 - deviation / max_deviation[active], -1.0, 1.0
-        )  # rounding can pass both
+        # Rounding can pass both.
+        matrix[active, factor] = np.clip(1.0 - deviation / max_deviation[active], -1.0, 1.0)
     per_latent[active] = matrix[np.ix_(active, compared)].max(axis=1)
     parent[active] = np.flatnonzero(compared)[matrix[np.ix_(active, compared)].argmax(axis=1)]
     score = float(np.average(per_latent[active], weights=max_deviation[active]))

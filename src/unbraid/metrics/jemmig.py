@@ -92,9 +92,8 @@ def jemmig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> JEMMIG:
     latent_entropy = entropy(placed, [bins] * placed.shape[1])
     joint = latent_entropy[:, None] + factor_entropy - information
     best = information >= information.max(axis=0) - ROUNDING_NATS
-    nats = np.maximum(
-        np.where(best, joint, np.inf).min(axis=0) - top_gap(information), 0.0
-    )  # rounding can pass 0
+    # Rounding can pass 0.
+    nats = np.maximum(np.where(best, joint, np.inf).min(axis=0) - top_gap(information), 0.0)
     mean_nats, nats_per_factor = over_varying(nats, sample.varying)
     score, per_factor = over_varying(
         np.clip(1.0 - nats / (factor_entropy + np.log(bins)), 0.0, 1.0), sample.varying

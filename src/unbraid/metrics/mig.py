@@ -80,8 +80,7 @@ def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> MIG:
         histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
     )
     factor_entropy = entropy(sample.levels, sample.sizes)
-    gaps = np.minimum(
-        top_gap(information) / np.where(sample.varying, factor_entropy, 1.0), 1.0
-    )  # rounding can pass 1
+    # Rounding can pass 1.
+    gaps = np.minimum(top_gap(information) / np.where(sample.varying, factor_entropy, 1.0), 1.0)
     score, per_factor = over_varying(gaps, sample.varying)
     return MIG(score, per_factor, information, factor_entropy, sample.constant_factors)

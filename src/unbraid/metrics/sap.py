@@ -36,7 +36,7 @@ from unbraid.metrics._aggregation import over_varying, top_gap
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._line_svm import COST, train_lines
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 
 SMALLEST_VARIANCE = 1e-12
 
@@ -141,6 +141,6 @@ def _told_apart(
     """
     from sklearn.svm import LinearSVC
 
-    with as_far_as_it_gets():
+    with accept_unconverged():
         classifier = LinearSVC(C=COST, class_weight="balanced", dual="auto", random_state=0)
         return np.asarray(classifier.fit(np.ascontiguousarray(codes), levels).predict(test_codes))

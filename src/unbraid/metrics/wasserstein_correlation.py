@@ -99,7 +99,6 @@ def _trace_of_root(product: NDArray[np.float64]) -> float:
     from scipy.linalg import sqrtm
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter(
-            "ignore"
-        )  # of a singular product it says that the root may be inexact
+        # Of a singular product it says that the root may be inexact.
+        warnings.simplefilter("ignore")
         return float(np.real(np.trace(sqrtm(product))))

@@ -208,9 +208,8 @@ def _check_terms(name: str, objective: Objective) -> None:
 def _check_members_are_separate(name: str, objective: Objective) -> None:
     forward = _forward(objective)
     loss, gradients = _differentiated(objective, forward)
-    order = torch.tensor(
-        [2, 1, 0]
-    )  # no rotation: a term that looks at the next member would rotate with it
+    # No rotation: a term that looks at the next member would rotate with it.
+    order = torch.tensor([2, 1, 0])
     moved: dict[str, Any] = {leaf: getattr(forward, leaf)[order] for leaf in _LEAVES}
     for part in _PARTS:
         if (value := getattr(forward, part)) is not None:

@@ -181,9 +181,8 @@ def _differentiated(
 def _check_members_are_separate(name: str, prior: Prior) -> None:
     parts, uniform, rows = _posteriors(), _uniform(POINTS), _rows(prior)
     value, gradients = _differentiated(prior, parts, uniform, rows)
-    order = torch.tensor(
-        [2, 1, 0]
-    )  # no rotation: what looks at the next member would rotate with it
+    # No rotation: what looks at the next member would rotate with it.
+    order = torch.tensor([2, 1, 0])
     moved = {key: part[order] for key, part in parts.items()}
     turned, turned_gradients = _differentiated(prior, moved, uniform[order], rows[order])
     assert torch.equal(turned, value[order]), (

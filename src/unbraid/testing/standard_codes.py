@@ -39,9 +39,8 @@ def standard_codes(
     how rotated codes are turned.
     """
     sizes = np.array(GRID.sizes)
-    unit = (factors - (sizes - 1) / 2) / np.sqrt(
-        (sizes**2 - 1) / 12
-    )  # mean 0 and variance 1 over the grid
+    # Mean 0 and variance 1 over the grid.
+    unit = (factors - (sizes - 1) / 2) / np.sqrt((sizes**2 - 1) / 12)
     noise = np.random.default_rng(seed).normal(size=(len(factors), 7))
     scaled = unit * [1.0, 0.5, 2.0, 1.5]
     match kind:
