@@ -6,8 +6,6 @@ independence of groups, speed.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -370,14 +368,6 @@ def test_other_bad_input_is_refused() -> None:
         == "method 'pearson' is unknown; did you mean 'spearman'? Known: lasso, spearman.\n"
         "alpha must be a finite number above 0; got 0.0."
     )
-
-
-def test_metrics_are_imported_without_torch() -> None:
-    program = "import sys, unbraid.metrics; print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
 
 
 def test_groups_together_take_less_time_than_one_by_one(pace) -> None:

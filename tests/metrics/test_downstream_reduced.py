@@ -82,7 +82,7 @@ def test_golden() -> None:
     _check_golden("perfect_jitter", 0)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # repeats test_golden for all kinds and seeds
 @pytest.mark.parametrize("kind", tiny.KINDS)
 @pytest.mark.parametrize("seed", tiny.SEEDS)
 def test_golden_everywhere(kind: str, seed: int) -> None:

@@ -154,7 +154,8 @@ def test_a_plain_reimplementation_agrees() -> None:
     ("kind", "backend", "seeds", "allowed"),
     [
         ("perfect_jitter", "sklearn", (0,), 0.0),
-        ("rotation", "sklearn", (0,), 0.2),
+        # Repeats the case above for another kind of code.
+        pytest.param("rotation", "sklearn", (0,), 0.2, marks=pytest.mark.slow),
         ("noisy_mixture", "lightgbm", (0, 1), 0.17),
     ],
 )

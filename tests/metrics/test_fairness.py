@@ -194,7 +194,14 @@ def test_trees_remember_at_most_half_of_a_grid() -> None:
     assert result.score > 0.02
 
 
-@pytest.mark.parametrize("kind", tiny.KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        # The slow kinds repeat the quick one, which alone is not perfectly fair.
+        pytest.param(kind, marks=[pytest.mark.slow] * (kind != "noisy_mixture"))
+        for kind in tiny.KINDS
+    ],
+)
 def test_golden(kind: str) -> None:
     # The rows are ours; the reference's two seeds lie 0.01 apart for the mixture, and the other two
     # are fair without exception.
