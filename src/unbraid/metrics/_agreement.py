@@ -24,6 +24,7 @@ from torch import Tensor
 from unbraid.core.errors import Problems, Shown, invalid, unknown
 from unbraid.metrics._arrays import LARGEST_CODE
 from unbraid.metrics._lasso import lasso, lasso_to_gap
+from unbraid.metrics._posterior import gaussian_kl
 from unbraid.metrics._standardise import ROUNDING_SHARE, SMALLEST_MOVE
 
 Method = Literal["lasso", "spearman"]
@@ -64,8 +65,7 @@ def mean_kl(mean: Tensor, logvar: Tensor) -> Tensor:
         shown = Shown(f"{tuple(mean.shape)} and {tuple(logvar.shape)}")
         raise invalid("mean and logvar", "must have the same shape", shown)
     mean, logvar = mean.detach().double(), logvar.detach().double()
-    # expm1 keeps what is left of exp(v) - v - 1 when v is small.
-    return 0.5 * (mean**2 + (torch.expm1(logvar) - logvar)).mean(dim=-2)
+    return gaussian_kl(mean, logvar, torch.expm1).mean(dim=-2)
 
 
 def agreement_scores(

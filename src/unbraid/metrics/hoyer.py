@@ -26,8 +26,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import MATHIEU_2019
 from unbraid.metrics._arrays import check_codes
-from unbraid.metrics._citations import MATHIEU_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._standardise import constant_latents, standard_deviations
 

@@ -30,10 +30,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import MATHIEU_2019
 from unbraid.core.errors import invalid
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_grid, check_counts
-from unbraid.metrics._citations import MATHIEU_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.metrics._voting import ROWS_AT_ONCE, Spread
