@@ -5,7 +5,7 @@ Each latent is cut into 20 equal-width bins between its smallest and largest val
 the mean, over all pairs of different latents, of the mutual information of the two by counting, in
 nats. Unlike the Gaussian scores it sees dependence of every form, as far as the bins resolve it.
 
-Traps: counting overestimates information, by about `(bins - 1)^2 / (2 n)` nats a pair where the
+Traps: counting overestimates information, by about `(bins - 1)^2 / (2 n)` nats per pair where the
 bins fill evenly: independent normal latents of 1,000 samples score 0.15, of 10,000 samples 0.015,
 so compare at equal n and equal bins. A rotation of independent latents that are not Gaussian scores
 above 0 although nothing correlates. A constant latent shares no information but counts in the mean:

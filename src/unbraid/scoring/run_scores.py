@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
@@ -124,46 +125,36 @@ def _inapplicable(
     Objectives that decode the mean leave their encoder's variance untrained, an overlap loss is no
     likelihood, and the KL of an evidence bound is measured from the standard normal.
     """
-    without = [member for member in healthy if not run.plan.members[member].build().samples_latents]
-    other = [
-        member
-        for member in healthy
-        if run.plan.members[member].prior != "isotropic" and member not in without
-    ]
+    members = run.plan.members
+    without = [member for member in healthy if not members[member].build().samples_latents]
+    sampling = [member for member in healthy if member not in without]
     bounds = [name for name in names if needs(name) == "elbo"]
     posterior = [name for name in names if needs(name) in ("elbo", "posterior")]
+    alone = [name for name in names if needs(name) != "population"]
     found: set[tuple[int, str, str]] = set()
 
     def leave_out(
-        what: str, members: Sequence[int], metrics: Sequence[str], kinds: Sequence[str], why: str
+        members: list[int], metrics: list[str], kinds: Sequence[str], why: str, what: str = ""
     ) -> None:
         if members and metrics and kinds:
-            warn(f"{what}: left out for members {', '.join(map(str, members))}, {why}.")
-            found.update(
-                (member, name, kind) for member in members for name in metrics for kind in kinds
-            )
+            whose = ", ".join(map(str, members))
+            warn(f"{what or ', '.join(metrics)}: left out for members {whose}, {why}.")
+            found.update(product(members, metrics, kinds))
 
     why = "whose objective has no use for a posterior variance"
-    leave_out(", ".join(posterior), without, posterior, representations, why)
+    leave_out(without, posterior, representations, why)
     drawn = [kind for kind in representations if kind == "sampled"]
-    leave_out(
-        "sampled", without, [name for name in names if needs(name) != "population"], drawn, why
-    )
+    leave_out(without, alone, drawn, why, "sampled")
     if read_likelihood(run.plan.likelihood).blur:
         why = f"since the overlap loss {run.plan.likelihood} is no likelihood"
-        leave_out(
-            ", ".join(bounds),
-            [member for member in healthy if member not in without],
-            bounds,
-            representations,
-            why,
-        )
+        leave_out(sampling, bounds, representations, why)
     else:
         why = (
             "whose prior is not the standard normal from which its KL is measured; "
             "unbraid.analysis.log_likelihood.log_likelihood knows every prior"
         )
-        leave_out(", ".join(bounds), other, bounds, representations, why)
+        others = [member for member in sampling if members[member].prior != "isotropic"]
+        leave_out(others, bounds, representations, why)
     return found
 
 

@@ -37,9 +37,9 @@ def check_metric(name: str, **options: Any) -> None:
 
     *options* may make an expensive metric cheaper: they are passed on in every call.
     """
-    metric = METRICS.load(name)
-    _check_description(name, metric)
-    metric = functools.update_wrapper(functools.partial(metric, **options), metric)
+    described = METRICS.load(name)
+    _check_description(name, described)
+    metric: Any = functools.update_wrapper(functools.partial(described, **options), described)
     perfect, mixed, noise = (_inputs(metric.needs, kind) for kind in ("perfect", "mixed", "noise"))
     score = _check_call(metric, mixed)
     _check_symmetry(metric, mixed, score)
