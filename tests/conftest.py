@@ -66,7 +66,7 @@ def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 Refused = Callable[..., list[tuple[str, str, str]]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def refused() -> Refused:
     """Calls a function that must raise `InputError`: name, rule and value of each problem."""
 

@@ -220,10 +220,8 @@ def test_one_latent_is_enough() -> None:
     assert result.size == 2.0
 
 
-def test_depths_that_are_no_list_are_refused() -> None:
+def test_depths_that_are_no_list_are_refused(refused) -> None:
     factors = np.random.default_rng(0).integers(3, size=(30, 2))
-    with pytest.raises(
-        InputError,
-        match=r"^depths must be at least two whole numbers of at least 1, rising; got 5\.$",
-    ):
-        dci_es(factors * 1.0, factors, factors * 1.0, factors, depths=5)
+    assert refused(dci_es, factors * 1.0, factors, factors * 1.0, factors, depths=5) == [
+        ("depths", "must be at least two whole numbers of at least 1, rising", "5")
+    ]
