@@ -28,7 +28,14 @@ TOLERANCE = 0.01
 """Boosted trees and solvers may differ by so much between versions and processors."""
 
 
-EXPENSIVE = ("downstream_reduced", "downstream_strong", "dci_es", "unified_scores")
+EXPENSIVE = (
+    "dci",
+    "dci_es",
+    "unified_scores",
+    "downstream_reduced",
+    "downstream_strong",
+    "fairness",
+)
 """They grow trees by the hundred: three kinds of code in every run, all of them in slow ones."""
 FEW_KINDS = ("rotated", "duplicated", "missing")
 SAME_SCORE: dict[str, dict[str, Any]] = {

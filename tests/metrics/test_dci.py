@@ -342,7 +342,7 @@ def test_the_seed_decides_ties_of_scikit_learn() -> None:
     assert not np.array_equal(runs[0], runs[2])
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(st.integers(0, 10_000))
 def test_order_sign_and_copies_hardly_matter(seed: int) -> None:
     generator = np.random.default_rng(seed)

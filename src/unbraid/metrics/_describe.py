@@ -163,13 +163,13 @@ def _with_member_axis(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 results.append(function(**{**arguments, **own}))
             except InputError as error:
-                raise InputError(*(_of_member(member, one) for one in error.problems)) from error
+                raise InputError(*(of_member(member, one) for one in error.problems)) from error
         return Members(tuple(results))
 
     return for_one_or_many
 
 
-def _of_member(member: int, problem: Problem) -> Problem:
+def of_member(member: int, problem: Problem) -> Problem:
     """*problem*, saying which member has it."""
     sentence = problem.sentence and f"member {member}: {problem.sentence}"
     return replace(problem, name=f"member {member}: {problem.name}", sentence=sentence)

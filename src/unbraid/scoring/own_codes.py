@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.core.split import training_rows
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
+from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, left_out, metric_names, needs
@@ -153,20 +154,19 @@ class _Given:
 
     def healthy(self, warn: Callable[[str], None]) -> tuple[int, ...]:
         """Members whose codes are finite; *warn* names the others, and none at all is refused."""
-        members, complaints = [], []
+        failed: dict[int, InputError] = {}
         for member, codes in enumerate(self.codes):
             try:
                 check_codes(codes, least_rows=1)
-                members.append(member)
             except InputError as error:
-                complaints.append(
-                    str(error) if len(self.codes) == 1 else f"member {member} is left out: {error}"
-                )
-        if not members:
-            raise InputError(*complaints)
-        for line in complaints:
-            warn(line)
-        return tuple(members)
+                failed[member] = error
+        if len(failed) == len(self.codes):
+            several = len(failed) > 1
+            problems = [(m, one) for m, error in failed.items() for one in error.problems]
+            raise InputError(*(of_member(m, one) if several else one for m, one in problems))
+        for member, error in failed.items():
+            warn(f"member {member} is left out: {error}")
+        return tuple(member for member in range(len(self.codes)) if member not in failed)
 
     def inputs(self, member: int, rows: NDArray[np.int64]) -> MetricInputs:
         """One member's arrays, *rows* of them."""
