@@ -17,11 +17,18 @@ from hypothesis import settings
 
 from unbraid.commands import command_line as cli
 from unbraid.core.errors import InputError
+from unbraid.scoring import metric_inputs
 
 # A check of a commit must not depend on luck; elsewhere every run looks at other examples.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI") == "true":
     settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scores_in_this_process() -> None:
+    """Starting processes takes longer than the few scores of a test; one test asks for them."""
+    metric_inputs.WORTH_PROCESSES = 10**6
 
 
 @pytest.fixture(scope="session")

@@ -69,16 +69,24 @@ def test_split_names_fit_on_the_leading_two_thirds(run: Run):
     assert cut == 32
 
 
+def test_scores_of_several_processes_are_those_of_one(run: Run, monkeypatch: pytest.MonkeyPatch):
+    here = score_run(run.folder, ["mig", "hoyer"]).drop(columns="seconds")
+    (run.path / "scores.parquet").unlink()
+    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 4)
+    monkeypatch.setattr(run_scores, "cores", lambda: 2)
+    elsewhere = score_run(run.folder, ["mig", "hoyer"]).drop(columns="seconds")
+    assert elsewhere.equals(here)
+
+
 def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPatch):
     calls: list[tuple[int, str, str]] = []
     real = metric_inputs.score_task
 
-    def noted(task: metric_inputs.Task, materials: list[MetricInputs]) -> metric_inputs.Outcome:
+    def noted(task: metric_inputs.Task, inputs: list[MetricInputs]) -> metric_inputs.Outcome:
         calls.append((task.members[0], task.metric, task.representation))
-        return real(task, materials)
+        return real(task, inputs)
 
     monkeypatch.setattr(metric_inputs, "score_task", noted)
-    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 10**6)
     first = score_run(run.folder, ["mig", "modularity"])
     assert sorted(calls) == [(m, name, "mean") for m in range(4) for name in ("mig", "modularity")]
     calls.clear()
@@ -113,7 +121,6 @@ def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPa
 def test_what_is_computed_is_on_disk_when_scoring_is_stopped(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 10**6)
     counts: list[int] = []
 
     def stop_after_two(units: int, found: bool) -> None:
@@ -173,7 +180,6 @@ def test_a_lone_model_cannot_be_compared(tmp_path: Path):
 def test_scores_of_an_earlier_revision_are_computed_anew(run: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 1)
     monkeypatch.setitem(METRICS.load("modularity").__dict__, "revision", 1)
-    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 10**6)
     first = score_run(run.folder, ["mig", "modularity"])
     stored = stored_scores(run.folder)
     old = stored.assign(value=7.0).drop(columns="revision")
@@ -195,7 +201,6 @@ def test_scores_of_an_earlier_revision_are_computed_anew(run: Run, monkeypatch: 
 def test_processes_give_the_numbers_that_one_gives(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 10**6)
     here = score_run(run.folder, ["mig"])
     (run.path / "scores.parquet").unlink()
     monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 2)
@@ -234,7 +239,6 @@ def test_a_score_without_a_value_is_reported_and_the_others_stay(
         return real(name, given)
 
     monkeypatch.setattr(metric_inputs, "evaluate", failing)
-    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 10**6)
     said: list[str] = []
     table = score_run(run.folder, ["mig"], warn=said.append)
     assert said == ["member 1: mig has no value: codes must vary; got constants."]
