@@ -74,9 +74,11 @@ REMEDY = "Number the values of each factor, as np.unique(column, return_inverse=
     ],
 )
 def test_refusals(codes: np.ndarray, factors: np.ndarray, message: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as caught:
         check_codes_factors(codes, factors)
-    assert str(told.value).replace(" Leave out such rows, or models that diverged.", "") == message
+    assert (
+        str(caught.value).replace(" Leave out such rows, or models that diverged.", "") == message
+    )
 
 
 def test_all_problems_are_told_at_once(refused) -> None:

@@ -60,11 +60,11 @@ def away_from_golden(case, **options) -> list[tuple[float, float]]:
         ("eval_accuracy", "score", 1000),
         ("train_accuracy", "train_accuracy", 2000),
     ):
-        told = case.expected["sampling"]["beta_vae"][name]
+        golden = case.expected["sampling"]["beta_vae"][name]
         # Five seeds can agree by chance; one point of the reference's sample is the least
         # difference that means anything.
-        allowed = max(4 * told["std"], 1 / points)
-        away = np.array([getattr(result, ours) for result in results]) - told["mean"]
+        allowed = max(4 * golden["std"], 1 / points)
+        away = np.array([getattr(result, ours) for result in results]) - golden["mean"]
         found.append((abs(away[0]) / allowed, abs(away.mean()) / allowed))
     return found
 

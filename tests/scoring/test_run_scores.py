@@ -69,15 +69,6 @@ def test_split_names_fit_on_the_leading_two_thirds(run: Run):
     assert cut == 32
 
 
-def test_scores_of_several_processes_are_those_of_one(run: Run, monkeypatch: pytest.MonkeyPatch):
-    here = score_run(run.folder, ["mig", "hoyer"]).drop(columns="seconds")
-    (run.path / "scores.parquet").unlink()
-    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 4)
-    monkeypatch.setattr(run_scores, "cores", lambda: 2)
-    elsewhere = score_run(run.folder, ["mig", "hoyer"]).drop(columns="seconds")
-    assert elsewhere.equals(here)
-
-
 def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPatch):
     calls: list[tuple[int, str, str]] = []
     real = metric_inputs.score_task
