@@ -45,7 +45,10 @@ def check_request(
             f"the data of {run.path} has no factors, and {', '.join(without)} {verb} codes with"
             " factors."
         )
-        remedy = "Give factors when loading the data, or score with {metrics=unsupervised}."
+        remedy = (
+            "Give factors when loading the data (factors=...), or score with"
+            " {metrics=unsupervised}."
+        )
         problems.say(Problem("metrics", "must do without factors", without, remedy, sentence))
     problems.raise_if_any()
     return names
