@@ -69,7 +69,8 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
     import torch
 
     from unbraid import metrics
-    from unbraid.codes.codes import encode_images, recorded_sample
+    from unbraid.codes.codes import recorded_sample
+    from unbraid.codes.encode import encode_images
     from unbraid.population.cuda_graph import Stepper
     from unbraid.population.devices import choose_device, usual_precision
     from unbraid.population.plan import make_plan

@@ -24,34 +24,35 @@ from pathlib import Path
 from typing import Any
 
 import unbraid as ub
+from unbraid.objectives.ae import AE
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.objective import Objective
-from unbraid.objectives.s2_beta_vae import S2BetaVAE
-from unbraid.objectives.supervised import Supervised
+from unbraid.objectives.supervision.few_labels import FewLabels
 
 DATA = {"image_size": 24, "x": 12, "y": 12, "scale": 5, "x_range": 1.0, "y_range": 1.0}
 NETWORK = {"hidden": 128, "encoder_layers": 2, "decoder_layers": 2, "activation": "relu"}
 LABELS = 100
-SETTINGS: dict[str, Objective] = {
-    "no labels, β 1": BetaVAE(beta=1),
-    "no labels, β 4": BetaVAE(beta=4),
-    "perfect": S2BetaVAE(beta=1, label_count=LABELS),
-    "binned": S2BetaVAE(beta=1, label_count=LABELS, labeller="binned"),
-    "noisy": S2BetaVAE(beta=1, label_count=LABELS, labeller="noisy"),
-    "partial": S2BetaVAE(beta=1, label_count=LABELS, labeller="partial"),
-    "permuted, embed": S2BetaVAE(
-        beta=1, label_count=LABELS, labeller="permuted", label_loss="embed", gamma_sup=16
+SETTINGS: dict[str, tuple[Objective, FewLabels | None]] = {
+    "no labels, β 1": (BetaVAE(beta=1), None),
+    "no labels, β 4": (BetaVAE(beta=4), None),
+    "perfect": (BetaVAE(beta=1), FewLabels(count=LABELS)),
+    "binned": (BetaVAE(beta=1), FewLabels(count=LABELS, labeller="binned")),
+    "noisy": (BetaVAE(beta=1), FewLabels(count=LABELS, labeller="noisy")),
+    "partial": (BetaVAE(beta=1), FewLabels(count=LABELS, labeller="partial")),
+    "permuted, embed": (
+        BetaVAE(beta=1),
+        FewLabels(count=LABELS, labeller="permuted", loss="embed", weight=16),
     ),
-    "labels alone": Supervised(label_count=LABELS),
+    "labels alone": (AE(), FewLabels(count=LABELS, alone="yes")),
 }
 
 
 def scores_of_seeds(
-    objective: Objective, seeds: int, steps: int, folder: Path
+    objective: Objective, labels: FewLabels | None, seeds: int, steps: int, folder: Path
 ) -> dict[str, list[float]]:
     """MIG and DCI disentanglement for each seed."""
     run = ub.train(
-        ub.load("sprites", **DATA), objective, network="mlp", network_options=NETWORK, latents=6, batch_size=32,
+        ub.load("sprites", **DATA), objective, supervision=labels, network="mlp", network_options=NETWORK, latents=6, batch_size=32,
         learning_rate=1e-3, steps=steps, seeds=seeds, out=folder, device="cpu", quiet=True,
     )  # fmt: skip
     table = run.score(["mig", "dci"], quiet=True)
@@ -66,10 +67,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/few_labels.json"))
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for name, objective in SETTINGS.items():
+    for name, (objective, labels) in SETTINGS.items():
         began, busy = time.perf_counter(), time.process_time()
         with tempfile.TemporaryDirectory() as folder:
-            scores = scores_of_seeds(objective, given.seeds, given.steps, Path(folder) / "run")
+            scores = scores_of_seeds(
+                objective, labels, given.seeds, given.steps, Path(folder) / "run"
+            )
         seconds, busy = time.perf_counter() - began, time.process_time() - busy
         means = {f"{metric}_mean": statistics.fmean(values) for metric, values in scores.items()}
         rows.append(

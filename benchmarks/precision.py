@@ -45,7 +45,8 @@ def train(
     import torch
 
     from unbraid import metrics
-    from unbraid.codes.codes import encode_images, recorded_sample
+    from unbraid.codes.codes import recorded_sample
+    from unbraid.codes.encode import encode_images
     from unbraid.objectives.beta_vae import BetaVAE
     from unbraid.population.cuda_graph import Stepper
     from unbraid.population.plan import make_plan

@@ -142,7 +142,7 @@ def population_rate(
 
 def encoding(device: torch.device, members: int, images: int) -> dict[str, float]:
     """Seconds to encode *images* images for *members* members, and the most device memory taken."""
-    from unbraid.codes.codes import encode_images
+    from unbraid.codes.encode import encode_images
 
     plan, dataset = make_plan(
         "dsprites", "beta_vae", seeds=members, steps=1, latents=LATENTS, precision="bfloat16"

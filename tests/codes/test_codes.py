@@ -92,10 +92,8 @@ def test_fewer_samples_where_the_plan_says_so(tmp_path: Path):
 
 def test_what_is_encoded_is_not_encoded_again(run: Run, monkeypatch: pytest.MonkeyPatch):
     calls = []
-    real = codes_module.encode_images
-    monkeypatch.setattr(
-        codes_module, "encode_images", lambda *given: calls.append(1) or real(*given)
-    )
+    real = codes_module.represent
+    monkeypatch.setattr(codes_module, "represent", lambda *given: calls.append(1) or real(*given))
     store = CodeStore(run.folder)
     store.encode(CPU)
     assert calls == []
@@ -168,17 +166,3 @@ def test_the_kl_of_each_latent_is_the_closed_form():
 @pytest.mark.parametrize(("count", "train"), [(2, 1), (3, 2), (15_000, 10_000), (1, 1)])
 def test_two_thirds_are_for_fitting(count: int, train: int):
     assert made(np.zeros((count, 1)), np.zeros((count, 1))).train_count == train
-
-
-def test_a_batch_on_a_gpu_is_as_large_as_its_memory_is_meant_to_be(monkeypatch):
-    for kernels, bytes_a_value in ((True, 64), (False, 1024)):
-        monkeypatch.setattr(codes_module, "uses_kernels", lambda device, kernels=kernels: kernels)
-        for values, members in ((4096, 1), (4096, 128), (3 * 128 * 128, 16), (10**9, 10**6)):
-            size = codes_module.images_at_once(values, members, torch.device("cuda"))
-            assert size == 1 or size * values * members * bytes_a_value <= 2**32
-            assert 1 <= size <= 8192
-            with_columns = codes_module.images_at_once(
-                values, members, torch.device("cuda"), columns=True
-            )
-            assert with_columns == 1 or with_columns * values * members * 1024 <= 2**32
-    assert codes_module.images_at_once(4096, 1, torch.device("cpu")) == 256

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models of a population say in the middle of training: the same as they say, stored, through
-the doors of ordinary runs.
-"""
+"""Codes of a run are those it stores, for all members and for one; unfinished runs have none."""
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,124 +10,84 @@ import numpy as np
 import pytest
 import torch
 
+from unbraid.codes import encode
 from unbraid.codes.codes import CodeStore
-from unbraid.codes.encode import encode_generation, encode_run, reconstruction_nats
-from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.data.dataset import Dataset
-from unbraid.population.plan import Plan, make_plan
+from unbraid.codes.encode import encode_images, encode_run
+from unbraid.core.errors import InputError
+from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
-from unbraid.search.pbt.generation import Generation, Model
-
-from .test_search_plan import SPRITES
 
 CPU = torch.device("cpu")
-UPDATES = 12
+SMALL: dict[str, Any] = {
+    "network": "mlp",
+    "network_options": {"hidden": 16},
+    "latents": 3,
+    "learning_rate": 5e-3,
+    "seeds": 3,
+    "batch_size": 16,
+    "steps": 12,
+    "data_options": {"x": 4, "y": 3, "scale": 2, "image_size": 16},
+}
 
 
-def trained(plan: Plan, dataset: Dataset, batch_sizes: list[int]) -> Generation:
-    """One epoch of a population with these members, each with its batch size."""
-    models = [Model(member, size) for member, size in zip(plan.members, batch_sizes, strict=True)]
-    images = UPDATES * plan.batch_size
-    made = Generation(
-        plan, models, dataset, CPU, dataset.sampler(CPU), epoch=0, epochs=1, epoch_images=images
-    )
-    assert made.train(threading.Event())
-    return made
-
-
-def population(objective: str = "beta_vae", **options: Any) -> tuple[Plan, Dataset]:
-    usual: dict[str, Any] = {
-        "network": "mlp",
-        "network_options": {"hidden": 16},
-        "latents": 3,
-        "learning_rate": 5e-3,
-        "seeds": 3,
-    }
-    usual |= {"batch_size": 16, "steps": UPDATES, "log_every": UPDATES, "data_options": SPRITES}
-    return make_plan("sprites", objective, **{**usual, **options})
+def created(folder: Path, objective: str) -> RunFolder:
+    plan, dataset = make_plan("sprites", objective, **SMALL)
+    return RunFolder.create(folder, plan, 2, dataset)  # chunks of two members and of one
 
 
 @pytest.fixture(scope="module", params=["beta_vae", "ae", "qlae"])
-def pair(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Generation, RunFolder]:
-    """A population after its first epoch, and a run of the same members with as many steps."""
-    plan, dataset = population(request.param)
-    folder = tmp_path_factory.mktemp(request.param) / "run"
-    run = RunFolder.create(folder, plan, 1, dataset)
-    assert train_run(run, CPU).finished
-    CodeStore(run).encode(CPU)
-    ReconstructionStore(CodeStore(run)).measure(CPU)
-    return trained(plan, dataset, [16] * 3), run
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    made = created(tmp_path_factory.mktemp(request.param) / "run", request.param)
+    assert train_run(made, CPU).finished
+    CodeStore(made).encode(CPU)
+    return made
 
 
-def test_codes_of_a_population_are_those_of_a_run_of_the_same_members(
-    pair: tuple[Generation, RunFolder],
-):
-    generation, run = pair
-    stored = [CodeStore(run).load(member) for member in range(3)]
-    mean, logvar = encode_generation(generation, stored[0].indices)
-    assert mean.shape == logvar.shape == (3, 24, 3)
-    for member, codes in enumerate(stored):
-        np.testing.assert_array_equal(mean[member].numpy(), codes.mean)
-        np.testing.assert_array_equal(logvar[member].numpy(), codes.logvar)
-
-
-def test_reconstructions_of_a_population_are_those_of_a_run_of_the_same_members(
-    pair: tuple[Generation, RunFolder],
-):
-    generation, run = pair
-    indices = CodeStore(run).load(0).indices
-    nats = reconstruction_nats(generation, indices, *encode_generation(generation, indices))
-    assert nats.shape == (3, 24)
-    for member in range(3):
-        np.testing.assert_allclose(
-            nats[member].numpy(), ReconstructionStore(CodeStore(run)).load(member), rtol=1e-6
-        )
-
-
-def test_codes_of_a_run_are_those_it_stores(pair: tuple[Generation, RunFolder]):
-    _, run = pair
+def test_codes_of_a_run_are_those_it_stores(run: RunFolder) -> None:
     stored = [CodeStore(run).load(member) for member in range(3)]
     mean, logvar = encode_run(run, CPU, stored[0].indices)
+    assert mean.shape == (3, 24, 3)
     for member, codes in enumerate(stored):
         np.testing.assert_array_equal(mean[member], codes.mean)
         np.testing.assert_array_equal(logvar[member], codes.logvar)
-    alone, _ = encode_run(run, CPU, stored[0].indices[:5], member=1)
+
+
+def test_codes_of_one_member_are_its_own(run: RunFolder) -> None:
+    stored = CodeStore(run).load(1)
+    alone, _ = encode_run(run, CPU, stored.indices[:5], member=1)
     assert alone.shape == (1, 5, 3)
-    np.testing.assert_allclose(alone[0], stored[1].mean[:5], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(alone[0], stored.mean[:5], rtol=1e-5, atol=1e-6)
 
 
-def test_models_come_back_in_their_places_whatever_chunks_they_trained_in():
-    plan, dataset = population(seeds=4, learning_rate=[1e-3, 1e-2])
-    sizes = [16, 8, 16, 8, 4, 16, 8, 4]
-    generation = trained(plan, dataset, sizes)
-    order = [place for chunk in generation.chunks for place in chunk.places]
-    assert order != sorted(order), (
-        "batch sizes must have reordered the models, or this test shows nothing"
-    )
-    indices = np.array([7, 3, 20])
-    mean, logvar = encode_generation(generation, indices)
-    nats = reconstruction_nats(generation, indices, mean, logvar)
-    for chunk in generation.chunks:
-        for row, place in enumerate(chunk.places):
-            weights = chunk.program.layout.views(chunk.state.model.weights[row : row + 1])
-            images = dataset.sampler(CPU)(torch.from_numpy(indices)).unsqueeze(0)
-            own_mean, own_logvar = chunk.program.network.encode(weights, images, torch.float32)
-            np.testing.assert_allclose(
-                mean[place].numpy(), own_mean[0].detach().numpy(), rtol=1e-5, atol=1e-6
+def test_codes_are_what_the_objective_makes_of_what_the_encoder_says(run: RunFolder) -> None:
+    indices = np.arange(6)
+    mean, _ = encode_run(run, CPU, indices, member=0)
+    weights = run.member_weights(0)
+    network, sampler = run.plan.build_network(), run.dataset.sampler(CPU)
+    raw, _ = encode_images(network, weights, sampler, torch.from_numpy(indices), run.plan.dtype)
+    same = np.allclose(raw.numpy(), mean, rtol=1e-5, atol=1e-6)
+    assert same == (run.plan.members[0].objective != "qlae")
+
+
+def test_a_batch_on_a_gpu_is_as_large_as_its_memory_is_meant_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for kernels, bytes_a_value in ((True, 64), (False, 1024)):
+        monkeypatch.setattr(encode, "uses_kernels", lambda device, kernels=kernels: kernels)
+        for values, members in ((4096, 1), (4096, 128), (3 * 128 * 128, 16), (10**9, 10**6)):
+            size = encode.images_at_once(values, members, torch.device("cuda"))
+            assert size == 1 or size * values * members * bytes_a_value <= 2**32
+            assert 1 <= size <= 8192
+            with_columns = encode.images_at_once(
+                values, members, torch.device("cuda"), columns=True
             )
-            np.testing.assert_allclose(
-                logvar[place].numpy(), own_logvar[0].detach().numpy(), rtol=1e-5, atol=1e-6
-            )
-    assert len({tuple(row.tolist()) for row in nats}) == 8
+            assert with_columns == 1 or with_columns * values * members * 1024 <= 2**32
+    assert encode.images_at_once(4096, 1, torch.device("cpu")) == 256
 
 
-def test_an_unfinished_run_has_no_codes(tmp_path: Path):
-    from unbraid.core.errors import InputError
-
-    plan, dataset = population()
-    run = RunFolder.create(tmp_path / "run", plan, 1, dataset)
-    with pytest.raises(InputError, match="run must be trained to the end"):
-        encode_run(run, CPU, np.arange(3))
+def test_an_unfinished_run_has_no_codes(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        encode_run(created(tmp_path / "run", "beta_vae"), CPU, np.arange(3))
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("run", "must be trained to the end")

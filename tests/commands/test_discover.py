@@ -25,6 +25,7 @@ from unbraid.search.discover import image_source as image_source
 from unbraid.search.discover import plan as discovery_plan
 from unbraid.search.discover.clock import Clock
 from unbraid.search.discover.plan import seen_side
+from unbraid.search.pbt.scorer import Scorer
 from unbraid.search.pbt.search import SearchRun
 
 QUICK = {"steps": 12, "population": 5, "models": 2, "latents": 3, "quiet": True, "device": "cpu"}
@@ -70,6 +71,7 @@ def test_it_writes_report_tables_and_models(made):
 
 def test_the_codes_are_those_of_the_chosen_model(made):
     columns = [*made.found.factors, *made.found.doubtful]
+    assert columns, "something must have been found, or this shows nothing"
     images = made.models.dataset.images(np.arange(120))
     every = [made.models.model(member).encode(images) for member in (0, 1)]
     for factor, name in zip(columns, made.codes.columns[2:], strict=True):
@@ -87,7 +89,9 @@ def test_its_tables_are_codes_for_a_reduction(made, name):
 
 
 def test_rows_of_images_rise_with_the_code(made):
-    for factor in (*made.found.factors, *made.found.doubtful):
+    found = (*made.found.factors, *made.found.doubtful)
+    assert found, "something must have been found, or this shows nothing"
+    for factor in found:
         assert factor.drawn.shape == factor.real.shape == (9, 28, 28, 1)
         places = [
             int(name.removeprefix("scan ").removesuffix(".png")) for name in factor.real_names
@@ -108,15 +112,15 @@ def test_resume_of_a_finished_one_changes_nothing(made):
 def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
     images = drawn_images(80)
     whole = door.discover(images, out=tmp_path / "whole", **QUICK)
-    calls, judge = [], SearchRun._note
+    calls, scores = [], Scorer.scores
 
     def interrupted(self, *rest):
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return judge(self, *rest)
+        return scores(self, *rest)
 
-    monkeypatch.setattr(SearchRun, "_note", interrupted)
+    monkeypatch.setattr(Scorer, "scores", interrupted)
     with pytest.raises(UnbraidError) as told:
         door.discover(images, out=tmp_path / "cut", **QUICK)
     cut = tmp_path / "cut"

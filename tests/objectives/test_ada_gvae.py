@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ada-GVAE guesses what changed and averages the rest; on the miniature of XYSquares it fails as
-the squares stop to overlap.
-"""
+"""Ada-GVAE guesses what changed and averages the rest; squares that do not overlap defeat it."""
 
 from __future__ import annotations
 
@@ -17,12 +15,13 @@ import torch
 
 from unbraid.core.errors import InputError
 from unbraid.objectives.ada_gvae import AdaGVAE
-from unbraid.objectives.objective import Forward, Setting, stack, total_loss
-from unbraid.objectives.pairs import PairRule
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Forward, Setting, total_loss
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.schedule import linear
+from unbraid.objectives.supervision.pairs import Pairs
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -36,7 +35,7 @@ def rows(*values):
 
 def by_pass(objective, mean, logvar, reconstruction=0.0):
     """Loss of each member for posteriors as the encoder gives them."""
-    mean, logvar = objective.posterior(mean, logvar, None)
+    mean, logvar = objective.supervision.posterior(mean, logvar, None)
     lost = torch.full(mean.shape[:2], reconstruction, dtype=mean.dtype)
     return total_loss(objective.terms(Forward(lost, mean, logvar, z=mean, step=torch.tensor(0.0))))
 
@@ -53,7 +52,7 @@ def reference(name):
 
 def test_golden_posteriors_and_loss():
     values, mean, logvar, _ = reference("gvae_argmax")
-    shared = AdaGVAE().posterior(mean, logvar, None)
+    shared = AdaGVAE().supervision.posterior(mean, logvar, None)
     for ours, name in zip(shared, ("mean", "logvar"), strict=True):
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
         assert ours[0].numpy() == pytest.approx(expected, rel=1e-4, abs=1e-6)
@@ -66,7 +65,7 @@ def test_golden_posteriors_and_loss():
 def test_two_latents_by_hand():
     # The first latent differs by 2 nats, the second by (3 + 1/4 − 1 − log 3) / 2.
     mean, logvar = rows([2.0, 0.5], [0.0, 1.0]), rows([0.0, LOG_3], [0.0, 0.0])
-    shared_mean, shared_logvar = AdaGVAE().posterior(mean, logvar, None)
+    shared_mean, shared_logvar = AdaGVAE().supervision.posterior(mean, logvar, None)
     assert shared_mean.tolist() == [[[2.0, 0.75], [0.0, 0.75]]]
     assert shared_logvar.exp()[0].numpy() == pytest.approx(np.array([[1.0, 2.0], [1.0, 2.0]]))
     second = 0.5 * (0.75**2 + 2.0 - math.log(2.0) - 1.0)
@@ -78,14 +77,18 @@ def test_two_latents_by_hand():
 def test_one_way_and_symmetric_divergence_decide_differently():
     # From the first image: 2 against (e⁻⁴ + 3) / 2. From the second: 2 against (e⁴ − 5) / 2.
     mean, logvar = rows([2.0, 0.0], [0.0, 0.0]), rows([0.0, -4.0], [0.0, 0.0])
-    assert AdaGVAE(divergence="kl").own(mean, logvar, None).tolist() == [[[True, False]]]
-    assert AdaGVAE(divergence="symmetric_kl").own(mean, logvar, None).tolist() == [[[False, True]]]
+    assert AdaGVAE(divergence="kl").supervision.own(mean, logvar, None).tolist() == [
+        [[True, False]]
+    ]
+    assert AdaGVAE(divergence="symmetric_kl").supervision.own(mean, logvar, None).tolist() == [
+        [[False, True]]
+    ]
 
 
 def test_symmetric_divergence_does_not_care_which_image_is_first(make_forward):
     forward = make_forward(members=2, batch=40, latents=5)
     swapped = [part.roll(20, dims=1) for part in (forward.mean, forward.logvar)]
-    symmetric, one_way = AdaGVAE(divergence="symmetric_kl"), AdaGVAE()
+    symmetric, one_way = Pairs(divergence="symmetric_kl"), Pairs()
     for ours, theirs in zip(
         symmetric.posterior(forward.mean, forward.logvar, None),
         symmetric.posterior(*swapped, None),
@@ -100,18 +103,20 @@ def test_symmetric_divergence_does_not_care_which_image_is_first(make_forward):
 @pytest.mark.parametrize("divergence", ["kl", "symmetric_kl"])
 def test_threshold_from_nothing_shared_to_all_but_one(make_forward, divergence):
     forward = make_forward(latents=6)
-    nothing = AdaGVAE(threshold=0, divergence=divergence)
+    nothing = Pairs(threshold=0, divergence=divergence)
     for ours, own in zip(
         nothing.posterior(forward.mean, forward.logvar, None),
         (forward.mean, forward.logvar),
         strict=True,
     ):
         assert torch.equal(ours, own)
-    kept = AdaGVAE(threshold=1, divergence=divergence).own(forward.mean, forward.logvar, None)
+    kept = AdaGVAE(threshold=1, divergence=divergence).supervision.own(
+        forward.mean, forward.logvar, None
+    )
     assert (kept.sum(dim=-1) == 1).all()
     counts = [
         AdaGVAE(threshold=share, divergence=divergence)
-        .own(forward.mean, forward.logvar, None)
+        .supervision.own(forward.mean, forward.logvar, None)
         .sum()
         .item()
         for share in (0, 0.1, 0.3, 0.5, 1)
@@ -127,27 +132,23 @@ def test_each_member_has_its_own_threshold_and_beta(make_forward):
         AdaGVAE(beta=2, threshold=0.3),
         AdaGVAE(beta=4, threshold=1),
     ]
-    together = by_pass(stack(own, dtype=torch.float64), forward.mean, forward.logvar, 9.0)
+    pairs = stack([one.supervision for one in own], dtype=torch.float64)
+    mean, logvar = pairs.posterior(forward.mean, forward.logvar, None)
+    shared = Forward(torch.full((3, 8), 9.0), mean, logvar, z=mean, step=torch.tensor(0.0))
+    together = total_loss(stack(own, dtype=torch.float64).terms(shared))
     for member, objective in enumerate(own):
-        alone = by_pass(
-            objective, forward.mean[member : member + 1], forward.logvar[member : member + 1], 9.0
-        )
+        only = slice(member, member + 1)
+        alone = by_pass(objective, forward.mean[only], forward.logvar[only], 9.0)
         assert together[member].item() == pytest.approx(alone.item(), rel=1e-12)
-    kept = (
-        stack(own, dtype=torch.float64)
-        .own(forward.mean, forward.logvar, None)
-        .sum(dim=(1, 2))
-        .tolist()
-    )
+    kept = pairs.own(forward.mean, forward.logvar, None).sum(dim=(1, 2)).tolist()
     assert kept[0] == 16
     assert kept[0] > kept[1] > kept[2] == 4
 
 
 def test_threshold_on_a_schedule(make_forward):
     forward = make_forward(members=2)
-    stacked = stack(
-        [AdaGVAE(threshold=linear(0, 1, 100)), AdaGVAE(threshold=0)], dtype=torch.float64
-    )
+    own = [AdaGVAE(threshold=linear(0, 1, 100)), AdaGVAE(threshold=0)]
+    stacked = stack([one.supervision for one in own], dtype=torch.float64)
     for step, kept in ((0.0, [16, 16]), (100.0, [4, 16])):
         now = stacked.at(torch.tensor(step, dtype=torch.float64))
         assert now.own(forward.mean, forward.logvar, None).sum(dim=(1, 2)).tolist() == kept
@@ -156,9 +157,9 @@ def test_threshold_on_a_schedule(make_forward):
 def test_gradient_flows_through_averages_and_not_through_the_decision(make_forward):
     forward = make_forward(members=1)
     mean, logvar = forward.mean.requires_grad_(), forward.logvar.requires_grad_()
-    own = AdaGVAE().own(mean, logvar, None)
+    own = AdaGVAE().supervision.own(mean, logvar, None)
     assert not own.requires_grad
-    shared, _ = AdaGVAE().posterior(mean, logvar, None)
+    shared, _ = AdaGVAE().supervision.posterior(mean, logvar, None)
     (gradient,) = torch.autograd.grad(shared[:, 4:].sum(), mean)  # of the second images
     assert gradient[:, :4][~own].tolist() == pytest.approx([0.5] * int((~own).sum()))
     assert (gradient[:, :4][own] == 0).all()
@@ -171,15 +172,15 @@ def test_one_member_does_not_see_another(make_forward):
     forward = make_forward(members=3)
     torn = forward.mean.clone()
     torn[1] = torch.nan
-    whole, _ = AdaGVAE().posterior(forward.mean, forward.logvar, None)
-    after, _ = AdaGVAE().posterior(torn, forward.logvar, None)
+    whole, _ = AdaGVAE().supervision.posterior(forward.mean, forward.logvar, None)
+    after, _ = AdaGVAE().supervision.posterior(torn, forward.logvar, None)
     assert torch.equal(after[[0, 2]], whole[[0, 2]])
 
 
 def test_pairs_are_asked_for_by_the_hyper_parameters():
-    assert AdaGVAE().pairs == PairRule("locatello", 0, named=False)
-    assert AdaGVAE(pair_rule="michlo", changed_factors=2).pairs == PairRule(
-        "michlo", 2, named=False
+    assert AdaGVAE().supervision == Pairs()
+    assert AdaGVAE(pair_rule="michlo", changed_factors=2).supervision == Pairs(
+        rule="michlo", changed_factors=2
     )
     assert [item.name for item in fields(AdaGVAE)] == [
         "beta",
@@ -249,11 +250,11 @@ def test_a_training_step_averages_pairs_of_images():
         "sprites", AdaGVAE(threshold=[0.0, 0.5]), data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28}, network="mlp",
         network_options={"hidden": 8}, latents=5, batch_size=8, steps=4,
     )  # fmt: skip
-    program = Program(plan, plan.members, dataset, torch.device("cpu"))
+    program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     leaves = program._leaves(program.layout, state.model)
     draws = program.draw(torch.arange(4))
-    forward = program._forward(program.objective, leaves, state, draws, 1)
+    forward = program._forward(program.objective, program.supervision, leaves, state, draws, 1)
     encoded, _ = program.network.encode(leaves, program.sampler(draws.indices[:, 1]))
     assert torch.equal(forward.mean[0], encoded[0]), "threshold 0 averages nothing"
     first, second = forward.mean[1].chunk(2)

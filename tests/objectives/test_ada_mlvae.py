@@ -14,8 +14,9 @@ import torch
 from unbraid.core.errors import InputError
 from unbraid.objectives.ada_gvae import AdaGVAE
 from unbraid.objectives.ada_mlvae import AdaMLVAE
-from unbraid.objectives.objective import Forward, stack, total_loss
-from unbraid.objectives.pairs import PairRule
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Forward, total_loss
+from unbraid.objectives.supervision.pairs import Pairs
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -27,7 +28,7 @@ def test_golden_posteriors_and_loss():
         logvar = torch.from_numpy(np.concatenate([arrays["logvar"], arrays["logvar2"]])).unsqueeze(
             0
         )
-    mean, logvar = AdaMLVAE().posterior(mean, logvar, None)
+    mean, logvar = AdaMLVAE().supervision.posterior(mean, logvar, None)
     for ours, name in ((mean, "mean"), (logvar, "logvar")):
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
         assert ours[0].numpy() == pytest.approx(expected, rel=1e-4, abs=1e-6)
@@ -39,7 +40,7 @@ def test_golden_posteriors_and_loss():
 def test_two_latents_by_hand():
     mean = torch.tensor([[[9.0, 1.0], [0.0, 4.0]]], dtype=torch.float64)
     logvar = torch.tensor([[[0.0, 0.0], [0.0, math.log(3.0)]]], dtype=torch.float64)
-    shared, shared_logvar = AdaMLVAE().posterior(mean, logvar, None)
+    shared, shared_logvar = AdaMLVAE().supervision.posterior(mean, logvar, None)
     assert shared[0].numpy() == pytest.approx(np.array([[9.0, 1.75], [0.0, 1.75]]))
     assert shared_logvar.exp()[0].numpy() == pytest.approx(np.array([[1.0, 1.5], [1.0, 1.5]]))
 
@@ -50,7 +51,8 @@ def test_decides_as_ada_gvae_and_each_member_by_its_threshold(make_forward, dive
     shares = (0.0, 0.3, 1.0)
     ours, theirs = (
         stack(
-            [kind(threshold=share, divergence=divergence) for share in shares], dtype=torch.float64
+            [kind(threshold=share, divergence=divergence).supervision for share in shares],
+            dtype=torch.float64,
         )
         for kind in (AdaMLVAE, AdaGVAE)
     )
@@ -69,7 +71,7 @@ def test_loss_does_not_depend_on_which_image_is_first(make_forward):
     objective = AdaMLVAE(divergence="symmetric_kl")
     losses = []
     for shift in (0, 10):
-        mean, logvar = objective.posterior(
+        mean, logvar = objective.supervision.posterior(
             forward.mean.roll(shift, 1), forward.logvar.roll(shift, 1), None
         )
         losses.append(
@@ -83,8 +85,8 @@ def test_loss_does_not_depend_on_which_image_is_first(make_forward):
 def test_gradient_flows_to_both_images(make_forward):
     forward = make_forward(members=1)
     mean, logvar = forward.mean.requires_grad_(), forward.logvar.requires_grad_()
-    own = AdaMLVAE().own(mean, logvar, None)
-    shared, _ = AdaMLVAE().posterior(mean, logvar, None)
+    own = AdaMLVAE().supervision.own(mean, logvar, None)
+    shared, _ = AdaMLVAE().supervision.posterior(mean, logvar, None)
     to_mean, to_logvar = torch.autograd.grad(shared[:, 4:].sum(), [mean, logvar])
     weight = torch.sigmoid(logvar[:, 4:] - logvar[:, :4])[~own]
     assert to_mean[:, :4][~own].tolist() == pytest.approx(weight.tolist(), rel=1e-12)
@@ -93,9 +95,9 @@ def test_gradient_flows_to_both_images(make_forward):
 
 
 def test_asks_for_unlabelled_pairs():
-    assert AdaMLVAE().pairs == PairRule("locatello", 0, named=False)
-    assert AdaMLVAE(pair_rule="michlo", changed_factors=3).pairs == PairRule(
-        "michlo", 3, named=False
+    assert AdaMLVAE().supervision == Pairs(average="harmonic")
+    assert AdaMLVAE(pair_rule="michlo", changed_factors=3).supervision == Pairs(
+        average="harmonic", rule="michlo", changed_factors=3
     )
     assert AdaMLVAE().prior_kind == "factorised"
 

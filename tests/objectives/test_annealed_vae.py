@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from unbraid.core.errors import InputError
 from unbraid.objectives.annealed_vae import AnnealedVAE, capacity_nats
-from unbraid.objectives.objective import stack, structure, total_loss
+from unbraid.objectives.hyper import stack, structure
+from unbraid.objectives.objective import total_loss
 from unbraid.objectives.schedule import cyclic
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from unbraid.objectives.beta_vae import BetaVAE
-from unbraid.objectives.objective import stack, total_loss
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import total_loss
 from unbraid.objectives.vae import VAE
 
 

@@ -13,7 +13,8 @@ import pytest
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.factor_vae import FactorVAE
-from unbraid.objectives.objective import Term, number
+from unbraid.objectives.hyper import number
+from unbraid.objectives.objective import Term
 from unbraid.testing.objective_contract import check_objective
 
 

@@ -13,7 +13,8 @@ import torch
 import unbraid as ub
 from unbraid.core.errors import InputError
 from unbraid.objectives.control_vae import ControlVAE
-from unbraid.objectives.objective import Setting, stack, structure, total_loss
+from unbraid.objectives.hyper import stack, structure
+from unbraid.objectives.objective import Setting, total_loss
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.schedule import linear
 

@@ -12,13 +12,14 @@ from unbraid.core.errors import InputError
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.decomposition import Decomposition
 from unbraid.objectives.divergences import inclusive_kl, mmd, mmd_by_latent
-from unbraid.objectives.objective import Forward, stack, total_loss
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Forward, total_loss
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.mixture import Mixture
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.objectives.priors.student_t import StudentT
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 CHOICES = ("kl_inclusive", "mmd", "mmd_joint")
 
@@ -168,7 +169,7 @@ def test_every_combination_that_is_allowed_trains(prior, choice):
         "pinwheel", Decomposition(divergence=choice), prior=prior, network="mlp", network_options={"hidden": 8},
         latents=2, batch_size=8, steps=3, seeds=2,
     )  # fmt: skip
-    program = Program(plan, plan.members, dataset, torch.device("cpu"))
+    program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     for _ in range(3):
         program.step(state)

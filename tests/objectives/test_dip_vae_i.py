@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from unbraid.objectives.dip_vae_i import DIPVAEI
+from unbraid.objectives.hyper import stack
 from unbraid.objectives.latent_terms import batch_covariance, dip_penalty
-from unbraid.objectives.objective import stack, total_loss
+from unbraid.objectives.objective import total_loss
 
 
 def test_golden_regulariser_and_covariance(golden):

@@ -13,10 +13,11 @@ import torch
 
 from unbraid.core.errors import InputError
 from unbraid.objectives.gvae import GVAE
-from unbraid.objectives.objective import Forward, stack, total_loss
-from unbraid.objectives.pairs import PairRule
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Forward, total_loss
+from unbraid.objectives.supervision.pairs import Pairs
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
@@ -30,7 +31,7 @@ def test_golden_posteriors_and_loss():
             0
         )
         changed = torch.from_numpy(arrays["changed_index"][:, 0]).unsqueeze(0)
-    mean, logvar = GVAE().posterior(mean, logvar, changed)
+    mean, logvar = GVAE().supervision.posterior(mean, logvar, changed)
     for ours, name in ((mean, "mean"), (logvar, "logvar")):
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
         assert ours[0].numpy() == pytest.approx(expected, rel=1e-4, abs=1e-6)
@@ -45,7 +46,7 @@ def test_two_latents_by_hand():
     logvar = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [math.log(3.0), 0.0], [0.0, math.log(5.0)]]])
     # Pairs are rows 0 and 2, of which latent 1 changed, and rows 1 and 3, of which latent 0
     # changed.
-    shared, shared_logvar = GVAE().posterior(mean, logvar, torch.tensor([[1, 0]]))
+    shared, shared_logvar = GVAE().supervision.posterior(mean, logvar, torch.tensor([[1, 0]]))
     assert shared.tolist() == [[[1.0, 0.0], [0.0, 1.0], [1.0, 4.0], [2.0, 1.0]]]
     assert shared_logvar.exp()[0].numpy() == pytest.approx(
         np.array([[2.0, 1.0], [1.0, 3.0], [2.0, 1.0], [1.0, 3.0]]), rel=1e-6
@@ -55,10 +56,12 @@ def test_two_latents_by_hand():
 def test_members_have_their_own_labels_and_betas(make_forward):
     forward = make_forward(members=3)
     changed = torch.tensor([[0, 1, 2, 3], [3, 2, 1, 0], [1, 1, 1, 1]])
-    mean, logvar = GVAE().posterior(forward.mean, forward.logvar, changed)
+    mean, logvar = GVAE().supervision.posterior(forward.mean, forward.logvar, changed)
     for member in range(3):
         only = slice(member, member + 1)
-        alone, _ = GVAE().posterior(forward.mean[only], forward.logvar[only], changed[only])
+        alone, _ = GVAE().supervision.posterior(
+            forward.mean[only], forward.logvar[only], changed[only]
+        )
         assert torch.equal(alone[0], mean[member])
     moved = (mean != forward.mean)[:, :4]
     assert (moved.sum(dim=-1) == 3).all()
@@ -74,15 +77,17 @@ def test_members_have_their_own_labels_and_betas(make_forward):
 def test_gradient_of_shared_latents_reaches_both_images(make_forward):
     forward = make_forward(members=1)
     mean = forward.mean.requires_grad_()
-    shared, _ = GVAE().posterior(mean, forward.logvar, torch.tensor([[0, 1, 2, 3]]))
+    shared, _ = GVAE().supervision.posterior(mean, forward.logvar, torch.tensor([[0, 1, 2, 3]]))
     (gradient,) = torch.autograd.grad(shared[:, 4:].sum(), mean)
     assert torch.equal(gradient[0, :4], 0.5 * (1 - torch.eye(4, dtype=torch.float64)))
     assert torch.equal(gradient[0, 4:], 0.5 + 0.5 * torch.eye(4, dtype=torch.float64))
 
 
-def test_one_factor_changes_unless_told_otherwise():
-    assert GVAE().pairs == PairRule("locatello", 1, named=True)
-    assert GVAE(pair_rule="michlo", changed_factors=0).pairs == PairRule("michlo", 0, named=True)
+def test_by_default_one_factor_changes():
+    assert GVAE().supervision == Pairs(changed_factors=1, which="named")
+    assert GVAE(pair_rule="michlo", changed_factors=0).supervision == Pairs(
+        rule="michlo", which="named"
+    )
 
 
 def test_a_training_step_keeps_the_latent_of_the_factor_that_changed():
@@ -96,11 +101,16 @@ def test_a_training_step_keeps_the_latent_of_the_factor_that_changed():
         batch_size=8,
         steps=3,
     )
-    program = Program(plan, plan.members, dataset, torch.device("cpu"))
+    program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     draws = program.draw(torch.arange(3))
     forward = program._forward(
-        program.objective, program._leaves(program.layout, state.model), state, draws, 2
+        program.objective,
+        program.supervision,
+        program._leaves(program.layout, state.model),
+        state,
+        draws,
+        2,
     )
     first, second = forward.mean[0].chunk(2)
     factors = [dataset.factors(half.numpy()) for half in draws.indices[0, 2].chunk(2)]

@@ -17,8 +17,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from unbraid.core.errors import InputError
 from unbraid.objectives.beta_vae import BetaVAE
+from unbraid.objectives.hyper import stack
 from unbraid.objectives.info_vae import InfoVAE
-from unbraid.objectives.objective import Forward, Setting, stack, total_loss
+from unbraid.objectives.objective import Forward, Setting, total_loss
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.schedule import linear
 from unbraid.objectives.vae import VAE

@@ -17,7 +17,7 @@ from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.mixture import Mixture
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 SCALE = 0.5
 LOADINGS = torch.tensor([[1.0, 0.9], [-0.4, 0.2], [0.2, 0.5]], dtype=torch.float64)
@@ -170,7 +170,7 @@ def test_it_trains_and_its_bound_beats_that_of_one_sample(prior):
         "pinwheel", IWAE(importance_samples=8), prior=prior, network="mlp", network_options={"hidden": 16}, latents=2,
         likelihood="gaussian:scale=learned", batch_size=50, steps=60, learning_rate=1e-2, seeds=2, log_every=20,
     )  # fmt: skip
-    program = Program(plan, plan.members, dataset, torch.device("cpu"))
+    program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     for _ in range(plan.steps):
         program.step(state)

@@ -15,7 +15,7 @@ from unbraid.core.errors import InputError
 from unbraid.objectives.gvae import GVAE
 from unbraid.objectives.mlvae import MLVAE
 from unbraid.objectives.objective import Forward, total_loss
-from unbraid.objectives.pairs import PairRule
+from unbraid.objectives.supervision.pairs import Pairs
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -28,7 +28,7 @@ def test_golden_posteriors_and_loss():
             0
         )
         changed = torch.from_numpy(arrays["changed_index"][:, 0]).unsqueeze(0)
-    mean, logvar = MLVAE().posterior(mean, logvar, changed)
+    mean, logvar = MLVAE().supervision.posterior(mean, logvar, changed)
     for ours, name in ((mean, "mean"), (logvar, "logvar")):
         expected = np.concatenate([values[f"{name}1"], values[f"{name}2"]])
         assert ours[0].numpy() == pytest.approx(expected, rel=1e-4, abs=1e-6)
@@ -41,7 +41,7 @@ def test_golden_posteriors_and_loss():
 def test_two_latents_by_hand():
     mean = torch.tensor([[[1.0, 5.0], [4.0, 7.0]]], dtype=torch.float64)
     logvar = torch.tensor([[[0.0, 0.0], [math.log(3.0), 0.0]]], dtype=torch.float64)
-    shared, shared_logvar = MLVAE().posterior(mean, logvar, torch.tensor([[1]]))
+    shared, shared_logvar = MLVAE().supervision.posterior(mean, logvar, torch.tensor([[1]]))
     assert shared[0].numpy() == pytest.approx(np.array([[1.75, 5.0], [1.75, 7.0]]))
     assert shared_logvar.exp()[0].numpy() == pytest.approx(np.array([[1.5, 1.0], [1.5, 1.0]]))
 
@@ -50,8 +50,8 @@ def test_equal_variances_give_gvae(make_forward):
     forward = make_forward(logvar=torch.full((3, 8, 4), -0.7, dtype=torch.float64))
     changed = torch.tensor([[0, 1, 2, 3]] * 3)
     for ours, theirs in zip(
-        MLVAE().posterior(forward.mean, forward.logvar, changed),
-        GVAE().posterior(forward.mean, forward.logvar, changed),
+        MLVAE().supervision.posterior(forward.mean, forward.logvar, changed),
+        GVAE().supervision.posterior(forward.mean, forward.logvar, changed),
         strict=True,
     ):
         assert ours.numpy() == pytest.approx(theirs.numpy(), rel=1e-12)
@@ -61,8 +61,8 @@ def test_shared_variance_is_below_that_of_gvae_and_gradient_is_finite(make_forwa
     forward = make_forward()
     changed = torch.tensor([[0, 1, 2, 3]] * 3)
     mean, logvar = forward.mean.requires_grad_(), forward.logvar.requires_grad_()
-    shared = MLVAE().posterior(mean, logvar, changed)
-    _, wider = GVAE().posterior(mean, logvar, changed)
+    shared = MLVAE().supervision.posterior(mean, logvar, changed)
+    _, wider = GVAE().supervision.posterior(mean, logvar, changed)
     averaged = (shared[1] != logvar).detach()
     assert averaged.sum() == 3 * 8 * 3
     assert (shared[1] < wider)[averaged].all()
@@ -73,7 +73,7 @@ def test_shared_variance_is_below_that_of_gvae_and_gradient_is_finite(make_forwa
 
 
 def test_asks_for_labelled_pairs():
-    assert MLVAE().pairs == PairRule("locatello", 1, named=True)
+    assert MLVAE().supervision == Pairs(average="harmonic", changed_factors=1, which="named")
     assert MLVAE().prior_kind == "factorised"
 
 

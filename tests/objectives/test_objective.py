@@ -16,7 +16,8 @@ from unbraid.objectives.annealed_vae import AnnealedVAE
 from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.dip_vae_i import DIPVAEI
 from unbraid.objectives.factor_vae import FactorVAE
-from unbraid.objectives.objective import Objective, Term, number, stack, structure, total_loss
+from unbraid.objectives.hyper import number, stack, structure
+from unbraid.objectives.objective import Objective, Term, total_loss
 from unbraid.objectives.vae import VAE
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import unbraid as ub
 from unbraid import metrics
 from unbraid.core.errors import InputError
-from unbraid.objectives.objective import PRIOR_KINDS, Setting, stack, structure, total_loss
+from unbraid.objectives.hyper import stack, structure
+from unbraid.objectives.objective import PRIOR_KINDS, Setting, total_loss
 from unbraid.objectives.priors.isotropic import Isotropic
 from unbraid.objectives.qlae import CODEBOOK, QLAE, codebook_values, nearest_values
 from unbraid.population.resolve import in_sums

@@ -11,7 +11,8 @@ import torch
 
 import unbraid as ub
 from unbraid.core.errors import InputError
-from unbraid.objectives.objective import stack, total_loss
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import total_loss
 from unbraid.objectives.wae import WAE
 
 

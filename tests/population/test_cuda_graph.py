@@ -17,7 +17,7 @@ from unbraid.objectives import OBJECTIVES
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import DRAWN_AT_ONCE, Program, State
+from unbraid.population.training_step import DRAWN_AT_ONCE, State, TrainingStep
 
 CONVOLUTIONS: dict[str, Any] = {
     "network": "conv_burgess",
@@ -52,7 +52,7 @@ def different(left: State, right: State) -> list[list[str]]:
     ]
 
 
-def by_stepper(program: Program, steps: int) -> tuple[State, list[int]]:
+def by_stepper(program: TrainingStep, steps: int) -> tuple[State, list[int]]:
     state = program.start()
     stepper = Stepper(program, state)
     done = []
@@ -61,7 +61,7 @@ def by_stepper(program: Program, steps: int) -> tuple[State, list[int]]:
     return state, done
 
 
-def by_steps(program: Program, steps: int) -> State:
+def by_steps(program: TrainingStep, steps: int) -> State:
     state = program.start()
     program.prepare(state)
     for _ in range(steps):
@@ -71,13 +71,13 @@ def by_steps(program: Program, steps: int) -> State:
 
 def test_on_a_cpu_a_stepper_steps(small_plan):
     plan, dataset = small_plan("beta_tcvae", seeds=2, steps=40)
-    stepped, done = by_stepper(Program(plan, plan.members, dataset, torch.device("cpu")), 40)
+    stepped, done = by_stepper(TrainingStep(plan, plan.members, dataset, torch.device("cpu")), 40)
     assert done == [1] * 40
     assert stepped.step == stepped.clock.item() == 40
-    plain = by_steps(Program(plan, plan.members, dataset, torch.device("cpu")), 40)
+    plain = by_steps(TrainingStep(plan, plan.members, dataset, torch.device("cpu")), 40)
     assert different(stepped, plain) == [[], []]
     assert different(
-        stepped, by_steps(Program(plan, plan.members, dataset, torch.device("cpu")), 39)
+        stepped, by_steps(TrainingStep(plan, plan.members, dataset, torch.device("cpu")), 39)
     ) != [[], []]
 
 
@@ -87,14 +87,14 @@ def test_on_a_cpu_a_stepper_steps(small_plan):
 def test_replayed_steps_have_the_bits_of_plain_ones(small_plan, objective: str, precision: str):
     plan, dataset = small_plan(objective, steps=40, precision=precision, **CONVOLUTIONS)
     device = torch.device("cuda")
-    replayed, done = by_stepper(Program(plan, plan.members, dataset, device), 40)
+    replayed, done = by_stepper(TrainingStep(plan, plan.members, dataset, device), 40)
     assert done == [1, 1, DRAWN_AT_ONCE, DRAWN_AT_ONCE, *[1] * (38 - 2 * DRAWN_AT_ONCE)]
     assert replayed.step == replayed.clock.item() == 40
-    plain = by_steps(Program(plan, plan.members, dataset, device), 40)
+    plain = by_steps(TrainingStep(plan, plan.members, dataset, device), 40)
     assert replayed.diverged_at.tolist() == [-1] * 4
     assert torch.isfinite(replayed.history).all()
     assert different(replayed, plain) == [[]] * 4
-    assert all(different(replayed, by_steps(Program(plan, plan.members, dataset, device), 39))), (
+    assert all(different(replayed, by_steps(TrainingStep(plan, plan.members, dataset, device), 39))), (
         "the comparison shows nothing"
     )
 
@@ -103,7 +103,7 @@ def test_replayed_steps_have_the_bits_of_plain_ones(small_plan, objective: str, 
 @PRECISIONS
 def test_the_lowered_copy_follows_the_weights_through_replays(small_plan, precision: str):
     plan, dataset = small_plan("factor_vae", steps=40, precision=precision, **CONVOLUTIONS)
-    state, _ = by_stepper(Program(plan, plan.members, dataset, torch.device("cuda")), 34)
+    state, _ = by_stepper(TrainingStep(plan, plan.members, dataset, torch.device("cuda")), 34)
     for adam in (state.model, state.auxiliary):
         assert adam is not None
         assert (adam.lowered is None) == (precision == "float32")
@@ -122,15 +122,15 @@ def test_replayed_neighbours_of_a_diverging_member_keep_every_bit(
         for member in plan.members
     ]
     device = torch.device("cuda")
-    healthy, _ = by_stepper(Program(plan, plan.members, dataset, device), 40)
-    mixed, _ = by_stepper(Program(plan, broken, dataset, device), 40)
+    healthy, _ = by_stepper(TrainingStep(plan, plan.members, dataset, device), 40)
+    mixed, _ = by_stepper(TrainingStep(plan, broken, dataset, device), 40)
     assert healthy.diverged_at.tolist() == [-1] * 4
     diverged = mixed.diverged_at.tolist()
     assert [at >= 0 for at in diverged] == [False, False, True, False]
     assert [bool(names) for names in different(healthy, mixed)] == [False, False, True, False]
     # It stands where it was when it broke, replays or not.
     assert torch.isfinite(mixed.model.weights).all()
-    until, _ = by_stepper(Program(plan, broken, dataset, device), diverged[2])
+    until, _ = by_stepper(TrainingStep(plan, broken, dataset, device), diverged[2])
     for name in ("weights", "gradient_mean", "gradient_square"):
         assert torch.equal(getattr(mixed.model, name)[2], getattr(until.model, name)[2]), name
 
@@ -179,13 +179,13 @@ def test_a_checkpoint_taken_between_replays_goes_on_with_the_same_bits(small_pla
     """In another program, which captures at another step of the draws."""
     plan, dataset = small_plan("factor_vae", steps=60, precision="bfloat16", **CONVOLUTIONS)
     device = torch.device("cuda")
-    whole, _ = by_stepper(Program(plan, plan.members, dataset, device), 60)
+    whole, _ = by_stepper(TrainingStep(plan, plan.members, dataset, device), 60)
     for stop in (1, 18, 21):
-        begun, _ = by_stepper(Program(plan, plan.members, dataset, device), stop)
+        begun, _ = by_stepper(TrainingStep(plan, plan.members, dataset, device), stop)
         state = State.from_tensors(
             {name: tensor.cpu() for name, tensor in begun.tensors().items()}, stop, device
         )
-        stepper = Stepper(Program(plan, plan.members, dataset, device), state)
+        stepper = Stepper(TrainingStep(plan, plan.members, dataset, device), state)
         while state.step < 60:
             stepper.advance(60 - state.step)
         assert different(state, whole) == [[]] * 4, stop
@@ -263,9 +263,9 @@ def test_every_kind_of_data_and_a_rule_can_be_captured(
         "beta_vae", data, steps=40, precision="bfloat16", where=rule, **CONVOLUTIONS
     )
     device = torch.device("cuda")
-    replayed, done = by_stepper(Program(plan, plan.members, dataset, device), 40)
+    replayed, done = by_stepper(TrainingStep(plan, plan.members, dataset, device), 40)
     assert DRAWN_AT_ONCE in done
     assert (
-        different(replayed, by_steps(Program(plan, plan.members, dataset, device), 40)) == [[]] * 4
+        different(replayed, by_steps(TrainingStep(plan, plan.members, dataset, device), 40)) == [[]] * 4
     )
     assert torch.isfinite(replayed.history).all()

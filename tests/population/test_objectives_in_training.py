@@ -26,7 +26,7 @@ from unbraid.population.cuda_graph import Stepper
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import Draws, Program, State
+from unbraid.population.training_step import Draws, State, TrainingStep
 
 CPU = torch.device("cpu")
 BATCH_NORM = {
@@ -46,17 +46,17 @@ class Killed(Exception):
     """Raised by a progress report: nothing after it is saved, as when a process is killed."""
 
 
-def program_of(plan: Plan, dataset: Any) -> Program:
-    return Program(plan, plan.members, dataset, CPU)
+def program_of(plan: Plan, dataset: Any) -> TrainingStep:
+    return TrainingStep(plan, plan.members, dataset, CPU)
 
 
-def advanced(program: Program, state: State, steps: int) -> State:
+def advanced(program: TrainingStep, state: State, steps: int) -> State:
     for _ in range(steps):
         program.step(state)
     return state
 
 
-def forward_of(program: Program, state: State, draws: Draws, at: int = 0) -> Forward:
+def forward_of(program: TrainingStep, state: State, draws: Draws, at: int = 0) -> Forward:
     leaves = program._leaves(program.layout, state.model)
     return program._forward(
         program.objective.at(state.clock.to(torch.float32)), leaves, state, draws, at
@@ -74,7 +74,7 @@ def different(left: State, right: State) -> list[str]:
     ]
 
 
-def encoded(program: Program, state: State, draws: Draws, at: int) -> tuple[torch.Tensor, ...]:
+def encoded(program: TrainingStep, state: State, draws: Draws, at: int) -> tuple[torch.Tensor, ...]:
     """Means and log-variances that the encoder itself gives the images of a step."""
     views = program.layout.views(state.model.weights)
     return program.network.encode(views, program.sampler(draws.indices[:, at]))
@@ -342,13 +342,13 @@ def test_replays_and_a_stop_between_them_change_no_bit(
         objective, seeds=2, steps=60, log_every=5, precision=precision, **options
     )
     device = torch.device("cuda")
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     plain = program.start()
     program.prepare(plain)
     advanced(program, plain, 60)
 
     def replayed(state: State, steps: int) -> State:
-        stepper = Stepper(Program(plan, plan.members, dataset, device), state, pytest.fail)
+        stepper = Stepper(TrainingStep(plan, plan.members, dataset, device), state, pytest.fail)
         while state.step < steps:
             stepper.advance(steps - state.step)
         return state
@@ -361,7 +361,7 @@ def test_replays_and_a_stop_between_them_change_no_bit(
     assert state.diverged_at.tolist() == [-1] * len(plan.members)
 
 
-def same_in_low_precision(program: Program, state: State) -> bool:
+def same_in_low_precision(program: TrainingStep, state: State) -> bool:
     """Whether the copy in low precision is that of the weights, but for running means, which no
     product reads.
     """
@@ -422,7 +422,7 @@ def test_a_diverged_member_keeps_its_memory_and_running_means(
     broken = [
         dataclasses.replace(one, learning_rate=1e30) if one.id == 1 else one for one in plan.members
     ]
-    healthy, program = program_of(plan, dataset), Program(plan, broken, dataset, CPU)
+    healthy, program = program_of(plan, dataset), TrainingStep(plan, broken, dataset, CPU)
     whole, state = advanced(healthy, healthy.start(), 1), advanced(program, program.start(), 1)
     before = {
         name: tensor[1].clone()
@@ -532,7 +532,7 @@ def test_scheduled_numbers_are_the_hand_set_ones_at_every_step(small_plan):
             )
             for member in plan.members
         ]
-        by_hand = Program(plan, fixed, dataset, CPU)
+        by_hand = TrainingStep(plan, fixed, dataset, CPU)
         expected = advanced(by_hand, copy.deepcopy(state), 1)
         program.step(state)
         assert different(state, expected) == []
@@ -550,7 +550,7 @@ def test_a_number_of_the_prior_follows_its_schedule_too(small_plan):
             dataclasses.replace(one, prior_hyper={"gamma": gamma, "spike": 0.25})
             for one in plan.members
         ]
-        expected = advanced(Program(plan, fixed, dataset, CPU), copy.deepcopy(state), 1)
+        expected = advanced(TrainingStep(plan, fixed, dataset, CPU), copy.deepcopy(state), 1)
         program.step(state)
         assert different(state, expected) == []
 

@@ -25,7 +25,7 @@ from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.resolve import setting_of
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 CPU = torch.device("cpu")
 LIKELIHOODS = (
@@ -95,7 +95,7 @@ def test_every_combination_takes_three_finite_steps(
         if reasons(objective, prior):
             continue
         plan, dataset = combined(objective, prior, likelihood, network)
-        program = Program(plan, plan.members, dataset, CPU)
+        program = TrainingStep(plan, plan.members, dataset, CPU)
         state = program.start()
         before = state.model.weights.clone()
         for _ in range(3):

@@ -21,7 +21,7 @@ from unbraid.population import train as train_module
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 CPU = torch.device("cpu")
 
@@ -181,10 +181,10 @@ def test_saving_takes_no_more_than_a_tenth_of_the_time(
 ):
     """By a clock on which a step takes a second and a checkpoint three."""
     plan, dataset = small_plan(steps=100)
-    program, clock, real = Program(plan, plan.members, dataset, CPU), [0.0], Program.step
+    program, clock, real = TrainingStep(plan, plan.members, dataset, CPU), [0.0], TrainingStep.step
     state, steps = program.start(), []
 
-    def step(self: Program, state) -> None:
+    def step(self: TrainingStep, state) -> None:
         real(self, state)
         clock[0] += 1.0
 
@@ -192,7 +192,7 @@ def test_saving_takes_no_more_than_a_tenth_of_the_time(
         steps.append(state.step)
         clock[0] += 3.0
 
-    monkeypatch.setattr(Program, "step", step)
+    monkeypatch.setattr(TrainingStep, "step", step)
     monkeypatch.setattr(train_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     train_module._advance(
         program,
@@ -208,10 +208,10 @@ def test_saving_takes_no_more_than_a_tenth_of_the_time(
 def test_too_little_memory_on_the_device_is_told_with_a_remedy(
     tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(self: Program, state) -> None:
+    def full(self: TrainingStep, state) -> None:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(Program, "step", full)
+    monkeypatch.setattr(TrainingStep, "step", full)
     run = new_run(tmp_path / "run", seeds=3, chunk_size=3)
     with pytest.raises(UnbraidError) as caught:
         train_run(run, CPU)
@@ -229,9 +229,9 @@ def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(
     whole = new_run(tmp_path / "whole", seeds=3, steps=60)
     train_run(whole, CPU)
     begun = threading.Event()
-    real_wait, real_step = train_module.wait, Program.step
+    real_wait, real_step = train_module.wait, TrainingStep.step
 
-    def slow_step(self: Program, state) -> None:
+    def slow_step(self: TrainingStep, state) -> None:
         begun.wait(10) if state.step == 7 else None
         real_step(self, state)
         if state.step == 7:
@@ -245,7 +245,7 @@ def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(
         threading.Timer(0.1, stopped.set).start()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Program, "step", slow_step)
+    monkeypatch.setattr(TrainingStep, "step", slow_step)
     monkeypatch.setattr(train_module, "wait", interrupted)
     run = new_run(tmp_path / "run", seeds=3, steps=60)
     assert train_run(run, CPU) == Outcome(False, ())
@@ -263,14 +263,14 @@ def test_ctrl_c_writes_a_checkpoint_and_says_unfinished(
 def test_a_failing_chunk_stops_the_others_and_its_error_comes_out(
     tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch
 ):
-    real = Program.step
+    real = TrainingStep.step
 
-    def failing(self: Program, state) -> None:
+    def failing(self: TrainingStep, state) -> None:
         if self.members[0].id == 0 and state.step == 2:
             raise RuntimeError("no memory")
         real(self, state)
 
-    monkeypatch.setattr(Program, "step", failing)
+    monkeypatch.setattr(TrainingStep, "step", failing)
     run = new_run(tmp_path / "run", seeds=4, steps=100_000)
     with pytest.raises(RuntimeError, match=r"^no memory$"):
         train_run(run, CPU)

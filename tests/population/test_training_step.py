@@ -22,7 +22,7 @@ from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population.adam import BETAS as ADAM_BETAS
 from unbraid.population.adam import EPSILON as ADAM_EPSILON
 from unbraid.population.adam import Adam, Gradient
-from unbraid.population.training_step import Program, State, quantities
+from unbraid.population.training_step import State, TrainingStep, quantities
 
 CPU = torch.device("cpu")
 BATCHED_RELATIVE = 1e-3
@@ -37,11 +37,11 @@ def small_discriminator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
 
 
-def program_of(plan: Any, dataset: Any, members: Any = None) -> Program:
-    return Program(plan, plan.members if members is None else members, dataset, CPU)
+def program_of(plan: Any, dataset: Any, members: Any = None) -> TrainingStep:
+    return TrainingStep(plan, plan.members if members is None else members, dataset, CPU)
 
 
-def advanced(program: Program, steps: int) -> State:
+def advanced(program: TrainingStep, steps: int) -> State:
     state = program.start()
     for _ in range(steps):
         program.step(state)
@@ -151,7 +151,7 @@ def test_gradients_of_a_group_are_rows_and_say_who_is_finite():
 
 
 def by_hand(
-    program: Program, weights: torch.Tensor, member: int, step: int
+    program: TrainingStep, weights: torch.Tensor, member: int, step: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, dict]:
     """Reconstruction, KL and loss of one member's β-VAE on the dense network, in plain operations,
     with the leaf weights.
@@ -519,7 +519,7 @@ def test_drawing_follows_the_weights(small_plan):
 def test_members_draw_fresh_images_of_their_own(small_plan):
     plan, _ = small_plan(seeds=2)
     dataset = ub.load("color_dsprites")
-    program = Program(plan, plan.members, dataset, CPU)
+    program = TrainingStep(plan, plan.members, dataset, CPU)
     draws = program.draw(torch.arange(4))
     assert draws.images is not None
     assert draws.images.shape == (2, 4, plan.batch_size)

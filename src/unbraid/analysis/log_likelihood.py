@@ -26,7 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbraid.codes.codes import images_at_once, recorded_sample
+from unbraid.codes.codes import recorded_sample
+from unbraid.codes.encode import images_at_once
 from unbraid.core import random
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import invalid

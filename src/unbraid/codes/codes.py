@@ -18,20 +18,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unbraid.codes.encode import represent
 from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
-from unbraid.networks.layers import uses_kernels
-from unbraid.networks.network import Network
 from unbraid.population.devices import cores, explain_oom
 from unbraid.population.plan import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import State
 
 REPRESENTATIONS = ("mean", "sampled")
-_DEVICE_BYTES = 2**32
-"""Activations in flight on a GPU: bounds its memory, however many members and images there are."""
 _BYTES_AT_ONCE = 2**30
 """Codes held in memory before they are written: bounds how many members are encoded together."""
 _TRAIN_SHARE = 2 / 3
@@ -77,51 +74,6 @@ def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
     keys = random.words(torch.tensor([seed]), 0, Stream.CODE_SAMPLE, (size, 2))[0]
     order = torch.argsort(((keys[:, 0] & 0x7FFFFFFF) << 32) | keys[:, 1], stable=True)
     return order[: min(size, wanted)].numpy()
-
-
-def encode_images(
-    network: Network,
-    weights: dict[str, torch.Tensor],
-    samples: Callable[[torch.Tensor], torch.Tensor],
-    indices: torch.Tensor,
-    precision: torch.dtype | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of
-    bounded size.
-
-    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's images.
-    """
-    members = next(iter(weights.values())).shape[0]
-    size = images_at_once(
-        samples(indices[:1])[0].numel(), members, indices.device, columns=network.uses_columns
-    )
-    found: list[torch.Tensor] = []
-    with torch.no_grad():
-        for start in range(0, len(indices), size):
-            x = samples(indices[start : start + size]).unsqueeze(0)
-            parts = network.encode(weights, x.expand(members, *x.shape[1:]), precision)
-            found = found or [
-                torch.empty(members, len(indices), part.shape[2], dtype=part.dtype)
-                for part in parts
-            ]
-            for whole, part in zip(found, parts, strict=True):
-                whole[:, start : start + size] = part.cpu()
-    mean, logvar = found
-    return mean, logvar
-
-
-def images_at_once(
-    values: int, members: int, device: torch.device, *, columns: bool = False
-) -> int:
-    """Images of *values* numbers that are encoded together for so many members; *columns* as
-    `Network.uses_columns` says.
-    """
-    if device.type == "cpu":
-        return max(1, min(256, 2048 // members))
-    # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without
-    # kernels it is read as 16 columns more.
-    bytes_a_value = 64 if uses_kernels(device) and not columns else 1024
-    return max(1, min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192))
 
 
 def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
@@ -189,15 +141,14 @@ class CodeStore:
     def encode(
         self, device: torch.device, progress: Callable[[int], None] = lambda images: None
     ) -> None:
-        """Encode what is missing; *progress* is told how many images more were encoded."""
+        """Encode what is missing; *progress* takes how many images more were encoded."""
         wanted = {member.id for member in self.missing()}
         if not wanted:
             return
         dataset = self.run.dataset
         indices = torch.from_numpy(recorded_sample(len(dataset), self.run.plan.code_samples))
-        with explain_oom(
-            device, f"the data '{dataset.name}'", "Free some memory, or score with --device cpu."
-        ):
+        remedy = "Free some memory, or use the CPU."
+        with explain_oom(device, f"the data '{dataset.name}'", remedy):
             sampler = dataset.sampler(device)
         network = self.run.plan.build_network()
         precision = self.run.plan.dtype
@@ -208,18 +159,10 @@ class CodeStore:
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
             for first in range(0, len(chunk), together):
                 weights = layout.views(state.model.weights[first : first + together].to(device))
-                with explain_oom(
-                    device, "the codes of a batch", "Free some memory, or score with --device cpu."
-                ):
-                    mean, logvar = encode_images(
-                        network, weights, sampler, indices.to(device), precision
+                with explain_oom(device, "the codes of a batch", remedy):
+                    mean, logvar = represent(
+                        network, objective, weights, sampler, indices.to(device), precision
                     )
-                learned = {
-                    name: weight.cpu()
-                    for name, weight in weights.items()
-                    if name.startswith("objective.")
-                }
-                mean, logvar = objective.representation(mean, logvar, learned)
                 for position, member in enumerate(chunk[first : first + together]):
                     tensors = {
                         "indices": indices,

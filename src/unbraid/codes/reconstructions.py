@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import CodeStore, for_chunks_of, images_at_once, made_from, missing_files
+from unbraid.codes.codes import CodeStore, for_chunks_of, made_from, missing_files
+from unbraid.codes.encode import images_at_once
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.devices import explain_oom
 from unbraid.population.plan import Member
@@ -51,7 +52,7 @@ class ReconstructionStore:
         if not wanted:
             return
         dataset, plan = self.run.dataset, self.run.plan
-        advice = "Free some memory, or score with --device cpu."
+        advice = "Free some memory, or use the CPU."
         with explain_oom(device, f"the data '{dataset.name}'", advice):
             sampler = dataset.sampler(device)
         network, likelihood = plan.build_network(), plan.build_likelihood(dataset)

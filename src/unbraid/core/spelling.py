@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From words on a command line to values: numbers, lists, `name:key=value` and options that belong
-to an objective.
+"""From words to values: numbers, lists, and `name:key=value`, wherever something is named so.
+
+Datasets, objectives, priors, networks and metrics are all spelled this way, in Python as on the
+command line: `sprites:x=16,y=8`, `factor_vae:gamma=10,20`, `infomec:pruning=tripod`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from unbraid.core.errors import Shown, invalid
 
-_CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
+_WORDS = {"true": True, "false": False, "null": None}
 
 
 def split_list(text: str) -> list[str]:
@@ -26,19 +28,19 @@ def split_list(text: str) -> list[str]:
 
 
 def split_names(text: str) -> list[str]:
-    """Like `split_list`, but options stay with their name: `"mig,dci:backend=sklearn,seed=1,sap"`
-    has three parts.
+    """Like `split_list`, but options stay with their name.
 
     >>> split_names("mig,dci:backend=sklearn,seed=1,sap")
     ['mig', 'dci:backend=sklearn,seed=1', 'sap']
-    >>> split_names("isotropic,anisotropic:variances=4,2,1")
-    ['isotropic', 'anisotropic:variances=4,2,1']
+    >>> split_names("vae,beta_vae:beta=1,linear(0, 4, 1000),factor_vae:gamma=10,20")
+    ['vae', 'beta_vae:beta=1,linear(0, 4, 1000)', 'factor_vae:gamma=10,20']
     """
     names: list[str] = []
     for part in split_list(text):
         option = "=" in part and ":" not in part
-        # A bare number goes on with the list before it: no metric and no prior is called 0.5.
-        if names and ":" in names[-1] and (option or isinstance(as_number(part), (int, float))):
+        # Numbers and schedules go on with the list before them: nothing is called 0.5.
+        value = isinstance(as_number(part), (int, float)) or (part[-1] == ")" and ":" not in part)
+        if names and ":" in names[-1] and (option or value):
             names[-1] += f",{part}"
         else:
             names.append(part)
@@ -46,8 +48,9 @@ def split_names(text: str) -> list[str]:
 
 
 def as_number(text: str) -> Any:
-    """An int where the text is one, else a float, else the text itself, for whoever checks it to
-    refuse by name.
+    """An int where the text is one, else a float, else the text itself.
+
+    What is no number is left for whoever checks it to refuse by name.
     """
     try:
         return int(text)
@@ -67,30 +70,25 @@ def as_numbers(text: str, *, always_list: bool = False) -> Any:
 
 
 def as_value(text: str) -> Any:
-    """A number, true, false or null, a list of them where there are commas, or the text itself.
+    """The value of an option: numbers, true, false, null or words; a list where there are commas.
 
-    >>> as_value("5"), as_value("True"), as_value("tripod"), as_value("10,100")
-    (5, True, 'tripod', [10, 100])
+    >>> as_value("10,20"), as_value("linear(0, 4, 1000)"), as_value("true"), as_value("tripod")
+    ([10, 20], 'linear(0, 4, 1000)', True, 'tripod')
     """
-    values = [_CONSTANTS.get(part.lower(), as_number(part)) for part in split_list(text)]
-    return values if len(values) > 1 else values[0] if values else text
+    values = [_WORDS.get(part.lower(), as_number(part)) for part in split_list(text)]
+    return values[0] if len(values) == 1 else values
 
 
 def as_source(text: str) -> tuple[str, dict[str, str]]:
-    """`name_and_options` of a dataset, where a path that exists is taken whole."""
-    return (text, {}) if os.path.exists(text) else name_and_options(text)
-
-
-def name_and_options(text: str) -> tuple[str, dict[str, str]]:
-    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`.
+    """`"sprites:x=16,y=8"` -> `("sprites", {"x": "16", "y": "8"})`; an existing path is kept whole.
 
     Options begin at the first colon with a `key=` behind it; a part without `=` belongs to the
     value before it, so that values may be lists: `own.npz:factor_names=shape,size`.
     """
     begin = re.search(r":(?=\s*[A-Za-z_]\w*\s*=)", text)
-    if begin is None:
+    if os.path.exists(text) or begin is None:
         name, _, rest = text.rpartition(":")
-        if name and "/" not in rest and "\\" not in rest:
+        if name and not os.path.exists(text) and "/" not in rest and "\\" not in rest:
             return _without_options(name, rest)
         return text, {}
     options: dict[str, str] = {}
@@ -104,43 +102,42 @@ def name_and_options(text: str) -> tuple[str, dict[str, str]]:
     return text[: begin.start()], options
 
 
+def as_named(text: str) -> tuple[str, dict[str, Any]]:
+    """`as_source` with the options as values.
+
+    >>> as_named("factor_vae:gamma=10,20")
+    ('factor_vae', {'gamma': [10, 20]})
+    """
+    name, options = as_source(text)
+    return name, {key: as_value(value) for key, value in options.items()}
+
+
 def _without_options(name: str, rest: str) -> tuple[str, dict[str, str]]:
     """What follows a colon without being `key=value`: nothing, or a mistake."""
     if rest.strip(" ,"):
-        raise invalid(
-            f"option of {name}", "must be written key=value", rest, f"For example {name}:key=3."
-        )
+        remedy = f"For example {name}:key=3."
+        raise invalid(f"option of {name}", "must be written key=value", rest, remedy)
     return name, {}
 
 
-def parse_extra_options(words: Sequence[str], objectives: Sequence[str]) -> dict[str, Any]:
-    """`["--beta", "1,4"]` or `["--beta=1,4"]` -> `{"beta": [1, 4]}`: the options that the
-    objectives define.
-    """
+def parse_extra_options(words: Sequence[str]) -> dict[str, Any]:
+    """Hyperparameters given as flags: `["--beta", "1,4"]` -> `{"beta": [1, 4]}`."""
     options: dict[str, Any] = {}
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
         if not word.startswith("--") or word == "--":
-            raise invalid(
-                "command line",
-                "has a word too many",
-                word,
-                "Lists are written with commas and no blanks: --beta 1,4.",
-            )
+            remedy = "Lists are written with commas and no blanks: --beta 1,4."
+            raise invalid("command line", "has a word too many", word, remedy)
         name, equals, value = word[2:].partition("=")
         if not equals:
             if not waiting:
-                known = f"Options of {', '.join(objectives)}: unbraid list objectives."
-                raise invalid(f"option --{name}", "needs a value", Shown("nothing"), known)
+                remedy = "See: unbraid list objectives"
+                raise invalid(f"option --{name}", "needs a value", Shown("nothing"), remedy)
             value = waiting.pop(0)
         key = name.replace("-", "_")
         if key in options:
-            raise invalid(
-                f"option --{name}",
-                "may be given once",
-                Shown("twice"),
-                f"For a sweep write --{name} 1,4.",
-            )
+            remedy = f"For a sweep write --{name} 1,4."
+            raise invalid(f"option --{name}", "may be given once", Shown("twice"), remedy)
         options[key] = as_numbers(value)
     return options

@@ -117,7 +117,7 @@ class LabelRequest:
                     f"{name}: latents",
                     rule,
                     setting.latents,
-                    f"Use latents={labelled} or more, or {fewer}.",
+                    f"Use {{latents={labelled}}} or more, or {fewer}.",
                 )
             )
         if setting.where:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is minimised: one file an objective, one line here."""
+"""What is minimised: one file per objective, one line here."""
 
 import importlib
 from typing import Any
@@ -28,31 +28,19 @@ OBJECTIVES = Registry(
         "ada_mlvae": "unbraid.objectives.ada_mlvae:AdaMLVAE",
         "gvae": "unbraid.objectives.gvae:GVAE",
         "mlvae": "unbraid.objectives.mlvae:MLVAE",
-        "s2_beta_vae": "unbraid.objectives.s2_beta_vae:S2BetaVAE",
-        "s2_factor_vae": "unbraid.objectives.s2_factor_vae:S2FactorVAE",
-        "s2_dip_vae_i": "unbraid.objectives.s2_dip_vae_i:S2DIPVAEI",
-        "s2_dip_vae_ii": "unbraid.objectives.s2_dip_vae_ii:S2DIPVAEII",
-        "s2_beta_tcvae": "unbraid.objectives.s2_beta_tcvae:S2BetaTCVAE",
-        "supervised": "unbraid.objectives.supervised:Supervised",
     },
     "unbraid.objectives.objective:Objective",
 )
 
 
 _HOMES: dict[str, str] = dict.fromkeys(
-    (
-        "Objective",
-        "Setting",
-        "Term",
-        "Forward",
-        "AuxiliaryNetwork",
-        "number",
-        "count",
-        "choice",
-        "vector",
-    ),
-    "unbraid.objectives.objective",
+    ("Objective", "Setting", "Term", "Forward", "AuxiliaryNetwork"), "unbraid.objectives.objective"
 )
+_HOMES |= dict.fromkeys(
+    ("number", "count", "choice", "vector", "Number", "Count", "Choice", "Vector"),
+    "unbraid.objectives.hyper",
+)
+_HOMES |= dict.fromkeys(("FewLabels", "Pairs", "Supervision"), "unbraid.objectives.supervision")
 _HOMES |= dict.fromkeys(
     ("Schedule", "constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule"
 )

@@ -2,8 +2,7 @@
 """Ada-GVAE (Locatello et al. 2020, section 4).
 
 GVAE without labels: which latents changed is guessed for each pair from how far apart its two
-posteriors are (`pair_averaging.latents_that_differ`). How many factors change is drawn for each
-pair.
+posteriors are (`supervision/pair_averaging.py`). How many factors change is drawn for each pair.
 
 `divergence` kl is the paper's and disentanglement_lib's, from the first image to the second;
 symmetric_kl is what Michlo et al. (2023) use. `threshold` is 1/2 in both. β = 1 is the evidence
@@ -14,23 +13,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from unbraid.core.registry import Citation
-from unbraid.objectives import pair_averaging
 from unbraid.objectives.gvae import GVAE
-from unbraid.objectives.objective import choice, count, number
+from unbraid.objectives.hyper import Choice, Count, Number, choice, count, number
+from unbraid.objectives.supervision.pair_averaging import DIVERGENCES
+from unbraid.objectives.supervision.pairs import Pairs
 
 
 @dataclass(frozen=True)
 class AdaGVAE(GVAE):
     """β-VAE on pairs whose images share the latents that hardly differ, averaged arithmetically."""
 
-    changed_factors: int = count(0, "k, how many factors of a pair change; 0 draws it", at_least=0)
-    divergence: str = choice(
-        "kl", "how the two posteriors of a latent are compared", tuple(pair_averaging.DIVERGENCES)
+    changed_factors: Count = count(
+        0, "k, how many factors of a pair change; 0 draws it", at_least=0
     )
-    threshold: float = number(
+    divergence: Choice = choice(
+        "kl", "how the two posteriors of a latent are compared", tuple(DIVERGENCES)
+    )
+    threshold: Number = number(
         0.5,
         "share of the divergences' range below which a latent is averaged",
         at_least=0,
@@ -38,19 +37,14 @@ class AdaGVAE(GVAE):
     )
 
     label = "Ada-GVAE"
-    labelled = False
-    citation = Citation(
-        "Locatello et al.",
-        2020,
-        "Weakly-supervised disentanglement without compromises",
-        "ICML, arXiv:2002.02886",
-    )
+    citation = Pairs.citation
 
-    def own(self, mean: Tensor, logvar: Tensor, changed: Tensor | None) -> Tensor:
-        """Which latents keep their own posteriors, a decision without gradient: bool `(members,
-        pairs, latents)`.
-        """
-        halves = pair_averaging.first_and_second(mean.detach(), logvar.detach())
-        return pair_averaging.latents_that_differ(
-            pair_averaging.DIVERGENCES[self.divergence](*halves), self.threshold
+    @property
+    def supervision(self) -> Pairs:
+        """Pairs whose changed latents are guessed."""
+        return Pairs(
+            rule=self.pair_rule,
+            changed_factors=self.changed_factors,
+            divergence=self.divergence,
+            threshold=self.threshold,
         )

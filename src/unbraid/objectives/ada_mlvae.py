@@ -7,12 +7,10 @@ in the variance of the shared posterior, which is twice that of the product of d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from torch import Tensor
+from dataclasses import dataclass, replace
 
 from unbraid.objectives.ada_gvae import AdaGVAE
-from unbraid.objectives.pair_averaging import harmonic_average
+from unbraid.objectives.supervision.pairs import Pairs
 
 
 @dataclass(frozen=True)
@@ -21,8 +19,7 @@ class AdaMLVAE(AdaGVAE):
 
     label = "Ada-ML-VAE"
 
-    def average(
-        self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The posterior that the two images share."""
-        return harmonic_average(mean, logvar, other_mean, other_logvar)
+    @property
+    def supervision(self) -> Pairs:
+        """Those of Ada-GVAE, averaged by precision."""
+        return replace(super().supervision, average="harmonic")

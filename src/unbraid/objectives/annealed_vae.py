@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import torch
 
 from unbraid.core.registry import Citation
-from unbraid.objectives.objective import Forward, Objective, Term, choice, number
+from unbraid.objectives.hyper import Choice, Number, choice, number
+from unbraid.objectives.objective import Forward, Objective, Term
 
 RAMPS = ("linear", "cyclic")
 _RISING = 0.5
@@ -41,14 +42,14 @@ def capacity_nats(
 class AnnealedVAE(Objective):
     """Reconstruction + γ |KL − C(t)|, with C growing to a maximum, once or in cycles."""
 
-    max_capacity: float = number(
+    max_capacity: Number = number(
         25.0, "capacity in nats reached at the end of the ramp (C_max)", at_least=0
     )
-    gamma: float = number(1000.0, "weight of the distance between KL and capacity", at_least=0)
-    ramp_steps: float = number(
+    gamma: Number = number(1000.0, "weight of the distance between KL and capacity", at_least=0)
+    ramp_steps: Number = number(
         100_000, "steps until the capacity is reached, or of a whole cycle", at_least=1
     )
-    ramp: str = choice("linear", "whether the capacity grows once or in cycles", RAMPS)
+    ramp: Choice = choice("linear", "whether the capacity grows once or in cycles", RAMPS)
 
     label = "AnnealedVAE"
     term_names = ("reconstruction", "kl", "capacity_gap")

@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unbraid.core.registry import Citation
+from unbraid.objectives.hyper import Number, number
 from unbraid.objectives.latent_terms import minibatch_total_correlation
-from unbraid.objectives.objective import Forward, Objective, Term, number
+from unbraid.objectives.objective import Forward, Objective, Term
 
 
 @dataclass(frozen=True)
 class BetaTCVAE(Objective):
     """Reconstruction + KL + (β − 1) total correlation, estimated on the batch."""
 
-    beta: float = number(6.0, "weight of the total correlation; 1 gives the VAE", at_least=0)
+    beta: Number = number(6.0, "weight of the total correlation; 1 gives the VAE", at_least=0)
 
     label = "β-TCVAE"
     term_names = ("reconstruction", "kl", "total_correlation")

@@ -6,14 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unbraid.core.registry import Citation
-from unbraid.objectives.objective import Forward, Objective, Term, number
+from unbraid.objectives.hyper import Number, number
+from unbraid.objectives.objective import Forward, Objective, Term
 
 
 @dataclass(frozen=True)
 class BetaVAE(Objective):
     """Reconstruction + β KL."""
 
-    beta: float = number(4.0, "weight of the KL divergence", at_least=0, per_latent=True)
+    beta: Number = number(4.0, "weight of the KL divergence", at_least=0, per_latent=True)
 
     label = "β-VAE"
     term_names = ("reconstruction", "kl")

@@ -28,7 +28,8 @@ from torch import Tensor
 
 from unbraid.core.errors import Problem, Shown
 from unbraid.core.registry import Citation
-from unbraid.objectives.objective import Forward, Objective, Setting, Term, choice, number
+from unbraid.objectives.hyper import Choice, Number, choice, number
+from unbraid.objectives.objective import Forward, Objective, Setting, Term
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import bounds
 
@@ -41,12 +42,12 @@ class ControlVAE(Objective):
     given value.
     """
 
-    capacity: float = number(18.0, "KL in nats that the controller holds (C)", at_least=0)
-    proportional_gain: float = number(0.01, "gain of the present error (K_p)", at_least=0)
-    integral_gain: float = number(0.001, "gain of the sum of past errors (K_i)", at_least=0)
-    beta_min: float = number(1.0, "least weight of the KL", at_least=0)
-    beta_max: float = number(100.0, "largest weight of the KL", at_least=0)
-    anti_windup: str = choice(
+    capacity: Number = number(18.0, "KL in nats that the controller holds (C)", at_least=0)
+    proportional_gain: Number = number(0.01, "gain of the present error (K_p)", at_least=0)
+    integral_gain: Number = number(0.001, "gain of the sum of past errors (K_i)", at_least=0)
+    beta_min: Number = number(1.0, "least weight of the KL", at_least=0)
+    beta_max: Number = number(100.0, "largest weight of the KL", at_least=0)
+    anti_windup: Choice = choice(
         "recovering", "when the sum of errors stands still while β is at a limit", ANTI_WINDUP
     )
 

@@ -26,7 +26,8 @@ from torch import Tensor
 
 from unbraid.core.registry import Citation
 from unbraid.objectives.divergences import inclusive_kl, mmd, mmd_by_latent
-from unbraid.objectives.objective import Forward, Objective, Term, choice, number
+from unbraid.objectives.hyper import Choice, Number, choice, number
+from unbraid.objectives.objective import Forward, Objective, Term
 from unbraid.objectives.priors.prior import Prior
 
 
@@ -34,13 +35,13 @@ from unbraid.objectives.priors.prior import Prior
 class Decomposition(Objective):
     """Reconstruction + β KL + α D(q(z), p(z)): overlap and prior structure on a knob each."""
 
-    beta: float = number(
+    beta: Number = number(
         1.0, "weight of the KL divergence, which sets the overlap", at_least=0, per_latent=True
     )
-    alpha: float = number(
+    alpha: Number = number(
         1.0, "weight of the divergence between all latents and the prior", at_least=0
     )
-    divergence: str = choice(
+    divergence: Choice = choice(
         "kl_inclusive", "how that divergence is measured", ("kl_inclusive", "mmd", "mmd_joint")
     )
 

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unbraid.core.registry import Citation
+from unbraid.objectives.hyper import Number, number
 from unbraid.objectives.latent_terms import batch_covariance, dip_penalty
-from unbraid.objectives.objective import Forward, Objective, Term, number
+from unbraid.objectives.objective import Forward, Objective, Term
 
 
 @dataclass(frozen=True)
 class DIPVAEI(Objective):
     """Reconstruction + KL + λ_od Σ C_ij² + λ_d Σ (C_ii − 1)², C the covariance of the means."""
 
-    lambda_od: float = number(5.0, "weight of the off-diagonal covariances", at_least=0)
-    lambda_d_factor: float = number(
+    lambda_od: Number = number(5.0, "weight of the off-diagonal covariances", at_least=0)
+    lambda_d_factor: Number = number(
         10.0, "weight of the variances' distance from 1, as a multiple of lambda_od", at_least=0
     )
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from unbraid.objectives.dip_vae_i import DIPVAEI
-from unbraid.objectives.objective import Forward, number
+from unbraid.objectives.hyper import Number, number
+from unbraid.objectives.objective import Forward
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class DIPVAEII(DIPVAEI):
     latents.
     """
 
-    lambda_d_factor: float = number(
+    lambda_d_factor: Number = number(
         1.0, "weight of the variances' distance from 1, as a multiple of lambda_od", at_least=0
     )
 

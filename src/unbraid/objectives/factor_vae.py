@@ -19,7 +19,8 @@ from unbraid.core.registry import Citation
 from unbraid.networks.layers import dense
 from unbraid.networks.layout import Layout, dense_weights
 from unbraid.networks.network import layer
-from unbraid.objectives.objective import AuxiliaryNetwork, Forward, Objective, Term, number
+from unbraid.objectives.hyper import Number, number
+from unbraid.objectives.objective import AuxiliaryNetwork, Forward, Objective, Term
 
 _HIDDEN = 1000
 _LAYERS = 6
@@ -27,9 +28,7 @@ _LEAK = 0.2
 
 
 class Discriminator(AuxiliaryNetwork):
-    """Six dense layers of 1000 leaky ReLUs and two logits: 0 for joint samples, 1 for the product
-    of marginals.
-    """
+    """Six dense layers of 1000 leaky ReLUs and two logits: joint samples, product of marginals."""
 
     learning_rate = 1e-4
     adam_betas = (0.5, 0.9)
@@ -52,33 +51,15 @@ class Discriminator(AuxiliaryNetwork):
 
 
 def shuffle_latents(z: Tensor, permutation: Tensor) -> Tensor:
-    """Each latent column of z `(members, batch, latents)` reordered by its own row of *permutation*
-    `(members, latents, batch)`.
-    """
+    """Each latent of z `(members, rows, latents)` reordered by its own row of *permutation*."""
     return torch.gather(z, 1, permutation.mT)
-
-
-def _logits(forward: Forward) -> Tensor:
-    """Logits of the joint samples, then of the shuffled ones `(members, 2 batch, 2)`: one pass
-    serves both losses.
-    """
-    if "logits" not in forward.shared:
-        assert forward.auxiliary is not None
-        assert forward.permutation is not None
-        both = torch.cat(
-            [forward.z, shuffle_latents(forward.z.detach(), forward.permutation)], dim=1
-        )
-        forward.shared["logits"] = forward.auxiliary(both)
-    return forward.shared["logits"]
 
 
 @dataclass(frozen=True)
 class FactorVAE(Objective):
-    """Reconstruction + KL + γ total correlation, estimated by a discriminator that learns beside
-    the VAE.
-    """
+    """Reconstruction + KL + γ total correlation, estimated by a discriminator."""
 
-    gamma: float = number(10.0, "weight of the total correlation", at_least=0)
+    gamma: Number = number(10.0, "weight of the total correlation", at_least=0)
 
     label = "FactorVAE"
     term_names = ("reconstruction", "kl", "total_correlation")
@@ -93,9 +74,17 @@ class FactorVAE(Objective):
         """The discriminator between joint and shuffled latents."""
         return Discriminator()
 
+    def auxiliary_input(self, forward: Forward) -> Tensor:
+        """The batch's latents, and behind them the shuffled ones: one pass serves both losses."""
+        assert forward.permutation is not None
+        return torch.cat(
+            [forward.z, shuffle_latents(forward.z.detach(), forward.permutation)], dim=1
+        )
+
     def terms(self, forward: Forward) -> dict[str, Term]:
         """Reconstruction, KL and the density-ratio estimate of the total correlation."""
-        logits, _ = _logits(forward).chunk(2, dim=1)
+        assert forward.auxiliary is not None
+        logits, _ = forward.auxiliary.chunk(2, dim=1)
         return {
             "reconstruction": Term(forward.reconstruction),
             "kl": Term(forward.kl()),
@@ -104,5 +93,6 @@ class FactorVAE(Objective):
 
     def auxiliary_loss(self, forward: Forward) -> Tensor:
         """Cross-entropy of telling joint from shuffled latents, half of each."""
-        joint, product = F.log_softmax(_logits(forward), dim=-1).chunk(2, dim=1)
+        assert forward.auxiliary is not None
+        joint, product = F.log_softmax(forward.auxiliary, dim=-1).chunk(2, dim=1)
         return -0.5 * (joint[..., 0] + product[..., 1])

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hyperparameters: fields of frozen dataclasses that check themselves, expand into sweeps and stack
-into populations.
+"""Hyperparameters: fields of frozen dataclasses, checked, expanded into sweeps and stacked.
 
-A field holds a value; a list is a sweep, which a plan expands into one object a member. In training
-the members of one chunk are stacked: the same dataclass, whose numbers are tensors `(members,)`. A
-number may also be a schedule (`objectives/schedule.py`): `at(step)` then gives the object with the
-numbers of that step.
+A field holds a value; a list is a sweep, which a plan expands into one object per member. In
+training the members of one chunk are stacked: the same dataclass, whose numbers are tensors
+`(members,)`. A number may also be a schedule (`objectives/schedule.py`): `at(step)` then gives the
+object with the numbers of that step.
 
-Four kinds of field: `number`, stacked; `count`, a whole number that shapes depend on; `choice`, a
-word; `vector`, numbers that belong together. Members whose counts or choices differ train in chunks
-of their own.
+Four kinds of field, each with a type: `number` (`Number`), stacked; `count` (`Count`), a whole
+number that shapes depend on; `choice` (`Choice`), a word; `vector` (`Vector`), numbers that belong
+together. Members whose counts or choices differ train in chunks of their own.
 """
 
 from __future__ import annotations
@@ -22,14 +21,41 @@ import re
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from unbraid.core.checks import plain
 from unbraid.core.errors import Problem, Problems, Shown, invalid, unknown
 from unbraid.core.registry import Registry, home
 from unbraid.objectives.schedule import Schedule, ScheduledNumber, number_at, stacked_number
+
+Read = TypeVar("Read", covariant=True)
+Given = TypeVar("Given", contravariant=True)
+
+
+class Hyper(Generic[Read, Given]):
+    """The type of a field that is given as one value or a list of them, and read as one.
+
+    Only for type checkers: `BetaVAE(beta=[1, 4])` and `self.beta * kl` both pass.
+    """
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: object, owner: Any = None) -> Read: ...
+
+        def __set__(
+            self, instance: object, value: Given | Sequence[Given] | NDArray[Any]
+        ) -> None: ...
+
+
+Number = Hyper[float | Tensor, float | str | Schedule | Tensor]
+"""A float, or in training a tensor `(members,)`; given as numbers, schedules or their spelling."""
+Count = Hyper[int, int]
+Choice = Hyper[str, str]
+Vector = Hyper[tuple[float, ...] | Tensor | str, float | str | Sequence[float]]
 
 _LARGEST = 3.4e38
 """Of float32, to which numbers are stacked: what is beyond would be infinite there."""
@@ -45,10 +71,10 @@ def number(
     whole: bool = False,
     per_latent: bool = False,
 ) -> Any:
-    """A numeric hyperparameter with its allowed range; the command line and the checks derive from
-    it.
+    """A numeric hyperparameter with its allowed range, from which checks and options derive.
 
-    *per_latent* marks the weight of a sum over latents, which papers that average over latents and pixels state otherwise.
+    *per_latent* marks the weight of a sum over latents, which papers that average over latents and
+    pixels state otherwise.
     """
     rules = {"at_least": at_least, "above": above, "at_most": at_most, "whole": whole}
     return field(
@@ -58,9 +84,7 @@ def number(
 
 
 def count(default: int, help: str, *, at_least: int = 1, at_most: int | None = None) -> Any:
-    """A whole number that the shapes of a step depend on: members that differ in it do not share a
-    chunk.
-    """
+    """A whole number that shapes depend on: members that differ in it do not share a chunk."""
     rules = {"at_least": at_least, "above": None, "at_most": at_most, "whole": True}
     return field(default=default, metadata={"kind": "count", "help": help, **rules})
 
@@ -77,7 +101,8 @@ def vector(
 ) -> Any:
     """Numbers that belong together: a tuple, or text with slashes (`4/2/1`).
 
-    *words* are names that may stand for the numbers until a plan, which knows the data, puts numbers in their place.
+    *words* are names that may stand for the numbers until a plan, which knows the data, puts
+    numbers in their place.
     """
     rules = {"at_least": None, "above": above, "at_most": None, "whole": False}
     return field(
@@ -87,7 +112,7 @@ def vector(
 
 @dataclass(frozen=True)
 class Configured(ABC):
-    """Something chosen by a name and hyperparameters: an objective, a prior."""
+    """Something chosen by a name and hyperparameters: an objective, a prior, a supervision."""
 
     registry: ClassVar[Registry]
 
@@ -97,10 +122,7 @@ class Configured(ABC):
         for item in dataclasses.fields(self):
             if "kind" not in item.metadata:
                 continue
-            value = getattr(self, item.name)
-            value = (
-                value.tolist() if hasattr(value, "tolist") else value
-            )  # NumPy's numbers and arrays
+            value = plain(getattr(self, item.name))
             several = _is_sweep(item, value)
             values = tuple(value) if several else (value,)
             if not values:
@@ -135,9 +157,7 @@ class Configured(ABC):
         ]
 
     def at(self, step: Tensor) -> Self:
-        """A stacked object with the numbers that hold at *step*, a 0-d tensor; itself where nothing
-        is on a schedule.
-        """
+        """A stacked object with the numbers of *step*, a 0-d tensor; itself without schedules."""
         if not any(isinstance(value, ScheduledNumber) for value in vars(self).values()):
             return self
         now = object.__new__(type(self))
@@ -152,9 +172,7 @@ Kind = TypeVar("Kind", bound=Configured)
 def stack(
     objects: Sequence[Kind], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Kind:
-    """One object for all members of a chunk: numbers become tensors `(members, ...)`, the other
-    fields must agree.
-    """
+    """One object for all members of a chunk: numbers become tensors, other fields must agree."""
     first = objects[0]
     stacked = object.__new__(type(first))
     for item in dataclasses.fields(first):
@@ -173,9 +191,7 @@ def stack(
 
 
 def structure(one: Configured) -> tuple[Any, ...]:
-    """What must agree for two objects to be stacked: the class, the fields that are not numbers,
-    the length of vectors.
-    """
+    """What must agree for objects to be stacked: class, fields but numbers, length of vectors."""
     fixed = []
     for item in dataclasses.fields(one):
         value = getattr(one, item.name)

@@ -26,7 +26,8 @@ from torch import Tensor
 from unbraid.core.errors import Problem, Shown
 from unbraid.core.registry import Citation
 from unbraid.objectives.divergences import mmd
-from unbraid.objectives.objective import Forward, Objective, Setting, Term, number
+from unbraid.objectives.hyper import Number, number
+from unbraid.objectives.objective import Forward, Objective, Setting, Term
 from unbraid.objectives.priors.prior import Prior, per_member
 from unbraid.objectives.schedule import bounds
 
@@ -40,15 +41,15 @@ def gaussian_kernel(squared: Tensor) -> Tensor:
 class InfoVAE(Objective):
     """Reconstruction + (1 − α) KL + (α + λ − 1) MMD between all latents and the prior."""
 
-    alpha: float = number(
+    alpha: Number = number(
         0.0,
         "how much the information that latents carry is favoured; 1 takes the KL away",
         at_most=1,
     )
-    lambda_prior: float = number(
+    lambda_prior: Number = number(
         50.0, "how strongly the law of all latents is drawn to the prior (λ)", at_least=0
     )
-    bandwidth: float = number(
+    bandwidth: Number = number(
         1.0, "squared width of the kernel, in units of latents squared", above=0
     )
 

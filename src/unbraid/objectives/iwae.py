@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unbraid.core.registry import Citation
-from unbraid.objectives.objective import Forward, Objective, Term, count
+from unbraid.objectives.hyper import Count, count
+from unbraid.objectives.objective import Forward, Objective, Term
 
 
 @dataclass(frozen=True)
 class IWAE(Objective):
     """Minus the importance-weighted bound on log p(x) from several latents an image."""
 
-    importance_samples: int = count(5, "latents drawn for each image", at_least=1, at_most=10_000)
+    importance_samples: Count = count(5, "latents drawn for each image", at_least=1, at_most=10_000)
 
     label = "IWAE"
     term_names = ("bound", "reconstruction", "kl")

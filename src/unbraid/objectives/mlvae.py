@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ML-VAE on pairs that come with a label (Bouchacourt et al. 2018; disentanglement_lib's
-MLVaeLabels).
+"""ML-VAE on pairs with a label (Bouchacourt et al. 2018; disentanglement_lib's MLVaeLabels).
 
 GVAE (`gvae.py`) with the harmonic average: precise posteriors count for more. Departs as GVAE does,
 and as disentanglement_lib does in the variance of the shared posterior, which is twice that of the
@@ -9,20 +8,16 @@ paper's product of densities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from torch import Tensor
+from dataclasses import dataclass, replace
 
 from unbraid.core.registry import Citation
 from unbraid.objectives.gvae import GVAE
-from unbraid.objectives.pair_averaging import harmonic_average
+from unbraid.objectives.supervision.pairs import Pairs
 
 
 @dataclass(frozen=True)
 class MLVAE(GVAE):
-    """β-VAE on labelled pairs whose images share all latents but the changed one, averaged by
-    precision.
-    """
+    """β-VAE on labelled pairs that share all latents but the changed one, averaged by precision."""
 
     label = "ML-VAE"
     citation = Citation(
@@ -33,8 +28,7 @@ class MLVAE(GVAE):
         "AAAI, arXiv:1705.08841",
     )
 
-    def average(
-        self, mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The posterior that the two images share."""
-        return harmonic_average(mean, logvar, other_mean, other_logvar)
+    @property
+    def supervision(self) -> Pairs:
+        """Those of GVAE, averaged by precision."""
+        return replace(super().supervision, average="harmonic")

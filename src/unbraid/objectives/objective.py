@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective: a frozen dataclass of hyperparameters and one pure function
-`terms`.
+"""The contract of an objective: a frozen dataclass of hyperparameters and a function `terms`.
 
 Convention, everywhere: sums over pixels and over latents, means over the batch, nats; β = 4 is the
 papers' 4.
 
 `terms` is written once, for any number of members, and reads `self.beta` as if it were a number
 (`objectives/hyper.py`). What a method needs beside a batch of images it declares, and the training
-step provides: pairs of images, labelled images, points drawn from the prior, several latents an
-image, numbers that are learned with the network, numbers remembered from step to step, a second
-network with an optimiser of its own. No objective has code in the training loop.
+step provides: points drawn from the prior, several latents per image, numbers that are learned with
+the network, numbers remembered from step to step, a second network with an optimiser of its own.
+Pairs and labels come from a supervision (`objectives/supervision`). No objective has code in the
+training loop.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,26 +26,18 @@ from unbraid.core.errors import Problem, invalid
 from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout, Weight
 from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.hyper import Configured, choice, count, number, stack, structure, vector
+from unbraid.objectives.hyper import Configured
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
 
 if TYPE_CHECKING:
-    from unbraid.data.few_labels import LabelRequest
-    from unbraid.objectives.pairs import PairRule
-
-__all__ = [
-    "AuxiliaryNetwork", "Forward", "Objective", "Setting", "Term", "choice", "count", "number", "stack", "structure",
-    "total_loss", "vector",
-]  # fmt: skip
+    from unbraid.objectives.supervision.supervision import Supervision
 
 
 @dataclass(frozen=True)
 class Term:
-    """One summand of the loss: `(members, batch)` per sample, or `(members,)` where it exists only
-    per batch.
-    """
+    """One summand of the loss: `(members, batch)`, or `(members,)` if it exists only per batch."""
 
     value: Tensor
     weight: float | Tensor = 1.0
@@ -79,8 +71,7 @@ class Forward:
     """
 
     reconstruction: Tensor
-    """Negative log-likelihood of each decoded latent, up to constants: `(members, rows · samples)`.
-    """
+    """Negative log-likelihood of each decoded latent, up to constants: `(members, rows · samples)`."""
     mean: Tensor
     logvar: Tensor
     """Posterior means and log-variances: `(members, rows, latents)`."""
@@ -91,13 +82,11 @@ class Forward:
     step: Tensor
     """Number of updates done before this one, a 0-d tensor."""
     permutation: Tensor | None = None
-    """For objectives with `permutes`: an independent shuffle of the batch for each latent,
-    `(members, latents, batch)`.
+    """For objectives with `permutes`: an independent shuffle of the rows for each latent,
+    `(members, latents, rows)`.
     """
-    auxiliary: Callable[[Tensor], Tensor] | None = None
-    """For objectives with an auxiliary network: that network, `(members, batch, latents) ->
-    (members, batch, outputs)`.
-    """
+    auxiliary: Tensor | None = None
+    """For objectives with an auxiliary network: its outputs for `auxiliary_input`."""
     prior: Prior = STANDARD
     """The prior of the latents, with its learned numbers where it has some."""
     prior_points: Tensor | None = None
@@ -105,27 +94,17 @@ class Forward:
     samples: int = 1
     """Latents decoded for each image."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the objective learns beside the network, by name `(members, *shape)`; see
-    `Objective.weights`.
-    """
+    """What is learned beside the network, by name `(members, *shape)`; see `Objective.weights`."""
     memory: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the objective remembers from the step before, by name `(members,)`; see
-    `Objective.memory`.
-    """
+    """What is remembered from the step before, by name `(members,)`; see `Objective.memory`."""
     labelled_mean: Tensor | None = None
-    """For objectives with `labels`: posterior means of the labelled images `(members, labelled,
-    latents)`.
-    """
+    """Where images have labels: their posterior means `(members, labelled, latents)`."""
     labels: Tensor | None = None
     """Their labels `(members, labelled, factors)`, whole numbers as floats."""
     label_sizes: Tensor | None = None
     """How many values each labelled factor takes: `(members, factors)`."""
     label_values: int = 0
-    """The most values that any labelled factor takes, known to the host: what tables of values are
-    made for.
-    """
-    shared: dict[str, Tensor] = field(init=False, default_factory=dict)
-    """What `terms` leaves here for `auxiliary_loss`, so that nothing is computed twice."""
+    """The most values that any labelled factor takes, known to the host for sizes of tables."""
     remembered: dict[str, Tensor] = field(init=False, default_factory=dict)
     """What `terms` leaves here for the `memory` of the next step, by name `(members,)`."""
 
@@ -135,9 +114,7 @@ class Forward:
 
 
 class AuxiliaryNetwork(ABC):
-    """A second network that learns beside the VAE, with its own optimiser settings (FactorVAE's
-    discriminator).
-    """
+    """A second network that learns beside the VAE with an optimiser of its own."""
 
     learning_rate: float
     adam_betas: tuple[float, float]
@@ -181,10 +158,6 @@ class Objective(Configured):
     """The field that sets how strongly the method pushes, the one a study sweeps."""
     memory: ClassVar[dict[str, float]] = {}
     """Names and first values of the numbers that are remembered from step to step."""
-    weight_decay: ClassVar[float | Tensor] = 0.0
-    """Share of the network's weights, times the learning rate, that every step takes away; a field
-    where a method has it.
-    """
 
     @property
     def samples(self) -> int:
@@ -192,13 +165,13 @@ class Objective(Configured):
         return 1
 
     @property
-    def pairs(self) -> PairRule | None:
-        """How the second image of a pair is drawn, for methods that learn from pairs."""
-        return None
+    def decay(self) -> float | Tensor:
+        """Share of the network's weights, times the learning rate, that a step takes away."""
+        return 0.0
 
     @property
-    def labels(self) -> LabelRequest | None:
-        """Which images have labels, for methods that learn from some."""
+    def supervision(self) -> Supervision | None:
+        """The supervision that is part of the method, as pairs are of Ada-GVAE."""
         return None
 
     @abstractmethod
@@ -213,21 +186,10 @@ class Objective(Configured):
         """Numbers that are learned with the network, by names that start with `objective.`."""
         return ()
 
-    def posterior(
-        self, mean: Tensor, logvar: Tensor, changed: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """The posteriors that are sampled: the encoder's own, unless the two of a pair share some.
-
-        *changed* `(members, pairs)` is the factor that a pair was told to differ in, the last one where there are several.
-        """
-        return mean, logvar
-
     def latents(
         self, mean: Tensor, logvar: Tensor, noise: Tensor, weights: Mapping[str, Tensor]
     ) -> Tensor:
-        """The latents that are decoded, `(members, rows · samples, latents)`; *noise* is standard
-        normal, of that shape.
-        """
+        """The latents that are decoded: `(members, rows · samples, latents)`, as *noise*."""
         if self.samples > 1:
             mean, logvar = (part.repeat_interleave(self.samples, dim=1) for part in (mean, logvar))
         return mean + torch.exp(0.5 * logvar) * noise if self.samples_latents else mean
@@ -235,31 +197,18 @@ class Objective(Configured):
     def representation(
         self, mean: Tensor, logvar: Tensor, weights: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """What trained members say of images, from what the encoder says: the same, unless codes
-        are quantised.
-        """
+        """What trained members say of images: as the encoder, unless codes are quantised."""
         return mean, logvar
 
     def problems(self, setting: Setting, prior: Prior) -> list[Problem]:
-        """Why this cannot be trained on such data with such a prior, each with its remedy; empty
-        when it can.
-        """
-        found = []
+        """Why this cannot be trained on such data with such a prior; empty when it can."""
         refused = self.refuses(prior)
-        if refused:
-            found.append(
-                Problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic.")
-            )
-        if self.pairs is not None:
-            found += self.pairs.problems(self.key, setting)
-        if self.labels is not None:
-            found += self.labels.problems(self.key, setting)
-        return found
+        if not refused:
+            return []
+        return [Problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic.")]
 
     def remarks(self, steps: int) -> list[str]:
-        """What a person should know of *steps* updates with this objective: a number whose schedule
-        does not come to its end.
-        """
+        """What a person should know of *steps* updates: schedules that do not come to an end."""
         found = []
         for name, value in vars(self).items():
             if isinstance(value, Schedule) and not value.ends_within(steps):
@@ -281,10 +230,12 @@ class Objective(Configured):
         """The network that learns beside the VAE, if the method has one."""
         return None
 
+    def auxiliary_input(self, forward: Forward) -> Tensor:
+        """What the auxiliary network sees in a step, `(members, n, latents)`."""
+        raise invalid("objective", "has no auxiliary network", self.key)
+
     def auxiliary_loss(self, forward: Forward) -> Tensor:
-        """Loss of the auxiliary network, `(members, batch)`; only that network's weights follow its
-        gradient.
-        """
+        """Loss of the auxiliary network, `(members, n)`, which only its own weights follow."""
         raise invalid("objective", "has no auxiliary network", self.key)
 
 

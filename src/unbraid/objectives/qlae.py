@@ -30,7 +30,8 @@ from torch import Tensor
 
 from unbraid.core.registry import Citation
 from unbraid.networks.layout import Weight
-from unbraid.objectives.objective import Forward, Objective, Setting, Term, count, number
+from unbraid.objectives.hyper import Count, Number, count, number
+from unbraid.objectives.objective import Forward, Objective, Setting, Term
 
 CODEBOOK = "objective.codebook"
 
@@ -64,14 +65,14 @@ class QLAE(Objective):
     and strong weight decay.
     """
 
-    values: int = count(10, "values that a latent can take", at_least=2)
-    quantisation: float = number(
+    values: Count = count(10, "values that a latent can take", at_least=2)
+    quantisation: Number = number(
         4.0, "how fast codebooks follow the encoder (λ_q)", at_least=0, per_latent=True
     )
-    commitment: float = number(
+    commitment: Number = number(
         4.0, "how strongly the encoder keeps to the codebooks (λ_c)", at_least=0, per_latent=True
     )
-    weight_decay: float = number(
+    weight_decay: Number = number(
         0.1,
         "share of the network's weights, times the learning rate, taken away by a step",
         at_least=0,
@@ -89,6 +90,11 @@ class QLAE(Objective):
     def weights(self, setting: Setting) -> tuple[Weight, ...]:
         """What each codebook deviates from even spacing by: zero at first."""
         return (Weight(CODEBOOK, (setting.latents, self.values)),)
+
+    @property
+    def decay(self) -> float | Tensor:
+        """The weight decay of AdamW."""
+        return self.weight_decay
 
     def latents(
         self, mean: Tensor, logvar: Tensor, noise: Tensor, weights: Mapping[str, Tensor]

@@ -250,7 +250,8 @@ def number_at(value: Tensor | ScheduledNumber, step: Tensor) -> Tensor:
     return value.at(step) if isinstance(value, ScheduledNumber) else value
 
 
-def bounds(value: float | Schedule) -> tuple[float, float]:
-    """The least and the largest value that a number, on a schedule or not, ever has."""
-    ends = (value.start, value.end) if isinstance(value, Schedule) else (value, value)
-    return min(ends), max(ends)
+def bounds(value: float | Tensor | Schedule) -> tuple[float, float]:
+    """The least and the largest value that a number of one member ever has."""
+    if isinstance(value, Schedule):
+        return min(value.start, value.end), max(value.start, value.end)
+    return float(value), float(value)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from unbraid.core.registry import Citation
 from unbraid.objectives.divergences import inverse_multiquadratic, mmd
-from unbraid.objectives.objective import Forward, Objective, Term, number
+from unbraid.objectives.hyper import Number, number
+from unbraid.objectives.objective import Forward, Objective, Term
 from unbraid.objectives.priors.prior import per_member
 
 SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -30,8 +31,8 @@ SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 class WAE(Objective):
     """Reconstruction + λ MMD between codes without noise and the prior."""
 
-    penalty: float = number(10.0, "weight of the MMD between codes and prior (λ)", at_least=0)
-    prior_deviation: float = number(
+    penalty: Number = number(10.0, "weight of the MMD between codes and prior (λ)", at_least=0)
+    prior_deviation: Number = number(
         1.0,
         "standard deviation σ of a latent under the prior, which sets the kernel's width",
         above=0,

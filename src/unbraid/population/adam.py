@@ -55,7 +55,7 @@ class Adam:
     weights: Tensor
     gradient_mean: Tensor
     gradient_square: Tensor
-    lowered: Tensor | None = field(default=None, metadata={"derived": True})
+    low_precision_copy: Tensor | None = field(default=None, metadata={"derived": True})
     """A copy of the weights in the precision of the products, where layers take one."""
 
     @classmethod
@@ -63,10 +63,10 @@ class Adam:
         """Fresh running means."""
         return cls(weights, torch.zeros_like(weights), torch.zeros_like(weights))
 
-    def keep_lowered(self, precision: torch.dtype) -> None:
+    def keep_low_precision_copy(self, precision: torch.dtype) -> None:
         """Keep a copy of the weights in *precision* from now on, where kernels use it."""
         if precision != self.weights.dtype and uses_kernels(self.weights.device):
-            self.lowered = self.weights.to(precision)
+            self.low_precision_copy = self.weights.to(precision)
 
     def update(
         self,
@@ -82,7 +82,7 @@ class Adam:
         """
         first, second = betas
         count = (updates_before + 1).to(torch.float64).expand(len(healthy))
-        pace = torch.where(healthy, rate / (1.0 - first**count), 0.0).to(torch.float32)
+        step_size = torch.where(healthy, rate / (1.0 - first**count), 0.0).to(torch.float32)
         shrink = (1.0 - second**count).rsqrt().to(torch.float32)
         if uses_kernels(self.weights.device):
             from unbraid.population.adam_kernel import update
@@ -90,7 +90,7 @@ class Adam:
             for start, part in (
                 [(0, gradient.rows)] if gradient.rows is not None else gradient.parts
             ):
-                update(self, start, part, healthy, pace, shrink, betas, EPSILON)
+                update(self, start, part, healthy, step_size, shrink, betas, EPSILON)
             return
         assert gradient.rows is not None
         take_first = torch.where(healthy, 1.0 - first, 0.0).unsqueeze(1)
@@ -99,4 +99,6 @@ class Adam:
         self.gradient_mean.lerp_(rows, take_first)
         self.gradient_square.lerp_(rows.square_(), take_second)
         size = self.gradient_square.sqrt().mul_(shrink.unsqueeze(1)).add_(EPSILON)
-        self.weights.sub_(torch.div(self.gradient_mean, size, out=size).mul_(pace.unsqueeze(1)))
+        self.weights.sub_(
+            torch.div(self.gradient_mean, size, out=size).mul_(step_size.unsqueeze(1))
+        )

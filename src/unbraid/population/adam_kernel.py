@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam in one pass over memory (Triton): four arrays read, three written, and the lowered copy of
+"""Adam in one pass over memory (Triton): four arrays read, three written, and the low_precision_copy copy of
 the weights with them.
 """
 
@@ -21,9 +21,10 @@ _NUMBERS = 1024
 
 @triton.jit
 def _update_kernel(
-    weight_ptr, mean_ptr, square_ptr, gradient_ptr, lowered_ptr, healthy_ptr, pace_ptr, shrink_ptr, start, size,
+    weight_ptr, mean_ptr, square_ptr, gradient_ptr, copy_ptr, healthy_ptr, step_size_ptr,
+    shrink_ptr, start, size,
     COUNT: tl.constexpr, TAKE_FIRST: tl.constexpr, TAKE_SECOND: tl.constexpr, EPSILON: tl.constexpr,
-    LOWERED: tl.constexpr, NUMBERS: tl.constexpr,
+    WRITE_COPY: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """COUNT weights of a member's row, from *start* on, follow a gradient `(members, COUNT)`."""
     member = tl.program_id(1).to(tl.int64)
@@ -31,26 +32,24 @@ def _update_kernel(
         at = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
         inside = at < COUNT
         where = member * size + start + at
-        pace, shrink = tl.load(pace_ptr + member), tl.load(shrink_ptr + member)
+        step_size, shrink = tl.load(step_size_ptr + member), tl.load(shrink_ptr + member)
         gradient = tl.load(gradient_ptr + member * COUNT + at, mask=inside, other=0.0)
         weight = tl.load(weight_ptr + where, mask=inside, other=0.0)
         mean = tl.load(mean_ptr + where, mask=inside, other=0.0)
         square = tl.load(square_ptr + where, mask=inside, other=0.0)
         mean += TAKE_FIRST * (gradient - mean)
         square += TAKE_SECOND * (gradient * gradient - square)
-        weight -= pace * (mean / (tl.sqrt(square) * shrink + EPSILON))
+        weight -= step_size * (mean / (tl.sqrt(square) * shrink + EPSILON))
         tl.store(mean_ptr + where, mean, mask=inside)
         tl.store(square_ptr + where, square, mask=inside)
         tl.store(weight_ptr + where, weight, mask=inside)
-        if LOWERED:
-            tl.store(lowered_ptr + where, weight.to(lowered_ptr.dtype.element_ty), mask=inside)
+        if WRITE_COPY:
+            tl.store(copy_ptr + where, weight.to(copy_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def _finite_kernel(gradient_ptr, broken_ptr, COUNT: tl.constexpr, NUMBERS: tl.constexpr):
-    """Mark a member whose gradient holds a number that is not finite. Every mark is the same, so
-    their order is no matter.
-    """
+    """Mark members whose gradient is not finite; marks are all the same, so order is no matter."""
     member = tl.program_id(1).to(tl.int64)
     at = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
     gradient = tl.load(gradient_ptr + member * COUNT + at, mask=at < COUNT, other=0.0)
@@ -75,19 +74,39 @@ def all_finite(parts: Sequence[Tensor]) -> Tensor:
 
 
 def update(
-    adam: Adam, start: int, gradient: Tensor, healthy: Tensor, pace: Tensor, shrink: Tensor, betas: tuple[float, float],
+    adam: Adam,
+    start: int,
+    gradient: Tensor,
+    healthy: Tensor,
+    step_size: Tensor,
+    shrink: Tensor,
+    betas: tuple[float, float],
     epsilon: float,
-) -> None:  # fmt: skip
-    """One step of Adam in place on the weights from *start* on, as many as *gradient* `(members,
-    ...)` has.
+) -> None:
+    """One step of Adam in place, on the weights from *start* on that *gradient* has.
 
-    *pace* `(members,)` holds the rates, *shrink* `(members,)` the bias corrections of the square.
+    *step_size* `(members,)` holds the rates, *shrink* `(members,)` the bias corrections of the
+    square.
     """
     members, count = gradient.shape[0], gradient[0].numel()
+    copy = adam.low_precision_copy
     with torch.cuda.device_of(adam.weights):
         _update_kernel[(triton.cdiv(count, _NUMBERS), members)](
-            adam.weights, adam.gradient_mean, adam.gradient_square, gradient.contiguous(),
-            adam.weights if adam.lowered is None else adam.lowered, healthy.to(torch.uint8), pace, shrink,
-            start, adam.weights.shape[1], COUNT=count, TAKE_FIRST=1.0 - betas[0], TAKE_SECOND=1.0 - betas[1], EPSILON=epsilon,
-            LOWERED=adam.lowered is not None, NUMBERS=_NUMBERS, num_warps=4,
-        )  # fmt: skip
+            adam.weights,
+            adam.gradient_mean,
+            adam.gradient_square,
+            gradient.contiguous(),
+            adam.weights if copy is None else copy,
+            healthy.to(torch.uint8),
+            step_size,
+            shrink,
+            start,
+            adam.weights.shape[1],
+            COUNT=count,
+            TAKE_FIRST=1.0 - betas[0],
+            TAKE_SECOND=1.0 - betas[1],
+            EPSILON=epsilon,
+            WRITE_COPY=copy is not None,
+            NUMBERS=_NUMBERS,
+            num_warps=4,
+        )

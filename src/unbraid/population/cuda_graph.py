@@ -14,12 +14,10 @@ from collections.abc import Callable
 
 import torch
 
-from unbraid.population.training_step import DRAWN_AT_ONCE, Program, State
+from unbraid.population.training_step import DRAWN_AT_ONCE, State, TrainingStep
 
 _STEPS_BEFORE_CAPTURE = 2
-"""Kernels are compiled and libraries make their workspaces in the first steps, which a capture must
-not see.
-"""
+"""In the first steps kernels are compiled and workspaces made, which a capture must not see."""
 _REPLAYS_AHEAD = 2
 
 
@@ -27,22 +25,20 @@ class Stepper:
     """Advances one chunk: step by step on a CPU, by replays of a captured graph on a GPU."""
 
     def __init__(
-        self, program: Program, state: State, warn: Callable[[str], None] = lambda line: None
+        self, training: TrainingStep, state: State, warn: Callable[[str], None] = lambda line: None
     ) -> None:
-        self.program = program
+        self.training = training
         self.state = state
         self._warn = warn
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_before_capture: float = _STEPS_BEFORE_CAPTURE
         self._events: list[torch.cuda.Event] = []
-        program.prepare(state)
+        training.prepare(state)
 
     def advance(self, at_most: int) -> int:
-        """Do as many updates as suit the device, one at least and *at_most* so many; returns their
-        number.
-        """
-        if self.program.device.type != "cuda" or at_most < DRAWN_AT_ONCE or not self._captured():
-            self.program.step(self.state)
+        """Do as many updates as suit the device, 1 to *at_most*; returns their number."""
+        if self.training.device.type != "cuda" or at_most < DRAWN_AT_ONCE or not self._captured():
+            self.training.step(self.state)
             self._steps_before_capture -= 1
             return 1
         assert self._graph is not None
@@ -52,7 +48,7 @@ class Stepper:
         return DRAWN_AT_ONCE
 
     def _captured(self) -> bool:
-        """Whether there is a graph to replay, after it was captured where that is due and possible."""
+        """Whether there is a graph to replay; it is captured once that is due and possible."""
         if self._graph is None and self._steps_before_capture <= 0:
             try:
                 self._graph = self._capture()
@@ -70,28 +66,26 @@ class Stepper:
         return self._graph is not None
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        self.program.forget_draws()
-        torch.cuda.synchronize(self.program.device)
+        self.training.forget_draws()
+        torch.cuda.synchronize(self.training.device)
         torch.cuda.empty_cache()
-        device, graph = self.program.device, torch.cuda.CUDAGraph()
+        device, graph = self.training.device, torch.cuda.CUDAGraph()
         with torch.cuda.device(device):
             # A stream of this device: the library's own belongs to whichever device captured first.
             with torch.cuda.graph(
                 graph, stream=torch.cuda.Stream(device), capture_error_mode="thread_local"
             ):
-                draws = self.program.draw(
+                draws = self.training.draw(
                     self.state.clock + torch.arange(DRAWN_AT_ONCE, device=device)
                 )
                 for at in range(DRAWN_AT_ONCE):
-                    self.program.update(self.state, draws, at)
+                    self.training.update(self.state, draws, at)
         return graph
 
     def _stay_near(self) -> None:
-        """Let the host run a few replays ahead and no further, so that a stop or a progress bar
-        tells the truth.
-        """
+        """Let the host run only a few replays ahead, so that progress is true and stops are quick."""
         event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(self.program.device))
+        event.record(torch.cuda.current_stream(self.training.device))
         self._events.append(event)
         if len(self._events) > _REPLAYS_AHEAD:
             self._events.pop(0).synchronize()

@@ -22,7 +22,6 @@ import torch
 from unbraid.core.errors import UnbraidError, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.networks.layers import uses_kernels
-from unbraid.objectives.objective import Objective
 from unbraid.population.plan import Member, Plan
 
 _SAFE_SHARE_OF_FREE_MEMORY = 0.8
@@ -43,7 +42,7 @@ def choose_device(name: str = "auto") -> torch.device:
         raise invalid("device", "must be auto, cpu, cuda or cuda:NUMBER", name)
     if not torch.cuda.is_available():
         raise invalid(
-            "device", "needs a CUDA device and this machine has none", name, "Use --device cpu."
+            "device", "needs a CUDA device and this machine has none", name, "Use {device=cpu}."
         )
     if number and int(number) >= torch.cuda.device_count():
         have = f"this machine has {torch.cuda.device_count()}"
@@ -108,12 +107,13 @@ def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
     """Upper estimate of the device memory one member needs while it trains."""
     weights = _weights(plan, dataset)
     values = math.prod(dataset.sample_shape)
-    objectives = [member.build() for member, _ in members_by_kind(plan)]
-    rows = max(_rows(one, plan.batch_size) for one in objectives)
+    members = [member for member, _ in members_by_kind(plan)]
+    rows = max(_rows(one, plan.batch_size) for one in members)
     # Total correlation compares all pairs once; the MMD does so three times, and remembers
     # distances for its gradient.
-    pairs = (9 if any(one.needs_prior_points for one in objectives) else 4) * rows**2 * plan.latents
-    # Weights, their lowered copy, two running means, gradients twice; layers hold 8 numbers a pixel
+    with_prior = any(one.build().needs_prior_points for one in members)
+    pairs = (9 if with_prior else 4) * rows**2 * plan.latents
+    # Weights, their low-precision copy, two running means, gradients twice; layers hold 8 numbers a pixel
     # in the first and last layer. Without kernels the columns of the widest layer add 16 for each
     # of those.
     activations = rows * values * (64 if kernels else 8 * 16 * 4)
@@ -138,10 +138,12 @@ def members_by_kind(plan: Plan) -> list[tuple[Member, int]]:
     return [(members[0], len(members)) for members in kinds.values()]
 
 
-def _rows(objective: Objective, batch: int) -> int:
-    """Images that a step of *objective* encodes or decodes, whichever are more."""
-    images = batch * (2 if objective.pairs else 1)
-    return max(images * objective.samples, images + (batch if objective.labels else 0))
+def _rows(member: Member, batch: int) -> int:
+    """Images that a step of *member* encodes or decodes, whichever are more."""
+    supervision = member.build_supervision()
+    images = batch * (2 if any(one.takes_pairs for one in supervision) else 1)
+    labelled = batch if any(one.request for one in supervision) else 0
+    return max(images * member.build().samples, images + labelled)
 
 
 _GLIBC_TRIM_THRESHOLD = -1

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of a request as a plan takes them, each checked by name: seeds, learning rates, counts."""
+"""Seeds and learning rates of a request, as a plan takes them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from unbraid.core.checks import is_finite
 from unbraid.core.errors import Problems, Shown
 from unbraid.objectives.schedule import Schedule
 
@@ -44,9 +45,7 @@ def read_rates(given: Any, problems: Problems) -> list[Any]:
 
 
 def _rate(rate: Any, problems: Problems) -> Any:
-    """A learning rate as a member stores it: a number above 0, or the spelling of a schedule of
-    such numbers.
-    """
+    """A learning rate as a member stores it: a number above 0, or the spelling of a schedule."""
     if isinstance(rate, str) and Schedule.looks_like(rate):
         rate = problems.collect(lambda: Schedule.parse(rate, "learning_rate")) or 1.0
     ends: tuple[Any, ...] = (rate.start, rate.end) if isinstance(rate, Schedule) else (rate,)
@@ -63,24 +62,3 @@ def _rate(rate: Any, problems: Problems) -> Any:
     if isinstance(rate, Schedule):
         return str(rate)
     return float(rate) if is_finite(rate) else rate
-
-
-def is_finite(value: Any) -> bool:
-    """Whether *value* is a number that float32 can hold."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 3e38
-
-
-def read_whole_number(problems: Problems, name: str, value: Any, least: int, most: int) -> int:
-    """*value* where it is a whole number in range, else *least* with the problem recorded."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        problems.add(name, f"must be a whole number of at least {least}", Shown(repr(value)))
-    elif value > most:
-        problems.add(name, f"must be at most {most}", value)
-    else:
-        return value
-    return least
-
-
-def plain(value: Any) -> Any:
-    """NumPy numbers and arrays as Python's own."""
-    return value.tolist() if hasattr(value, "tolist") else value

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from unbraid.core.checks import is_finite, plain, read_whole_number
 from unbraid.core.errors import InputError, Problems, Shown, invalid
 from unbraid.core.store import digest
 from unbraid.data import load
@@ -34,12 +35,16 @@ from unbraid.objectives.objective import Objective
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
-from unbraid.population.numbers import is_finite, plain, read_rates, read_seeds, read_whole_number
+from unbraid.objectives.supervision import SUPERVISIONS
+from unbraid.objectives.supervision.supervision import Supervision
+from unbraid.population import defaults, former_plans
+from unbraid.population.numbers import read_rates, read_seeds
 from unbraid.population.resolve import (
     CONVENTIONS,
     choose_network,
     choose_objectives,
     choose_priors,
+    choose_supervisions,
     in_sums,
     network_name,
     refusals,
@@ -68,14 +73,30 @@ class Member:
     """Hyperparameters as they were given, where that was in another convention than sums over
     pixels and latents.
     """
+    supervision: str = ""
+    """Empty for none."""
+    supervision_hyper: dict[str, Any] = field(default_factory=dict)
+
+    def current(self) -> Member:
+        """The same in today's terms, where an earlier version made the plan."""
+        return former_plans.in_todays_terms(self)
 
     def build(self) -> Objective:
         """Its objective."""
-        return OBJECTIVES.recall(self.objective)(**self.hyper)
+        now = self.current()
+        return OBJECTIVES.recall(now.objective)(**now.hyper)
 
     def build_prior(self) -> Prior:
         """Its prior."""
         return PRIORS.recall(self.prior)(**self.prior_hyper)
+
+    def build_supervision(self) -> tuple[Supervision, ...]:
+        """What it learns from beside images: what its method brings along, then what was chosen."""
+        now, own = self.current(), self.build().supervision
+        found = (own,) if own is not None else ()
+        if not now.supervision:
+            return found
+        return (*found, SUPERVISIONS.recall(now.supervision)(**now.supervision_hyper))
 
     def rate(self) -> float | Schedule:
         """Its learning rate."""
@@ -87,59 +108,88 @@ class Member:
 
     def structure(self) -> tuple[Any, ...]:
         """What members that train together have in common."""
-        return (*structure(self.build()), *structure(self.build_prior()))
+        parts = (self.build(), self.build_prior(), *self.build_supervision())
+        return tuple(itertools.chain.from_iterable(structure(one) for one in parts))
 
     def settings(self) -> dict[str, Any]:
         """All that it may differ in from other members but the seed, by name."""
-        prior = {"prior": self.prior} | {
-            f"prior_{name}": value for name, value in self.prior_hyper.items()
-        }
-        return {
+        settings = {
             "objective": self.objective,
             "learning_rate": self.learning_rate,
             **self.hyper,
-            **prior,
+            "prior": self.prior,
+            **{f"prior_{name}": value for name, value in self.prior_hyper.items()},
         }
+        if self.supervision:
+            settings["supervision"] = self.supervision
+            for name, value in self.supervision_hyper.items():
+                settings[f"{self.supervision}_{name}"] = value
+        return settings
+
+    def unusual_supervision(self) -> dict[str, Any]:
+        """What of its supervision differs from the defaults."""
+        if not self.supervision:
+            return {}
+        return _unusual(self.supervision_hyper, _defaults(SUPERVISIONS.recall(self.supervision)))
+
+    def remarks(self, steps: int) -> list[str]:
+        """What a person should know of *steps* updates."""
+        parts = (self.build(), *self.build_supervision())
+        return [line for one in parts for line in one.remarks(steps)]
 
     def label(self) -> str:
         """A name for people: objective, hyperparameters, seed."""
-        objective, prior = self.build(), self.build_prior()
-        told = (
-            self.hyper
-            if len(fields(objective)) <= _FEW_FIELDS
-            else _unusual(objective, self.hyper, objective.strength)
-        )
-        values = [f"{name}={_shown(value)}" for name, value in told.items()]
-        options = ",".join(
-            f"{name}={_shown(value)}" for name, value in _unusual(prior, self.prior_hyper).items()
-        )
-        if options or self.prior != "isotropic":
-            values.append(f"prior={self.prior}" + (f":{options}" if options else ""))
-        return " ".join((self.objective, *values, f"seed={self.seed}"))
+        usual = former_plans.usual_hyper(self)
+        told = self.hyper
+        if len(usual) > _FEW_FIELDS:
+            told = _unusual(self.hyper, usual, self.build().strength)
+        words = [self.objective, *_worded(told)]
+        prior = _spelled(self.prior, _unusual(self.prior_hyper, _defaults(self.build_prior())))
+        if prior != "isotropic":
+            words.append(f"prior={prior}")
+        if self.supervision:
+            words.append(_spelled(self.supervision, self.unusual_supervision()))
+        return " ".join((*words, f"seed={self.seed}"))
 
     def record(self) -> dict[str, Any]:
-        """The member as JSON values; what is usual is left out, so that older plans keep their
-        digest.
-        """
-        record = asdict(self)
-        usual = {"prior": "isotropic", "prior_hyper": {}, "given": {}}
+        """The member as JSON values, without what is usual: older plans keep their digest."""
+        usual = {
+            "prior": "isotropic",
+            "prior_hyper": {},
+            "given": {},
+            "supervision": "",
+            "supervision_hyper": {},
+        }
         return {
             name: value
-            for name, value in record.items()
+            for name, value in asdict(self).items()
             if name not in usual or value != usual[name]
         }
 
 
-def _unusual(one: Configured, hyper: dict[str, Any], always: str | None = None) -> dict[str, Any]:
-    """Those of the hyperparameters *hyper* that differ from their defaults, and the one called
-    *always*.
-    """
-    usual = {item.name: item.default for item in fields(one)}
+def _defaults(one: Configured | type[Configured]) -> dict[str, Any]:
+    return {item.name: item.default for item in fields(one)}
+
+
+def _unusual(
+    hyper: dict[str, Any], usual: dict[str, Any], always: str | None = None
+) -> dict[str, Any]:
+    """What of *hyper* differs from its default, and the one called *always*."""
     # A file gives the numbers of a vector as a list.
     held = {
         name: tuple(value) if isinstance(value, list) else value for name, value in hyper.items()
     }
     return {name: value for name, value in held.items() if name == always or value != usual[name]}
+
+
+def _worded(hyper: dict[str, Any]) -> list[str]:
+    return [f"{name}={_shown(value)}" for name, value in hyper.items()]
+
+
+def _spelled(name: str, hyper: dict[str, Any]) -> str:
+    """A prior or a supervision with its options: `sparse:gamma=0.8`."""
+    options = ",".join(_worded(hyper))
+    return f"{name}:{options}" if options else name
 
 
 def _shown(value: Any) -> str:
@@ -168,13 +218,9 @@ class Plan:
     code_samples: int
     members: tuple[Member, ...]
     where: str = ""
-    """The rule on factors by which training picks its images; all alike when empty. Scoring sees
-    the whole grid.
-    """
+    """The rule on factors by which training picks its images; scoring sees the whole grid."""
     standardise: dict[str, list[float]] = field(default_factory=dict)
-    """Mean and standard deviation of each channel, by which samples are standardised for the
-    network; empty for no.
-    """
+    """Mean and deviation of each channel, by which samples are standardised; empty for no."""
     command: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
@@ -228,23 +274,16 @@ class Plan:
         return find_likelihood(self.likelihood, bounded=self.bounded(dataset))
 
     def layout(self, member: Member, dataset: Dataset) -> Layout:
-        """Where the weights of *member* lie: the network's, and behind them what objective, prior
-        and likelihood learn.
-        """
+        """Where the weights of *member* lie: the network's, behind them what else is learned."""
         own = self.build_network().layout(dataset.sample_shape, self.latents)
-        learned = member.build().weights(setting_of(dataset, self.latents, self.where))
-        return own.with_more(
-            (
-                *learned,
-                *member.build_prior().weights(self.latents),
-                *self.build_likelihood(dataset).weights,
-            )
-        )
+        setting = setting_of(dataset, self.latents, self.where)
+        parts = (member.build(), *member.build_supervision())
+        learned = [weight for one in parts for weight in one.weights(setting)]
+        prior, likelihood = member.build_prior(), self.build_likelihood(dataset)
+        return own.with_more((*learned, *prior.weights(self.latents), *likelihood.weights))
 
     def siblings(self) -> list[tuple[Member, ...]]:
-        """Members that differ only by their seed, in groups of the same setting; groups in order of
-        first appearance.
-        """
+        """Members that differ only by their seed, in groups by order of first appearance."""
         groups: dict[tuple[Any, ...], list[Member]] = {}
         for member in self.members:
             key = tuple((name, repr(value)) for name, value in member.settings().items())
@@ -260,41 +299,43 @@ class Plan:
 
 def make_plan(
     data: Any,
-    objective: Objective | str | Sequence[Objective | str] = "beta_vae",
+    objective: Objective | str | Sequence[Objective | str] = defaults.OBJECTIVE,
     *,
     data_options: dict[str, Any] | None = None,
     hyper: dict[str, Any] | None = None,
+    supervision: Supervision | str | Sequence[Supervision | str | None] | None = None,
     seeds: int | Sequence[int] = 1,
-    steps: int = 30_000,
-    batch_size: int = 64,
-    learning_rate: float | Sequence[float] = 1e-4,
-    latents: int = 10,
-    network: Network | str = "conv_burgess",
+    steps: int = defaults.STEPS,
+    batch_size: int = defaults.BATCH_SIZE,
+    learning_rate: float | Sequence[float] = defaults.LEARNING_RATE,
+    latents: int = defaults.LATENTS,
+    network: Network | str = defaults.NETWORK,
     network_options: dict[str, Any] | None = None,
     likelihood: str | None = None,
-    prior: Prior | str | Sequence[Prior | str] = "isotropic",
+    prior: Prior | str | Sequence[Prior | str] = defaults.PRIOR,
     prior_options: dict[str, Any] | None = None,
     standardise: bool = False,
-    convention: str = "sum",
+    convention: str = defaults.CONVENTION,
     precision: str = "float32",
     where: str | None = None,
     log_every: int | None = None,
-    checkpoint_seconds: float = 30.0,
-    code_samples: int = 15_000,
+    checkpoint_seconds: float = defaults.CHECKPOINT_SECONDS,
+    code_samples: int = defaults.CODE_SAMPLES,
     command: str = "",
 ) -> tuple[Plan, Dataset]:
-    """Check the whole request and return the plan with its dataset; every problem is reported at
-    once.
+    """Check the whole request, and return the plan with its dataset.
 
-    *data* is a name, a path, an array or a `Dataset`. *objective* is one or several objectives or their names; *hyper*
-    goes to those given by name. Lists among the hyperparameters and learning rates are sweeps;
-    *seeds* is how many, or which. *likelihood* is Bernoulli for images and Gaussian for points
-    unless given (`unbraid.objectives.likelihoods`). *prior* is one or several priors or their
-    names, *prior_options* goes to those given by name. *standardise* gives the network samples of
-    mean 0 and variance 1 in each channel. *convention* "mean" reads weights of the KL as Michlo et
-    al. (2023) state them: means over pixels and latents instead of sums. *where* is a rule on the
+    *data* is a name, a path, an array or a `Dataset`. *objective* is one or several objectives or
+    their names; *hyper* goes to those given by name. *supervision* is what is known beside images
+    (`unbraid.objectives.supervision`): `FewLabels(count=100)`, or spelled `labels:count=100`.
+    Lists among the hyperparameters and learning rates are sweeps; *seeds* is how many, or which.
+    *likelihood* is by default Bernoulli for images and Gaussian for points
+    (`unbraid.objectives.likelihoods`). *prior* is one or several priors or their names,
+    *prior_options* goes to those given by name. *standardise* gives the network samples of mean 0
+    and variance 1 in each channel. *convention* "mean" reads weights of the KL as Michlo et al.
+    (2023) state them: means over pixels and latents instead of sums. *where* is a rule on the
     factors by which training picks its images (`unbraid.data.where_rule`); scoring sees all of
-    them.
+    them. Every problem is reported at once.
     """
     problems = Problems()
     dataset = problems.collect(
@@ -302,67 +343,51 @@ def make_plan(
     )
     objectives = choose_objectives(objective, hyper or {}, problems)
     priors = choose_priors(prior, prior_options or {}, problems)
+    supervisions = choose_supervisions(supervision, problems)
     chosen_network = choose_network(network, network_options, problems)
     seed_list = read_seeds(plain(seeds), problems)
     rates = read_rates(plain(learning_rate), problems)
-    steps = read_whole_number(problems, "steps", plain(steps), 1, 10**9)
-    batch_size = read_whole_number(problems, "batch_size", plain(batch_size), 2, 10**5)
-    latents = read_whole_number(problems, "latents", plain(latents), 1, 10**4)
-    code_samples = read_whole_number(problems, "code_samples", plain(code_samples), 2, 10**9)
-    if log_every is not None:
-        log_every = read_whole_number(problems, "log_every", plain(log_every), 1, 10**9)
+    whole = functools.partial(read_whole_number, problems)
+    steps = whole("steps", plain(steps), 1, 10**9)
+    batch_size = whole("batch_size", plain(batch_size), 2, 10**5)
+    latents = whole("latents", plain(latents), 1, 10**4)
+    code_samples = whole("code_samples", plain(code_samples), 2, 10**9)
+    every = max(1, steps // 200) if log_every is None else plain(log_every)
+    every = whole("log_every", every, 1, 10**9)
     if not is_finite(plain(checkpoint_seconds)) or checkpoint_seconds < 0:
         problems.add("checkpoint_seconds", "must be a number of at least 0", checkpoint_seconds)
-    if precision not in PRECISIONS:
-        problems.add("precision", f"must be auto or one of {', '.join(PRECISIONS)}", precision)
-    if convention not in CONVENTIONS:
-        problems.add("convention", f"must be one of {', '.join(CONVENTIONS)}", convention)
-    if not isinstance(standardise, bool):
-        problems.add("standardise", "must be True or False", standardise)
+    _check_words(precision, convention, standardise, problems)
+    spelled = ""
     if dataset is not None:
-        bounded = dataset.bounded and not standardise
-        spelled = likelihood or ("bernoulli" if bounded else "gaussian")
-        found = problems.collect(lambda: find_likelihood(str(spelled), bounded=bounded))
-        for line in found.problems(dataset.sample_shape) if found else []:
-            problems.say(line)
+        spelled = _check_likelihood(likelihood, dataset, standardise, problems)
         for line in chosen_network.problems(dataset.sample_shape) if chosen_network else []:
             problems.say(line)
         if where is not None:
             problems.collect(lambda: cumulative_weights(where, dataset))
-        resolved = [
-            problems.collect(functools.partial(one.resolved, dataset, latents)) for one in priors
-        ]
-        priors = [one for one in resolved if one is not None]
-        setting = setting_of(dataset, latents, where or "")
-        for line in refusals(objectives, priors, setting):
+        priors = _resolved(priors, dataset, latents, problems)
+        for line in refusals(
+            objectives, priors, supervisions, setting_of(dataset, latents, where or "")
+        ):
             problems.say(line)
-        likelihood = found.name if found else spelled
     problems.raise_if_any()
     assert dataset is not None
     assert chosen_network is not None
     converted = [in_sums(one, convention, dataset.sample_shape, latents) for one in objectives]
-    members = tuple(
-        Member(number, one.key, one.hyper(), rate, seed, prior.key, prior.hyper(), given)
-        for number, ((one, given), prior, rate, seed) in enumerate(
-            itertools.product(converted, priors, rates, seed_list)
-        )
-    )
-    _refuse_twins(members)
     plan = Plan(
         data=dataset.name,
         data_options=dataset.options,
         data_fingerprint=dataset.fingerprint(),
         network=network_name(chosen_network),
         network_options=chosen_network.options(),
-        latents=int(latents),
-        likelihood=str(likelihood),
-        steps=int(steps),
-        batch_size=int(batch_size),
+        latents=latents,
+        likelihood=spelled,
+        steps=steps,
+        batch_size=batch_size,
         precision=precision,
-        log_every=int(log_every or max(1, steps // 200)),
+        log_every=every,
         checkpoint_seconds=float(checkpoint_seconds),
-        code_samples=int(code_samples),
-        members=members,
+        code_samples=code_samples,
+        members=_members(converted, priors, supervisions, rates, seed_list),
         where=str(where or "").strip(),
         standardise=channel_constants(dataset) if standardise else {},
         command=command,
@@ -371,11 +396,68 @@ def make_plan(
     return plan, dataset
 
 
+def _check_words(precision: Any, convention: Any, standardise: Any, problems: Problems) -> None:
+    if precision not in PRECISIONS:
+        problems.add("precision", f"must be auto or one of {', '.join(PRECISIONS)}", precision)
+    if convention not in CONVENTIONS:
+        problems.add("convention", f"must be one of {', '.join(CONVENTIONS)}", convention)
+    if not isinstance(standardise, bool):
+        problems.add("standardise", "must be True or False", standardise)
+
+
+def _check_likelihood(
+    given: str | None, dataset: Dataset, standardise: bool, problems: Problems
+) -> str:
+    """The likelihood as a plan spells it."""
+    bounded = dataset.bounded and not standardise
+    spelled = str(given or ("bernoulli" if bounded else "gaussian"))
+    found = problems.collect(lambda: find_likelihood(spelled, bounded=bounded))
+    for line in found.problems(dataset.sample_shape) if found else []:
+        problems.say(line)
+    return found.name if found else spelled
+
+
+def _resolved(
+    priors: list[Prior], dataset: Dataset, latents: int, problems: Problems
+) -> list[Prior]:
+    """The priors with numbers for words that only the data can turn into numbers."""
+    found = [problems.collect(functools.partial(one.resolved, dataset, latents)) for one in priors]
+    return [one for one in found if one is not None]
+
+
+def _members(
+    objectives: list[tuple[Objective, dict[str, Any]]],
+    priors: list[Prior],
+    supervisions: list[Supervision | None],
+    rates: list[Any],
+    seeds: list[int],
+) -> tuple[Member, ...]:
+    """Every combination, the seed fastest."""
+    combined = itertools.product(objectives, priors, supervisions, rates, seeds)
+    members = tuple(
+        Member(
+            number,
+            one.key,
+            one.hyper(),
+            rate,
+            seed,
+            prior.key,
+            prior.hyper(),
+            given,
+            supervision.key if supervision else "",
+            supervision.hyper() if supervision else {},
+        )
+        for number, ((one, given), prior, supervision, rate, seed) in enumerate(combined)
+    )
+    _refuse_twins(members)
+    return members
+
+
 def _refuse_twins(members: tuple[Member, ...]) -> None:
     """Two members that are the same in everything would pass for two seeds."""
     seen: set[str] = set()
     for member in members:
-        what = repr((member.settings(), member.prior, member.prior_hyper, member.seed))
+        what = repr((member.settings(), member.seed))
         if what in seen:
             raise invalid(
                 "members",

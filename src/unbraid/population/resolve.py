@@ -1,59 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes with what: objectives, priors and networks, chosen independently by name and refused
-where they make no sense.
-"""
+"""What goes with what: objectives, priors, supervisions and networks, each chosen by name."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid, unknown
-from unbraid.core.registry import home
-from unbraid.core.spelling import as_number, as_source
+from unbraid.core.registry import Registry, home
+from unbraid.core.spelling import as_named, as_number, as_source, split_names
 from unbraid.data.dataset import Dataset
 from unbraid.networks import NETWORKS
 from unbraid.networks.network import Network
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.conventions import beta_of_sums
+from unbraid.objectives.hyper import Kind
 from unbraid.objectives.objective import Objective, Setting
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.schedule import Schedule
+from unbraid.objectives.supervision import SUPERVISIONS
+from unbraid.objectives.supervision.supervision import Supervision
 
 CONVENTIONS = ("sum", "mean")
 GENERAL_OPTIONS = frozenset(
-    (
-        *(
-            "seeds",
-            "steps",
-            "batch_size",
-            "learning_rate",
-            "latents",
-            "network",
-            "likelihood",
-            "precision",
-            "where",
-        ),
-        *(
-            "prior",
-            "standardise",
-            "convention",
-            "code_samples",
-            "checkpoint_seconds",
-            "out",
-            "device",
-        ),
-    )
+    "seeds steps batch_size learning_rate latents network likelihood precision where prior"
+    " supervision standardise convention code_samples checkpoint_seconds out device".split()
 )
-"""What any objective can be trained with, for telling a misspelt one from an unknown
-hyperparameter.
-"""
+"""What any objective can be trained with, for telling a misspelt option from an unknown one."""
 OTHER_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "iso": ("isotropic", {}),
     "pca": ("anisotropic", {"variances": "pca"}),
@@ -77,81 +57,117 @@ def setting_of(dataset: Dataset, latents: int, where: str = "") -> Setting:
 
 
 def refusals(
-    objectives: Sequence[Objective], priors: Sequence[Prior], setting: Setting
+    objectives: Sequence[Objective],
+    priors: Sequence[Prior],
+    supervisions: Sequence[Supervision | None],
+    setting: Setting,
 ) -> list[Problem]:
-    """Every reason why one of *objectives* cannot be trained with one of *priors* on such data,
-    each once.
-    """
+    """Every reason why one of these cannot be trained with the others on such data, each once."""
     found = [line for prior in priors for line in prior.problems(setting.latents)]
-    found += [
-        line for one in objectives for prior in priors for line in one.problems(setting, prior)
-    ]
+    for one, prior in itertools.product(objectives, priors):
+        found += one.problems(setting, prior)
+        if one.supervision is not None:
+            found += one.supervision.problems(one, setting, prior)
+    for one, prior, given in itertools.product(objectives, priors, supervisions):
+        if given is None:
+            continue
+        found += given.problems(one, setting, prior)
+        if given.takes_pairs and one.supervision is not None:
+            rule = f"cannot be pairs for {one.key}, which has pairs of its own"
+            found.append(Problem("supervision", rule, given.key, "Leave it out, or use beta_vae."))
     return list(dict.fromkeys(found))
 
 
 def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> list[Prior]:
     """Every prior with its sweeps expanded; *options* goes to those given by name."""
-    wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    if not wanted:
-        problems.add("prior", "needs at least one", given)
+    wanted = _listed(given)
     if not isinstance(options, dict):
-        problems.add(
-            "prior_options", "must be a dictionary", options, "For example {'gamma': 0.8}."
-        )
+        remedy = "For example {'gamma': 0.8}."
+        problems.add("prior_options", "must be a dictionary", options, remedy)
         options = {}
     if options and wanted and not any(isinstance(one, str) for one in wanted):
-        problems.add(
-            "prior_options",
-            "goes to priors given by name",
-            options,
-            "Set the values in the prior itself.",
-        )
-    found: list[Prior] = []
-    for one in wanted:
-        built = (
-            problems.collect(functools.partial(_built, one, options))
-            if isinstance(one, str)
-            else one
-        )
-        if not isinstance(built, Prior):
-            if not isinstance(one, str):
-                rule = "must be a prior, its name, or a list of them"
-                problems.add(
-                    "prior", rule, one, "For example 'sparse' or unbraid.Sparse(gamma=0.8)."
-                )
-            continue
-        if PRIORS.get(built.key) != home(type(built)):
-            kind = type(built).__name__
-            problems.say(
-                f"prior {kind} is not registered, so a run could not find it again; call"
-                f" unbraid.PRIORS.register('my_prior', {kind}), or add it to the entry points"
-                f" '{PRIORS.group}' of an installed package."
-            )
-        found += problems.collect(built.sweep) or []
+        remedy = "Set the values in the prior itself."
+        problems.add("prior_options", "goes to priors given by name", options, remedy)
+
+    def built(text: str) -> Prior:
+        name, spelled = as_source(text)
+        name, usual = OTHER_NAMES.get(name.replace("-", "_"), (name.replace("-", "_"), {}))
+        own = {key: as_number(value) for key, value in spelled.items()}
+        return _made(PRIORS, name, usual | options | own)
+
+    example = "'sparse' or unbraid.Sparse(gamma=0.8)"
+    return _chosen(Prior, PRIORS, wanted, built, example, problems)
+
+
+def choose_supervisions(given: Any, problems: Problems) -> list[Supervision | None]:
+    """Every supervision with its sweeps expanded; None stands for none."""
+
+    def built(text: str) -> Supervision:
+        return _made(SUPERVISIONS, *as_named(text))
+
+    found: list[Supervision | None] = []
+    example = "'labels:count=100' or unbraid.FewLabels(count=100)"
+    for one in _listed(given) or [()]:
+        if one is None or one == "none":
+            found.append(None)
+        else:
+            found += _chosen(Supervision, SUPERVISIONS, _listed(one), built, example, problems)
     return found
 
 
-def _built(text: str, options: dict[str, Any]) -> Prior:
-    """The prior that *text* names, as in `sparse:gamma=0.8`, with *options* besides."""
-    name, spelled = as_source(text)
-    name, usual = OTHER_NAMES.get(name.replace("-", "_"), (name.replace("-", "_"), {}))
-    options = usual | options | {key: as_number(value) for key, value in spelled.items()}
-    cls = PRIORS.load(name)
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+
+
+def _chosen(
+    kind: type[Kind],
+    registry: Registry,
+    wanted: list[Any],
+    built: Callable[[str], Kind],
+    example: str,
+    problems: Problems,
+) -> list[Kind]:
+    """What was asked for, objects or names that are *built*, with sweeps expanded."""
+    if not wanted:
+        problems.add(registry.kind, "needs at least one", wanted)
+    found: list[Kind] = []
+    for one in wanted:
+        made = problems.collect(functools.partial(built, one)) if isinstance(one, str) else one
+        if isinstance(made, kind):
+            if registry.get(made.key) != home(type(made)):
+                problems.say(_not_registered(registry, made))
+            found += problems.collect(made.sweep) or []
+        elif not isinstance(one, str):
+            rule = f"must be a {registry.kind}, its name, or a list of them"
+            problems.add(registry.kind, rule, one, f"For example {example}.")
+    return found
+
+
+def _made(registry: Registry, name: str, options: dict[str, Any]) -> Any:
+    """The registered *name* with *options*, which it must have."""
+    cls = registry.load(name)
     known = [item.name for item in fields(cls)]
     for option in options.keys() - set(known):
-        raise InputError(
-            unknown(f"{name} option", option, known)
-            if known
-            else f"prior {name} has no options; got '{option}'."
-        )
+        if known:
+            raise InputError(unknown(f"{name} option", option, known))
+        raise InputError(f"{registry.kind} {name} has no options; got '{option}'.")
     return cls(**options)
+
+
+def _not_registered(registry: Registry, one: object) -> str:
+    """Why an object of a class that no run could find again is refused."""
+    kind, cls = registry.kind, type(one).__name__
+    return (
+        f"{kind} {cls} is not registered, so a run could not find it again; call"
+        f" unbraid.{kind.upper()}S.register('my_{kind}', {cls}), or add it to the entry points"
+        f" '{registry.group}' of an installed package."
+    )
 
 
 def in_sums(
     objective: Objective, convention: str, sample_shape: tuple[int, ...], latents: int
 ) -> tuple[Objective, dict[str, Any]]:
-    """*objective* with the weights of sums over latents in our convention, and the numbers as they
-    were given.
+    """*objective* with weights in our convention, and the numbers as they were given.
 
     In the convention "mean" the loss is a mean over pixels and the KL a mean over latents
     (`objectives/conventions.py`). Only weights of such means are converted: those of other terms (α
@@ -183,8 +199,15 @@ def in_sums(
 
 
 def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> list[Objective]:
-    """Every objective with its sweeps expanded."""
+    """Every objective with its sweeps expanded.
+
+    A name may have options, as in `factor_vae:gamma=10,20`. *hyper* goes to objectives given by
+    name; what several of them have is refused there, since it may mean something else in each.
+    """
     wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    wanted = [
+        part for one in wanted for part in (split_names(one) if isinstance(one, str) else [one])
+    ]
     if not wanted:
         problems.add("objective", "needs at least one", given)
     for one in wanted:
@@ -193,43 +216,53 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
             problems.add(
                 "objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4)."
             )
-    wanted = [one for one in wanted if isinstance(one, (str, Objective))]
-    if hyper and wanted and not any(isinstance(one, str) for one in wanted):
-        problems.add(
-            "hyper",
-            "goes to objectives given by name",
-            hyper,
-            "Set the values in the objective itself.",
-        )
-    found: list[Objective] = []
-    classes = {
-        name: OBJECTIVES.load(name)
-        for name in wanted
-        if isinstance(name, str) and name in OBJECTIVES
+    named = {
+        one: problems.collect(functools.partial(as_named, one)) or (one, {})
+        for one in wanted
+        if isinstance(one, str)
     }
-    options = {name: {item.name for item in fields(cls)} for name, cls in classes.items()}
-    known = set().union(*options.values())
-    for name in sorted(hyper.keys() - known):
-        if classes:
-            problems.say(unknown("option", name, known | GENERAL_OPTIONS))
+    if hyper and not named and wanted:
+        remedy = "Set the values in the objective itself."
+        problems.add("hyper", "goes to objectives given by name", hyper, remedy)
+    options = {
+        name: [item.name for item in fields(OBJECTIVES.load(name))]
+        for name, _ in named.values()
+        if name in OBJECTIVES
+    }
+    _check_hyper(hyper, options, [own for _, own in named.values()], problems)
+    found: list[Objective] = []
     for one in wanted:
         if isinstance(one, str):
-            own = {name: value for name, value in hyper.items() if name in options.get(one, ())}
-            one = problems.collect(functools.partial(_build_objective, one, own))
-        elif OBJECTIVES.get(one.key) != home(type(one)):
-            kind = type(one).__name__
-            problems.say(
-                f"objective {kind} is not registered, so a run could not find it again; call"
-                f" unbraid.OBJECTIVES.register('my_objective', {kind}), or add it to the entry"
-                f" points '{OBJECTIVES.group}' of an installed package."
-            )
-        if one is not None:
+            name, own = named[one]
+            own = {key: hyper[key] for key in options.get(name, ()) if key in hyper} | own
+            one = problems.collect(functools.partial(_made, OBJECTIVES, name, own))
+        elif isinstance(one, Objective) and OBJECTIVES.get(one.key) != home(type(one)):
+            problems.say(_not_registered(OBJECTIVES, one))
+        if isinstance(one, Objective):
             found += problems.collect(one.sweep) or []
     return found
 
 
-def _build_objective(name: str, hyper: dict[str, Any]) -> Objective:
-    return OBJECTIVES.load(name)(**hyper)
+def _check_hyper(
+    hyper: dict[str, Any],
+    options: dict[str, list[str]],
+    spelled: list[dict[str, Any]],
+    problems: Problems,
+) -> None:
+    """Refuse hyperparameters that no objective has, that several have, or that are given twice."""
+    for key, value in sorted(hyper.items()):
+        owners = [name for name, known in options.items() if key in known]
+        if not owners and options:
+            known = {one for names in options.values() for one in names}
+            problems.say(unknown("option", key, known | GENERAL_OPTIONS))
+        elif len(owners) > 1:
+            rule = f"belongs to {' and to '.join(owners)}, and may mean something else in each"
+            text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+            example = " ".join(f"{name}:{key}={text}" for name in owners)
+            problems.add(key, rule, value, f"Say it for each: {example}")
+        elif any(key in own for own in spelled):
+            rule = f"is given with {owners[0]} already"
+            problems.add(key, rule, value, f"Say it once: {owners[0]}:{key}=...")
 
 
 def choose_network(
@@ -250,15 +283,7 @@ def choose_network(
     def build() -> Network:
         name, spelled = as_source(given)
         chosen = (options or {}) | {key: as_number(value) for key, value in spelled.items()}
-        cls = NETWORKS.load(name)
-        known = [item.name for item in fields(cls)]
-        for option in chosen.keys() - set(known):
-            raise InputError(
-                unknown(f"{name} option", option, known)
-                if known
-                else f"network {name} has no options; got '{option}'."
-            )
-        return cls(**chosen)
+        return _made(NETWORKS, name, chosen)
 
     return problems.collect(build)
 
@@ -268,9 +293,4 @@ def network_name(network: Network) -> str:
     for name, target in NETWORKS.items():
         if target == home(type(network)):
             return name
-    kind = type(network).__name__
-    raise InputError(
-        f"network {kind} is not registered, so a run could not find it again; call"
-        f" unbraid.NETWORKS.register('my_network', {kind}), or add it to the entry points"
-        f" '{NETWORKS.group}'."
-    )
+    raise InputError(_not_registered(NETWORKS, network))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
+from unbraid.core.folders import kind_of
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
 
 
 _OTHERS = {
-    "search.json": "It holds a search that is not finished. Go on with: unbraid resume {0}",
-    "recursion.json": (
+    "pbt": "It holds a search that is not finished. Go on with: unbraid resume {0}",
+    "rpu": (
         "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished:"
         " unbraid resume {0}"
     ),
-    "discovery.json": (
+    "discover": (
         "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion. If"
         " unfinished: unbraid resume {0}"
     ),
 }
-"""What else a folder may hold, and where its runs then are."""
+"""What else a folder may hold, by kind, and where its runs then are."""
 
 
 class RunFolder:
@@ -72,14 +73,7 @@ class RunFolder:
         try:
             record = read_json(folder / "plan.json")
         except (FileNotFoundError, NotADirectoryError):
-            remedy = next(
-                (
-                    text.format(folder)
-                    for name, text in _OTHERS.items()
-                    if (folder / name).is_file()
-                ),
-                "",
-            )
+            remedy = _OTHERS.get(kind_of(folder) or "", "").format(folder)
             raise invalid(
                 "run",
                 "must be a folder made by `unbraid train`, with a plan.json in it",
@@ -266,7 +260,7 @@ def check_free(folder: Path) -> None:
         raise invalid(
             "out", "must be a folder that can be written", str(folder), "Choose another folder."
         )
-    if any((folder / name).exists() for name in ("plan.json", *_OTHERS)):
+    if kind_of(folder) is not None:
         rule = "must not hold another run"
         raise invalid(
             "out",

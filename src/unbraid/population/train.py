@@ -23,7 +23,7 @@ from unbraid.population.cuda_graph import Stepper
 from unbraid.population.devices import cores, explain_oom, keep_freed_memory
 from unbraid.population.plan import Member
 from unbraid.population.run_folder import RunFolder
-from unbraid.population.training_step import Program, State, rule_on
+from unbraid.population.training_step import State, TrainingStep, rule_on
 
 _LEAST_TRAINING_PER_SAVING = 10
 """Checkpoints of large chunks take seconds to write: at most a tenth of the time goes there,
@@ -67,8 +67,8 @@ def train_run(
             # Both are the same for all chunks, which train side by side on a CPU.
             sampler, rule = run.dataset.sampler(device), rule_on(run.plan, run.dataset, device)
 
-        def build(chunk: tuple[Member, ...]) -> Program:
-            return Program(run.plan, chunk, run.dataset, device, sampler, rule)
+        def build(chunk: tuple[Member, ...]) -> TrainingStep:
+            return TrainingStep(run.plan, chunk, run.dataset, device, sampler, rule)
 
         stop = threading.Event()
         lock = threading.Lock()
@@ -118,7 +118,7 @@ def _train_chunk(
     run: RunFolder,
     chunk: tuple[Member, ...],
     device: torch.device,
-    build: Callable[[tuple[Member, ...]], Program],
+    build: Callable[[tuple[Member, ...]], TrainingStep],
     stop: threading.Event,
     progress: Report,
     warn: Callable[[str], None],
@@ -134,7 +134,7 @@ def _train_chunk(
     elif device.index is not None:
         torch.cuda.set_device(device)
     checkpoints = run.checkpoints(chunk)
-    program = build(chunk)
+    training = build(chunk)
     remedy = (
         f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start"
         " again with a smaller batch size."
@@ -142,26 +142,26 @@ def _train_chunk(
     with explain_oom(device, f"{len(chunk)} members that train together", remedy):
         state = checkpoints.load(device, warn)
         if state is None:
-            state = program.start()
+            state = training.start()
         else:
             progress(state.step * len(chunk), True)
-        if not program.finished(state):
+        if not training.finished(state):
             _advance(
-                program,
-                Stepper(program, state, warn),
+                training,
+                Stepper(training, state, warn),
                 checkpoints.save,
                 run.plan.checkpoint_seconds,
                 stop,
                 progress,
             )
-    progress((run.plan.steps - state.step) * len(chunk) if program.finished(state) else 0, True)
+    progress((run.plan.steps - state.step) * len(chunk) if training.finished(state) else 0, True)
     return [
         member.id for member, at in zip(chunk, state.diverged_at.tolist(), strict=True) if at >= 0
     ]
 
 
 def _advance(
-    program: Program,
+    training: TrainingStep,
     stepper: Stepper,
     save: Callable[[State], None],
     seconds: float,
@@ -169,7 +169,7 @@ def _advance(
     progress: Report,
 ) -> None:
     """Step until the plan is done, saving every *seconds*, halfway and at the end."""
-    steps, members, state = program.plan.steps, len(program.members), stepper.state
+    steps, members, state = training.plan.steps, len(training.members), stepper.state
     saved_at, saved_step, saving = time.monotonic(), state.step, 0.0
     looked_at = time.monotonic()
     while state.step < steps and not stop.is_set():
@@ -177,9 +177,9 @@ def _advance(
         halfway = steps // 2 if state.step < steps // 2 else steps
         progress(members * stepper.advance(halfway - state.step), False)
         now = time.monotonic()
-        if now - looked_at >= _LOOK_SECONDS or program.device.type == "cpu":
+        if now - looked_at >= _LOOK_SECONDS or training.device.type == "cpu":
             looked_at = now
-            if program.finished(state):
+            if training.finished(state):
                 break
         due = now - saved_at >= max(seconds, _LEAST_TRAINING_PER_SAVING * saving)
         if (due or state.step == steps // 2) and state.step < steps:

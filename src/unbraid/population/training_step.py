@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training step for a chunk of members, as a pure program over tensors with a member axis.
+"""The training step of a chunk of members: operations on tensors with a member axis.
 
 Draw, unpack, forward, loss, backward, Adam, record: the same code for one member on a CPU core and
 for hundreds on a GPU. Nothing in it mixes members, so a member that diverges is frozen where it
@@ -23,16 +23,16 @@ from unbraid.data.where_rule import TOTAL, cumulative_weights
 from unbraid.networks.layers import carry_lowered
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import TrainedWeights
-from unbraid.objectives.objective import Forward, Objective, stack, total_loss
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Forward, Objective, total_loss
 from unbraid.objectives.priors.prior import UNIFORMS
 from unbraid.objectives.schedule import number_at, stacked_number
+from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.adam import BETAS, Adam, Gradient
 from unbraid.population.plan import Member, Plan
 
 DRAWN_AT_ONCE = 16
-"""Steps whose random numbers are drawn together, to spread the cost of launching; the numbers do
-not depend on it.
-"""
+"""Steps whose random numbers are drawn together, which saves launches and changes no number."""
 
 
 class Draws(NamedTuple):
@@ -66,14 +66,11 @@ class State:
     model: Adam
     auxiliary: Adam | None
     diverged_at: Tensor
-    """Step at which a member's loss or gradient stopped being finite, else -1: int64 `(members,)`.
-    """
+    """Step at which a member's loss or gradient stopped being finite, else -1: `(members,)`."""
     window: Tensor
     """Sums of the recorded quantities since the last record: `(members, quantities)`."""
     history: Tensor
-    """Means over `log_every` steps: `(members, records, quantities)`; NaN where nothing is
-    recorded.
-    """
+    """Means over `log_every` steps: `(members, records, quantities)`; NaN where none is."""
     memory: Tensor
     """What the objective remembers from step to step: `(members, names)`."""
     age: Tensor
@@ -112,7 +109,7 @@ class State:
         return cls(step, clock, groups["model"], groups.get("auxiliary"), **rest)
 
 
-class Program:
+class TrainingStep:
     """The step of one chunk: what is fixed while it trains."""
 
     def __init__(
@@ -135,17 +132,19 @@ class Program:
         self.sample_shape = dataset.sample_shape
         self.network = plan.build_network()
         self.likelihood = plan.build_likelihood(dataset)
-        objectives = [member.build() for member in members]
-        self.objective = stack(objectives, device)
+        self.objective = stack([member.build() for member in members], device)
         self.prior = stack([member.build_prior() for member in members], device)
+        supervisions = [member.build_supervision() for member in members]
+        self.supervision = [stack(column, device) for column in zip(*supervisions, strict=True)]
         self.layout = plan.layout(members[0], dataset)
         self.network_size = self.network.layout(self.sample_shape, plan.latents).size
         self.auxiliary_network = self.objective.auxiliary_network()
         self.auxiliary_layout = (
             self.auxiliary_network.layout(plan.latents) if self.auxiliary_network else None
         )
-        self.pairs = self.objective.pairs
-        self.labelled = LabelledSets.of([one.labels for one in objectives], dataset, device)
+        self.pairs = next((one for one in self.supervision if one.takes_pairs), None)
+        requests = [one.request for member in supervisions for one in member]
+        self.labelled = LabelledSets.of(requests, dataset, device)
         self.seed = torch.tensor(
             [member.seed for member in members], dtype=torch.int64, device=device
         )
@@ -188,35 +187,27 @@ class Program:
     def prepare(self, state: State) -> None:
         """Make what is derived from the weights and kept beside them while they train."""
         for adam in (state.model, state.auxiliary):
-            if adam is not None and adam.lowered is None:
-                adam.keep_lowered(self.precision)
+            if adam is not None and adam.low_precision_copy is None:
+                adam.keep_low_precision_copy(self.precision)
 
     def forget_draws(self) -> None:
         """Free the numbers drawn ahead."""
         self._drawn = None
 
     def draw(self, steps: Tensor) -> Draws:
-        """Every random number of *steps*, an int64 tensor `(steps,)`: images, latent noise and what
-        the objective asks for.
-        """
+        """Every random number of *steps*, an int64 tensor `(steps,)`."""
         batch, latents, rows = self.plan.batch_size, self.plan.latents, self.rows
         noise = random.normal(
             self.seed, steps, Stream.LATENT_NOISE, (rows * self.objective.samples, latents)
         )
-        indices, changed, shuffle, images, prior, labelled = (
-            self._indices(steps),
-            None,
-            None,
-            None,
-            None,
-            None,
-        )
+        indices = self._indices(steps)
+        changed = shuffle = images = prior = labelled = None
         if self.pairs is not None:
             second, changed = self.pairs.second(self.seed, steps, indices, self.factor_sizes)
             indices = torch.cat([indices, second], dim=-1)
         if self.objective.permutes:
             shuffle = random.permutations(
-                self.seed, steps, Stream.LATENT_PERMUTATION, latents, batch
+                self.seed, steps, Stream.LATENT_PERMUTATION, latents, rows
             )
         if self.objective.needs_prior_points:
             prior = random.uniform(self.seed, steps, Stream.PRIOR_POINTS, (rows, latents, UNIFORMS))
@@ -236,7 +227,7 @@ class Program:
         return Draws(indices, noise, shuffle, images, changed, prior, labelled)
 
     def _indices(self, steps: Tensor) -> Tensor:
-        """Image indices `(members, steps, batch)`: all alike, or by the weights of the plan's rule."""
+        """Image indices `(members, steps, batch)`: uniform, or by the weights of the plan's rule."""
         batch = self.plan.batch_size
         if self.cumulative is None:
             return random.integers(
@@ -258,23 +249,22 @@ class Program:
         state.step += 1
 
     def update(self, state: State, draws: Draws, at: int) -> None:
-        """One update with the numbers drawn for step *at* of *draws*: device work alone, which a
-        graph can capture.
-        """
+        """One update with step *at* of *draws*: device work alone, which a CUDA graph captures."""
         step = state.clock.to(torch.float32)
         objective, rate = self.objective.at(step), number_at(self.rate, step)
+        supervision = [one.at(step) for one in self.supervision]
         leaves = self._leaves(self.layout, state.model)
         network = self.auxiliary_network
         auxiliary_leaves: dict[str, Tensor] = {}
         if self.auxiliary_layout is not None and state.auxiliary is not None:
             auxiliary_leaves = self._leaves(self.auxiliary_layout, state.auxiliary)
-        forward = self._forward(objective, leaves, state, draws, at)
+        forward = self._forward(objective, supervision, leaves, state, draws, at)
         if network is not None:
-            forward = replace(
-                forward,
-                auxiliary=lambda latents: network(auxiliary_leaves, latents, self.precision),
-            )
+            seen = objective.auxiliary_input(forward)
+            forward = replace(forward, auxiliary=network(auxiliary_leaves, seen, self.precision))
         terms = objective.terms(forward)
+        for one in supervision:
+            terms |= one.terms(forward)
         loss = total_loss(terms)
         recorded = [*(term.mean() for term in terms.values()), loss]
         # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance
@@ -298,17 +288,23 @@ class Program:
             state.auxiliary.update(
                 auxiliary_gradient, healthy, own_rate, network.adam_betas, state.clock + state.age
             )
-        if isinstance(objective.weight_decay, Tensor):
-            kept = 1.0 - torch.where(healthy, rate * objective.weight_decay, 0.0)
+        if isinstance(objective.decay, Tensor):
+            kept = 1.0 - torch.where(healthy, rate * objective.decay, 0.0)
             state.model.weights[:, : self.network_size].mul_(kept.unsqueeze(1))
         state.model.update(gradient, healthy, rate, BETAS, state.clock + state.age)
         self._remember(state, forward, leaves, healthy)
         self._record(state, torch.stack(recorded, dim=1).detach(), healthy)
 
     def _forward(
-        self, objective: Objective, leaves: TrainedWeights, state: State, draws: Draws, at: int
+        self,
+        objective: Objective,
+        supervision: Sequence[Supervision],
+        leaves: TrainedWeights,
+        state: State,
+        draws: Draws,
+        at: int,
     ) -> Forward:
-        """Images to posteriors to latents and back, with all that the objective asked for."""
+        """Images to posteriors to latents and back, with all that was asked for."""
         chosen = (draws.indices,) if draws.images is None else (draws.indices, draws.images)
         images = self.sampler(*(part[:, at] for part in chosen))
         mean, logvar = self.network.encode(leaves, images, self.precision)
@@ -325,9 +321,9 @@ class Program:
             }
             labelled["label_values"] = self.labelled.values
             x, mean, logvar = images[:, :rows], mean[:, :rows], logvar[:, :rows]
-        mean, logvar = objective.posterior(
-            mean, logvar, None if draws.changed is None else draws.changed[:, at]
-        )
+        changed = None if draws.changed is None else draws.changed[:, at]
+        for one in supervision:
+            mean, logvar = one.posterior(mean, logvar, changed)
         z = objective.latents(mean, logvar, draws.noise[:, at], leaves)
         prior = self.prior.at(state.clock).bound(leaves)
         if objective.samples > 1:
@@ -352,9 +348,7 @@ class Program:
     def _remember(
         self, state: State, forward: Forward, leaves: TrainedWeights, healthy: Tensor
     ) -> None:
-        """Keep what the pass left for the next step: the objective's memory and the layers' running
-        means.
-        """
+        """Keep what the pass left for the next step: the objective's memory, running means."""
         if self.objective.memory:
             now = torch.stack(
                 [forward.remembered[name].detach() for name in self.objective.memory], dim=1
@@ -366,24 +360,20 @@ class Program:
             views[name].copy_(torch.where(kept, note.detach(), views[name]))
 
     def _leaves(self, layout: Layout, adam: Adam) -> TrainedWeights:
-        """Views of the weights that gradients can be taken of, each with its lowered copy where
-        there is one.
-        """
+        """Views of the weights that gradients can be taken of, each with its copy if it has one."""
         leaves = TrainedWeights(
             {
                 name: view.detach().requires_grad_()
                 for name, view in layout.views(adam.weights).items()
             }
         )
-        if adam.lowered is not None:
-            for name, lowered in layout.views(adam.lowered).items():
-                carry_lowered(leaves[name], lowered)
+        if adam.low_precision_copy is not None:
+            for name, copy in layout.views(adam.low_precision_copy).items():
+                carry_lowered(leaves[name], copy)
         return leaves
 
     def _record(self, state: State, values: Tensor, healthy: Tensor) -> None:
-        """Add this step's quantities to the window, close the window when it is full, and note who
-        diverged.
-        """
+        """Add this step's quantities to the window, close it when full, note who diverged."""
         broke = (state.diverged_at < 0) & ~healthy
         state.diverged_at.copy_(torch.where(broke, state.clock, state.diverged_at))
         state.window += torch.where(healthy.unsqueeze(1), values, torch.nan)
@@ -406,9 +396,7 @@ class Program:
 
 
 def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None:
-    """Running totals of the weights that the plan's rule gives the images, on *device*; None
-    without a rule.
-    """
+    """Running totals of the weights that the plan's rule gives the images; None without a rule."""
     return (
         torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
     )
@@ -417,14 +405,13 @@ def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None
 def quantities(plan: Plan, member: Member) -> tuple[str, ...]:
     """Names of what a member's history records."""
     objective = member.build()
+    added = [name for one in member.build_supervision() for name in one.term_names]
     extra = ("auxiliary_loss",) if objective.auxiliary_network() is not None else ()
-    return (*objective.term_names, "loss", *extra)
+    return (*objective.term_names, *added, "loss", *extra)
 
 
 def _gradients(loss: Tensor, leaves: dict[str, Tensor], *, again: bool = False) -> list[Tensor]:
-    """Gradient of each member's own loss; adding up members mixes nothing, since none depends on
-    another's weights.
-    """
+    """Gradient of each member's own loss: none depends on another's weights, so sums mix nothing."""
     return list(
         torch.autograd.grad(
             loss.sum(), list(leaves.values()), materialize_grads=True, retain_graph=again

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from unbraid.core.errors import Problem, Problems, unknown
-from unbraid.core.spelling import as_value, name_and_options
+from unbraid.core.spelling import as_named
 from unbraid.metrics import METRICS
 
 USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
@@ -28,12 +28,12 @@ def base(name: str) -> str:
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options in *name*, read by `as_value`.
+    """The options in *name*, as values.
 
     >>> options("infomec:pruning=tripod,neighbours=5"), options("mig")
     ({'pruning': 'tripod', 'neighbours': 5}, {})
     """
-    return {key: as_value(value) for key, value in name_and_options(name)[1].items()}
+    return as_named(name)[1]
 
 
 def metric(name: str) -> Callable[..., Any]:
@@ -87,7 +87,7 @@ def metric_names(
             continue
         parameters = inspect.signature(METRICS.load(base(name))).parameters
         known = [key for key, item in parameters.items() if item.default is not item.empty]
-        for key in problems.collect(lambda name=name: options(name)) or {}:
+        for key in problems.collect(functools.partial(options, name)) or ():
             if key not in known:
                 problems.say(unknown(f"option of {base(name)}", key, known))
     return names

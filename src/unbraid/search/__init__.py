@@ -2,6 +2,6 @@
 """The search for good models: population-based training by any score, recursion on surrogate
 labels, discovery without labels.
 
-This sits behind `scoring`, whose metrics judge the models while they train, and before everything
+This sits behind `scoring`, whose metrics score the models while they train, and before everything
 that reports.
 """

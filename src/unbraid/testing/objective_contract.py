@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.objective import Forward, Objective, Setting, stack, total_loss
+from unbraid.objectives.hyper import stack
+from unbraid.objectives.objective import Forward, Objective, Setting, total_loss
 from unbraid.testing.checks import check_description, refusal
 
 MEMBERS, BATCH, LATENTS = 3, 8, 4

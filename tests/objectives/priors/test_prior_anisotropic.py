@@ -21,7 +21,7 @@ from unbraid.objectives.hyper import stack
 from unbraid.objectives.latent_terms import gaussian_kl
 from unbraid.objectives.priors.anisotropic import LEARNED, Anisotropic
 from unbraid.population.plan import Plan, make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 VARIANCES = (4.0, 1.0, 0.25)
 PRIOR = Anisotropic(variances=VARIANCES)
@@ -222,7 +222,7 @@ def test_a_plan_holds_the_datas_variances_and_a_run_learns_from_them():
     read_again = Plan.from_record(json.loads(json.dumps(plan.record())))
     prior = read_again.members[0].build_prior()
     assert prior == Anisotropic(learned="yes").resolved(dataset, 2)
-    program = Program(plan, plan.members, dataset, torch.device("cpu"))
+    program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     assert not program.layout.views(state.model.weights)[LEARNED].any()
     for _ in range(plan.steps):

@@ -24,10 +24,16 @@ from unbraid.data.dataset import Dataset
 from unbraid.objectives import factor_vae
 from unbraid.population.adam import EPSILON, Adam
 from unbraid.population.plan import Plan
-from unbraid.population.training_step import Program, State
+from unbraid.population.training_step import State, TrainingStep
 from unbraid.search.pbt import generation as generation_module
 from unbraid.search.pbt.exploit import epoch_seed
-from unbraid.search.pbt.generation import Generation, Model, Rows, stored_rows, updates_of_epoch
+from unbraid.search.pbt.generation import (
+    Generation,
+    GenerationModel,
+    Rows,
+    stored_rows,
+    updates_of_epoch,
+)
 
 CPU = torch.device("cpu")
 IMAGES = 40
@@ -52,15 +58,19 @@ def together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def model(
     made: Made, batch_size: int = 8, seed: int = 0, rate: float = 1e-3, **hyper: Any
-) -> Model:
+) -> GenerationModel:
     first = made[0].members[0]
-    return Model(
+    return GenerationModel(
         replace(first, seed=seed, learning_rate=rate, hyper={**first.hyper, **hyper}), batch_size
     )
 
 
 def begin(
-    made: Made, models: Sequence[Model], epoch: int = 0, rows: Rows | None = None, **options: Any
+    made: Made,
+    models: Sequence[GenerationModel],
+    epoch: int = 0,
+    rows: Rows | None = None,
+    **options: Any,
 ) -> Generation:
     plan, dataset = made
     settings = {"epochs": EPOCHS, "epoch_images": IMAGES, **options}
@@ -154,7 +164,7 @@ def test_epochs_without_selection_are_plain_training(small_plan):
     two = trained(made, models, 1, one.rows([0]))
     assert two.chunks[0].state.age.tolist() == [0]
     plan = replace(made[0], batch_size=8, steps=15, log_every=5, members=(models[0].member,))
-    program = Program(plan, plan.members, made[1], CPU)
+    program = TrainingStep(plan, plan.members, made[1], CPU)
     state = program.start()
     for _ in range(10):
         program.step(state)
@@ -294,9 +304,9 @@ def test_a_copy_trains_like_a_program_made_by_hand_with_the_new_values(small_pla
     moved = model(made, 16, epoch_seed(2, 1), rate=2e-3, gamma=4.0)
     two = trained(made, [model(made, 8, epoch_seed(1, 1), gamma=5.0), moved], 1, one.rows([0, 0]))
 
-    def by_hand(changed: Model) -> dict[str, torch.Tensor]:
+    def by_hand(changed: GenerationModel) -> dict[str, torch.Tensor]:
         plan = replace(made[0], batch_size=16, steps=9, log_every=3, members=(changed.member,))
-        program = Program(plan, plan.members, made[1], CPU)
+        program = TrainingStep(plan, plan.members, made[1], CPU)
         # Five updates lie behind it, where the clock of batches of 16 stands at 3.
         tensors = {name: tensor.clone() for name, tensor in parent.tensors().items()} | {
             "age": torch.tensor([5 - 3])
@@ -371,7 +381,7 @@ def test_adam_counts_the_updates_of_the_member_itself(
     assert not calls
 
 
-def second_epoch(made: Made) -> tuple[list[Model], Rows]:
+def second_epoch(made: Made) -> tuple[list[GenerationModel], Rows]:
     """Four models in their second epoch, some of them copies with other batch sizes than their
     parents had, and their rows.
     """
@@ -485,7 +495,7 @@ def test_history_has_one_record_an_epoch_which_copies_inherit(small_plan):
         plan = replace(
             made[0], batch_size=size, steps=updates, log_every=1, members=(models[place].member,)
         )
-        program = Program(plan, plan.members, made[1], CPU)
+        program = TrainingStep(plan, plan.members, made[1], CPU)
         state = program.start()
         for _ in range(updates):
             program.step(state)
@@ -583,7 +593,7 @@ def run_out(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "owner", [(Program, "start"), (Program, "__init__"), (State, "from_tensors")]
+    "owner", [(TrainingStep, "start"), (TrainingStep, "__init__"), (State, "from_tensors")]
 )
 def test_too_little_memory_for_a_population_is_told_with_a_remedy(
     small_plan, monkeypatch: pytest.MonkeyPatch, owner: tuple[Any, str]
@@ -616,7 +626,7 @@ def test_too_little_memory_for_copies_or_a_step_is_told_with_a_remedy(
         with pytest.raises(UnbraidError) as told:
             one.rows([0, 1])
     assert str(told.value) == FULL.format("a copy of 2 models")
-    monkeypatch.setattr(Program, "step", run_out)
+    monkeypatch.setattr(TrainingStep, "step", run_out)
     with pytest.raises(UnbraidError) as told:
         trained(made, [model(made)])
     assert str(told.value) == FULL.format("a chunk of 1 model")

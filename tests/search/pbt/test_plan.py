@@ -249,7 +249,7 @@ def test_unknown_data_and_objective_do_not_hide_the_rest():
 def test_usual_settings():
     search, dataset = make_search("sprites", data_options=SPRITES, network="mlp")
     assert (search.population, search.epochs, search.seed, search.models) == (16, 30, 0, 5)
-    assert search.judge == Scorer("udr", 1_000, 5, 0)
+    assert search.scorer == Scorer("udr", 1_000, 5, 0)
     assert search.rule == Rule(0.2, (2.0, 1.2, 0.8, 0.5), 1)
     assert (search.converged_within, search.converged_epochs) == (0.005, 6)
     assert search.epoch_images == 10_000  # more than the 24 images of the data
@@ -265,10 +265,10 @@ def test_usual_settings():
 
 def test_with_labels_an_individual_is_one_model_and_no_epoch_is_spared():
     search, _ = small_search(score="mig")
-    assert search.judge == Scorer("mig", 50_000, 1, 0)
+    assert search.scorer == Scorer("mig", 50_000, 1, 0)
     assert search.converged_within == 0.0
     search, _ = small_search(score="mig", labels=np.int64(12), models=np.int64(3), seed=7)
-    assert search.judge == Scorer("mig", 12, 3, 7)
+    assert search.scorer == Scorer("mig", 12, 3, 7)
     assert search.converged_within == 0.0, (
         "convergence is the rule of searches without labels, however many models there are"
     )
@@ -346,8 +346,8 @@ def test_every_objective_can_be_searched_and_its_strength_evolves(name: str):
         "learning_rate",
         "batch_size",
     ]
-    for heir in search.first():
-        for member in search.members(0, heir.values, 0):
+    for individual in search.first():
+        for member in search.members(0, individual.values, 0):
             assert member.build().key == name
 
 
@@ -364,16 +364,16 @@ def test_a_search_survives_its_record():
     record = json.loads(json.dumps(search.record()))
     again = SearchPlan.from_record(record)
     assert again == search
-    assert again.digest() == search.digest() == digest(record)
+    assert digest(again.record()) == digest(record)
     assert again.first() == search.first()
     for changed in (
         replace(search, population=6),
         replace(search, seed=6),
         replace(search, rule=replace(search.rule, share=0.2)),
-        replace(search, judge=replace(search.judge, models=4)),
+        replace(search, scorer=replace(search.scorer, models=4)),
         replace(search, evolved={**search.evolved, "beta": SearchDimension(1, 5)}),
     ):
-        assert changed.digest() != search.digest()
+        assert digest(changed.record()) != digest(record)
 
 
 def test_searches_of_another_format_are_refused():
@@ -408,9 +408,12 @@ def test_the_first_epoch_has_the_individuals_that_were_asked_for():
     search, _ = small_search(score="mig", first_factor=2)
     first = search.first()
     assert len(first) == 10 == search.trained_models
-    assert all(heir.parent == -1 and not heir.copied for heir in first)
+    assert all(individual.parent == -1 and not individual.copied for individual in first)
     assert all(
-        1 <= heir.values["beta"] <= 4 and heir.values["batch_size"] in (8, 16) for heir in first
+        1 <= individual.values["beta"] <= 4 and individual.values["batch_size"] in (8, 16)
+        for individual in first
     )
     models = search.generation_models(first, 0)
-    assert [model.batch_size for model in models] == [heir.values["batch_size"] for heir in first]
+    assert [model.batch_size for model in models] == [
+        individual.values["batch_size"] for individual in first
+    ]

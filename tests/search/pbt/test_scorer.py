@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from unbraid.codes.codes import recorded_sample
-from unbraid.codes.encode import encode_generation, reconstruction_nats
 from unbraid.core.errors import InputError, Problems
 from unbraid.data.dataset import Dataset
 from unbraid.metrics._posterior import kl_per_latent
@@ -22,13 +21,14 @@ from unbraid.metrics.mig import mig
 from unbraid.metrics.sap import sap
 from unbraid.metrics.total_correlation import total_correlation
 from unbraid.metrics.udr import udr
-from unbraid.search.pbt import scorer as judging
+from unbraid.search.pbt import scorer as scorer_module
+from unbraid.search.pbt.encode_generation import encode_generation, reconstruction_nats
 from unbraid.search.pbt.generation import Generation
-from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_judge
+from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_scorer
 from unbraid.search.rpu.surrogate_labels import SurrogateLabels, write_surrogates
 
-from .test_encoding import population, trained
-from .test_search_plan import small_search, unlabelled
+from .test_encode_generation import population, trained
+from .test_plan import small_search, unlabelled
 
 ROOM = {"x": 6, "y": 5, "scale": 4, "image_size": 16}
 
@@ -65,9 +65,9 @@ def test_agreement_is_the_mean_udr_of_each_group(
     name = "udr" + (
         ":" + ",".join(f"{key}={value}" for key, value in options.items()) if options else ""
     )
-    judge = Scorer(name, 60, models, seed=4)
+    scorer = Scorer(name, 60, models, seed=4)
     indices = recorded_sample(len(dataset), 60, 4)
-    np.testing.assert_array_equal(judge.sample(dataset), indices)
+    np.testing.assert_array_equal(scorer.sample(dataset), indices)
     mean, logvar = codes_of(generation, indices)
     expected = []
     for first in range(0, 6, models):
@@ -76,7 +76,7 @@ def test_agreement_is_the_mean_udr_of_each_group(
             [kl_per_latent(*model) for model in zip(mean[group], logvar[group], strict=True)]
         )
         expected.append(udr(mean[group], kl, **options).score)
-    found = judge.scores(generation, dataset, tmp_path)
+    found = scorer.scores(generation, dataset, tmp_path)
     assert len(found) == 6 // models
     assert max(found) > 0.1, "groups that agree on nothing would show nothing"
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -87,12 +87,12 @@ def test_mig_of_each_model_on_the_images_of_the_sample(
     six: tuple[Generation, Dataset], points: int, tmp_path: Path
 ):
     generation, dataset = six
-    judge = Scorer("mig:bins=8", points)
-    indices = judge.sample(dataset)
+    scorer = Scorer("mig:bins=8", points)
+    indices = scorer.sample(dataset)
     assert len(indices) == min(points, 120)
     mean, _ = codes_of(generation, indices)
     expected = [mig(codes, dataset.factors(indices), bins=8).score for codes in mean]
-    np.testing.assert_allclose(judge.scores(generation, dataset, tmp_path), expected, atol=1e-12)
+    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, atol=1e-12)
 
 
 def test_the_score_of_several_models_is_their_mean(six: tuple[Generation, Dataset], tmp_path: Path):
@@ -106,32 +106,32 @@ def test_predictors_are_fitted_on_two_thirds_of_the_sample(
     six: tuple[Generation, Dataset], tmp_path: Path
 ):
     generation, dataset = six
-    judge = Scorer("sap", 50_000)
-    indices = judge.sample(dataset)
+    scorer = Scorer("sap", 50_000)
+    indices = scorer.sample(dataset)
     factors = dataset.factors(indices)
     mean, _ = codes_of(generation, indices)
     expected = [sap(codes[:80], factors[:80], codes[80:], factors[80:]).score for codes in mean]
-    np.testing.assert_allclose(judge.scores(generation, dataset, tmp_path), expected, atol=1e-6)
+    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, atol=1e-6)
 
 
 def test_elbo_of_each_model(six: tuple[Generation, Dataset], tmp_path: Path):
     generation, dataset = six
-    judge = Scorer("elbo", 50_000)
-    indices = judge.sample(dataset)
+    scorer = Scorer("elbo", 50_000)
+    indices = scorer.sample(dataset)
     nats = reconstruction_nats(generation, indices, *encode_generation(generation, indices)).numpy()
     codes = zip(*codes_of(generation, indices), nats, strict=True)
     expected = [elbo(mean, logvar, loss).score for mean, logvar, loss in codes]
     assert max(expected) < 0
-    np.testing.assert_allclose(judge.scores(generation, dataset, tmp_path), expected, rtol=1e-6)
+    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, rtol=1e-6)
 
 
 def test_lower_is_better_for_some(six: tuple[Generation, Dataset], tmp_path: Path):
     generation, dataset = six
-    judge = Scorer("total_correlation", 50_000)
-    mean, _ = codes_of(generation, judge.sample(dataset))
+    scorer = Scorer("total_correlation", 50_000)
+    mean, _ = codes_of(generation, scorer.sample(dataset))
     expected = [total_correlation(codes).score for codes in mean]
-    np.testing.assert_allclose(judge.scores(generation, dataset, tmp_path), expected, rtol=1e-5)
-    assert (judge.higher_is_better, judge.better(0.3)) == (False, -0.3)
+    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, rtol=1e-5)
+    assert (scorer.higher_is_better, scorer.better(0.3)) == (False, -0.3)
     assert (Scorer("mig", 10).higher_is_better, Scorer("mig", 10).better(0.3)) == (True, 0.3)
     assert Scorer(SURROGATES, 0).higher_is_better
 
@@ -208,7 +208,7 @@ def test_a_metric_without_a_value_is_nan_and_other_failures_are_not_hidden(
     def fails(name: str, material: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(judging, "evaluate", fails)
+    monkeypatch.setattr(scorer_module, "evaluate", fails)
     error: Exception = InputError("codes must vary; got none.")
     assert all(
         math.isnan(score) for score in Scorer("mig", 50).scores(generation, dataset, tmp_path)
@@ -232,16 +232,16 @@ def test_only_the_labels_that_were_paid_for_are_looked_at(
 
     monkeypatch.setattr(type(dataset), "factors", watched)
     for _ in range(2):
-        search.judge.scores(generation, dataset, tmp_path)
+        search.scorer.scores(generation, dataset, tmp_path)
     assert len(seen) == 2
     assert len(np.unique(seen[0])) == len(seen[0]) == 12
     np.testing.assert_array_equal(seen[0], seen[1])
 
 
 def test_judges_survive_their_record():
-    judge = Scorer("udr:method=spearman", 100, 3, 9, "s.safetensors")
-    assert Scorer(**judge.record()) == judge
-    assert judge.compares
+    scorer = Scorer("udr:method=spearman", 100, 3, 9, "s.safetensors")
+    assert Scorer(**scorer.record()) == scorer
+    assert scorer.compares
     assert not Scorer("mig", 10).compares
     assert not Scorer(SURROGATES, 0).compares
 
@@ -249,7 +249,7 @@ def test_judges_survive_their_record():
 def test_reading_a_judge_adds_to_problems_and_is_not_misled_by_them():
     problems = Problems()
     problems.say("something else is wrong.")
-    read_judge("mig", "all", None, unlabelled(), 0, problems)
+    read_scorer("mig", "all", None, unlabelled(), 0, problems)
     assert [str(one) for one in problems.found] == [
         "something else is wrong.",
         (

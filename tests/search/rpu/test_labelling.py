@@ -21,7 +21,7 @@ from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu import labelling
 from unbraid.search.rpu.labelling import Labelling, label
 
-from .test_search_run import created, finished
+from ..pbt.test_search import created, finished
 
 CPU = torch.device("cpu")
 

@@ -5,7 +5,6 @@ same end after any stop.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -27,17 +26,12 @@ from unbraid.search.reduce import reduction
 from unbraid.search.reduce.reduction import NO_PEAKS, Reduction, ReductionRule, reduce
 from unbraid.search.rpu import labelling
 from unbraid.search.rpu.labelling import Labelling
-from unbraid.search.rpu.recursion import (
-    PUBLISHED,
-    SAME_LABELS,
-    Recursion,
-    RecursionPlan,
-    Stage,
-    make_recursion,
-)
+from unbraid.search.rpu.plan import RecursionPlan, make_recursion
+from unbraid.search.rpu.recursion import Recursion
+from unbraid.search.rpu.stages import SAME_LABELS, Stage, StageKind
 from unbraid.search.rpu.surrogate_labels import read_surrogates
 
-from .test_search_run import interrupting_at
+from ..pbt.test_search import interrupting_at
 
 CPU = torch.device("cpu")
 ROOM: dict[str, Any] = {"x": 10, "y": 8, "scale": 1, "image_size": 16}
@@ -70,7 +64,7 @@ def quick(data: Any = "sprites", **options: Any) -> tuple[RecursionPlan, Dataset
     return make_recursion(data, "beta_vae", **wanted)
 
 
-def train(name: str, run: SearchRun) -> SearchOutcome:
+def train(stage: Stage, run: SearchRun) -> SearchOutcome:
     return run.train(CPU)
 
 
@@ -101,7 +95,7 @@ def test_stages_come_in_order_each_in_its_folder(done: tuple[Recursion, list[Sta
     assert leaves == sorted(leaves)
     assert run.finished
     trained = [stage for stage in stages if stage.images]
-    assert sum(stage.name.startswith("leaf") for stage in trained) >= 2, (
+    assert sum(stage.kind is StageKind.LEAF for stage in trained) >= 2, (
         "parts must have been searched, or this shows nothing"
     )
     for stage in stages:
@@ -110,14 +104,14 @@ def test_stages_come_in_order_each_in_its_folder(done: tuple[Recursion, list[Sta
             search = SearchRun.open(run.path / stage.name)
             assert search.finished
             assert search.winner_record()["score"] == stage.score
-    assert [search.path for search in run.searches()] == [
-        run.path / stage.name for stage in trained
+    assert [(stage.name, search.path) for stage, search in run.searches()] == [
+        (stage.name, run.path / stage.name) for stage in trained
     ]
     # A leaf-run ends with the stage that says why, or with the last level.
     for number in (0, 1):
-        own = [stage for stage in stages if stage.name.startswith(f"leaf-{number}")]
+        own = [stage for stage in stages if (stage.kind, stage.leaf) == (StageKind.LEAF, number)]
         assert all(not stage.ended for stage in own[:-1])
-        assert own[-1].ended or own[-1].name.endswith("level-3")
+        assert own[-1].ended or own[-1].level == 3
     assert (
         told[0] == f"root: 80 images, {len(stages[0].active)} active latents, agreement"
         f" {stages[0].score:.3f}"
@@ -142,23 +136,20 @@ def test_searches_of_all_stages_are_what_the_plan_asks_for(
 ):
     run, _, _ = done
     plan, seeds = run.plan, set()
-    for search in run.searches():
-        name = str(search.path.relative_to(run.path))
+    for stage, search in run.searches():
         own = search.search
-        if name.startswith("final"):
+        if stage.kind is StageKind.FINAL:
             assert (own.population, own.epochs, own.models, own.rule.first_factor) == (5, 1, 1, 2)
-            assert own.judge.metric == "surrogates"
+            assert own.scorer.metric == "surrogates"
             assert len(search.dataset) == 80
             assert search.lineage.groupby("epoch").size().tolist() == [10]
             final_seed = own.seed
         else:
-            assert (own.population, own.epochs, own.models, own.judge.metric) == (5, 1, 2, "udr")
-            assert own.epoch_images == (320 if name == "root" else 160)
+            assert (own.population, own.epochs, own.models, own.scorer.metric) == (5, 1, 2, "udr")
+            assert own.epoch_images == (320 if stage.kind is StageKind.ROOT else 160)
             seeds.add(own.seed)
         assert own.evolved == plan.root.evolved
-    assert len(seeds) == sum(
-        not str(search.path).rpartition("/")[2].startswith("final") for search in run.searches()
-    )
+    assert len(seeds) == sum(stage.kind is not StageKind.FINAL for stage, _ in run.searches())
     assert final_seed not in seeds
     assert (
         open_run(run.path / "final-2", device="cpu").score("mig", quiet=True)["mig"].notna().all()
@@ -176,12 +167,12 @@ def check_parts(run: Recursion, stages: list[Stage]) -> None:
     parts: dict[str, np.ndarray] = {"root": np.arange(len(whole))}
     found: dict[str, Labelling] = {}
     for stage in stages:
-        if stage.name.startswith("final") or not stage.images:
+        if stage.kind is StageKind.FINAL or not stage.images:
             continue
-        if stage.name != "root":
-            leaf, level = stage.name.split("/level-")
-            before = "root" if level == "2" else f"{leaf}/level-{int(level) - 1}"
-            rank = int(leaf.removeprefix("leaf-")) if level == "2" else 0
+        if stage.kind is StageKind.LEAF:
+            first = stage.level == 2
+            before = "root" if first else f"leaf-{stage.leaf}/level-{stage.level - 1}"
+            rank = stage.leaf if first else 0
             values = found[before].values
             candidates = len(reduce(values, 0, run.plan.reduction).candidates)
             parts[stage.name] = parts[before][
@@ -192,7 +183,7 @@ def check_parts(run: Recursion, stages: list[Stage]) -> None:
             )
         here = parts[stage.name]
         assert stage.images == len(here)
-        search = next(one for one in run.searches() if one.path == run.path / stage.name)
+        search = next(search for one, search in run.searches() if one.name == stage.name)
         np.testing.assert_array_equal(
             search.dataset.images(np.arange(len(here))), whole.images(here)
         )
@@ -214,7 +205,7 @@ def check_parts(run: Recursion, stages: list[Stage]) -> None:
                 own = [
                     stage
                     for stage in stages
-                    if stage.name.startswith(f"leaf-{number}/") and not stage.ended
+                    if (stage.kind, stage.leaf) == (StageKind.LEAF, number) and not stage.ended
                 ]
                 names += [stage.name for stage in own]
             assert len(leaf) == len(names)
@@ -241,7 +232,7 @@ def test_parts_of_a_subset_are_places_in_that_subset(tmp_path: Path):
     run = Recursion.create(tmp_path / "run", *quick(data, leaf_runs=1, seed=0))
     stages = run.train(CPU, train)
     assert stages is not None
-    assert sum(stage.images > 0 and stage.name.startswith("leaf") for stage in stages) >= 1
+    assert sum(stage.images > 0 and stage.kind is StageKind.LEAF for stage in stages) >= 1
     check_parts(run, stages)
     # Opened again without being given the data: its subset, and the parts of that, are loaded by
     # what the plans say.
@@ -284,17 +275,17 @@ def test_a_recursion_stopped_at_every_stage_ends_the_same(
     path = Recursion.create(tmp_path / "run", *quick(every_final=True)).path
     stopped: list[str] = []
 
-    def stage(name: str, run: SearchRun) -> SearchOutcome:
-        if name in stopped:
+    def train_or_stop(stage: Stage, run: SearchRun) -> SearchOutcome:
+        if stage.name in stopped:
             return run.train(CPU)
-        stopped.append(name)
+        stopped.append(stage.name)
         return run.train(CPU, interrupting_at(15)) if partly else SearchOutcome(False)
 
     found = None
     while found is None:
         count = len(stopped)
         again = Recursion.open(path)
-        found = again.train(CPU, stage)
+        found = again.train(CPU, train_or_stop)
         assert found is not None or len(stopped) == count + 1
         assert again.finished == (found is not None)
     assert stopped == stages_named(whole)
@@ -310,7 +301,7 @@ def test_a_finished_recursion_trains_nothing(done: tuple[Recursion, list[Stage],
     run, stages, _ = done
     before = (run.path / "summary.json").read_bytes()
     found = Recursion.open(run.path).train(
-        CPU, lambda name, search: pytest.fail(f"trained {name} again")
+        CPU, lambda stage, search: pytest.fail(f"trained {stage.name} again")
     )
     assert found is not None
     assert [one.name for one in found] == [one.name for one in stages]
@@ -358,7 +349,7 @@ def test_a_root_that_fails_ends_the_recursion(tmp_path: Path, monkeypatch: pytes
     ]
     assert run.finished
     assert [row["name"] for row in summary(run)] == ["root"]
-    assert run.train(CPU, lambda name, search: pytest.fail("trained again")) == stages
+    assert run.train(CPU, lambda stage, search: pytest.fail("trained again")) == stages
 
 
 def test_a_root_without_active_latents_ends_the_recursion(tmp_path: Path):
@@ -411,9 +402,9 @@ def test_finals_with_the_same_labels_are_trained_once(
 
     trained: list[str] = []
 
-    def noted(name: str, search: SearchRun) -> SearchOutcome:
-        trained.append(name)
-        return train(name, search)
+    def noted(stage: Stage, search: SearchRun) -> SearchOutcome:
+        trained.append(stage.name)
+        return train(stage, search)
 
     monkeypatch.setattr(reduction, "reduce", stops)
     run, told = Recursion.create(tmp_path / "run", *quick(every_final=True)), []
@@ -434,7 +425,7 @@ def test_finals_with_the_same_labels_are_trained_once(
     assert stages[-1].score == stages[-3].score
     assert run.final(2).winner_record() == run.final(0).winner_record()
     assert not (run.path / "final-1.part").exists()
-    assert [search.path.name for search in run.searches()] == [
+    assert [stage.name for stage, _ in run.searches()] == [
         "root",
         "final-0",
         "final-1",
@@ -443,10 +434,10 @@ def test_finals_with_the_same_labels_are_trained_once(
 
 
 def test_a_leaf_run_without_scores_ends_there(tmp_path: Path):
-    def without_scores(name: str, search: SearchRun) -> SearchOutcome:
-        if name.startswith("leaf-0"):
+    def without_scores(stage: Stage, search: SearchRun) -> SearchOutcome:
+        if stage.kind is StageKind.LEAF and stage.leaf == 0:
             raise NoScoresError("no member of the population has a score")
-        return train(name, search)
+        return train(stage, search)
 
     run = Recursion.create(tmp_path / "run", *quick())
     stages = run.train(CPU, without_scores)
@@ -482,79 +473,7 @@ def test_leaf_runs_take_the_parts_in_turn_where_there_are_fewer(
     assert len(seeds) == 3, "the same part is searched again with other models"
 
 
-# Requests.
-
-
-BAD: list[tuple[dict[str, Any], list[str]]] = [
-    ({"leaf_runs": -1}, ["leaf_runs must be a whole number of at least 0; got -1."]),
-    ({"leaf_runs": 33}, ["leaf_runs must be at most 32; got 33."]),
-    ({"levels": 0}, ["levels must be a whole number of at least 1; got 0."]),
-    (
-        {"levels": 1},
-        ["levels must be at least 2 for leaf-runs, since the root's labels are the first; got 1."],
-    ),
-    ({"leaf_images": 0}, ["leaf_images must be a whole number of at least 1; got 0."]),
-    (
-        {"final_first_factor": 0},
-        ["final_first_factor must be a whole number of at least 1; got 0."],
-    ),
-    ({"final_epochs": 0}, ["final_epochs must be a whole number of at least 1; got 0."]),
-    (
-        {"final_population": 4},
-        [
-            "final_population must be a whole number of at least 5; got 4. Below 5 there is no"
-            " fifth to replace."
-        ],
-    ),
-    (
-        {"population": 4},
-        [
-            "population must be a whole number of at least 5; got 4. Below 5 there is no fifth to"
-            " replace."
-        ],
-    ),
-    ({"active_nats": -1}, ["active_nats must be a number of at least 0; got -1."]),
-    ({"active_nats": math.nan}, ["active_nats must be a number of at least 0; got nan."]),
-    ({"score": "mig"}, ["score must be udr, since a recursion has no labels; got 'mig'."]),
-    ({"models": 1}, ["models must be a whole number of at least 2 for the score udr; got 1."]),
-    ({"reduction": "published"}, ["reduction must be a ReductionRule; got 'published'."]),
-    (
-        {"reduction": ReductionRule(fewest_images=1)},
-        ["reduction must keep at least 2 images (fewest_images); got 1."],
-    ),
-    (
-        {"leaf_runs": -1, "final_epochs": 0, "epochs": 0, "latents": 0},
-        [
-            "leaf_runs must be a whole number of at least 0; got -1.",
-            "epochs must be a whole number of at least 1; got 0.",
-            "latents must be a whole number of at least 1; got 0.",
-            "final_epochs must be a whole number of at least 1; got 0.",
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "lines"), BAD, ids=[repr(options)[1:-1] for options, _ in BAD])
-def test_bad_requests_are_refused_by_name(options: dict[str, Any], lines: list[str]):
-    with pytest.raises(InputError) as caught:
-        quick(**options)
-    assert str(caught.value).splitlines() == lines
-
-
-def test_a_plan_survives_its_record(tmp_path: Path):
-    plan, dataset = quick(every_final=True, active_nats=0.5, final_population=7, final_epochs=4)
-    assert RecursionPlan.from_record(json.loads(json.dumps(plan.record()))) == plan
-    assert plan.finals() == [0, 1, 2]
-    assert Recursion.open(Recursion.create(tmp_path / "run", plan, dataset).path).plan == plan
-
-
-def test_usual_settings():
-    plan, _ = make_recursion("sprites", data_options=ROOM, network="mlp", population=8, epochs=9)
-    assert (plan.leaf_runs, plan.levels, plan.leaf_images, plan.active_nats) == (3, 3, 10_000, 1.0)
-    assert (plan.final_population, plan.final_epochs, plan.final_first_factor) == (8, 9, 2)
-    assert plan.reduction == PUBLISHED
-    assert plan.reduction.chance is None
-    assert plan.finals() == [3]
+# Folders and data.
 
 
 def test_folders_are_checked(tmp_path: Path, done: tuple[Recursion, list[Stage], list[str]]):
@@ -562,15 +481,14 @@ def test_folders_are_checked(tmp_path: Path, done: tuple[Recursion, list[Stage],
     assert not Recursion.is_recursion(tmp_path)
     with pytest.raises(InputError) as caught:
         Recursion.open(tmp_path)
-    assert (
-        str(caught.value)
-        == "run must be a folder made by `unbraid rpu run`, with a recursion.json in it; got"
-        f" '{tmp_path}'."
-    )
+    (problem,) = caught.value.problems
+    rule = "must be a folder made by `unbraid rpu`, with a rpu.json in it"
+    assert (problem.name, problem.rule, problem.value) == ("run", rule, str(tmp_path))
     with pytest.raises(InputError) as caught:
         Recursion.create(done[0].path, *quick())
-    remedy = f"Go on with `unbraid resume {done[0].path}` or choose another folder."
-    assert str(caught.value) == f"out must not hold another run; got '{done[0].path}'. {remedy}"
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("out", str(done[0].path))
+    assert f"unbraid resume {done[0].path}" in problem.remedy
 
 
 def test_data_in_memory_is_wanted_again(
@@ -580,18 +498,16 @@ def test_data_in_memory_is_wanted_again(
     data = load(images)
     run = Recursion.create(tmp_path / "run", *quick(data, leaf_runs=1))
 
-    def only_root(name: str, search: SearchRun) -> SearchOutcome:
-        return search.train(CPU) if name == "root" else SearchOutcome(False)
+    def only_root(stage: Stage, search: SearchRun) -> SearchOutcome:
+        return search.train(CPU) if stage.kind is StageKind.ROOT else SearchOutcome(False)
 
     assert run.train(CPU, only_root) is None
     again = Recursion.open(run.path)
     with pytest.raises(InputError) as caught:
         again.train(CPU, train)
-    assert (
-        str(caught.value)
-        == f"{run.path} was searched on an array in memory; pass it again, loaded as it was: "
-        f"unbraid.resume_search('{run.path}', data=unbraid.load(array, ...))."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("data", str(run.path))
+    assert f"unbraid.resume('{run.path}', data=" in problem.remedy
     again.use(load(images.copy()))
     stages = again.train(CPU, train)
     assert stages is not None

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import encode_images
+from unbraid.codes.encode import encode_images
 from unbraid.commands.train import Run
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.progress import Progress

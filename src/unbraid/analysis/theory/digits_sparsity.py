@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unbraid.codes.codes import encode_images
+from unbraid.codes.encode import encode_images
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.metrics.hoyer import hoyer
@@ -31,7 +31,7 @@ from unbraid.objectives.decomposition import Decomposition
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.population.devices import keep_freed_memory
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 ALPHAS = (0.0, 5.0, 20.0)
 GAMMAS = (0.0, 0.8)
@@ -148,7 +148,7 @@ def digits_sparsity(
     keep_freed_memory()
     found: list[DigitsMember] = []
     for member in plan.members:  # one by one: pairs of two would no longer fit a core's cache
-        program = Program(plan, [member], dataset, torch.device("cpu"))
+        program = TrainingStep(plan, [member], dataset, torch.device("cpu"))
         state = program.start()
         while not program.finished(state):
             program.step(state)

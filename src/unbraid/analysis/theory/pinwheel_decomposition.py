@@ -33,7 +33,7 @@ from unbraid.analysis.theory.aggregate_posterior import (
     groups_kept,
     inclusive_kl,
 )
-from unbraid.codes.codes import encode_images
+from unbraid.codes.encode import encode_images
 from unbraid.core import random
 from unbraid.core.checks import read_whole
 from unbraid.core.random import Stream
@@ -43,7 +43,7 @@ from unbraid.objectives.decomposition import Decomposition
 from unbraid.objectives.priors.mixture import Mixture
 from unbraid.population.devices import keep_freed_memory
 from unbraid.population.plan import Member, make_plan
-from unbraid.population.training_step import Program
+from unbraid.population.training_step import TrainingStep
 
 ALPHAS = (1.0, 3.0, 5.0, 8.0)
 BETAS = (0.01, 0.5, 1.0, 1.2)
@@ -190,7 +190,7 @@ def pinwheel_decomposition(
     found: list[PinwheelMember] = []
     for start in range(0, len(plan.members), _TOGETHER):
         chunk = plan.members[start : start + _TOGETHER]
-        program = Program(plan, chunk, dataset, torch.device("cpu"))
+        program = TrainingStep(plan, chunk, dataset, torch.device("cpu"))
         state = program.start()
         while not program.finished(state):
             program.step(state)

@@ -16,7 +16,6 @@ argument itself, ours is the deviation from its start, which is the same to Adam
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -28,7 +27,7 @@ from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.data.statistics import principal_variances
 from unbraid.networks.layout import Weight
-from unbraid.objectives.hyper import choice, number, vector
+from unbraid.objectives.hyper import Choice, Number, Vector, choice, number, vector
 from unbraid.objectives.priors.prior import (
     Prior,
     normal_from_uniform,
@@ -51,14 +50,16 @@ class Anisotropic(Prior):
     data, or learned.
     """
 
-    variances: Sequence[float] | str = vector(
+    variances: Vector = vector(
         "variance of each latent with slashes between (4/2/1), or pca for those of the data",
         default=_PCA,
         above=0,
         words=(_PCA,),
     )
-    scale: float = number(1.0, "multiplies all variances", above=0)
-    learned: str = choice("no", "whether the variances are learned, their sum kept", ("no", "yes"))
+    scale: Number = number(1.0, "multiplies all variances", above=0)
+    learned: Choice = choice(
+        "no", "whether the variances are learned, their sum kept", ("no", "yes")
+    )
 
     label = "anisotropic"
     citation = Citation(

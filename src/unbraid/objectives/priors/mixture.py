@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unbraid.core.errors import Problem
 from unbraid.core.registry import Citation
-from unbraid.objectives.hyper import count, number
+from unbraid.objectives.hyper import Count, Number, count, number
 from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_member
 
 
@@ -29,9 +29,9 @@ from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_memb
 class Mixture(Prior):
     """Equal normal clusters around points of a circle in the first two latents."""
 
-    components: int = count(4, "number of clusters", at_least=2, at_most=1000)
-    radius: float = number(1.0, "distance of the clusters' centres from 0", above=0)
-    variance: float = number(0.03, "variance of a cluster in every latent", above=0)
+    components: Count = count(4, "number of clusters", at_least=2, at_most=1000)
+    radius: Number = number(1.0, "distance of the clusters' centres from 0", above=0)
+    variance: Number = number(0.03, "variance of a cluster in every latent", above=0)
 
     label = "mixture"
     factorised = False

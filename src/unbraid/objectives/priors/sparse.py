@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from unbraid.core.registry import Citation
-from unbraid.objectives.hyper import number
+from unbraid.objectives.hyper import Number, number
 from unbraid.objectives.priors.prior import Prior, normal_from_uniform, per_member
 
 
@@ -25,8 +25,8 @@ class Sparse(Prior):
     otherwise.
     """
 
-    gamma: float = number(0.8, "probability that a latent is in the spike", at_least=0, at_most=1)
-    spike: float = number(0.05, "standard deviation of the spike", above=0)
+    gamma: Number = number(0.8, "probability that a latent is in the spike", at_least=0, at_most=1)
+    spike: Number = number(0.05, "standard deviation of the spike", above=0)
 
     label = "sparse"
     citation = Citation(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from unbraid.core.registry import Citation
-from unbraid.objectives.hyper import number
+from unbraid.objectives.hyper import Number, number
 from unbraid.objectives.priors.prior import Prior, per_member
 from unbraid.objectives.schedule import Schedule
 
@@ -32,7 +32,7 @@ class StudentT(Prior):
     rotations.
     """
 
-    df: float = number(9.0, "degrees of freedom; the fewer, the heavier the tails", above=0)
+    df: Number = number(9.0, "degrees of freedom; the fewer, the heavier the tails", above=0)
 
     label = "Student-t"
     citation = Citation(

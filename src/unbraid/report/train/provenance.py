@@ -7,10 +7,11 @@ import inspect
 import itertools
 import shlex
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from unbraid.core.folders import PAGES
 from unbraid.data import DATA
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
@@ -19,7 +20,7 @@ from unbraid.population.plan import Member, Plan, make_plan
 _IN_MEMORY = "array"
 _PURPOSES = {
     "plan.json": "everything needed to repeat the run",
-    "members.parquet": "one row a model",
+    "members.parquet": "one row per model",
     "history.parquet": "training curves",
     "scores.parquet": "scores and their parts",
     "checkpoint": "weights and optimiser states",
@@ -36,18 +37,32 @@ def data_title(plan: Plan) -> str:
 
 
 def python_call(plan: Plan) -> str:
-    """A call of `unbraid.train` that makes an equal plan; options at their defaults are left out."""
-    lines = [_data_argument(plan), _objectives_argument(plan), *_options(plan)]
-    body = "".join(f"    {line},\n" for line in lines)
-    return f"import unbraid as ub\n\nrun = ub.train(\n{body})"
+    """A call of `unbraid.train` that makes an equal plan, or one for each supervision."""
+    groups: dict[str, list[Member]] = {}
+    for member in plan.members:
+        now = member.current()
+        groups.setdefault(repr((now.supervision, now.supervision_hyper)), []).append(member)
+    others = {
+        tuple(repr((one.current().build(), one.build_prior(), one.seed)) for one in group)
+        for group in groups.values()
+    }
+    # Where not all objectives have all the supervision, a single call cannot say so.
+    parts = (
+        [plan]
+        if len(others) == 1
+        else [replace(plan, members=tuple(group)) for group in groups.values()]
+    )
+    calls = []
+    for part in parts:
+        lines = [_data_argument(part), _objectives_argument(part), *_options(part)]
+        calls.append("run = ub.train(\n" + "".join(f"    {line},\n" for line in lines) + ")")
+    return "\n\n".join(["import unbraid as ub", *calls])
 
 
 def searched_call(path: Path) -> str:
-    """What is said in place of a call where the models are the winner of a search: their settings
-    changed while they trained.
-    """
-    told = "# the winner of a search; its settings changed on the way"
-    return f"import unbraid as ub\n\n{told}\nub.resume_search({str(path)!r}).lineage"
+    """Stands for a call where the models won a search: their settings changed as they trained."""
+    note = "# the winner of a search; its settings changed on the way"
+    return f"import unbraid as ub\n\n{note}\nub.resume({str(path)!r}).lineage"
 
 
 def following_commands(path: Path, metrics: Sequence[str]) -> list[str]:
@@ -61,7 +76,7 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
     """Name, bytes and purpose of what lies in a run folder; folders are counted as a whole."""
     rows = []
     for item in sorted(path.iterdir()):
-        if item.name.startswith(".") or item.name == "report.html":
+        if item.name.startswith(".") or item.name == PAGES["train"]:
             continue
         size = (
             sum(file.stat().st_size for file in item.rglob("*") if file.is_file())
@@ -72,17 +87,6 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
             (item.name + ("/" if item.is_dir() else ""), size, _PURPOSES.get(item.name, ""))
         )
     return rows
-
-
-def bytes_shown(size: int) -> str:
-    """A file size for people.
-
-    >>> bytes_shown(950), bytes_shown(14_460), bytes_shown(3_200_000)
-    ('950 B', '14 kB', '3.2 MB')
-    """
-    if size < 1000:
-        return f"{size} B"
-    return f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
 
 
 def _data_argument(plan: Plan) -> str:
@@ -109,7 +113,8 @@ def _objectives_argument(plan: Plan) -> str:
     by itself.
     """
     calls = []
-    for objective, members in itertools.groupby(plan.members, key=lambda member: member.objective):
+    today = [member.current() for member in plan.members]
+    for objective, members in itertools.groupby(today, key=lambda member: member.objective):
         own = [
             {name: _frozen(value) for name, value in (member.hyper | member.given).items()}
             for member in members
@@ -138,7 +143,7 @@ def _frozen(value: Any) -> Any:
 def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
     cls = OBJECTIVES.recall(objective)
     defaults = {item.name: item.default for item in fields(cls)}
-    told = ", ".join(
+    given = ", ".join(
         f"{name}={_shown(value)}" for name, value in hyper.items() if value != defaults.get(name)
     )
     maker = (
@@ -146,7 +151,7 @@ def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
         if objective in OBJECTIVES.built_in
         else f"ub.OBJECTIVES.load({objective!r})"
     )
-    return f"{maker}({told})"
+    return f"{maker}({given})"
 
 
 def _options(plan: Plan) -> list[str]:
@@ -157,6 +162,7 @@ def _options(plan: Plan) -> list[str]:
     network = {item.name: item.default for item in fields(NETWORKS.recall(plan.network))}
     given: dict[str, Any] = {
         "data_options": _data_options(plan) or None,
+        "supervision": _one_or_list(_supervisions(plan)),
         "seeds": _seeds(plan.members),
         "steps": plan.steps,
         "batch_size": plan.batch_size,
@@ -200,8 +206,19 @@ def _priors(plan: Plan) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _supervisions(plan: Plan) -> list[str | None]:
+    """The supervision of the members as it is spelled, each once."""
+    found: list[str | None] = []
+    for member in (one.current() for one in plan.members):
+        options = ",".join(
+            f"{name}={_spelled(value)}" for name, value in member.unusual_supervision().items()
+        )
+        found.append(f"{member.supervision}:{options}" if options else member.supervision or None)
+    return list(dict.fromkeys(found))
+
+
 def _spelled(value: Any) -> str:
-    """A value as it stands in the spelling of a prior, to its last bit."""
+    """A value as it stands in the spelling of a prior or a supervision, to its last bit."""
     return (
         "/".join(map(_spelled, value))
         if isinstance(value, (list, tuple))

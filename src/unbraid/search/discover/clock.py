@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable
 
-from unbraid.search.rpu.recursion import leaf_and_level
+from unbraid.search.rpu.stages import Stage, StageKind
 
 SHARES = (0.5, 0.2, 0.3)
 """Of the training time with a recursion: root, leaf-runs, final population."""
@@ -30,13 +30,13 @@ class Clock:
         self.begins = time.monotonic()
         self.ends = math.inf if minutes is None else start + 60 * minutes * LATE_SHARE
 
-    def due(self, stage: str) -> float:
+    def due(self, stage: Stage) -> float:
         """When *stage* has to end."""
         if self.leaf_runs == 0 or math.isinf(self.ends):
             return self.ends
         return self.begins + (self.ends - self.begins) * share_done(stage, self.leaf_runs)
 
-    def late(self, stage: str) -> Callable[[], bool]:
+    def late(self, stage: Stage) -> Callable[[], bool]:
         """Says after each epoch of *stage* whether another, as long as the last, would pass the
         time.
         """
@@ -51,12 +51,10 @@ class Clock:
         return late
 
 
-def share_done(stage: str, leaf_runs: int) -> float:
-    """The share of the training time at whose end *stage* of a recursion (root, leaf-0/level-2,
-    final-1) has to be done.
-    """
-    if stage.startswith("final"):
+def share_done(stage: Stage, leaf_runs: int) -> float:
+    """The share of the training time at whose end *stage* of a recursion has to be done."""
+    if stage.kind is StageKind.FINAL:
         return 1.0
-    if stage == "root":
+    if stage.kind is StageKind.ROOT:
         return SHARES[0]
-    return SHARES[0] + SHARES[1] * (leaf_and_level(stage)[0] + 1) / leaf_runs
+    return SHARES[0] + SHARES[1] * (stage.leaf + 1) / leaf_runs

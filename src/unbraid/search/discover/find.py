@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the winning models of a search to findings: which latents are factors, how sure, what they
-look like, what was left out.
+"""Found factors: which latents of the winning models are factors, how sure, what they look like.
 
 A latent of the chosen model that says more than half a nat about an image is a finding. It is
 confirmed where at least half of the other models, trained from other seeds, have a latent that
@@ -10,7 +9,7 @@ images (`search/discover/naming.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +19,12 @@ from numpy.typing import NDArray
 
 from unbraid.codes.encode import encode_run
 from unbraid.codes.model import Model
+from unbraid.codes.traversals import images_along, traverse, typical_image
 from unbraid.data.dataset import Dataset
 from unbraid.metrics._posterior import kl_per_latent
 from unbraid.metrics._ranks import average_ranks
 from unbraid.search.discover.certainty import certainties, confirmed
-from unbraid.search.discover.findings import Certainty, FoundFactor
+from unbraid.search.discover.findings import Certainty, FoundFactor, Name
 from unbraid.search.discover.naming import name_factors, naming_rows
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.surrogate_labels import active_latents
@@ -44,8 +44,8 @@ _LOOKED_AT = 600
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What the chosen model says of all images, and what was found in that."""
+class ModelFindings:
+    """What the chosen model says of all images, and the factors found in that."""
 
     mean: NDArray[np.float32]
     """`(images, latents)`."""
@@ -64,106 +64,64 @@ def find(
     device: torch.device,
     names: tuple[str, ...],
     confirming: Sequence[tuple[SearchRun, NDArray[np.int64]]] = (),
-) -> Findings:
-    """Findings of *model* of the search's winner, confirmed by the winner's other models.
+) -> ModelFindings:
+    """Factors in *model* of the search's winner, confirmed by the winner's other models.
 
-    *confirming* are other searches with the images they were trained on: a latent counts as seen as often as the models of one
-    of them, on its own images, have seen it. What only a leaf-run found varies in its part as
-    nowhere else.
+    *confirming* are other searches with the images they were trained on: a latent counts as seen as
+    often as the models of one of them, on its own images, have seen it. What only a leaf-run found
+    varies in its part as nowhere else.
     """
     run, dataset = search.winner(), search.dataset
-    every = np.arange(len(dataset), dtype=np.int64)
-    means, logvars = encode_run(run, device, every)
-    nats = np.stack(
-        [
-            kl_per_latent(m.astype(np.float64), v.astype(np.float64))
-            for m, v in zip(means, logvars, strict=True)
-        ]
-    )
+    means, nats = _encoded(search, device)
     mean = means[model]
-    active = _different(mean, active_latents(nats[model], FOUND_NATS))
-    sure = _surest(
-        [certainties(means.astype(np.float64), nats, model)] if len(means) > 1 else [],
-        mean,
-        nats[model],
-        confirming,
-        device,
-    )
+    active = different_latents(mean, active_latents(nats[model], FOUND_NATS))
+    own = [certainties(means.astype(np.float64), nats, model)] if len(means) > 1 else []
+    others = [_confirmed_by(one, places, mean, nats[model], device) for one, places in confirming]
+    sure = [_surest(column) for column in zip(*own, *others, strict=True)]
     decoder = Model(run, model)
     sample = np.unique(
         np.linspace(0, len(dataset) - 1, min(len(dataset), _LOOKED_AT)).astype(np.int64)
     )
-    errors, variance, shares = _measured(decoder, dataset, mean, active, sample)
-    rows = naming_rows(len(dataset))
-    called = (
-        name_factors(mean[rows][:, active].astype(np.float64), dataset.images(rows))
-        if active
-        else []
-    )
-    found = []
-    for place, latent in enumerate(active):
-        real = _examples(mean, active, latent)
+    errors, variance, shares = _lost_without(decoder, dataset, mean, active, sample)
+    explained = float(1.0 - errors.mean() / variance) if variance > 0 else float("nan")
+    typical, found = mean[typical_image(mean, active)], []
+    for latent, name in zip(active, _named(dataset, mean, active), strict=True):
+        real = images_along(mean, active, latent, FRAMES, QUANTILES)
         found.append(
             FoundFactor(
-                number=place + 1,
+                number=0,
                 latent=latent,
                 nats=float(nats[model][latent]),
-                name=called[place],
+                name=name,
                 certainty=sure[latent],
                 share=shares[latent],
-                drawn=decoder.decode(_moved(mean, active, latent)),
+                drawn=decoder.decode(traverse(typical, latent, mean[:, latent], FRAMES, QUANTILES)),
                 real=dataset.images(real),
                 real_names=tuple(names[index] if names else f"{index}" for index in real),
             )
         )
-    explained = float(1.0 - errors.mean() / variance) if variance > 0 else float("nan")
     # Latents of models that have hardly learned anything follow each other by accident.
-    believed = [confirmed(one.certainty) and explained >= LITTLE_EXPLAINED for one in found]
-    factors = [one for one, sure in zip(found, believed, strict=True) if sure]
-    doubtful = [one for one, sure in zip(found, believed, strict=True) if not sure]
-    typical = sample[: len(sample) : max(1, len(sample) // EXAMPLES)][:EXAMPLES]
+    learned = explained >= LITTLE_EXPLAINED
+    shown = sample[: len(sample) : max(1, len(sample) // EXAMPLES)][:EXAMPLES]
     worst = sample[np.argsort(-errors, kind="stable")[:EXAMPLES]]
-    return Findings(
+    return ModelFindings(
         mean=mean,
-        factors=tuple(replace(one, number=place + 1) for place, one in enumerate(factors)),
-        doubtful=tuple(replace(one, number=place + 1) for place, one in enumerate(doubtful)),
+        factors=_numbered(one for one in found if learned and confirmed(one.certainty)),
+        doubtful=_numbered(one for one in found if not (learned and confirmed(one.certainty))),
         explained=explained,
-        originals=dataset.images(typical),
-        remembered=decoder.decode(mean[typical]),
+        originals=dataset.images(shown),
+        remembered=decoder.decode(mean[shown]),
         worst=dataset.images(worst),
         worst_remembered=decoder.decode(mean[worst]),
     )
 
 
-def _surest(
-    found: list[list[Certainty]],
-    mean: NDArray[np.float32],
-    nats: NDArray[np.float64],
-    confirming: Sequence[tuple[SearchRun, NDArray[np.int64]]],
-    device: torch.device,
-) -> list[Certainty]:
-    """For each latent the largest of the certainties *found* and those by the models of
-    *confirming*.
-    """
-    for search, places in confirming:
-        means, logvars = encode_run(
-            search.winner(), device, np.arange(len(search.dataset), dtype=np.int64)
-        )
-        own = [
-            kl_per_latent(m.astype(np.float64), v.astype(np.float64))
-            for m, v in zip(means, logvars, strict=True)
-        ]
-        together = np.concatenate([mean[places][None], means]).astype(np.float64)
-        found.append(certainties(together, np.stack([nats, *own]), 0))
-    return [
-        max(column, key=lambda one: (one.seen_in / max(1, one.others), one.agreement))
-        for column in zip(*found, strict=True)
-    ]
+def different_latents(mean: NDArray[np.float32], active: Sequence[int]) -> list[int]:
+    """Those of *active* that do not follow one before them: two that do are one finding.
 
-
-def _different(mean: NDArray[np.float32], active: list[int]) -> list[int]:
-    """Those of *active* that do not repeat one before them: two latents that follow each other are
-    one finding.
+    >>> rising = np.arange(5, dtype=np.float32)
+    >>> different_latents(np.stack([rising, rising**3, rising % 2], axis=1), [0, 1, 2])
+    [0, 2]
     """
     kept: list[int] = []
     ranks = average_ranks(mean.astype(np.float64))
@@ -173,16 +131,55 @@ def _different(mean: NDArray[np.float32], active: list[int]) -> list[int]:
     return kept
 
 
-def _measured(
+def _encoded(
+    search: SearchRun, device: torch.device
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Means `(models, images, latents)` of all images of a search by its winner, and mean KLs."""
+    every = np.arange(len(search.dataset), dtype=np.int64)
+    means, logvars = encode_run(search.winner(), device, every)
+    nats = [
+        kl_per_latent(mean.astype(np.float64), logvar.astype(np.float64))
+        for mean, logvar in zip(means, logvars, strict=True)
+    ]
+    return means, np.stack(nats)
+
+
+def _confirmed_by(
+    search: SearchRun,
+    places: NDArray[np.int64],
+    mean: NDArray[np.float32],
+    nats: NDArray[np.float64],
+    device: torch.device,
+) -> list[Certainty]:
+    """How far the models of another search, on its images *places*, confirm each latent."""
+    means, own = _encoded(search, device)
+    together = np.concatenate([mean[places][None], means]).astype(np.float64)
+    return certainties(together, np.concatenate([nats[None], own]), 0)
+
+
+def _surest(found: Sequence[Certainty]) -> Certainty:
+    return max(found, key=lambda one: (one.seen_in / max(1, one.others), one.agreement))
+
+
+def _named(dataset: Dataset, mean: NDArray[np.float32], active: list[int]) -> list[Name]:
+    if not active:
+        return []
+    rows = naming_rows(len(dataset))
+    return name_factors(mean[rows][:, active].astype(np.float64), dataset.images(rows))
+
+
+def _numbered(found: Iterable[FoundFactor]) -> tuple[FoundFactor, ...]:
+    return tuple(replace(one, number=number) for number, one in enumerate(found, start=1))
+
+
+def _lost_without(
     decoder: Model,
     dataset: Dataset,
     mean: NDArray[np.float32],
     active: list[int],
     sample: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], float, dict[int, float]]:
-    """Squared error of each image of *sample*, the variance of the images, and what each latent
-    carries of that variance.
-    """
+    """Squared errors of images *sample*, their variance, and its share that each latent carries."""
     true = dataset.images(sample).astype(np.float64)
     variance = float(((true - true.mean(axis=0)) ** 2).mean())
 
@@ -190,54 +187,10 @@ def _measured(
         return ((decoder.decode(codes).astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
 
     whole = error(mean[sample])
-    shares = {}
-    for latent in active:
+    shares = dict.fromkeys(active, 0.0)
+    for latent in active if variance > 0 else ():
         without = mean[sample].copy()
         without[:, latent] = mean[:, latent].mean()
-        shares[latent] = (
-            float(np.clip((error(without).mean() - whole.mean()) / variance, 0.0, 1.0))
-            if variance > 0
-            else 0.0
-        )
+        lost = (error(without).mean() - whole.mean()) / variance
+        shares[latent] = float(np.clip(lost, 0.0, 1.0))
     return whole, variance, shares
-
-
-def _spreads(
-    mean: NDArray[np.float32], active: list[int]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    codes = mean[:, active].astype(np.float64)
-    return np.median(codes, axis=0), np.maximum(codes.std(axis=0), 1e-12)
-
-
-def _targets(codes: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Evenly spaced codes between two quantiles."""
-    low, high = np.quantile(codes.astype(np.float64), QUANTILES)
-    return np.linspace(float(low), float(high), FRAMES)
-
-
-def _moved(mean: NDArray[np.float32], active: list[int], latent: int) -> NDArray[np.float32]:
-    """The code of a typical image with one latent moved evenly between two quantiles: `(frames,
-    latents)`.
-    """
-    middle, spread = _spreads(mean, active)
-    typical = int((((mean[:, active] - middle) / spread) ** 2).sum(axis=1).argmin())
-    codes = np.repeat(mean[typical : typical + 1], FRAMES, axis=0)
-    codes[:, latent] = _targets(mean[:, latent])
-    return codes
-
-
-def _examples(mean: NDArray[np.float32], active: list[int], latent: int) -> NDArray[np.int64]:
-    """Images at rising codes of *latent* whose other codes are as near to the middle as there are
-    any: `(frames,)`.
-    """
-    middle, spread = _spreads(mean, active)
-    away = ((mean[:, active] - middle) / spread) ** 2
-    place = active.index(latent)
-    others = away.sum(axis=1) - away[:, place]
-    targets = _targets(mean[:, latent])
-    # The latent itself counts most: what is shown is that it rises.
-    distance = (
-        25.0 * ((mean[:, latent][None] - targets[:, None]) / spread[place]) ** 2 + others[None]
-    )
-    nearest = distance.argmin(axis=1)
-    return nearest[np.argsort(mean[nearest, latent], kind="stable")]

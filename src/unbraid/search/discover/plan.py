@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a discovery will do with unlabelled images: at which size they are seen, how many models
-train, how long.
-"""
+"""What a discovery will do with unlabelled images: their size, how many models train, how long."""
 
 from __future__ import annotations
 
@@ -13,28 +11,35 @@ from typing import Any
 import numpy as np
 import torch
 
+from unbraid.core.checks import is_finite, plain, read_whole_number
 from unbraid.core.errors import Problems, Shown, invalid
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.conv import SIDES
 from unbraid.population.devices import cores, usual_precision
-from unbraid.population.numbers import is_finite, plain, read_whole_number
 from unbraid.search.discover.clock import SHARES
 from unbraid.search.pbt.generation import Generation
-from unbraid.search.pbt.plan import SearchPlan, make_search
-from unbraid.search.rpu.recursion import RecursionPlan, make_recursion
+from unbraid.search.pbt.plan import SearchOptions, SearchPlan, make_search
+from unbraid.search.rpu.plan import RecursionPlan, make_recursion
 
 FEWEST_IMAGES = 50
 FEWEST_DISTINCT = 10
 MOST_IMAGES = 50_000
 """Of a larger dataset given by name so many are drawn at random."""
 SIDE_ON_CPU, SIDE_ON_GPU = 32, 64
+OBJECTIVE = "beta_tcvae"
 EPOCHS = 12
 BATCH = 64
-SCORE = "udr:kl_threshold=0.5"
-"""Latents that say less than half a nat are no findings, and models that have learned nothing yet
-must not agree on them.
-"""
+ACTIVE_NATS = 0.5
+"""Latents that say less than half a nat are no findings."""
+SCORE = f"udr:kl_threshold={ACTIVE_NATS}"
+"""Models that have learned nothing yet must not agree on such latents."""
+MINUTES = 15.0
+USUAL = {
+    "cpu": {"population": 5, "models": 3, "leaf_runs": 0},
+    "cuda": {"population": 12, "models": 5, "leaf_runs": 1},
+}
+"""By default, on either kind of device."""
 _TRAINING_SHARE = 0.8
 """Of the time; the rest is for measuring speed, encoding and the report."""
 _MEASURED_SECONDS = {"cpu": 4.0, "cuda": 8.0}
@@ -75,7 +80,7 @@ class DiscoveryPlan:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> DiscoveryPlan:
-        """The inverse of `record`."""
+        """The inverse of `record`; those of earlier versions are read too."""
         size = record["resized_from"]
         return cls(
             **{name: record[name] for name in _PLAIN},
@@ -113,57 +118,50 @@ class Request:
 def read_request(
     device: torch.device,
     *,
-    minutes: Any = None,
-    steps: Any = None,
-    population: Any = None,
-    models: Any = None,
-    leaf_runs: Any = None,
-    latents: Any = 10,
-    seed: Any = 0,
-    resize: Any = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    population: int | None = None,
+    models: int | None = None,
+    leaf_runs: int | None = None,
+    latents: int = 10,
+    seed: int = 0,
+    resize: int | None = None,
 ) -> Request:
     """Check the numbers of a request; every problem at once."""
-    problems, on_gpu = Problems(), device.type == "cuda"
+    problems, usual = Problems(), USUAL[device.type]
     if minutes is not None and steps is not None:
-        problems.add(
-            "minutes",
-            "and steps cannot both be given",
-            Shown(f"minutes {minutes}, steps {steps}"),
-            "Leave one out.",
-        )
-    minutes = 15.0 if minutes is None and steps is None else plain(minutes)
+        both = Shown(f"minutes {minutes}, steps {steps}")
+        problems.add("minutes", "and steps cannot both be given", both, "Leave one out.")
+    minutes = MINUTES if minutes is None and steps is None else plain(minutes)
     if minutes is not None and (not is_finite(minutes) or minutes < _LEAST_MINUTES):
         problems.add("minutes", f"must be a number of at least {_LEAST_MINUTES:g}", minutes)
-    if steps is not None:
-        steps = read_whole_number(problems, "steps", plain(steps), EPOCHS, 10**9)
-    population = plain(population if population is not None else 12 if on_gpu else 5)
+    if resize is not None and plain(resize) not in SIDES:
+        problems.add("resize", f"must be one of {', '.join(map(str, SIDES))}", resize)
+
+    def whole(name: str, value: int | None, least: int, most: int) -> int:
+        value = usual[name] if value is None else plain(value)
+        return read_whole_number(problems, name, value, least, most)
+
+    population = usual["population"] if population is None else plain(population)
     if (
         isinstance(population, bool)
         or not isinstance(population, int)
         or not 5 <= population <= 1000
     ):
-        problems.add(
-            "population",
-            "must be a whole number from 5 to 1000",
-            population,
-            "Of fewer groups there is no fifth to replace.",
-        )
-    models = read_whole_number(
-        problems, "models", plain(models if models is not None else 5 if on_gpu else 3), 2, 100
+        remedy = "Of fewer groups there is no fifth to replace."
+        problems.add("population", "must be a whole number from 5 to 1000", population, remedy)
+    request = Request(
+        minutes=minutes,
+        steps=None if steps is None else whole("steps", steps, EPOCHS, 10**9),
+        population=population,
+        models=whole("models", models, 2, 100),
+        leaf_runs=whole("leaf_runs", leaf_runs, 0, 10),
+        latents=whole("latents", latents, 2, 1000),
+        seed=whole("seed", seed, 0, 2**31 - 1),
+        resize=plain(resize),
     )
-    leaf_runs = read_whole_number(
-        problems,
-        "leaf_runs",
-        plain(leaf_runs if leaf_runs is not None else 1 if on_gpu else 0),
-        0,
-        10,
-    )
-    latents = read_whole_number(problems, "latents", plain(latents), 2, 1000)
-    seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
-    if resize is not None and plain(resize) not in SIDES:
-        problems.add("resize", f"must be one of {', '.join(map(str, SIDES))}", resize)
     problems.raise_if_any()
-    return Request(minutes, steps, population, models, leaf_runs, latents, seed, plain(resize))
+    return request
 
 
 def seen_side(height: int, width: int, device: torch.device, resize: int | None) -> int | None:
@@ -198,69 +196,85 @@ def check_images(dataset: Dataset) -> None:
 
 
 def make_discovery_plan(
-    source: str, data: str, options: dict[str, Any], request: Request, device: torch.device, *,
-    resized_from: tuple[int, int] | None, drawn_from: int, command: str = "", depth: str = "", stretched: str = "",
-) -> tuple[DiscoveryPlan, Dataset]:  # fmt: skip
+    source: str,
+    data: str,
+    options: dict[str, Any],
+    request: Request,
+    device: torch.device,
+    *,
+    resized_from: tuple[int, int] | None,
+    drawn_from: int,
+    command: str = "",
+    depth: str = "",
+    stretched: str = "",
+) -> tuple[DiscoveryPlan, Dataset]:
     """Load and check the images, measure how fast they train, and fit the search into the time."""
     dataset = load(data, **options)
     check_images(dataset)
-    common: dict[str, Any] = {
-        "objective": "beta_tcvae", "hyper": {"beta": beta_range(dataset)}, "learning_rate": "3e-4..3e-3", "batch_size": BATCH,
-        "latents": request.latents, "population": request.population, "models": request.models, "seed": request.seed,
-        "epochs": EPOCHS, "precision": usual_precision(device), "score": SCORE, "converged_within": 0.0,
-    }  # fmt: skip
-
-    def planned(images: int) -> tuple[SearchPlan | None, RecursionPlan | None]:
-        if request.leaf_runs == 0:
-            return make_search(dataset, epoch_images=images, **common)[0], None
-        leaf = max(BATCH, round(images * SHARES[1] / SHARES[0] / request.leaf_runs))
-        final = {
-            "final_population": request.population,
-            "final_epochs": EPOCHS,
-            "leaf_images": leaf,
-            "active_nats": 0.5,
-        }
-        return (
-            None,
-            make_recursion(
-                dataset,
-                leaf_runs=request.leaf_runs,
-                levels=2,
-                epoch_images=images,
-                **final,
-                **common,
-            )[0],
-        )
-
-    first = planned(10**6)
-    search = first[0] or first[1].root  # type: ignore[union-attr]
     if request.steps is not None:
         images = -(-request.steps // EPOCHS) * BATCH
     else:
-        assert request.minutes is not None
-        seconds = (
-            60.0
-            * request.minutes
-            * _TRAINING_SHARE
-            * (1.0 if request.leaf_runs == 0 else SHARES[0])
-        )
-        images = round(
-            seconds * images_per_second(search, dataset, device) / (search.trained_models * EPOCHS)
-        )
-    made = planned(max(BATCH, images))
+        images = _images_in_time(request, dataset, device)
+    search, recursion = _searches(dataset, request, max(BATCH, images), device)
     plan = DiscoveryPlan(
-        source,
-        data,
-        options,
-        resized_from,
-        drawn_from,
-        request.minutes,
-        *made,
-        command,
-        depth,
-        stretched,
+        source=source,
+        data=data,
+        options=options,
+        resized_from=resized_from,
+        drawn_from=drawn_from,
+        minutes=request.minutes,
+        search=search,
+        recursion=recursion,
+        command=command,
+        depth=depth,
+        stretched=stretched,
     )
     return plan, dataset
+
+
+def _searches(
+    dataset: Dataset, request: Request, images: int, device: torch.device
+) -> tuple[SearchPlan | None, RecursionPlan | None]:
+    """A search, or with leaf-runs a recursion, whose epochs have so many *images*."""
+    common: SearchOptions = {
+        "hyper": {"beta": beta_range(dataset)},
+        "learning_rate": "3e-4..3e-3",
+        "batch_size": BATCH,
+        "latents": request.latents,
+        "population": request.population,
+        "models": request.models,
+        "seed": request.seed,
+        "epochs": EPOCHS,
+        "epoch_images": images,
+        "precision": usual_precision(device),
+        "score": SCORE,
+        "converged_within": 0.0,
+    }
+    if request.leaf_runs == 0:
+        return make_search(dataset, OBJECTIVE, **common)[0], None
+    leaf = max(BATCH, round(images * SHARES[1] / SHARES[0] / request.leaf_runs))
+    recursion, _ = make_recursion(
+        dataset,
+        OBJECTIVE,
+        leaf_runs=request.leaf_runs,
+        levels=2,
+        leaf_images=leaf,
+        active_nats=ACTIVE_NATS,
+        **common,
+    )
+    return None, recursion
+
+
+def _images_in_time(request: Request, dataset: Dataset, device: torch.device) -> int:
+    """Images that each model can see in an epoch, so that all epochs fit into the minutes."""
+    search, recursion = _searches(dataset, request, 10**6, device)
+    root = recursion.root if recursion is not None else search
+    assert root is not None
+    assert request.minutes is not None
+    share = 1.0 if recursion is None else SHARES[0]
+    seconds = 60.0 * request.minutes * _TRAINING_SHARE * share
+    speed = images_per_second(root, dataset, device)
+    return round(seconds * speed / (root.trained_models * EPOCHS))
 
 
 def beta_range(dataset: Dataset) -> str:
@@ -297,9 +311,8 @@ def images_per_second(search: SearchPlan, dataset: Dataset, device: torch.device
         seen += images
 
     seconds = _MEASURED_SECONDS[device.type]
-    generation.train(
-        threading.Event(), seconds / 2
-    )  # kernels are compiled and memory is found in the first steps
+    # Kernels are compiled and memory is found in the first steps.
+    generation.train(threading.Event(), seconds / 2)
     began = time.monotonic()
     generation.train(threading.Event(), seconds, count)
     return seen / (time.monotonic() - began)

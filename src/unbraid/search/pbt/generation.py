@@ -26,7 +26,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.devices import chunk_size, cores, explain_oom, keep_freed_memory
 from unbraid.population.plan import Member, Plan
-from unbraid.population.training_step import Program, State
+from unbraid.population.training_step import State, TrainingStep
 
 Rows = dict[str, Tensor]
 """The tensors of a state by name, one row a model in the order of the population."""
@@ -39,7 +39,7 @@ WHEN_FULL = (
 
 
 @dataclass(frozen=True)
-class Model:
+class GenerationModel:
     """One model of the population in one epoch."""
 
     member: Member
@@ -52,7 +52,7 @@ class Chunk:
 
     places: tuple[int, ...]
     """Which models of the population they are."""
-    program: Program
+    program: TrainingStep
     state: State
     end: int
     """What the clock shows when the epoch is over."""
@@ -75,7 +75,7 @@ class Generation:
     def __init__(
         self,
         plan: Plan,
-        models: Sequence[Model],
+        models: Sequence[GenerationModel],
         dataset: Dataset,
         device: torch.device,
         sampler: Callable[..., Tensor],
@@ -117,7 +117,7 @@ class Generation:
                 size = chunk_size(own, dataset, device)
                 for first in range(0, len(places), size):
                     part = tuple(places[first : first + size])
-                    program = Program(
+                    program = TrainingStep(
                         own, members[first : first + size], dataset, device, sampler, cumulative
                     )
                     state = (

@@ -8,33 +8,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from unbraid.core.checks import plain, read_whole_number
 from unbraid.core.errors import InputError, Problems, Shown, unknown
-from unbraid.core.store import digest
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
+from unbraid.networks.network import Network
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import is_number
 from unbraid.objectives.objective import Objective
-from unbraid.population.numbers import plain, read_whole_number
+from unbraid.objectives.priors.prior import Prior
+from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.plan import Member, Plan, make_plan
 from unbraid.scoring.metric_names import needing_factors
+from unbraid.search import defaults
+from unbraid.search.former_records import translated
 from unbraid.search.pbt.exploit import Individual, Rule, epoch_seed, first_individuals
-from unbraid.search.pbt.generation import Model
-from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_judge
+from unbraid.search.pbt.generation import GenerationModel
+from unbraid.search.pbt.scorer import Scorer, read_scorer
 from unbraid.search.pbt.search_space import SearchDimension, fixed_value, read_dimension
 
 FORMAT = 1
-LEAST_EPOCH_IMAGES = 10_000
-"""An epoch is a pass over the data, and no shorter than this: as in the authors' leaf-runs."""
 CONVERGED_WITHIN, CONVERGED_EPOCHS = 0.005, 6
 """A search without labels ends when the best score changed by less in each of so many epochs
 (Estermann et al. 2020).
 """
-USUAL_RATES = "1e-4..3e-3"
-"""Two fifths of the published range lie above 0.01, where such networks usually diverge."""
-USUAL_BATCHES = (32, 64, 128, 256)
 USUAL_WITH_LABELS = {"population": 28, "first_factor": 2, "epochs": 26}
 """As published: 56 models in the first epoch, of which the best half goes on."""
 USUAL_WITHOUT_LABELS = {"population": 16, "first_factor": 1, "epochs": 30}
@@ -56,7 +55,7 @@ class SearchPlan:
     epochs: int
     epoch_images: int
     rule: Rule
-    judge: Scorer
+    scorer: Scorer
     seed: int
     converged_within: float = 0.0
     """0 for never: the search then takes all its epochs."""
@@ -76,12 +75,13 @@ class SearchPlan:
             "plan": self.plan.record(),
             "evolved": {name: space.record() for name, space in self.evolved.items()},
             "rule": asdict(self.rule),
-            "judge": self.judge.record(),
+            "scorer": self.scorer.record(),
         }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> SearchPlan:
-        """The inverse of `record`."""
+        """The inverse of `record`; those of earlier versions are read too."""
+        record = translated(record)
         if record.get("format") != FORMAT:
             raise InputError(
                 f"the search has format {record.get('format')!r}, and this version of Unbraid reads"
@@ -95,18 +95,14 @@ class SearchPlan:
                 for name, space in record["evolved"].items()
             },
             "rule": Rule(**rule),
-            "judge": Scorer(**record["judge"]),
+            "scorer": Scorer(**record["scorer"]),
         }
         return cls(**{**record, **made})
-
-    def digest(self) -> str:
-        """A fingerprint, kept in every checkpoint."""
-        return digest(self.record())
 
     @property
     def models(self) -> int:
         """Models of an individual."""
-        return self.judge.models
+        return self.scorer.models
 
     @property
     def trained_models(self) -> int:
@@ -157,70 +153,103 @@ class SearchPlan:
             for number, first in enumerate(firsts)
         ]
 
-    def generation_models(self, individuals: list[Individual], epoch: int) -> list[Model]:
+    def generation_models(self, individuals: list[Individual], epoch: int) -> list[GenerationModel]:
         """All models of an epoch, those of an individual side by side."""
         return [
-            Model(member, self.batch_size(one.values))
+            GenerationModel(member, self.batch_size(one.values))
             for place, one in enumerate(individuals)
             for member in self.members(place, one.values, epoch)
         ]
 
 
+class SharedOptions(TypedDict, total=False):
+    """What all models of a search share: options of `unbraid.population.plan.make_plan`."""
+
+    data_options: dict[str, Any] | None
+    supervision: Supervision | str | None
+    latents: int
+    network: Network | str
+    network_options: dict[str, Any] | None
+    likelihood: str | None
+    prior: Prior | str
+    prior_options: dict[str, Any] | None
+    standardise: bool
+    convention: str
+    precision: str
+    where: str | None
+    log_every: int | None
+    checkpoint_seconds: float
+    code_samples: int
+    command: str
+
+
+class SearchOptions(SharedOptions, total=False):
+    """Options of `make_search`, for what makes several searches of one request."""
+
+    score: str
+    labels: int | str
+    population: int | None
+    models: int | None
+    epochs: int | None
+    epoch_images: int | None
+    hyper: Mapping[str, Any] | None
+    learning_rate: Any
+    batch_size: Any
+    seed: int
+    share: float
+    factors: tuple[float, ...]
+    first_factor: int | None
+    converged_within: float | None
+    converged_epochs: int
+
+
 def make_search(
     data: Any,
-    objective: Objective | str = "beta_tcvae",
+    objective: Objective | str = defaults.OBJECTIVE,
     *,
-    score: str = "udr",
-    labels: Any = "all",
+    score: str = defaults.SCORE,
+    labels: int | str = "all",
     population: int | None = None,
     models: int | None = None,
     epochs: int | None = None,
     epoch_images: int | None = None,
     hyper: Mapping[str, Any] | None = None,
-    learning_rate: Any = USUAL_RATES,
-    batch_size: Any = USUAL_BATCHES,
+    learning_rate: Any = defaults.RATES,
+    batch_size: Any = defaults.BATCHES,
     seed: int = 0,
-    share: float = 0.2,
+    share: float = defaults.SHARE,
     factors: tuple[float, ...] = Rule.factors,
     first_factor: int | None = None,
     converged_within: float | None = None,
     converged_epochs: int = CONVERGED_EPOCHS,
-    surrogates: str = "",
-    **options: Any,
+    **shared: Unpack[SharedOptions],
 ) -> tuple[SearchPlan, Dataset]:
-    """Check the whole request and return the search with its dataset; every problem is reported at
-    once.
+    """Check the whole request, every problem at once; return the search and its dataset.
 
-    *score* is a metric; *labels* "all" or how many labelled images it may see. Each individual is *models* models (five for
-    `udr`, else one). *population*, *epochs* and *first_factor* (so many times the population trains
-    in the first epoch) are 16, 30 and 1 for metrics that need no labels, and 28, 26 and 2 for those
-    that do. *learning_rate*, *batch_size* and the values in
-    *hyper* are ranges (`"1e-4..3e-3"`), lists, or single values, which do not evolve (`unbraid.search.pbt.search_space`); without *hyper*
-    the objective's strength evolves. An epoch has *epoch_images* for each model, by default one
-    pass over the data and at least 10,000. *share* 0 is random search. The search ends after
-    *epochs*, or when the best score changed by less than
-    *converged_within* in each of the last *converged_epochs* (0 for never; for `udr` 0.005 unless told otherwise). Further
-    *options* are those of `unbraid.train`.
+    *score* is a metric; *labels* is "all" or how many labelled images it may see. Each individual
+    is *models* models (by default five for `udr`, else one). *population*, *epochs* and
+    *first_factor* (so many times the population trains in the first epoch) are by default 16, 30
+    and 1 for metrics that need no labels, and 28, 26 and 2 for those that do. The search space is
+    *learning_rate*, *batch_size* and the values in *hyper*: ranges (`"1e-4..3e-3"`), lists, or
+    single values, which do not evolve (`unbraid.search.pbt.search_space`). Without *hyper* the
+    objective's strength evolves. An epoch has *epoch_images* for each model, by default one pass
+    over the data and at least 10,000. *share* 0 is random search. The search ends after *epochs*,
+    or when the best score changed by less than *converged_within* (by default 0.005 for `udr`, else
+    0 for never) in each of the last *converged_epochs*.
     """
     problems = Problems()
     usual = USUAL_WITH_LABELS if needing_factors([str(score)]) else USUAL_WITHOUT_LABELS
-    population = usual["population"] if population is None else population
-    epochs = usual["epochs"] if epochs is None else epochs
-    first_factor = usual["first_factor"] if first_factor is None else first_factor
-    data_options = options.pop("data_options", None) or {}
-    dataset = problems.collect(
-        lambda: data if isinstance(data, Dataset) else load(data, **data_options)
-    )
-    if hyper is not None and not isinstance(hyper, Mapping):
-        problems.add("hyper", "must be a dictionary", hyper, "For example {'beta': '1..60'}.")
-        hyper = None
-    cls, given = _objective(objective, hyper or {}, problems)
+    population = usual["population"] if population is None else plain(population)
+    epochs = usual["epochs"] if epochs is None else plain(epochs)
+    first_factor = usual["first_factor"] if first_factor is None else plain(first_factor)
+    dataset = problems.collect(lambda: _load(data, shared.get("data_options")))
+    cls, given = _objective(objective, hyper, problems)
     asked = {**given, "learning_rate": learning_rate, "batch_size": batch_size}
-    evolved, fixed = _spaces(cls, asked, problems)
-    rule = Rule(plain(share), _factors(factors), plain(first_factor))
-    for line in rule.problems(plain(population)):
-        problems.say(line)
-    epochs = read_whole_number(problems, "epochs", plain(epochs), 1, _MOST_EPOCHS)
+    evolved, fixed = _search_space(cls, asked, problems)
+    rule = Rule(plain(share), _factors(factors), first_factor)
+    for problem in rule.problems(population):
+        problems.say(problem)
+    epochs = read_whole_number(problems, "epochs", epochs, 1, _MOST_EPOCHS)
     seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
     if epoch_images is not None:
         epoch_images = read_whole_number(problems, "epoch_images", plain(epoch_images), 1, 10**10)
@@ -228,63 +257,31 @@ def make_search(
         problems, "converged_epochs", plain(converged_epochs), 1, _MOST_EPOCHS
     )
     within = plain(converged_within)
-    if within is not None and (
-        isinstance(within, bool)
-        or not isinstance(within, (int, float))
-        or not 0 <= within < math.inf
-    ):
-        problems.add("converged_within", "must be a number of at least 0", within)
-    if options.get("convention", "sum") == "mean":
+    _check_within(within, problems)
+    if shared.get("convention", "sum") == "mean":
         # What evolves moves on after the plan was made, where nobody would convert it.
         remedy = "State their ranges for sums over pixels and latents."
         problems.add("convention", "must be sum in a search, whose weights move", "mean", remedy)
-    judge = None
+    scorer = None
     if dataset is not None:
-        judge = (
-            Scorer(SURROGATES, 0, 1, seed, surrogates)
-            if surrogates
-            else read_judge(score, labels, models, dataset, seed, problems)
-        )
-    start = fixed | {
-        name: space.listed[0] if space.listed else space.low for name, space in evolved.items()
-    }
-    built = (
-        problems.collect(lambda: cls(**{name: start[name] for name in given if name in start}))
-        if cls is not None
-        else None
-    )
-    # Where something was refused above, something that is allowed stands in for it, so that the
-    # rest is looked at too.
-    made = problems.collect(
-        lambda: make_plan(
-            data if dataset is None else dataset,
-            built or "vae",
-            data_options=data_options,
-            learning_rate=start.get("learning_rate", 1e-4),
-            batch_size=(
-                int(evolved["batch_size"].high)
-                if "batch_size" in evolved
-                else fixed.get("batch_size", 64)
-            ),
-            seeds=1,
-            steps=1,
-            **options,
-        )
+        scorer = read_scorer(score, labels, models, dataset, seed, problems)
+    template = _template(
+        data if dataset is None else dataset, cls, evolved, fixed, shared, problems
     )
     problems.raise_if_any()
-    assert made is not None
-    assert judge is not None
-    template, dataset = made
+    assert template is not None
+    assert scorer is not None
+    plan, dataset = template
     if within is None:
-        within = CONVERGED_WITHIN if judge.compares else 0.0
+        within = CONVERGED_WITHIN if scorer.compares else 0.0
     search = SearchPlan(
-        plan=template,
+        plan=plan,
         evolved=evolved,
-        population=int(population),
+        population=population,
         epochs=epochs,
-        epoch_images=int(epoch_images or max(LEAST_EPOCH_IMAGES, len(dataset))),
+        epoch_images=int(epoch_images or max(defaults.LEAST_EPOCH_IMAGES, len(dataset))),
         rule=rule,
-        judge=judge,
+        scorer=scorer,
         seed=seed,
         converged_within=float(within),
         converged_epochs=converged_epochs,
@@ -292,20 +289,53 @@ def make_search(
     return search, dataset
 
 
-def _objective(
-    given: Objective | str, hyper: Mapping[str, Any], problems: Problems
-) -> tuple[type[Objective] | None, dict[str, Any]]:
-    """The class of the objective, and its hyperparameters as they were given; its strength evolves
-    where nothing is said.
+def _load(data: Any, options: Mapping[str, Any] | None) -> Dataset:
+    return data if isinstance(data, Dataset) else load(data, **(options or {}))
+
+
+def _check_within(within: Any, problems: Problems) -> None:
+    number = isinstance(within, (int, float)) and not isinstance(within, bool)
+    if within is not None and not (number and 0 <= within < math.inf):
+        problems.add("converged_within", "must be a number of at least 0", within)
+
+
+def _template(
+    data: Any,
+    cls: type[Objective] | None,
+    evolved: Mapping[str, SearchDimension],
+    fixed: Mapping[str, Any],
+    shared: SharedOptions,
+    problems: Problems,
+) -> tuple[Plan, Dataset] | None:
+    """The plan of one model at the start of every range, and its dataset; None where refused.
+
+    Where something was refused before, something that is allowed stands in for it, so that the rest
+    is looked at too.
     """
+    start = dict(fixed) | {
+        name: space.listed[0] if space.listed else space.low for name, space in evolved.items()
+    }
+    rate, size = start.pop("learning_rate", 1e-4), start.pop("batch_size", 64)
+    largest = int(evolved["batch_size"].high) if "batch_size" in evolved else size
+    built = problems.collect(lambda: cls(**start)) if cls is not None else None
+    return problems.collect(
+        lambda: make_plan(
+            data, built or "vae", learning_rate=rate, batch_size=largest, seeds=1, steps=1, **shared
+        )
+    )
+
+
+def _objective(
+    given: Objective | str, hyper: Mapping[str, Any] | None, problems: Problems
+) -> tuple[type[Objective] | None, dict[str, Any]]:
+    """The class of the objective, and its hyperparameters as given; by default its strength."""
+    if hyper is not None and not isinstance(hyper, Mapping):
+        problems.add("hyper", "must be a dictionary", hyper, "For example {'beta': '1..60'}.")
+        hyper = None
     if isinstance(given, Objective):
         if hyper:
-            problems.add(
-                "hyper",
-                "goes to an objective given by name",
-                dict(hyper),
-                "Set the values in the objective itself.",
-            )
+            remedy = "Set the values in the objective itself."
+            problems.add("hyper", "goes to an objective given by name", dict(hyper), remedy)
         return type(given), {item.name: getattr(given, item.name) for item in fields(given)}
     if not isinstance(given, str):
         problems.add("objective", "must be an objective or its name", given)
@@ -314,6 +344,7 @@ def _objective(
     if cls is None:
         return None, {}
     known = {item.name: item for item in fields(cls)}
+    hyper = hyper or {}
     for name in hyper:
         if name not in known:
             problems.say(unknown(f"option of {given}", name, known))
@@ -324,9 +355,7 @@ def _objective(
 
 
 def _usual_range(item: Any) -> str:
-    """Where a strength evolves unless told: from its least sensible value, or a tenth of the usual
-    one, to 60 or ten times that.
-    """
+    """Where a strength evolves by default: from a tenth to ten times its usual value, in bounds."""
     usual = float(item.default)
     rules = item.metadata
     low = max(usual / 10, rules["at_least"] or 0.0, 1.0 if item.name == "beta" else 0.0)
@@ -345,7 +374,7 @@ def _factors(given: Any) -> tuple[Any, ...]:
     return tuple(values) if isinstance(values, (list, tuple)) else (values,)
 
 
-def _spaces(
+def _search_space(
     cls: type[Objective] | None, asked: Mapping[str, Any], problems: Problems
 ) -> tuple[dict[str, SearchDimension], dict[str, Any]]:
     """What evolves, and what has a single value; what is refused is in neither."""

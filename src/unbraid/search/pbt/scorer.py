@@ -25,11 +25,10 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import recorded_sample
-from unbraid.codes.encode import encode_generation, reconstruction_nats
+from unbraid.core.checks import plain
 from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import cores, explain_oom
-from unbraid.population.numbers import plain
 from unbraid.scoring.metric_inputs import MetricInputs, evaluate
 from unbraid.scoring.metric_names import (
     base,
@@ -39,6 +38,7 @@ from unbraid.scoring.metric_names import (
     needs,
     options,
 )
+from unbraid.search.pbt.encode_generation import encode_generation, reconstruction_nats
 from unbraid.search.pbt.generation import WHEN_FULL, Generation
 from unbraid.search.rpu.surrogate_labels import read_surrogates, surrogate_gaps
 
@@ -152,10 +152,10 @@ class Scorer:
         return np.array([one(codes.numpy()) for codes in mean])
 
 
-def read_judge(
+def read_scorer(
     metric: str, labels: Any, models: Any, dataset: Dataset, seed: int, problems: Problems
 ) -> Scorer:
-    """The judge that a request means; what is wrong with it goes to *problems*."""
+    """The scorer that a request means; what is wrong with it goes to *problems*."""
     own = Problems()  # what else is wrong with the request must not hide what is wrong here
     labels, models = plain(labels), plain(models)
     names = (

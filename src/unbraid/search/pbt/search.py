@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A population-based search is a folder: search.json, lineage.parquet, population/ while it trains,
+"""A population-based search is a folder: pbt.json, lineage.parquet, population/ while it trains,
 and then a run of the winner.
 
 The winner is the individual with the best score of all epochs, kept whatever becomes of its line.
@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unbraid.core.errors import InputError, UnbraidError, invalid
+from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
+from unbraid.core.folders import RECORDS, record_path
 from unbraid.core.store import (
+    digest,
     only_one,
     read_json,
     read_table,
@@ -40,6 +42,7 @@ from unbraid.population.run_folder import RunFolder, check_free, check_room, mak
 from unbraid.population.training_step import State, rule_on
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
+from unbraid.search.pbt.lineage import best_by_epoch, epoch_rows
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.state import Checkpointer, Elite, SearchState, StateFiles
 
@@ -63,6 +66,25 @@ class SearchOutcome:
     """Why it ended: all epochs, converged, or out of time."""
 
 
+def searched_data(folder: RunFolder) -> Dataset:
+    """The data of a search or a recursion, made again where need be."""
+    try:
+        return folder.dataset
+    except InputError as error:
+        if folder.plan.data_options.get("source") != "array":
+            raise
+        raise InputError(
+            Problem(
+                "data",
+                "must be given again, since it was an array in memory",
+                str(folder.path),
+                "Pass it again, loaded as it was:"
+                f" unbraid.resume('{folder.path}', data=unbraid.load(array, ...)).",
+                f"{folder.path} was searched on an array in memory.",
+            )
+        ) from error
+
+
 class SearchRun:
     """The files of one search, and its training."""
 
@@ -72,6 +94,8 @@ class SearchRun:
         self.path = Path(path)
         self.search = search
         self._data = RunFolder(self.path, search.plan, 1, dataset)
+        # By which states belong to this search: of the record as stored, whose names may be older.
+        self._digest = digest(search.record())
 
     @classmethod
     def create(cls, path: str | Path, search: SearchPlan, dataset: Dataset) -> SearchRun:
@@ -85,37 +109,30 @@ class SearchRun:
         make_folder(folder)
         with only_one(folder):
             check_free(folder)  # again, now that nobody else can write here
-            write_json(folder / "search.json", search.record())
+            write_json(record_path(folder, "pbt"), search.record())
         return cls(folder, search, dataset)
 
     @classmethod
     def open(cls, path: str | Path, dataset: Dataset | None = None) -> SearchRun:
         """The search that a folder holds."""
         try:
-            record = read_json(Path(path) / "search.json")
+            record = read_json(record_path(path, "pbt"))
         except (FileNotFoundError, NotADirectoryError):
-            raise invalid(
-                "run", "must be a folder made by `unbraid pbt`, with a search.json in it", str(path)
-            ) from None
-        return cls(path, SearchPlan.from_record(record), dataset)
+            rule = f"must be a folder made by `unbraid pbt`, with a {RECORDS['pbt'].record} in it"
+            raise invalid("run", rule, str(path)) from None
+        found = cls(path, SearchPlan.from_record(record), dataset)
+        found._digest = digest(record)
+        return found
 
     @staticmethod
     def is_search(path: str | Path) -> bool:
         """Whether *path* is the folder of a search."""
-        return (Path(path) / "search.json").is_file()
+        return record_path(path, "pbt").is_file()
 
     @property
     def dataset(self) -> Dataset:
         """The data of the search, made again where need be."""
-        try:
-            return self._data.dataset
-        except InputError as error:
-            if self.search.plan.data_options.get("source") != "array":
-                raise
-            raise InputError(
-                f"{self.path} was searched on an array in memory; pass it again, loaded as it was: "
-                f"unbraid.resume_search('{self.path}', data=unbraid.load(array, ...))."
-            ) from error
+        return searched_data(self._data)
 
     def use(self, dataset: Dataset) -> None:
         """Take *dataset* as the data of the search, if it is the same."""
@@ -128,7 +145,7 @@ class SearchRun:
 
     @property
     def lineage(self) -> pd.DataFrame:
-        """One row for each individual and epoch: who it came from, its hyperparameters, its score."""
+        """One row per individual and epoch: its parent, hyperparameters and score."""
         try:
             return read_table(self.path / "lineage.parquet")
         except FileNotFoundError:
@@ -154,66 +171,73 @@ class SearchRun:
         out_of_time: Callable[[], bool] = lambda: False,
         told_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
     ) -> SearchOutcome:
-        """Train what is left; Ctrl-C writes everything down first. *out_of_time* is asked between
-        epochs.
+        """Train what is left; Ctrl-C writes a checkpoint first.
 
-        *told_epoch* hears of every epoch that ends: its number from 0, the best score in it, how many individuals it had, and how
-        many images each of their models has seen.
+        *out_of_time* is asked between epochs. *told_epoch* is called with every epoch that ends:
+        its number from 0, the best score in it, how many individuals it had, and how many images
+        each of their models has seen.
         """
         if self.finished:
             self._forget_population()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
             remove_unfinished(self.path)
-            with explain_oom(
-                device, f"the data '{self.dataset.name}'", "Free some memory, or use --device cpu."
-            ):
-                sampler, rule = (
-                    self.dataset.sampler(device),
-                    rule_on(self.search.plan, self.dataset, device),
-                )
-
-            def begin(
-                epoch: int,
-                individuals: list[Individual],
-                rows: Rows | Heritage | None,
-                clocks: Sequence[int] | None = None,
-            ) -> Generation:
-                models = self.search.generation_models(individuals, epoch)
-                return Generation(
-                    self.search.plan, models, self.dataset, device, sampler, epoch=epoch, epochs=self.search.epochs,
-                    epoch_images=self.search.epoch_images, rows=rows, clocks=clocks, cumulative=rule,
-                )  # fmt: skip
-
-            files = StateFiles(self.path / POPULATION, self.search.digest())
-            # No name of ours but the keeper's may hold a population, or it would stay in memory
-            # beside those that come after it.
-            keeper = Checkpointer(
+            begin = self._beginning(device)
+            files = StateFiles(self.path / POPULATION, self._digest)
+            # No name of ours but the checkpointer's may hold a population, or it would stay in
+            # memory beside those that come after it.
+            checkpointer = Checkpointer(
                 files,
                 files.load(begin, warn) or self._first(begin),
                 self.search.plan.checkpoint_seconds,
             )
-            progress(self._seen(keeper.standing), True)
+            progress(self._seen(checkpointer.state), True)
             stop = threading.Event()
             try:
-                why = self._run(begin, keeper, stop, progress, warn, out_of_time, told_epoch)
-                assert keeper.standing.elite is not None
-                self._store_winner(keeper.standing.elite)
+                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, told_epoch)
+                assert checkpointer.state.elite is not None
+                self._store_winner(checkpointer.state.elite)
             except KeyboardInterrupt:
                 stop.set()
-                keeper.save()
+                checkpointer.save()
                 return SearchOutcome(False)
             except UnbraidError as error:
                 # Between two epochs the state is whole; within one a step may have been cut short,
                 # and the last file counts.
-                if (
-                    isinstance(error.__cause__, torch.OutOfMemoryError)
-                    and keeper.standing.generation.done
-                ):
-                    keeper.save()
+                out_of_memory = isinstance(error.__cause__, torch.OutOfMemoryError)
+                if out_of_memory and checkpointer.state.generation.done:
+                    checkpointer.save()
                 raise
             self._forget_population()
             return SearchOutcome(True, why)
+
+    def _beginning(self, device: torch.device) -> Callable[..., Generation]:
+        """Puts the population of an epoch on *device*."""
+        search, dataset = self.search, self.dataset
+        with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use the CPU."):
+            sampler, rule = dataset.sampler(device), rule_on(search.plan, dataset, device)
+
+        def begin(
+            epoch: int,
+            individuals: list[Individual],
+            rows: Rows | Heritage | None,
+            clocks: Sequence[int] | None = None,
+        ) -> Generation:
+            return Generation(
+                search.plan,
+                search.generation_models(individuals, epoch),
+                dataset,
+                device,
+                sampler,
+                epoch=epoch,
+                epochs=search.epochs,
+                epoch_images=search.epoch_images,
+                rows=rows,
+                clocks=clocks,
+                cumulative=rule,
+            )
+
+        return begin
 
     def _first(self, begin: Callable[..., Generation]) -> SearchState:
         """Where a search begins."""
@@ -223,7 +247,7 @@ class SearchRun:
     def _run(
         self,
         begin: Callable[..., Generation],
-        keeper: Checkpointer,
+        checkpointer: Checkpointer,
         stop: threading.Event,
         progress: Callable[[int, bool], None],
         warn: Callable[[str], None],
@@ -233,58 +257,55 @@ class SearchRun:
         """Epoch after epoch until the search is over; returns why it is."""
         search = self.search
         while True:
-            standing = keeper.standing
-            while not standing.generation.train(
-                stop, keeper.seconds_left(), lambda images: progress(images, False)
+            state = checkpointer.state
+            while not state.generation.train(
+                stop, checkpointer.seconds_left(), lambda images: progress(images, False)
             ):
-                keeper.save()
-            scores = search.judge.scores(standing.generation, self.dataset, self.path)
-            ranked = [search.judge.better(score) for score in scores]
-            self._note(standing, scores, ranked)
-            self._write_lineage(standing)
-            row = standing.lineage[-1]
-            best = self._bests(standing)
-            told_epoch(
-                {
-                    "epoch": standing.epoch,
-                    "best": best[-1],
-                    "individuals": len(standing.individuals),
-                    "images": row["images"],
-                }
-            )
-            if standing.elite is None:
-                keeper.save()
-                self._no_scores(standing.epoch)
-            if standing.epoch + 1 >= search.epochs:
-                why = "all epochs are done"
-            elif not any(map(math.isfinite, ranked)):
-                why = "no individual has a score any more"
-            elif search.converged_within and converged(
-                best, search.converged_within, search.converged_epochs
-            ):
-                why = (
-                    f"the best score moved by less than {search.converged_within:g} in each of"
-                    f" {search.converged_epochs} epochs"
-                )
-            elif out_of_time():
-                why = "the time is up"
-            else:
-                keeper.standing = self._selected(standing, ranked, begin)
-                if keeper.due():
-                    keeper.save()
-                continue
-            count = sum(bool(row["diverged"]) for row in standing.lineage[-len(scores) :])
-            if count:
-                warn(f"{count} of {len(scores)} individuals had diverged when the search ended.")
-            return why
+                checkpointer.save()
+            scores = search.scorer.scores(state.generation, self.dataset, self.path)
+            ranked = [search.scorer.better(score) for score in scores]
+            rows = epoch_rows(search, state, scores)
+            # An epoch that was stopped after this is scored again when the search goes on; it must
+            # not stand here twice.
+            state.lineage = [row for row in state.lineage if row["epoch"] < state.epoch] + rows
+            self._write_lineage(state)
+            self._keep_best(state, scores, ranked)
+            best = best_by_epoch(state.lineage, search.scorer.better)
+            told = {"epoch": state.epoch, "best": best[-1], "images": rows[-1]["images"]}
+            told_epoch({**told, "individuals": len(state.individuals)})
+            if state.elite is None:
+                checkpointer.save()
+                raise self._no_scores(state.epoch)
+            why = self._why_over(state.epoch, ranked, best, out_of_time)
+            if why:
+                count = sum(row["diverged"] for row in rows)
+                if count:
+                    warn(f"{count} of {len(rows)} individuals had diverged when the search ended.")
+                return why
+            checkpointer.state = self._selected(state, ranked, begin)
+            if checkpointer.due():
+                checkpointer.save()
+
+    def _why_over(
+        self, epoch: int, ranked: list[float], best: list[float], out_of_time: Callable[[], bool]
+    ) -> str:
+        """Why the search ends after *epoch*; empty where it goes on."""
+        within, epochs = self.search.converged_within, self.search.converged_epochs
+        if epoch + 1 >= self.search.epochs:
+            return "all epochs are done"
+        if not any(map(math.isfinite, ranked)):
+            return "no individual has a score any more"
+        if within and converged(best, within, epochs):
+            return f"the best score moved by less than {within:g} in each of {epochs} epochs"
+        return "the time is up" if out_of_time() else ""
 
     def _selected(
-        self, standing: SearchState, ranked: list[float], begin: Callable[..., Generation]
+        self, state: SearchState, ranked: list[float], begin: Callable[..., Generation]
     ) -> SearchState:
         """Exploit and explore: the next epoch begins, with every state gathered on the device."""
-        search, epoch = self.search, standing.epoch + 1
-        now = [one.values for one in standing.individuals]
-        heirs = next_individuals(
+        search, epoch = self.search, state.epoch + 1
+        now = [one.values for one in state.individuals]
+        individuals = next_individuals(
             ranked,
             now,
             search.evolved,
@@ -294,91 +315,60 @@ class SearchRun:
             population=search.population,
         )
         places = [
-            one.parent * search.models + number for one in heirs for number in range(search.models)
+            one.parent * search.models + number
+            for one in individuals
+            for number in range(search.models)
         ]
-        old = (
-            standing.generation
-        )  # held until the new one stands, so that it can be saved whatever happens here
-        generation = begin(epoch, heirs, lambda part: old.rows([places[place] for place in part]))
-        return SearchState(epoch, heirs, generation, standing.lineage, standing.elite)
+        # Held until the new one stands, so that it can be saved whatever happens here.
+        old = state.generation
+        generation = begin(
+            epoch, individuals, lambda part: old.rows([places[place] for place in part])
+        )
+        return SearchState(epoch, individuals, generation, state.lineage, state.elite)
 
-    def _no_scores(self, epoch: int) -> None:
-        raise NoScoresError(
+    def _no_scores(self, epoch: int) -> NoScoresError:
+        return NoScoresError(
             f"no member of the population has a score after epoch {epoch + 1}:"
-            f" {self.search.judge.metric} is NaN for every one, so that there is nothing to select"
+            f" {self.search.scorer.metric} is NaN for every one, so that there is nothing to select"
             f" by. What trained so far is kept in {self.path}. Start again with lower learning"
             " rates if the models diverged (see lineage.parquet), or with another score."
         )
 
-    def _note(self, standing: SearchState, scores: list[float], ranked: list[float]) -> None:
-        """Add the epoch to the lineage, and keep the best individual where it is the best of all."""
-        search, generation = self.search, standing.generation
-        diverged = generation.diverged()
-        images = (standing.epoch + 1) * search.epoch_images
-        # An epoch that was stopped after this is scored again when the search goes on; it must not
-        # stand here twice.
-        lineage = [row for row in standing.lineage if row["epoch"] < standing.epoch]
-        for place, (one, score) in enumerate(zip(standing.individuals, scores, strict=True)):
-            own = range(place * search.models, (place + 1) * search.models)
-            changed = ", ".join(f"{name} ×{factor:g}" for name, factor in one.moves.items())
-            lineage.append(
-                {
-                    "epoch": standing.epoch,
-                    "individual": place,
-                    "parent": one.parent,
-                    "copied": one.copied,
-                    "change": changed,
-                }
-                | {
-                    "score": score if math.isfinite(score) else None,
-                    "diverged": any(diverged[model] for model in own),
-                }
-                | {"images": images, **one.values}
-            )
-        standing.lineage = lineage
-        first = ranking(ranked)[0]
-        old = -math.inf if standing.elite is None else search.judge.better(standing.elite.score)
+    def _keep_best(self, state: SearchState, scores: list[float], ranked: list[float]) -> None:
+        """Keep the best individual of an epoch where it is the best of all."""
+        search, first = self.search, ranking(ranked)[0]
+        old = -math.inf if state.elite is None else search.scorer.better(state.elite.score)
         # Of equals the one that has trained longer.
-        if math.isfinite(ranked[first]) and ranked[first] >= old:
-            values = standing.individuals[first].values
-            updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
-            rows = generation.rows(range(first * search.models, (first + 1) * search.models))
-            standing.elite = Elite(
-                standing.epoch,
-                first,
-                scores[first],
-                dict(values),
-                (standing.epoch + 1) * updates,
-                rows,
-            )
+        if not (math.isfinite(ranked[first]) and ranked[first] >= old):
+            return
+        values = state.individuals[first].values
+        updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
+        state.elite = Elite(
+            epoch=state.epoch,
+            individual=first,
+            score=scores[first],
+            values=dict(values),
+            clock=(state.epoch + 1) * updates,
+            rows=state.generation.rows(range(first * search.models, (first + 1) * search.models)),
+        )
 
-    def _bests(self, standing: SearchState) -> list[float]:
-        """The best score of each epoch."""
-        better = self.search.judge.better
-        found = [math.nan] * (standing.epoch + 1)
-        for row in standing.lineage:
-            score, best = row["score"], found[row["epoch"]]
-            if score is not None and not better(score) <= better(best):
-                found[row["epoch"]] = score
-        return found
-
-    def _seen(self, standing: SearchState) -> int:
+    def _seen(self, state: SearchState) -> int:
         """Images seen by all models so far, for a progress bar that begins in the middle."""
         seen = (
-            sum(row["epoch"] < standing.epoch for row in standing.lineage)
+            sum(row["epoch"] < state.epoch for row in state.lineage)
             * self.search.models
             * self.search.epoch_images
         )
-        for chunk in standing.generation.chunks:
+        for chunk in state.generation.chunks:
             batch_size = chunk.program.plan.batch_size
-            begun = standing.epoch * updates_of_epoch(self.search.epoch_images, batch_size)
+            begun = state.epoch * updates_of_epoch(self.search.epoch_images, batch_size)
             seen += (chunk.state.step - begun) * batch_size * len(chunk.places)
         return seen
 
-    def _write_lineage(self, standing: SearchState) -> None:
+    def _write_lineage(self, state: SearchState) -> None:
         import pandas as pd
 
-        table = pd.DataFrame(standing.lineage)
+        table = pd.DataFrame(state.lineage)
         write_table(self.path / "lineage.parquet", table.astype({"score": float}))
 
     def _forget_population(self) -> None:
@@ -386,7 +376,7 @@ class SearchRun:
         shutil.rmtree(self.path / POPULATION, ignore_errors=True)
 
     def _store_winner(self, elite: Elite) -> None:
-        """Write the winner as an ordinary run beside search.json; plan.json comes last and says
+        """Write the winner as an ordinary run beside pbt.json; plan.json comes last and says
         that all is there.
         """
         search = self.search
@@ -413,7 +403,7 @@ class SearchRun:
             "score": elite.score,
             "values": elite.values,
         }
-        write_json(self.path / "winner.json", {**about, "metric": search.judge.metric})
+        write_json(self.path / "winner.json", {**about, "metric": search.scorer.metric})
         write_json(self.path / "plan.json", {**plan.record(), "chunk_size": search.models})
 
     def winner_record(self) -> dict[str, Any]:

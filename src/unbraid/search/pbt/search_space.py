@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from unbraid.core.checks import plain
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.spelling import as_number
-from unbraid.population.numbers import plain
 
 PUBLISHED_BETAS = (
     1,

@@ -65,23 +65,23 @@ class StateFiles:
         ]
         return sorted(((int(match[1]), path) for match, path in found), reverse=True)
 
-    def save(self, standing: SearchState) -> None:
-        """Write *standing*, then drop what is older than the newest two."""
+    def save(self, state: SearchState) -> None:
+        """Write *state*, then drop what is older than the newest two."""
         tensors = {
-            f"generation.{name}": tensor for name, tensor in standing.generation.tensors().items()
+            f"generation.{name}": tensor for name, tensor in state.generation.tensors().items()
         }
         about: dict[str, Any] = {
             "search": self.search_digest,
-            "epoch": standing.epoch,
-            "individuals": [asdict(one) for one in standing.individuals],
-            "places": standing.generation.places(),
-            "steps": standing.generation.steps(),
-            "lineage": standing.lineage,
+            "epoch": state.epoch,
+            "individuals": [asdict(one) for one in state.individuals],
+            "places": state.generation.places(),
+            "steps": state.generation.steps(),
+            "lineage": state.lineage,
         }
-        if standing.elite is not None:
-            tensors |= {f"elite.{name}": tensor for name, tensor in standing.elite.rows.items()}
+        if state.elite is not None:
+            tensors |= {f"elite.{name}": tensor for name, tensor in state.elite.rows.items()}
             about["elite"] = {
-                key: value for key, value in vars(standing.elite).items() if key != "rows"
+                key: value for key, value in vars(state.elite).items() if key != "rows"
             }
         files = self.files()
         number = files[0][0] + 1 if files else 0
@@ -127,8 +127,8 @@ def _part(tensors: Rows, prefix: str) -> Rows:
 class Checkpointer:
     """Says when the state is due to be written, and writes it."""
 
-    def __init__(self, files: StateFiles, standing: SearchState, seconds: float) -> None:
-        self.files, self.standing, self.seconds = files, standing, seconds
+    def __init__(self, files: StateFiles, state: SearchState, seconds: float) -> None:
+        self.files, self.state, self.seconds = files, state, seconds
         self._saved_at, self._saving = time.monotonic(), 0.0
 
     def _wait(self) -> float:
@@ -145,6 +145,6 @@ class Checkpointer:
     def save(self) -> None:
         """Write the state."""
         began = time.monotonic()
-        self.files.save(self.standing)
+        self.files.save(self.state)
         self._saved_at = time.monotonic()
         self._saving = self._saved_at - began

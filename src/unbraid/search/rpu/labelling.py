@@ -92,12 +92,12 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         stored = Labelling.load(path)
         if stored.active_nats == active_nats:
             return stored
-    run, judge = search.winner(), search.search.judge
-    few = recorded_sample(len(search.dataset), UDR_POINTS, judge.seed)
+    run, scorer = search.winner(), search.search.scorer
+    few = recorded_sample(len(search.dataset), UDR_POINTS, scorer.seed)
     mean, logvar = (part.astype(np.float64) for part in encode_run(run, device, few))
     nats = np.stack([kl_per_latent(*model) for model in zip(mean, logvar, strict=True)])
     scores = udr(
-        mean, nats, **(options(judge.metric) if base(judge.metric) == "udr" else {})
+        mean, nats, **(options(scorer.metric) if base(scorer.metric) == "udr" else {})
     ).per_model
     best = int(np.argmax(scores))
     every = np.arange(len(search.dataset), dtype=np.int64)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of folder there are: the record that makes a folder one, and the page it is shown by.
+
+File names of records and pages stand here and nowhere else. What opens a folder of each kind is
+`commands/resume.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from unbraid.core.errors import invalid
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """One kind of folder, called by the command that makes it."""
+
+    name: str
+    record: str
+    former: tuple[str, ...] = ()
+    """Names that the record had in earlier versions, which are still read."""
+    page: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.page:
+            object.__setattr__(self, "page", f"{self.name}.html")
+
+
+RECORDS: dict[str, FolderKind] = {
+    kind.name: kind
+    for kind in (
+        FolderKind("discover", "discover.json", ("discovery.json",)),
+        FolderKind("rpu", "rpu.json", ("recursion.json",)),
+        # A finished search holds its winner as a run, so it is asked before the run.
+        FolderKind("pbt", "pbt.json", ("search.json",)),
+        FolderKind("train", "plan.json", page="report.html"),
+    )
+}
+"""By name, and in the order in which a folder is asked what it is."""
+
+PAGES = {name: kind.page for name, kind in RECORDS.items()} | {
+    verb: f"{verb}.html" for verb in ("reduce", "distances", "gallery")
+}
+"""The page that each command writes; that of a run is written by `report`."""
+
+
+def record_path(folder: str | Path, kind: str) -> Path:
+    """The record of a folder of this *kind*: the file that exists, else the one to write."""
+    known = RECORDS[kind]
+    for name in (known.record, *known.former):
+        if (Path(folder) / name).is_file():
+            return Path(folder) / name
+    return Path(folder) / known.record
+
+
+def kind_of(folder: str | Path) -> str | None:
+    """The kind of *folder*, or None where it holds no record."""
+    return next((name for name in RECORDS if record_path(folder, name).is_file()), None)
+
+
+def check_kind(folder: str | Path) -> str:
+    """The kind of *folder*; one without a record is refused."""
+    if (kind := kind_of(folder)) is None:
+        records = ", ".join(known.record for known in RECORDS.values())
+        raise invalid("folder", f"must hold one of {records}", str(folder), "See: unbraid train")
+    return kind
+
+
+def next_folder(stem: str, parent: str = "runs") -> Path:
+    """The first of <parent>/<stem>-1, -2, ... that is free."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", stem)
+    number = 1
+    while (Path(parent) / f"{stem}-{number}").exists():
+        number += 1
+    return Path(parent) / f"{stem}-{number}"
