@@ -1,19 +1,25 @@
-# Everything a newcomer types. Each target sets up what it needs: a .venv with the exact versions of constraints.txt.
+# What a contributor types. Each target first sets up .venv with the exact versions of constraints.txt.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test types test-slow test-gpu readme bench clean
+.PHONY: demo test docs types test-slow test-gpu bench clean
 
+# Trains, scores and reports a small population in a few minutes on a CPU.
 demo: $(READY)
 	$(BIN)/unbraid demo
 
+# What must pass before a commit: lint, format, generated docs, tests.
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/unbraid readme --check
+	$(BIN)/python -m tools.docs --check
 	$(BIN)/python -m pytest -n auto --maxprocesses 4
+
+# Writes the generated parts of README and docs; with CHECK=1 only names what is stale.
+docs: $(READY)
+	$(BIN)/python -m tools.docs $(if $(CHECK),--check)
 
 types: $(READY)
 	$(BIN)/pyright
@@ -24,9 +30,7 @@ test-slow: $(READY)
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu
 
-readme: $(READY)
-	$(BIN)/unbraid readme
-
+# Training speed on this CPU; benchmarks/ has the others.
 bench: $(READY)
 	$(BIN)/python benchmarks/cpu_training.py
 

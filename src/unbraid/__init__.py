@@ -6,7 +6,8 @@
     run.score(["mig", "dci"]).groupby("beta").mean()
     z = run.best("mig").encode(images)
 
-Names are imported when first used, so that `import unbraid` and `unbraid --help` stay quick.
+Every command of the command line is a function here. Torch is imported when it is first needed, so
+that `import unbraid` and `unbraid --help` stay quick.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+import unbraid.report  # noqa: F401  first, since its name here is that of the command
 from unbraid.core.errors import InputError as InputError
+from unbraid.core.errors import StoppedError as StoppedError
 from unbraid.core.errors import UnbraidError as UnbraidError
 from unbraid.core.grid import FactorGrid as FactorGrid
 from unbraid.core.registry import Citation as Citation
@@ -24,53 +27,64 @@ from unbraid.objectives import OBJECTIVES as OBJECTIVES
 from unbraid.objectives.priors import PRIORS as PRIORS
 from unbraid.objectives.supervision import SUPERVISIONS as SUPERVISIONS
 
+# isort: split
+# The commands. `data` and `report` are packages too: imported by name they are found as ever.
+from unbraid.commands import data as data
+from unbraid.commands.demo import demo as demo
+from unbraid.commands.discover import discover as discover
+from unbraid.commands.distances import distances as distances
+from unbraid.commands.gallery import gallery as gallery
+from unbraid.commands.list import list as list
+from unbraid.commands.pbt import pbt as pbt
+from unbraid.commands.perturb import perturb as perturb
+from unbraid.commands.reduce import reduce as reduce
+from unbraid.commands.report import report as report
+from unbraid.commands.resume import resume as resume
+from unbraid.commands.rpu import rpu as rpu
+from unbraid.commands.score import score as score
+from unbraid.commands.train import Run as Run
+from unbraid.commands.train import open_run as open_run
+from unbraid.commands.train import train as train
+
 if TYPE_CHECKING:
-    from unbraid.commands.train import Model as Model
-    from unbraid.commands.train import Run as Run
-    from unbraid.commands.train import open_run as open_run
-    from unbraid.commands.train import train as train
-    from unbraid.data import load as load
+    from unbraid import metrics as metrics
+    from unbraid.codes.model import Model as Model
+    from unbraid.commands.names import *  # noqa: F403  objectives, priors, supervisions
+    from unbraid.data.dataset import Dataset as Dataset
+    from unbraid.data.loading import load as load
+    from unbraid.objectives.schedule import constant as constant
+    from unbraid.objectives.schedule import cosine as cosine
+    from unbraid.objectives.schedule import cyclic as cyclic
+    from unbraid.objectives.schedule import linear as linear
+    from unbraid.objectives.schedule import step as step
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "train": "unbraid.commands.train",
-    "open_run": "unbraid.commands.train",
-    "Run": "unbraid.commands.train",
-    "Model": "unbraid.commands.train",
-    "load": "unbraid.data",
-    "perturb_data": "unbraid.commands.perturb",
-    "measure_distances": "unbraid.commands.distances",
-    "make_gallery": "unbraid.commands.gallery",
-    "evolve": "unbraid.commands.pbt",
-    "recurse": "unbraid.commands.pbt",
-    "resume_search": "unbraid.commands.pbt",
-    "discover": "unbraid.commands.discover",
-    "reduce_labels": "unbraid.commands.reduce",
+    "Model": "unbraid.codes.model",
+    "Dataset": "unbraid.data.dataset",
+    "load": "unbraid.data.loading",
+    **dict.fromkeys(
+        ("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule"
+    ),
 }
-_HOMES |= dict.fromkeys(
-    ("constant", "linear", "cosine", "cyclic", "step"), "unbraid.objectives.schedule"
-)
 _PACKAGES = (
-    "metrics",
-    "analysis",
-    "testing",
-    "studies",
-    "report",
-    "codes",
-    "population",
-    "networks",
-    "objectives",
-    "search",
+    *("metrics", "analysis", "testing", "studies", "codes", "population", "networks"),
+    *("objectives", "search"),
 )
 
 
-def __dir__() -> list[str]:
-    return [*globals(), *_HOMES, *_PACKAGES]
+def __dir__() -> tuple[str, ...]:
+    classes = (
+        home.partition(":")[2]
+        for table in (OBJECTIVES, PRIORS, SUPERVISIONS)
+        for home in table.values()
+    )
+    return (*globals(), *_HOMES, *_PACKAGES, *classes)
 
 
 def __getattr__(name: str) -> Any:
-    """Find a public name in its module, or an objective by its class name."""
+    """Find a public name in its module, or an objective, prior or supervision by its class name."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _PACKAGES:

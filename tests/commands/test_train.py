@@ -1,84 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python door: train, open, score, compare, take the best."""
+"""`train`: sweeps, spellings and options, what is refused, and what a run can be asked."""
 
 from __future__ import annotations
 
 import importlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import unbraid as ub
+from unbraid.codes.codes import CodeStore
 from unbraid.commands.train import Run, open_run
-from unbraid.core.errors import InputError, UnbraidError
-from unbraid.core.store import write_table
+from unbraid.core.errors import InputError, StoppedError, UnbraidError
+from unbraid.core.store import only_one, write_table
 from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.priors import PRIORS
+from unbraid.population import run_folder
 from unbraid.population.train import Outcome
 from unbraid.scoring.run_scores import stored_scores
 
-SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
+from .conftest import DATA, SMALL, SPRITES, WORDS
 
 
 def small_train(out: Path | None, objective: Any = "beta_vae", **options: Any) -> Run:
-    usual: dict[str, Any] = {
-        "data_options": SPRITES,
-        "network": "mlp",
-        "network_options": {"hidden": 16},
-        "latents": 3,
-        "batch_size": 8,
-        "steps": 20,
-        "learning_rate": 1e-3,
-        "quiet": True,
-        "device": "cpu",
-    }
-    return ub.train("sprites", objective, out=out, **{**usual, **options})
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return small_train(tmp_path_factory.mktemp("run") / "run", ub.BetaVAE(beta=[1, 4]), seeds=2)
+    return ub.train("sprites", objective, out=out, **{**SMALL, **options})
 
 
 @pytest.fixture
-def run(trained: Run, tmp_path: Path) -> Run:
-    shutil.copytree(trained.path, tmp_path / "run")
-    return open_run(tmp_path / "run", device="cpu")
-
-
-def refused(make) -> str:
-    with pytest.raises(InputError) as caught:
-        make()
-    return str(caught.value)
+def opened(run: Path) -> Run:
+    return open_run(run, device="cpu")
 
 
 def test_every_public_name_resolves():
-    public = {
-        "train",
-        "open_run",
-        "Run",
-        "Model",
-        "load",
-        "DATA",
-        "OBJECTIVES",
-        "FactorGrid",
-        "InputError",
-        "UnbraidError",
-    }
-    packages = {"metrics", "testing", "studies", "report", "codes", "population", "networks"}
+    public = {"train", "open_run", "Run", "Model", "load", "DATA", "OBJECTIVES", "FactorGrid"}
+    packages = {"metrics", "testing", "studies", "codes", "population", "networks"}
     assert public | packages <= set(dir(ub))
     for name in dir(ub):
         getattr(ub, name)
     for name in packages:
         assert getattr(ub, name) is importlib.import_module(f"unbraid.{name}")
-    assert ub.train is importlib.import_module("unbraid.commands.train").train
     assert ub.load("sprites", **SPRITES).labelled
-    for key in OBJECTIVES:
-        cls = OBJECTIVES.load(key)
-        assert getattr(ub, cls.__name__) is cls
+    for registry in (OBJECTIVES, PRIORS):
+        for key in registry:
+            cls = registry.load(key)
+            assert getattr(ub, cls.__name__) is cls
     assert callable(ub.metrics.mig)
     with pytest.raises(AttributeError, match=r"^module 'unbraid' has no attribute 'BetterVAE'$"):
         _ = ub.BetterVAE
@@ -90,15 +62,241 @@ def test_the_version_is_the_packages():
     assert ub.__version__ == version("unbraid")
 
 
-def test_scores_are_one_row_a_member_beside_its_hyper_parameters(run: Run):
-    table = run.score(["sap", "mig"], quiet=True)
+def test_options_go_with_their_objective_in_python_and_on_the_command_line(unbraid, tmp_path):
+    spelled = ["vae", "beta_vae:beta=1,linear(0, 4, 5)", "factor_vae:gamma=10,20"]
+    built = [ub.VAE(), ub.BetaVAE(beta=[1, ub.linear(0, 4, 5)]), ub.FactorVAE(gamma=[10, 20])]
+    small = {**SMALL, "steps": 2, "batch_size": 4}
+    plans = [
+        small_train(tmp_path / f"{number}", objective, **small).folder.plan
+        for number, objective in enumerate((built, spelled, ",".join(spelled)))
+    ]
+    words = (*WORDS, "--steps", "2", "--batch-size", "4", "--out", str(tmp_path / "cli"))
+    assert unbraid("train", DATA, *spelled, *words, "--learning-rate", "1e-3").code == 0
+    plans.append(open_run(tmp_path / "cli").folder.plan)
+    wanted = [
+        ("vae", {}),
+        ("beta_vae", {"beta": 1.0}),
+        ("beta_vae", {"beta": "linear(0, 4, 5)"}),
+        ("factor_vae", {"gamma": 10.0}),
+        ("factor_vae", {"gamma": 20.0}),
+    ]
+    for plan in plans:
+        assert [(one.objective, one.hyper) for one in plan.members] == wanted
+
+
+def test_an_option_that_only_one_objective_has_may_be_a_flag(unbraid, tmp_path: Path):
+    words = ("vae", "factor_vae", "--gamma", "10,20", *WORDS, "--steps", "2", "--batch_size=4")
+    assert unbraid("train", DATA, *words, "--out", str(tmp_path / "run")).code == 0
+    plan = open_run(tmp_path / "run").folder.plan
+    assert [one.hyper.get("gamma") for one in plan.members] == [None, 10.0, 20.0]
+
+
+def test_an_option_that_several_objectives_have_is_refused(unbraid, tmp_path, refused):
+    (problem,) = refused(
+        lambda: small_train(tmp_path / "run", ["factor_vae", "annealed_vae"], hyper={"gamma": 10})
+    )
+    assert (problem.name, problem.value) == ("gamma", 10)
+    assert "belongs to factor_vae and to annealed_vae" in problem.rule
+    assert problem.remedy == "Say it for each: factor_vae:gamma=10 annealed_vae:gamma=10"
+    answer = unbraid("train", DATA, "beta_vae,beta_tcvae", "--beta", "1,4")
+    assert answer.code == 2
+    assert answer.err.startswith("unbraid: --beta belongs to beta_vae and to beta_tcvae, ")
+    assert answer.err.endswith("Say it for each: beta_vae:beta=1,4 beta_tcvae:beta=1,4\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_option_is_given_once(tmp_path, refused):
+    (problem,) = refused(
+        lambda: small_train(tmp_path / "run", ["vae", "factor_vae:gamma=10"], hyper={"gamma": 5})
+    )
+    assert (problem.name, problem.value) == ("gamma", 5)
+
+
+def test_the_objective_may_be_left_out_before_its_options(unbraid, tmp_path: Path):
+    words = ("--beta", "1,4", *WORDS, "--steps", "2", "--out", str(tmp_path / "run"))
+    assert unbraid("train", DATA, *words).code == 0
+    plan = open_run(tmp_path / "run").folder.plan
+    assert [member.hyper["beta"] for member in plan.members] == [1.0, 4.0]
+
+
+def test_priors_schedules_and_conventions_from_the_shell(unbraid, tmp_path: Path):
+    words = (
+        *("--prior", "isotropic,sparse:gamma=0.5,spike=0.1", "--standardise"),
+        *("--convention", "mean", "--seeds", "1", "--beta", "0.01,linear(0, 0.02, 5)"),
+        *("--learning-rate", "cosine(1e-3, 0, 2),1e-4", "--likelihood", "laplace+box3"),
+        *("--network", "mlp:hidden=8", "--steps", "2", "--batch-size", "4", "--latents", "2"),
+    )
+    answer = unbraid("train", DATA, "beta_vae", *words, "--out", str(tmp_path / "run"))
+    assert answer.code == 0, answer.err
+    plan = run_folder.RunFolder.open(tmp_path / "run").plan
+    found = [
+        (one.given["beta"], one.prior, one.prior_hyper, one.learning_rate) for one in plan.members
+    ]
+    assert found == [
+        (beta, prior, options, rate)
+        for beta in (0.01, "linear(0, 0.02, 5)")
+        for prior, options in (("isotropic", {}), ("sparse", {"gamma": 0.5, "spike": 0.1}))
+        for rate in ("cosine(0.001, 0, 2)", 1e-4)
+    ]
+    assert plan.likelihood == "laplace+box3"
+    assert set(plan.standardise) == {"mean", "std"}
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (("sprite:x=6", "vae"), "dataset 'sprite'", "did you mean 'sprites'?"),
+        (("sprites:z=3", "vae"), "sprites option 'z'", "Known: channels, "),
+        (("nowhere/at/all", "vae"), "data ", "got 'nowhere/at/all', which does not exist."),
+        ((DATA, "beta_va"), "objective 'beta_va'", "did you mean 'beta_vae'?"),
+        ((DATA, "beta_vae", "--betta", "4"), "option 'betta'", "did you mean 'beta'?"),
+        ((DATA, "beta_vae", "--stepz", "4"), "option 'stepz'", "did you mean 'steps'?"),
+        ((DATA, "beta_vae:betta=4"), "option of beta_vae 'betta'", "did you mean 'beta'?"),
+        ((DATA, "beta_vae", "--beta", "1,-4"), "beta_vae: beta ", "got -4."),
+        ((DATA, "beta_vae", "--beta", "x"), "beta_vae: beta ", "got 'x'."),
+        ((DATA, "beta_vae", "--beta", "linear(0, 4)"), "beta_vae: beta ", "got linear(0, 4), "),
+        ((DATA, "vae", "--learning-rate", "cosine(0, 0, 9)"), "--learning-rate ", "got cosine(0, "),
+        ((DATA, "vae", "--seeds", "2,2"), "--seeds ", "got [2, 2]."),
+        ((DATA, "vae", "--steps", "soon"), "--steps ", "got 'soon'."),
+        ((DATA, "vae", "--network", "cnn"), "network 'cnn'", "Known: conv_"),
+        ((DATA, "vae", "--prior", "sparse:gama=1"), "sparse option 'gama'", "mean 'gamma'?"),
+        ((DATA, "vae", "--prior", ","), "--prior ", "got []."),
+        ((DATA, "vae", "--convention", "median"), "--convention ", "got 'median'."),
+        ((DATA, "vae", "--device", "tpu"), "--device ", "got 'tpu'."),
+        ((DATA, "vae", "--where", ""), "--where ", "got ''."),
+    ],
+)
+def test_a_bad_plan_is_one_message_and_nothing_written(
+    unbraid, tmp_path: Path, monkeypatch, words: tuple[str, ...], name: str, value: str
+):
+    monkeypatch.chdir(tmp_path)
+    answer = unbraid("train", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"unbraid: {name}")
+    assert value in answer.err
+    assert answer.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def with_a_text_file(folder: Path) -> str:
+    (folder / "notes.txt").write_text("mine")
+    return "got 'notes.txt'"
+
+
+def with_mixed_sizes(folder: Path) -> str:
+    Image.fromarray(np.zeros((32, 32), dtype=np.uint8)).save(folder / "13.png")
+    return "'13.png' of 32x32 pixels"
+
+
+def with_a_truncated_image(folder: Path) -> str:
+    path = folder / "5.png"
+    path.write_bytes(path.read_bytes()[:200])
+    return "5.png must be a whole, readable image"
+
+
+@pytest.mark.parametrize("spoil", [with_a_text_file, with_mixed_sizes, with_a_truncated_image])
+def test_a_bad_folder_of_images_is_named(
+    unbraid, image_folder: Path, tmp_path: Path, contents, spoil: Callable[[Path], str]
+):
+    message = spoil(image_folder)
+    before = contents(tmp_path)
+    answer = unbraid("train", str(image_folder), "vae", "--out", str(tmp_path / "run"), *WORDS)
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
+    assert answer.err.count("\n") == 1
+    assert contents(tmp_path) == before
+
+
+def test_a_bad_npz_is_named(unbraid, tmp_path: Path, contents):
+    pixels = np.zeros((6, 28, 28), dtype=np.uint8)
+    np.savez(tmp_path / "keys.npz", photos=pixels)
+    np.savez(tmp_path / "short.npz", images=pixels, factors=np.arange(5))
+    before = contents(tmp_path)
+    out = ("vae", "--out", str(tmp_path / "run"), *WORDS)
+    answer = unbraid("train", str(tmp_path / "keys.npz"), *out)
+    assert answer.code == 2
+    assert answer.err.startswith(f"unbraid: {tmp_path / 'keys.npz'} must hold 'images'; got the")
+    answer = unbraid("train", str(tmp_path / "short.npz"), *out)
+    assert answer.code == 2
+    assert answer.err.endswith("; got 5 rows.\n")
+    assert contents(tmp_path) == before
+    assert unbraid("train", f"{tmp_path / 'keys.npz'}:images=photos", *out).code == 0
+
+
+def test_a_flipped_bit_in_the_directory_of_an_npz_is_one_message(tmp_path: Path):
+    path = tmp_path / "bad.npz"
+    np.savez(path, images=np.zeros((4, 28, 28), np.uint8))
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02")] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(InputError, match=r"bad\.npz must be a complete"):
+        ub.load(path)
+
+
+def test_a_folder_with_another_run_is_left_alone(run: Path, contents, refused):
+    before = contents(run)
+    (problem,) = refused(lambda: small_train(run))
+    assert (problem.name, problem.value) == ("out", str(run))
+    assert f"unbraid resume {run}" in problem.remedy
+    assert contents(run) == before
+
+
+def test_a_disk_without_room_is_noticed_before_training(tmp_path: Path, monkeypatch, refused):
+    usage = SimpleNamespace(free=2_000_000)
+    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: usage)
+    (problem,) = refused(lambda: small_train(tmp_path / "run", "vae", seeds=2))
+    assert problem.name == "out"
+    assert str(problem.value).startswith(f"0.002 GB free at {tmp_path}, 0.01")
+    assert str(problem.value).endswith(" GB needed for 2 members")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_diverged_member_is_counted_and_named(unbraid, tmp_path: Path):
+    words = ("--learning-rate", "1e-3,1e30", "--out", str(tmp_path / "run"), *WORDS)
+    answer = unbraid("train", DATA, "vae", *words)
+    assert answer.code == 0
+    assert "1 of 2 members diverged and were frozen: 1." in answer.err.splitlines()
+    assert answer.out.splitlines()[0] == f"Trained 1 of 2 models: {tmp_path / 'run'}"
+
+
+def test_training_on_a_part_says_how_large_it_is(tmp_path: Path):
+    run = small_train(tmp_path / "run", "vae", where="x < 3 and scale == 1")
+    assert run.summary().startswith("Trained on 12 of 48 images: x < 3 and scale == 1\n")
+    assert "12 of 48 images; scores are of all" in run.report().read_text()
+
+
+def test_a_new_run_takes_the_next_free_folder(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "sprites-vae-1").mkdir(parents=True)
+    run = small_train(None, "vae", steps=2)
+    assert run.path == Path("runs/sprites-vae-2")
+    assert open_run(run.path).members["status"].tolist() == ["trained"]
+
+
+def test_networks_of_convolutions_train_and_encode(tmp_path: Path):
+    small = {"network": "conv_burgess", "network_options": {}, "steps": 2, "batch_size": 4}
+    run = small_train(tmp_path / "run", "vae", **small)
+    assert run.model(0).encode(run.dataset.images([0, 1])).shape == (2, 3)
+
+
+def test_the_device_is_checked_first(tmp_path: Path, run: Path, refused):
+    (problem,) = refused(lambda: small_train(tmp_path / "new", device="tpu", steps=0))
+    assert (problem.name, problem.value) == ("device", "tpu")
+    (problem,) = refused(lambda: open_run(run, device="tpu"))
+    assert (problem.name, problem.value) == ("device", "tpu")
+    assert open_run(run, device="cpu").device == torch.device("cpu")
+    assert not (tmp_path / "new").exists()
+
+
+def test_scores_are_one_row_per_member_beside_its_hyperparameters(opened: Run):
+    table = opened.score(["sap", "mig"], quiet=True)
     assert table.index.names == ["member", "objective"]
     assert table.index.tolist() == [(member, "beta_vae") for member in range(4)]
     assert list(table.columns) == ["seed", "learning_rate", "beta", "sap", "mig"]
     assert table["beta"].tolist() == [1, 1, 4, 4]
     assert table["seed"].tolist() == [0, 1, 0, 1]
     stored = (
-        stored_scores(run.folder)
+        stored_scores(opened.folder)
         .query("quantity == 'score' and metric == 'mig'")
         .sort_values("member")
     )
@@ -106,11 +304,11 @@ def test_scores_are_one_row_a_member_beside_its_hyper_parameters(run: Run):
     means = table.groupby("beta").mean()
     assert means.index.tolist() == [1.0, 4.0]
     assert means.loc[4.0, "mig"] == pytest.approx(table["mig"].iloc[2:].mean())
-    assert run.score("mig", quiet=True)["mig"].tolist() == table["mig"].tolist()
+    assert opened.score("mig", quiet=True)["mig"].tolist() == table["mig"].tolist()
 
 
-def test_several_representations_are_in_the_index(run: Run):
-    table = run.score("mig", representation=["mean", "sampled"], quiet=True)
+def test_several_representations_are_in_the_index(opened: Run):
+    table = opened.score("mig", representation=["mean", "sampled"], quiet=True)
     assert table.index.names == ["member", "objective", "representation"]
     assert len(table) == 8
     assert list(table.columns) == ["seed", "learning_rate", "beta", "mig"]
@@ -120,98 +318,69 @@ def test_several_representations_are_in_the_index(run: Run):
     ).any()
 
 
-def test_best_is_the_highest(run: Run):
-    table = run.score("mig", quiet=True)
-    assert run.best("mig").member.id == table["mig"].argmax()
-    stored = stored_scores(run.folder)
+def test_best_is_the_highest(opened: Run, refused):
+    table = opened.score("mig", quiet=True)
+    assert opened.best("mig").member.id == table["mig"].argmax()
+    stored = stored_scores(opened.folder)
     for winner in (3, 1):
         stored["value"] = np.where(stored["member"] == winner, 0.9, 0.1)
-        write_table(run.path / "scores.parquet", stored)
-        assert run.best("mig").member.id == winner
-    assert refused(lambda: run.best("all")) == "metric must be a single one; got 'all'."
-    assert refused(lambda: run.best("mgi")).startswith(
-        "metric 'mgi' is unknown; did you mean 'mig'?"
-    )
+        write_table(opened.path / "scores.parquet", stored)
+        assert opened.best("mig").member.id == winner
+    for metric in ("all", "mgi"):
+        (problem,) = refused(lambda metric=metric: opened.best(metric))
+        assert (problem.name, problem.value) == ("metric", metric)
 
 
-def test_a_new_run_takes_the_next_free_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "sprites-vae-1").mkdir(parents=True)
-    run = small_train(None, "vae", steps=2)
-    assert run.path == Path("runs/sprites-vae-2")
-    assert open_run(run.path).members["status"].tolist() == ["trained"]
+def test_two_scorings_at_once_do_not_lose_each_other(opened: Run):
+    with (
+        only_one(opened.path, ".scores.lock"),
+        pytest.raises(InputError, match="is being written by another process"),
+    ):
+        opened.score("mig", quiet=True)
+    assert len(opened.score("mig", quiet=True)) == 4
 
 
-def test_resuming_a_finished_run_changes_no_file(run: Run):
-    def contents() -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
-
-    before = contents()
-    assert run.resume(quiet=True) is run
-    after = contents()
-    before.setdefault(str(run.path / ".lock"), b"")
-    assert after == before
-
-
-def test_an_unfinished_run_is_neither_scored_nor_reported(run: Run):
-    for path in [
-        *(run.path / "checkpoint").glob("*step-000000020*"),
-        run.path / "members.parquet",
-        run.path / "history.parquet",
-    ]:
-        path.unlink()
-    message = (
-        f"run must be trained to the end; got {run.path}, unfinished. Go on with: unbraid resume"
-        f" {run.path}"
-    )
-    again = open_run(run.path, device="cpu")
-    assert refused(lambda: again.score("mig", quiet=True)) == message
-    assert refused(again.report) == message
-    again.resume(quiet=True)
-    assert len(again.score("mig", quiet=True)) == 4
-
-
-def test_a_stopped_run_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("unbraid.commands.train.train_run", lambda *given: Outcome(False, ()))
-    with pytest.raises(UnbraidError) as caught:
-        run.resume(quiet=True)
-    assert (
-        str(caught.value)
-        == f"stopped; everything so far is in {run.path}. Go on with: unbraid resume {run.path}"
-    )
-
-
-def test_diverged_members_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    small_train(tmp_path / "run", learning_rate=[1e-3, 1e30], quiet=False)
-    lines = capsys.readouterr().err.splitlines()
-    assert "1 of 2 members diverged and were frozen: 1." in lines
-
-
-def test_history_has_the_recorded_curves(run: Run):
-    history = run.history
+def test_history_has_the_recorded_curves(opened: Run):
+    history = opened.history
     assert set(history["member"]) == {0, 1, 2, 3}
     assert history["step"].max() == 20
     assert {"reconstruction", "kl", "loss"} <= set(history.columns)
 
 
-def test_networks_of_convolutions_train_and_encode(tmp_path: Path):
-    run = small_train(
-        tmp_path / "run", "vae", network="conv_burgess", network_options={}, steps=2, batch_size=4
-    )
-    assert run.model(0).encode(run.dataset.images([0, 1])).shape == (2, 3)
+def test_weights_of_an_earlier_step_are_never_scored_as_final(opened: Run, refused):
+    final = opened.score("mig", quiet=True)["mig"].tolist()
+    chunk = opened.folder.chunks()[0]
+    opened.folder.checkpoints(chunk).files()[0][1].unlink()  # leaves the halfway checkpoint
+    (opened.path / "scores.parquet").unlink()
+    shutil.rmtree(opened.path / "codes")
+    again = open_run(opened.path, device="cpu")
+    for ask in (
+        lambda: again.score("mig", quiet=True),
+        again.report,
+        lambda: again.model(0),
+        lambda: CodeStore(again.folder).encode(torch.device("cpu")),
+    ):
+        (problem,) = refused(ask)
+        assert (problem.name, problem.rule) == ("run", "must be trained to the end")
+        assert f"unbraid resume {opened.path}" in problem.remedy
+    assert again.resume(quiet=True).score("mig", quiet=True)["mig"].tolist() == final
 
 
-def test_nothing_is_written_for_a_refused_plan(tmp_path: Path):
-    assert (
-        refused(lambda: small_train(tmp_path / "run", steps=0))
-        == "steps must be a whole number of at least 1; got 0."
-    )
-    assert list(tmp_path.iterdir()) == []
+def test_an_unreadable_file_is_not_taken_for_a_damaged_one(opened: Run, monkeypatch):
+    checkpoints = opened.folder.checkpoints(opened.folder.chunks()[0])
+    before = checkpoints.files()
+
+    def busy(*args, **options):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("safetensors.safe_open", busy)
+    with pytest.raises(UnbraidError, match=r"cannot be read: Too many open files\.$"):
+        checkpoints.load(torch.device("cpu"), print)
+    assert checkpoints.files() == before
 
 
-def test_the_device_is_checked_first(tmp_path: Path):
-    message = "device must be auto, cpu, cuda or cuda:NUMBER; got 'tpu'."
-    assert refused(lambda: small_train(tmp_path / "run", device="tpu")) == message
-    small_train(tmp_path / "run", steps=2)
-    assert refused(lambda: open_run(tmp_path / "run", device="tpu")) == message
-    assert open_run(tmp_path / "run", device="cpu").device == torch.device("cpu")
+def test_a_stopped_run_says_how_to_go_on(opened: Run, monkeypatch):
+    monkeypatch.setattr("unbraid.population.train.train_run", lambda *given: Outcome(False, ()))
+    with pytest.raises(StoppedError) as caught:
+        opened.resume(quiet=True)
+    assert f"unbraid resume {opened.path}" in str(caught.value)

@@ -1,102 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of objectives: every option explained, what goes with what, and tables of what was
-measured.
-"""
+"""The pages of objectives and priors: every option explained, and what goes with what."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tools.docs import objective_pages
+from tools.docs.tables import cell
+from unbraid.objectives.supervision import SUPERVISIONS
 
-from unbraid import objective_pages
+from unbraid.core.registry import Registry
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
-from unbraid.testing.prior_contract import check_prior
 
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("registry", [OBJECTIVES, PRIORS], ids=["objectives", "priors"])
-def test_every_option_of_everything_is_explained(registry):
-    page = objective_pages.pages(registry)
+def test_there_is_a_page_for_every_objective_and_no_other():
+    pages = {file.stem for file in (DOCS / "objectives").glob("*.md")} - {"README"}
+    assert pages == set(OBJECTIVES.built_in)
+
+
+def explains(text: str, kind: type) -> bool:
+    rows = [f"| {cell(item.metadata['help'])} |" for item in dataclasses.fields(kind)]
+    names = [f"| `{item.name}` | " for item in dataclasses.fields(kind)]
+    return all(part in text for part in (*rows, *names))
+
+
+@pytest.mark.parametrize("name", list(OBJECTIVES.built_in))
+def test_every_option_of_an_objective_is_explained(name: str):
+    text, kind = objective_pages.page(name), OBJECTIVES.load(name)
+    assert explains(text, kind)
+    assert str(kind.citation) in " ".join(text.split())
+
+
+@pytest.mark.parametrize("registry", [PRIORS, SUPERVISIONS], ids=["priors", "supervision"])
+def test_every_option_of_priors_and_supervision_is_explained(registry: Registry):
+    text = objective_pages.sections(registry)
     for name in registry.built_in:
-        section = page.split(f"### `{name}`\n")[1].split("\n### ")[0]
-        kind = registry.load(name)
-        assert str(kind.citation) in section
-        for item in dataclasses.fields(kind):
-            assert f"| `{item.name}` | " in section
-            assert item.metadata["help"].replace("|", "\\|") in section
+        section = text.split(f"### {name}\n")[1].split("\n### ")[0]
+        assert explains(section, registry.load(name))
+        assert str(registry.load(name).citation) in " ".join(section.split())
 
 
 def test_options_by_hand():
-    page = objective_pages.pages(OBJECTIVES)
-    assert "| `beta` | 4 | at least 0 | weight of the KL divergence |" in page
-    assert "| `divergence` | kl_inclusive | kl_inclusive, mmd, mmd_joint |" in page
-    assert "| `importance_samples` | 5 | whole, at least 1" in page
-    assert "| `variances` | pca | numbers, above 0, or pca |" in objective_pages.pages(PRIORS)
+    page = objective_pages.page
+    assert "| `beta` | 4 | at least 0 | weight of the KL divergence |" in page("beta_vae")
+    assert "| `divergence` | kl_inclusive | kl_inclusive, mmd, mmd_joint |" in page("decomposition")
+    assert "| `importance_samples` | 5 | whole, at least 1" in page("iwae")
+    assert "| `variances` | pca | numbers, above 0, or pca |" in objective_pages.sections(PRIORS)
+    assert "## Options" not in page("vae")
+
+
+def test_priors_that_are_refused_are_named_with_the_reason():
+    text = objective_pages.page("factor_vae")
+    assert "It goes with `isotropic`, `anisotropic`, `sparse`, `student_t`.\n" in text
+    assert "- Not with `mixture`: the prior must have independent latents.\n" in text
+    assert "It goes with every prior.\n" in objective_pages.page("vae")
 
 
 def test_compositions_are_what_objectives_refuse():
     lines = objective_pages.compositions().splitlines()
-    assert lines[0] == f"| | {' | '.join(f'`{name}`' for name in PRIORS.built_in)} |"
+    assert lines[0] == f"|  | {' | '.join(f'`{name}`' for name in PRIORS.built_in)} |"
     rows = {
-        line.split("`")[1]: [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[2:-2]
+        line.split("`")[1]: [cell.strip() for cell in line.split("|")[2:-1]]
+        for line in lines
+        if line.startswith("| [")
     }
     assert list(rows) == list(OBJECTIVES.built_in)
     for name, cells in rows.items():
-        refused = [
-            bool(OBJECTIVES.load(name)().refuses(PRIORS.load(prior)())) for prior in PRIORS.built_in
-        ]
+        objective = OBJECTIVES.load(name)()
+        refused = [bool(objective.refuses(PRIORS.load(prior)())) for prior in PRIORS.built_in]
         assert [cell.startswith("no (") for cell in cells] == refused
     assert rows["dip_vae_i"][0] == "yes"
-    assert "must have independent latents" in lines[-1]
-
-
-@pytest.mark.parametrize(
-    "name", ["disentangling", "pairs_miniature", "few_labels", "decomposition"]
-)
-def test_the_committed_results_make_a_table(name: str):
-    record = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-    table = getattr(objective_pages, name)(record)
-    assert table.startswith("| ")
-    assert "`" in table.splitlines()[-1] or "`" in table
-    assert "nan" not in table
-
-
-def test_medians_with_the_least_and_the_most():
-    row = {
-        "data": {"name": "xysquares", "spacing": 8}, "objective": "ada_gvae", "likelihood": "gaussian+box31", "latents": 9,
-        "strength": {"beta": 0.01}, "members": 3, "steps": 20_000, "seconds": 12.3, "population": 6, "mig": [0.1, 0.5, 0.3],
-        "dci": [0.2, 0.2, 0.8], "device": "GPU", "precision": "bfloat16",
-    }  # fmt: skip
-    table = objective_pages.disentangling({"rows": [row]})
-    assert (
-        "| xysquares, spacing 8 | `ada_gvae` | `gaussian+box31` | 9 | beta 0.01 | 3 | 20,000 | 12"
-        " (6 members) | **0.300** (0.100 to 0.500) | **0.200** (0.200 to 0.800) |" in table
-    )
-
-
-def test_the_prior_in_the_docs_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    text = (RESULTS.parents[1] / "docs" / "objectives.md").read_text("utf-8")
-    (code,) = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        if "class Laplace(Prior)" in block
-    ]
-    monkeypatch.chdir(tmp_path)
-    module = ModuleType("code_of_the_docs")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(PRIORS.__dict__, "_all", PRIORS._all)
-    monkeypatch.setitem(
-        PRIORS._registered, "laplace", None
-    )  # both are as before when the test is over
-    exec(code, module.__dict__)  # our own documentation
-    assert module.run.members["status"].tolist() == ["trained", "trained"]
-    assert module.run.members["label"].is_unique
-    check_prior("laplace")
+    assert "(2) must have independent latents" in " ".join(lines)

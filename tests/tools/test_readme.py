@@ -1,136 +1,197 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README does what it says: its tables are those of the registry, its commands exist, its
-quickstart runs.
-"""
+"""README and docs do what they say: code runs, links lead somewhere, targets exist."""
 
 from __future__ import annotations
 
+import ast
+import doctest
+import inspect
 import json
 import re
-from collections.abc import Iterator
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-import typer
 
-from unbraid.commands.command_line import app
-from unbraid.commands.list import KINDS
-from unbraid.core.errors import InputError, UnbraidError
+import unbraid as ub
 from unbraid.metrics import METRICS
-from unbraid.readme import SPEED_FILE, fill, refresh
+from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.priors import PRIORS
 from unbraid.testing.metric_contract import check_metric
+from unbraid.testing.prior_contract import check_prior
 
-ROOT = Path(__file__).resolve().parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_tables_are_current():
-    assert refresh(ROOT / "README.md", check=True).endswith("is up to date.")
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 
-def test_every_registered_name_is_in_its_table():
-    for kind, registry in KINDS.items():
-        block = re.search(rf"<!-- {kind}: generated -->\n(.*?)<!-- end -->", TEXT, re.DOTALL)
-        assert block, kind
-        for name in registry:
-            assert f"[`{name}`](src/" in block[1], name
+def test_the_readme_has_at_most_150_lines():
+    assert len(README.splitlines()) <= 150
 
 
-def test_table_links_lead_to_files():
-    for path in re.findall(r"\]\((src/[^)]+|docs/[^)]+|CONTRIBUTING.md)\)", TEXT):
-        assert (ROOT / path).exists(), path
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
 
 
-def test_an_old_table_is_noticed_and_mended(tmp_path: Path):
-    old = tmp_path / "README.md"
-    old.write_text("<!-- metrics: generated -->\nold\n<!-- end -->\n", encoding="utf-8")
-    with pytest.raises(UnbraidError, match=r"README.md is out of date; run `unbraid readme`\.$"):
-        refresh(old, check=True)
-    assert "old" in old.read_text(encoding="utf-8")
-    refresh(old)
-    assert "`mig`" in old.read_text(encoding="utf-8")
-    assert refresh(old, check=True).endswith("is up to date.")
+def executed(code: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names that a block of code of ours defines, as those of a module."""
+    module = ModuleType("code_of_the_docs")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(code, "docs", "exec", dont_inherit=True), module.__dict__)
+    return module.__dict__
 
 
-def test_a_missing_readme_is_said(tmp_path: Path):
-    with pytest.raises(
-        InputError,
-        match=r"^README must be in the current folder; got '.*'\. Run this in the repository\.$",
-    ):
-        refresh(tmp_path / "README.md")
-
-
-def test_the_speed_table_comes_from_the_benchmark_file(tmp_path: Path):
-    record = {
-        "rows": [{"what": "plain", "model_steps_per_second": 10.0, "ratio": 1.0}],
-        "machine": "2 cores",
-        "setting": "a set",
-    }
-    (tmp_path / SPEED_FILE.parent).mkdir(parents=True)
-    (tmp_path / SPEED_FILE).write_text(json.dumps(record), encoding="utf-8")
-    filled = fill("<!-- speed: generated -->\n<!-- end -->", tmp_path)
-    assert "| plain | 10.0 | 1.00 |" in filled
-    assert "2 cores; a set." in filled
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/data.md"])
-def test_the_commands_it_shows_exist_and_take_the_options_shown(page: str):
-    words = {" ".join(path): command for path, command in all_commands(typer.main.get_command(app))}
-    lines = re.findall(
-        r"^    unbraid (.+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert len(lines) >= 10
-    for line in lines:
-        name = max((known for known in words if line.startswith(known)), key=len, default="")
-        assert name, line
-        extra = {"--beta", "--gamma"} if name == "train" else set()
-        known = {option for parameter in words[name].params for option in parameter.opts} | extra
-        shown = set(re.findall(r"(?<= )--[a-z-]+", re.sub(r'".*?"|#.*', "", line)))
-        assert shown <= known, line
-
-
-def all_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from all_commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
-def test_make_has_the_targets_it_shows():
-    for target in ("demo", "test"):
-        assert f"make {target}" in TEXT
-        assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the docs register is gone when the test is over."""
+    for registry in (OBJECTIVES, PRIORS):
+        monkeypatch.setitem(registry.__dict__, "_all", registry._all)
+        monkeypatch.setitem(registry.__dict__, "_registered", dict(registry._registered))
 
 
 def test_the_quickstart_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    block = re.search(r"<!-- quickstart -->\n```python\n(.*?)```", TEXT, re.DOTALL)
-    assert block
-    assert len(block[1].splitlines()) <= 15
+    code = README.split("<!-- quickstart -->\n```python\n")[1].split("```")[0]
+    assert len(code.splitlines()) <= 10
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(compile(block[1], "README quickstart", "exec"), names)
-    assert names["codes"].shape == (3, 10)  # type: ignore[attr-defined]
+    names = executed(code, monkeypatch)
+    assert names["codes"].shape == (3, 10)
     assert (tmp_path / "runs" / "sprites-beta_vae-1" / "report.html").exists()
     assert "mig" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_snippets_for_own_things_run(number: int, monkeypatch: pytest.MonkeyPatch):
-    blocks = re.findall(r"```python\n(from dataclasses.*?)```", TEXT, re.DOTALL)
-    assert len(blocks) == 2
-    names: dict[str, object] = {"__name__": "readme_snippet"}
-    exec(compile(blocks[number], "README snippet", "exec", dont_inherit=True), names)
-    if number == 0:
-        assert names["MyVAE"](weight=[1, 2]).sweep()[1].weight == 2.0  # type: ignore[operator]
-    else:
-        monkeypatch.setattr(METRICS, "load", lambda name: names[name])
-        check_metric("linearity")
-        factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-        constant = np.column_stack([factors * -2.0, np.ones(4)])
-        assert names["linearity"](constant, factors).score == pytest.approx(1.0)  # type: ignore[operator]
-        assert names["Stripes"]().images([0, 7]).shape == (2, 32, 32, 1)  # type: ignore[operator]
+@pytest.mark.usefixtures("forgotten")
+def test_the_objective_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    code = README.split("<!-- snippet -->\n```python\n")[1].split("```")[0]
+    objective = executed(code, monkeypatch)["MyVAE"](weight=[0, 2])
+    data = {"image_size": 28, "x": 4, "y": 4, "scale": 1}
+    out = tmp_path / "run"
+    run = ub.train("sprites", objective, data_options=data, steps=2, network="mlp", out=out)
+    assert run.members["status"].tolist() == ["trained", "trained"]
+    assert run.members["weight"].tolist() == [0.0, 2.0]
+
+
+def test_the_metric_of_the_docs_passes_its_contract(monkeypatch: pytest.MonkeyPatch):
+    (code,) = [block for block in python_blocks("docs/extending.md") if "@describe" in block]
+    names = executed(code, monkeypatch)
+    monkeypatch.setattr(METRICS, "load", lambda name: names[name])
+    check_metric("linearity")
+    factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    constant = np.column_stack([factors * -2.0, np.ones(4)])
+    assert names["linearity"](constant, factors).score == pytest.approx(1.0)
+
+
+def test_the_dataset_of_the_docs_has_images(monkeypatch: pytest.MonkeyPatch):
+    (code,) = [block for block in python_blocks("docs/extending.md") if "class Stripes" in block]
+    images = executed(code, monkeypatch)["Stripes"]().images([0, 7])
+    assert images.shape == (2, 32, 32, 1)
+    assert images[0, 0, :4, 0].tolist() == [0, 255, 0, 255]
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_the_prior_of_the_docs_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (code,) = [block for block in python_blocks("docs/extending.md") if "(Prior)" in block]
+    monkeypatch.chdir(tmp_path)
+    run = executed(code, monkeypatch)["run"]
+    assert run.members["status"].tolist() == ["trained", "trained"]
+    assert run.members["label"].is_unique
+    check_prior("laplace")
+
+
+@pytest.mark.parametrize("code", python_blocks("docs/spelling.md"))
+def test_the_examples_of_the_spelling_page_hold(code: str):
+    test = doctest.DocTestParser().get_doctest(code, {}, "spelling.md", None, None)
+    assert doctest.DocTestRunner().run(test).failed == 0
+    assert len(test.examples) >= 2
+
+
+def test_the_spelling_page_has_the_seven_languages():
+    sections = (ROOT / "docs" / "spelling.md").read_text("utf-8").split("\n## ")[1:]
+    assert len(sections) == 7
+    for section in sections:
+        assert "\n    unbraid " in section
+        assert "\n>>> " in section
+
+
+def calls(page: Path) -> list[ast.Call]:
+    """The calls of `ub.something(...)` in the Python of a page, blocks and running text."""
+    text = page.read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    found = [code for code in blocks if ">>>" not in code] + re.findall(r"`(ub\.[^`]+\))`", text)
+    return [
+        node
+        for code in found
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("ub.")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_in_the_docs_calls_what_exists(page: Path):
+    for call in calls(page):
+        function: Any = ub
+        for name in ast.unparse(call.func).split(".")[1:]:
+            function = getattr(function, name)
+        arguments = [ast.unparse(one) for one in call.args if ast.unparse(one) != "..."]
+        given = {one.arg: None for one in call.keywords if one.arg}
+        inspect.signature(function).bind_partial(*arguments, **given)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a forge makes of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in words}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_has_at_most_100_columns(page: Path):
+    prose = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    prose = re.sub(r"!?\[[^]\n]*\]\([^)\n]*\)|`[^`\n]*`", "", prose)  # links and code may be longer
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "    ", "<!--"))]
+    assert [line for line in lines if len(line) > 100] == []
+
+
+def test_files_named_in_contributing_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    table = text[text.index("| looking for |") : text.index("## Rules")]
+    files = re.findall(r"`([a-z_0-9/]+\.py)`", table)
+    assert len(files) >= 12
+    assert [file for file in files if not (ROOT / "src" / "unbraid" / file).exists()] == []
+
+
+def test_make_has_the_targets_that_are_shown():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    shown = set(re.findall(r"make ([a-z-]+)(?:  |`)", text))
+    assert {"demo", "test", "docs", "types", "test-slow", "test-gpu"} <= shown
+    assert [target for target in shown if f"\n{target}: " not in makefile] == []
+
+
+def test_the_speed_in_the_readme_is_the_measured_one():
+    record = json.loads((ROOT / "benchmarks/results/throughput.json").read_text("utf-8"))
+    rows = {row["what"]: row["ratio"] for row in record["rows"]}
+    ratio = rows["Unbraid, population of 128, dsprites"]
+    assert f"{ratio:.0f} times a plain loop with 128 models" in README
+
+
+@pytest.mark.parametrize("file", ["CITATION.cff", "README.md"])
+def test_the_citation_is_of_this_version(file: str):
+    found = re.search(r"^\s*version\s*[:=]\s*\{?([0-9.]+)", (ROOT / file).read_text(), re.MULTILINE)
+    assert found is not None
+    assert found[1] == ub.__version__

@@ -1,159 +1,131 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unbraid data`: what datasets there are, adding published ones from their files, and writing any
-of them to files.
-"""
+"""Datasets: look at them, add published ones, write them to files."""
 
 from __future__ import annotations
 
+import importlib
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
-
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
 from unbraid.core.errors import Shown, invalid
-from unbraid.core.spelling import as_number, as_source
-from unbraid.data import DATA
-
-data_app = typer.Typer(
-    help="Datasets: look at them, add published ones, write them to files.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-DataArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="A dataset, or a folder of images, .npy or .npz.", show_default=False
-    ),
-]
 
 
-@data_app.command()
+@command
 def info(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="[NAME]",
-            help="A dataset, or a folder of images, .npy or .npz; all when left out.",
-        ),
+    data: Annotated[
+        str, Option("A dataset, or a folder of images, .npy or .npz; all by default.")
     ] = "",
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare every stored byte with its checksum.")
-    ] = False,
-) -> None:
-    """Say what a dataset is: images, factors, licence, citation, where it lies, whether it was
-    verified.
-    """
+    *,
+    check: Annotated[bool, Option("Compare every stored byte with its checksum.")] = False,
+) -> str:
+    """Say what a dataset is: images, factors, licence, citation, where it lies, if verified."""
     from unbraid.data.info import describe, overview
 
-    if not name:
-        if check:
-            example = "For example: unbraid data info shapes3d --check."
-            raise invalid("--check", "needs the name of a dataset", Shown("none"), example)
-        print(overview(), flush=True)
-        return
-    source, options = as_source(name)
-    print(describe(source, options, full_check=check), flush=True)
+    if data:
+        source, options = declared.split_source(data, None)
+        return describe(source, options, full_check=check)
+    if check:
+        example = "For example: unbraid data info shapes3d --check."
+        raise invalid("check", "needs the name of a dataset", Shown("none"), example)
+    return overview()
 
 
-@data_app.command()
+@command
 def show(
-    name: DataArgument,
+    data: Annotated[str, Option("A dataset, or a folder of images, .npy or .npz.")],
+    *,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The page to write; by default data-NAME.html in this folder."),
+        str | Path | None, Option("The page to write; by default data-NAME.html in this folder.")
     ] = None,
-) -> None:
+) -> Path:
     """Write a page with samples, one row of images for each factor, sizes and statistics."""
-    from unbraid.data import load
+    from unbraid.data import DATA
     from unbraid.data.info import status
-    from unbraid.report.data.context import build_data_page, page_place
+    from unbraid.report.data.context import page_place, write_data
 
-    source, options = as_source(name)
-    place = page_place(name, out)
-    dataset = load(source, **options)
+    place = page_place(data, None if out is None else Path(out))
+    dataset = declared.open_data(data)
     about = (
         [("Status", status(dataset.name))]
         if dataset.name in DATA
         else [("Lies in", str(dataset.options.get("source", "")))]
     )
-    print(f"Open in a browser: {build_data_page(dataset, place, name, about)}", flush=True)
+    return write_data(place, dataset, data, about)
 
 
-@data_app.command()
+@command
 def add(
-    name: Annotated[
-        str, typer.Argument(help="A published dataset (`unbraid data info`).", show_default=False)
-    ],
+    name: Annotated[str, Option("A published dataset (`unbraid data info`).")],
     file: Annotated[
-        str | None,
-        typer.Argument(
-            help="The published file or folder; may be left out where a system package has it."
-        ),
+        str | os.PathLike[str] | None,
+        Option("The published file or folder; may be left out where a system package has it."),
     ] = None,
+    *,
     unverified: Annotated[
-        bool,
-        typer.Option(
-            "--unverified", help="Take a file that is not as published, if its structure is right."
-        ),
+        bool, Option("Take a file that is not as published, if its structure is right.")
     ] = False,
-) -> None:
-    """Verify the published files of a dataset and convert them once, so that `unbraid train NAME`
-    finds them.
+) -> str:
+    """Verify and convert the published files of a dataset, so that `train` finds them.
+
+    Returns what `info` says of it.
     """
     from unbraid.data.info import describe
-    from unbraid.data.official.adding import add as add_dataset
+    from unbraid.data.official.adding import add as add_files
 
-    add_dataset(name, file, unverified=unverified)
-    print(
-        f"{describe(name)}\nNext:  unbraid train"
-        f" {name}{':file=added' if name == 'dsprites' else ''}",
-        flush=True,
-    )
+    add_files(name, file, unverified=unverified)
+    return describe(name)
 
 
-@data_app.command()
-def remove(
-    name: Annotated[
-        str, typer.Argument(help="A published dataset that was added.", show_default=False)
-    ],
-) -> None:
+@command
+def remove(name: Annotated[str, Option("A published dataset that was added.")]) -> Path:
     """Delete what `unbraid data add` kept of a dataset; the published file is not touched."""
-    from unbraid.data.official.adding import remove as remove_dataset
+    from unbraid.data.official.adding import remove as remove_files
 
-    print(f"Removed: {remove_dataset(name)}", flush=True)
+    return remove_files(name)
 
 
-@data_app.command()
+@command
 def export(
-    name: DataArgument,
+    data: declared.Data,
+    *,
     out: Annotated[
-        Path,
-        typer.Option(
-            help="An .npz file, or a name without an ending for a folder of .png.",
-            show_default=False,
-        ),
+        str | Path, Option("An .npz file, or a name without an ending for a folder of .png.")
     ],
-    count: Annotated[str | None, typer.Option(help="So many images, picked at random.")] = None,
+    count: Annotated[int | None, Option("So many images, picked at random.")] = None,
     indices: Annotated[
-        str | None, typer.Option(help="These images: numbers and ranges, as in 7,9,100:200.")
+        str | Sequence[int] | None,
+        Option("These images: numbers and ranges, as in 7,9,100:200.", kind="TEXT"),
     ] = None,
-    seed: Annotated[str, typer.Option(help="Which images a count picks.")] = "0",
-) -> None:
+    seed: Annotated[int, Option("Which images a count picks.")] = 0,
+    data_options: declared.DataOptions = None,
+) -> Path:
     """Write a dataset, or some of it, to files that `load` and other programs read."""
-    from unbraid.data import load
-    from unbraid.data.export import export as export_dataset
+    from unbraid.data.export import export as export_files
     from unbraid.data.export import parse_indices
 
-    source, options = as_source(name)
-    dataset = load(source, **options)
-    written = export_dataset(
-        dataset,
-        out,
-        count=None if count is None else as_number(count),
-        indices=None if indices is None else parse_indices(indices, len(dataset)),
-        seed=as_number(seed),
-    )
-    print(f"Written: {written}\nNext:  unbraid data info {written}", flush=True)
+    dataset = declared.open_data(data, data_options)
+    chosen = parse_indices(indices, len(dataset)) if isinstance(indices, str) else indices
+    return export_files(dataset, out, count=count, indices=chosen, seed=seed)
+
+
+def shown(verb: str, made: Any, given: dict[str, Any]) -> str:
+    """What was made, and what to type next."""
+    if verb == "show":
+        return f"Open in a browser: {made}"
+    if verb == "add":
+        name = given["name"]
+        return f"{made}\nNext:  unbraid train {name}{':file=added' * (name == 'dsprites')}"
+    if verb == "remove":
+        return f"Removed: {made}"
+    if verb == "export":
+        return f"Written: {made}\nNext:  unbraid data info {made}"
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """What the package `unbraid.data` has, since `unbraid.data` as an attribute is this module."""
+    return getattr(importlib.import_module("unbraid.data"), name)

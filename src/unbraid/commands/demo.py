@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: a small drawn set whose factors are known, a plain VAE against β-TCVAEs, scores and a
-report, on a laptop.
+"""`demo`: a small drawn set with known factors, a plain VAE against β-TCVAEs, scores and a report.
 
 The set is chosen so that the outcome is honest and stable. A disc moves in x and y and changes its
 size; the three change the image by clearly different amounts (in x most, in size least), since a
@@ -13,11 +12,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from unbraid.commands.train import Run, next_folder, train
+from unbraid.commands import options as declared
+from unbraid.commands.options import command
+from unbraid.commands.train import Run, train
+from unbraid.core.folders import next_folder
 
 DATA = {
     "image_size": 28,
@@ -36,40 +37,49 @@ LEARNING_RATE = 2e-3
 SUCCESS = 0.5
 
 
-def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], None]) -> Run:
-    """Train, score and report the demo; *say* prints a line."""
+@command
+def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
+    """Train, score and report a small population in a few minutes on a CPU."""
     options = ",".join(f"{name}={value}" for name, value in DATA.items())
-    command = (
+    typed = (
         f"unbraid train sprites:{options} {OBJECTIVE} --beta"
         f" {','.join(f'{beta:g}' for beta in BETAS)} --seeds {_shown(seeds)} --steps {STEPS}"
         f" --latents {LATENTS} --learning-rate {LEARNING_RATE:g}"
     )
-    say(
+    _say(
         "A population of β-TCVAEs on a small drawn set (a disc with three factors: size, x, y)."
-        f" The same by hand:\n  {command}\n"
+        f" The same by hand:\n  {typed}\n"
     )
     run = train(
-        "sprites", OBJECTIVE, data_options=DATA, hyper={"beta": BETAS}, seeds=seeds, steps=STEPS, latents=LATENTS,
-        learning_rate=LEARNING_RATE, out=out if out is not None else next_folder("demo"), command=command,
-    )  # fmt: skip
+        "sprites",
+        OBJECTIVE,
+        hyper={"beta": BETAS},
+        data_options=DATA,
+        seeds=seeds,
+        steps=STEPS,
+        latents=LATENTS,
+        learning_rate=LEARNING_RATE,
+        out=out if out is not None else next_folder("demo"),
+        command=typed,
+    )
     table = run.score()
     by_beta: Any = table.groupby("beta")["mig"]
-    say("\nMIG (1: every factor in a latent of its own; 0: no factor is), over the seeds:")
+    _say("\nMIG (1: every factor in a latent of its own; 0: no factor is), over the seeds:")
     for beta, scores in by_beta:
-        say(
+        _say(
             f"  β = {beta:<4g} "
             + "  ".join(f"{score:.2f}" for score in sorted(scores, reverse=True))
         )
     winner = by_beta.median().idxmax()
     won = table[table["beta"] == winner]["mig"]
     reached = sum(score >= SUCCESS for score in won)
-    say(
+    _say(
         f"\nβ = {winner:g} wins: {reached} of {len(won)} seeds reach MIG {SUCCESS} or more without"
         " having seen a label (β = 1 is a plain VAE)."
     )
     page = run.report()
     program = "unbraid" if shutil.which("unbraid") else os.path.relpath(sys.argv[0])
-    say(
+    _say(
         f"\nOpen this page in a browser:\n  {page.resolve()}\n\nWhat to try next:\n  {program}"
         f" score {run.path} --metrics all           twenty more scores, a few minutes\n  {program}"
         " discover my_images/                      what varies in your own images, without"
@@ -83,3 +93,12 @@ def run_demo(out: Path | None, seeds: int | Sequence[int], say: Callable[[str], 
 
 def _shown(seeds: int | Sequence[int]) -> str:
     return str(seeds) if isinstance(seeds, int) else ",".join(map(str, seeds))
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def shown(verb: str, run: Run, given: dict[str, Any]) -> str:
+    """Nothing: all was said while it ran."""
+    return ""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`discover`: the factors in a folder of unlabelled images, with images, a table of codes and a
-plain report.
+"""`discover`: the factors in unlabelled images, with a table of codes and a plain report.
 
 A population is trained without labels and selected by the agreement of its models
 (`search/pbt/search.py`; with leaf-runs, `search/rpu/recursion.py`). What the best model finds and
@@ -14,44 +13,34 @@ import shlex
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from unbraid.commands.pbt import stopped, train_search
-from unbraid.commands.train import Run, next_folder
-from unbraid.core.errors import invalid
-from unbraid.core.folders import record_path
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command, split_source
+from unbraid.commands.pbt import train_search
+from unbraid.commands.train import Run, stopped
+from unbraid.core.folders import PAGES, next_folder, record_path
 from unbraid.core.progress import Progress
 from unbraid.core.store import read_json, write_bytes, write_json, write_table
-from unbraid.data import load
-from unbraid.data.dataset import Dataset
-from unbraid.population.devices import choose_device, cores
-from unbraid.population.run_folder import check_free, make_folder
-from unbraid.search.discover.clock import Clock
-from unbraid.search.discover.find import LITTLE_EXPLAINED, ModelFindings, find
-from unbraid.search.discover.findings import Discovery
-from unbraid.search.discover.image_source import INDICES, image_names, take_images
-from unbraid.search.discover.plan import (
-    DiscoveryPlan,
-    check_images,
-    make_discovery_plan,
-    read_request,
-)
-from unbraid.search.pbt.search import SearchOutcome, SearchRun
-from unbraid.search.rpu.labelling import label
-from unbraid.search.rpu.recursion import Recursion
-from unbraid.search.rpu.stages import ROOT, Stage, StageKind
-from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS
+from unbraid.population import defaults as usual
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    import torch
+    from numpy.typing import NDArray
+
+    from unbraid.data.dataset import Dataset
+    from unbraid.search.discover.clock import Clock
+    from unbraid.search.discover.find import ModelFindings
+    from unbraid.search.discover.findings import Discovery
+    from unbraid.search.discover.plan import DiscoveryPlan
+    from unbraid.search.pbt.search import SearchOutcome, SearchRun
+    from unbraid.search.rpu.stages import Stage
 
 
 @dataclass(frozen=True, repr=False)
-class Discovered:
+class DiscoverResult:
     """A finished discovery."""
 
     path: Path
@@ -63,15 +52,13 @@ class Discovered:
 
     def __repr__(self) -> str:
         """The folder and how much was found."""
-        return (
-            f"<Discovered {self.path}: {len(self.found.factors)} factors in {self.found.images:,}"
-            " images>"
-        )
+        found = f"{len(self.found.factors)} factors in {self.found.images:,} images"
+        return f"<DiscoverResult {self.path}: {found}>"
 
     @property
     def page(self) -> Path:
         """The report."""
-        return self.path / "report.html"
+        return self.path / PAGES["discover"]
 
     def summary(self) -> str:
         """What was found, for a terminal."""
@@ -101,38 +88,63 @@ class Discovered:
         return "\n".join(line for line in lines if line)
 
 
+@command
 def discover(
-    images: Any,
+    images: declared.Data,
     *,
-    out: str | Path | None = None,
-    minutes: float | None = None,
-    steps: int | None = None,
-    population: int | None = None,
-    models: int | None = None,
-    leaf_runs: int | None = None,
-    latents: int = 10,
-    resize: int | None = None,
-    seed: int = 0,
-    data_options: dict[str, Any] | None = None,
-    device: str = "auto",
-    quiet: bool = False,
-    command: str = "",
-) -> Discovered:
-    """Find what varies in *images*: a folder, .npy or .npz, an array, a dataset or its name.
-    Labels, if any, are not used.
+    minutes: Annotated[float | None, Option("How long it may take; 15 by default.")] = None,
+    steps: Annotated[
+        int | None, Option("Training steps of each model, instead of minutes.")
+    ] = None,
+    resize: Annotated[
+        int | None,
+        Option(
+            "Pixels to which images are scaled; by default 32 on a CPU and 64 on a GPU, where they"
+            " are larger or not square."
+        ),
+    ] = None,
+    population: Annotated[
+        int | None, Option("Groups of models, at least 5; 5 on a CPU, 12 on a GPU.")
+    ] = None,
+    models: Annotated[int | None, Option("Models of a group; 3 on a CPU, 5 on a GPU.")] = None,
+    leaf_runs: Annotated[
+        int | None,
+        Option(
+            "Search again in so many parts where the first finds hardly vary; 0 on a CPU, 1 on a"
+            " GPU."
+        ),
+    ] = None,
+    latents: declared.Latents = usual.LATENTS,
+    seed: declared.Seed = 0,
+    data_options: declared.DataOptions = None,
+    out: declared.Out = None,
+    device: declared.Device = "auto",
+    quiet: declared.Quiet = False,
+    command: declared.Command = "",
+) -> DiscoverResult:
+    """Find what varies in your images, without labels: a report, and a table of codes.
 
-    It takes *minutes* (15 unless told), or *steps* of each model. *population* groups of *models*
-    models train; on a CPU 5 of 3, on a GPU 12 of 5. *leaf_runs* above 0 repeat the search in parts
-    of the images where what was found first hardly varies (1 on a GPU, 0 on a CPU unless told).
-    Images are scaled to *resize*; unless told, to 32 pixels on a CPU and 64 on a GPU where they are
-    larger or not square.
+    Labels, if there are any, are not used.
     """
+    from unbraid.population.devices import choose_device
+    from unbraid.population.run_folder import check_free, make_folder
+    from unbraid.search.discover.image_source import take_images
+    from unbraid.search.discover.plan import check_images, make_discovery_plan, read_request
+
     began, chosen = time.monotonic(), choose_device(device)
     request = read_request(
-        chosen, minutes=minutes, steps=steps, population=population, models=models, leaf_runs=leaf_runs, latents=latents, seed=seed,
+        chosen,
+        minutes=minutes,
+        steps=steps,
+        population=population,
+        models=models,
+        leaf_runs=leaf_runs,
+        latents=latents,
+        seed=seed,
         resize=resize,
-    )  # fmt: skip
-    taken = take_images(images, data_options or {}, request.resize, chosen)
+    )
+    source, options = split_source(images, data_options)
+    taken = take_images(source, options, request.resize, chosen)
     check_images(taken.dataset)
     folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
@@ -143,11 +155,9 @@ def discover(
                 f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast"
                 " models train on them"
             )
-        data, options = taken.stored(folder)
         plan, dataset = make_discovery_plan(
             taken.source,
-            data,
-            options,
+            *taken.stored(folder),
             request,
             chosen,
             resized_from=taken.resized_from,
@@ -160,27 +170,25 @@ def discover(
     return _run(folder, plan, dataset, chosen, quiet, began)
 
 
-def resume_discovery(
-    path: str | Path, *, data: str | None = None, device: str = "auto", quiet: bool = False
-) -> Discovered:
-    """Go on with a discovery that was stopped; what is done is not done again. *data* is where the
-    images lie now, if moved.
-    """
-    try:
-        plan = DiscoveryPlan.from_record(read_json(record_path(path, "discover")))
-    except (FileNotFoundError, NotADirectoryError):
-        rule = "must be a folder made by `unbraid discover`, with a discover.json in it"
-        raise invalid("run", rule, str(path)) from None
-    if data is not None:
-        plan = replace(plan, data=str(Path(data).expanduser().absolute()))
-    return _run(
-        Path(path), plan, load(plan.data, **plan.options), choose_device(device), quiet, None
-    )
+def resume_folder(
+    folder: Path, data: declared.MovedData, device: str, quiet: bool
+) -> DiscoverResult:
+    """Go on with the discovery in *folder*."""
+    from unbraid.data.dataset import Dataset
+    from unbraid.data.loading import load
+    from unbraid.population.devices import choose_device
+    from unbraid.search.discover.plan import DiscoveryPlan
 
-
-def is_discovery(path: str | Path) -> bool:
-    """Whether *path* is the folder of a discovery."""
-    return record_path(path, "discover").is_file()
+    plan = DiscoveryPlan.from_record(read_json(record_path(folder, "discover")))
+    if isinstance(data, Dataset):
+        dataset = data
+    else:
+        if data is not None:
+            source, options = split_source(data, None)
+            path = str(Path(source).expanduser().absolute())
+            plan = replace(plan, data=path, options={**plan.options, **options})
+        dataset = load(plan.data, **plan.options)
+    return _run(folder, plan, dataset, choose_device(device), quiet, None)
 
 
 def _run(
@@ -190,8 +198,16 @@ def _run(
     device: torch.device,
     quiet: bool,
     began: float | None,
-) -> Discovered:
+) -> DiscoverResult:
     """Train what is left, and write everything down."""
+    from unbraid.search.discover.clock import Clock
+    from unbraid.search.discover.find import find
+    from unbraid.search.discover.image_source import image_names
+    from unbraid.search.rpu.labelling import label
+    from unbraid.search.rpu.recursion import Recursion
+    from unbraid.search.rpu.stages import ROOT, StageKind
+    from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS
+
     start = time.monotonic() if began is None else began
 
     # After an interruption there is no telling how much of the minutes was used.
@@ -239,7 +255,9 @@ def _run(
 def _train(
     stage: Stage, run: SearchRun, device: torch.device, quiet: bool, clock: Clock
 ) -> SearchOutcome:
-    """Train one stage; what it is doing is told without the names of stages and metrics."""
+    """Train one stage; what it is doing is said without the names of stages and metrics."""
+    from unbraid.search.rpu.stages import StageKind
+
     doing, score = "searching", "agreement"
     if stage.kind is StageKind.LEAF:
         doing = f"searching in part {stage.leaf + 1}"
@@ -249,6 +267,8 @@ def _train(
 
 
 def _opened(folder: Path, plan: DiscoveryPlan, dataset: Dataset) -> SearchRun:
+    from unbraid.search.pbt.search import SearchRun
+
     assert plan.search is not None
     return (
         SearchRun.open(folder, dataset)
@@ -267,9 +287,21 @@ def _minutes(folder: Path, seconds: float) -> float:
 
 
 def _described(
-    folder: Path, plan: DiscoveryPlan, root: SearchRun, final: SearchRun, findings: ModelFindings, stages: list[Stage],
-    device: torch.device, minutes: float,
-) -> Discovery:  # fmt: skip
+    folder: Path,
+    plan: DiscoveryPlan,
+    root: SearchRun,
+    final: SearchRun,
+    findings: ModelFindings,
+    stages: list[Stage],
+    device: torch.device,
+    minutes: float,
+) -> Discovery:
+    import numpy as np
+
+    from unbraid.population.devices import cores
+    from unbraid.search.discover.find import LITTLE_EXPLAINED
+    from unbraid.search.discover.findings import Discovery
+
     lineage, record = root.lineage, root.winner_record()
     epochs, scores = lineage["epoch"].to_numpy(), lineage["score"].to_numpy()
     settings = {name: value for name, value in final.winner_record()["values"].items()}
@@ -297,8 +329,8 @@ def _described(
     )
     if findings.explained < LITTLE_EXPLAINED:
         warnings.append(
-            "The models give back hardly anything of the images yet, so that nothing counts as"
-            " found. Give it more time."
+            "The models reconstruct hardly anything of the images yet, so nothing counts as found."
+            " Give it more time."
         )
     return Discovery(
         source=plan.source or "an array",
@@ -339,8 +371,9 @@ def _described(
 
 
 def again_with(command: str, source: str, minutes: int) -> str:
-    """The command that was typed, with so many minutes and without its folder; a plain one where it
-    was a call from Python.
+    """The command that was typed, with so many minutes and without its folder.
+
+    A plain one where it was a call from Python.
 
     >>> again_with("unbraid discover my/ --minutes 1 --resize 64 --out=runs/a", "my/", 4)
     'unbraid discover my/ --resize 64 --minutes 4'
@@ -360,6 +393,8 @@ def again_with(command: str, source: str, minutes: int) -> str:
 
 
 def _stage_sentence(stage: Stage) -> str:
+    from unbraid.search.rpu.stages import StageKind
+
     if stage.kind is StageKind.ROOT:
         found = (
             f"{len(stage.active)} things were found that models agree on (agreement"
@@ -380,12 +415,14 @@ def _stage_sentence(stage: Stage) -> str:
 
 def _written(
     folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...], models: Run
-) -> Discovered:
+) -> DiscoverResult:
     """The table of codes as Parquet and CSV, and the report."""
+    import numpy as np
     import pandas as pd
 
-    from unbraid.report.discover.context import write_discovery
+    from unbraid.report.discover.context import write_discover
     from unbraid.report.discover.words import table_columns
+    from unbraid.search.discover.image_source import INDICES
 
     count = len(findings.mean)
     numbers = np.load(folder / INDICES) if (folder / INDICES).is_file() else np.arange(count)
@@ -400,8 +437,8 @@ def _written(
     table = pd.DataFrame(columns)
     write_table(folder / "codes.parquet", table)
     write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
-    write_discovery(found, folder / "report.html")
-    return Discovered(folder, found, table, models)
+    write_discover(folder / PAGES["discover"], found)
+    return DiscoverResult(folder, found, table, models)
 
 
 def _size(dataset: Dataset) -> str:

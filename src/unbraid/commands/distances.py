@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to perceived distances: open the data and the run, measure, write the page. The command
-line calls the same.
-"""
+"""`distances`: how far apart the values of each factor look to a loss and to a model."""
 
 from __future__ import annotations
 
@@ -9,41 +7,72 @@ import hashlib
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from unbraid.core.errors import InputError, invalid
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
+from unbraid.core.errors import Shown, invalid
 from unbraid.core.progress import Progress
-from unbraid.data import load
-from unbraid.data.dataset import Dataset
 
 if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
     from unbraid.analysis.distances.perceived_distances import Distances
     from unbraid.commands.train import Run
+    from unbraid.data.dataset import Dataset
 
 
-def measure_distances(
-    data: Any = None,
-    loss: str = "mse",
+_Data = Annotated[
+    "str | os.PathLike[str] | NDArray[Any] | Dataset | None",
+    Option("A dataset or your own labelled images, as for `train`; a run knows its own."),
+]
+_Run = Annotated[
+    "str | Path | Run | None", Option("A run, to look at one of its models too.", kind="PATH")
+]
+
+
+@dataclass(frozen=True)
+class DistancesResult:
+    """Perceived distances and the page that shows them."""
+
+    distances: Distances
+    """The tables are its `importance_table()`, `order_table()` and `matrix_table()`."""
+    page: Path
+
+    def summary(self) -> str:
+        """The tables for a terminal, and where the page is."""
+        return f"{printed(self.distances)}\n\nOpen in a browser: {self.page}"
+
+
+@command
+def distances(
+    data: _Data = None,
     *,
-    data_options: dict[str, Any] | None = None,
-    run: str | Path | Run | None = None,
-    member: int | None = None,
-    pairs: int = 50_000,
-    seed: int = 0,
-    out: str | Path | None = None,
-    device: str = "auto",
-    command: str = "",
-    quiet: bool = False,
-) -> tuple[Distances, Path]:
-    """Perceived distances of *data*, or of the data of a *run* with one of its members, and the
-    path of the page that shows them.
+    loss: Annotated[
+        str, Option("mse or bce, alone or with a blur: mse+box31, mse+gauss31.")
+    ] = "mse",
+    run: _Run = None,
+    member: Annotated[int | None, Option("Which model of the run; by default the first.")] = None,
+    pairs: Annotated[
+        int, Option("Pairs of images that each factor gets at least, where it has so many.")
+    ] = 50_000,
+    seed: Annotated[int, Option("Seed of the images that are compared.")] = 0,
+    out: Annotated[
+        str | Path | None,
+        Option("Folder of the page; by default one under distances/ or in the run."),
+    ] = None,
+    data_options: declared.DataOptions = None,
+    device: declared.Device = "auto",
+    command: declared.Command = "",
+    quiet: declared.Quiet = False,
+) -> DistancesResult:
+    """How far apart the values of each factor look to a loss, and to a trained model.
 
-    The tables are `importance_table()`, `order_table()` and `matrix_table()` of the first result.
-
-    *data* is a name, a path, an array or a `Dataset`. The *member* is the first unless told. *out* is the folder of the page;
-    without it `distances/<data>-<loss>`, or `distances-<member>-<loss>` in the run folder. See
-    `unbraid.analysis.distances.perceived_distances.perceived_distances` for the rest.
+    Michlo et al. (2023). Writes a page.
     """
     from unbraid.analysis.distances.perceived_distances import perceived_distances
     from unbraid.commands.train import Run
@@ -53,19 +82,12 @@ def measure_distances(
 
     chosen = choose_device(device)
     if data is None and run is None:
-        raise InputError(
-            "distances need data or a run to look at. For example: unbraid distances dsprites."
-        )
+        remedy = "For example 'dsprites', or {run=FOLDER}."
+        raise invalid("distances", "needs data or a run to look at", Shown("neither"), remedy)
     if member is not None and run is None:
-        raise invalid("member", "belongs to a run", member, "Give the run too: --run FOLDER.")
+        raise invalid("member", "belongs to a run", member, "Give the run too: {run=FOLDER}.")
     member = 0 if member is None else member
-    dataset = (
-        None
-        if data is None
-        else data
-        if isinstance(data, Dataset)
-        else load(data, **(data_options or {}))
-    )
+    dataset = None if data is None else declared.open_data(data, data_options)
     folder = run.folder if isinstance(run, Run) else None if run is None else RunFolder.open(run)
     if folder is not None:
         if dataset is not None:
@@ -82,20 +104,19 @@ def measure_distances(
             pairs=pairs,
             seed=seed,
             device=chosen,
-            progress=_told(bar),
+            progress=_additions(bar),
         )
     where = (
         Path(out)
         if out is not None
         else _usual_folder(found, dataset, folder.path if folder else None, member)
     )
-    return found, write_distances(found, dataset, where, command, _about_run(folder, member))
+    page = write_distances(found, dataset, where, command, _about_run(folder, member))
+    return DistancesResult(found, page)
 
 
 def printed(found: Distances) -> str:
-    """The importance of every factor and the rank correlation with the ground truth, a table for
-    each level.
-    """
+    """Importance of every factor and rank correlation with the truth, a table per level."""
     import pandas as pd
 
     blocks = []
@@ -122,10 +143,8 @@ def _shown(value: float, form: str = "{:.3f}") -> str:
     return form.format(value) if math.isfinite(value) else "undefined"
 
 
-def _told(bar: Progress) -> Callable[[int, int], None]:
-    """Progress as the analysis tells it, which counts from the start, on a bar that is told of
-    every addition.
-    """
+def _additions(bar: Progress) -> Callable[[int, int], None]:
+    """Progress that counts from the start, on a bar that counts additions."""
     before = 0
 
     def tell(done: int, total: int) -> None:
@@ -152,9 +171,7 @@ def _check_same(dataset: Dataset, run: Any) -> None:
 
 
 def _usual_folder(found: Distances, dataset: Dataset, run: Path | None, member: int | None) -> Path:
-    """A folder of its own for every data, loss and member: files of one name in two places are told
-    apart by a digest.
-    """
+    """A folder for each data, loss and member; a digest tells files of one name apart."""
     words = [f"distances-{member or 0}" if run else found.data, found.loss]
     if run is None and "source" in dataset.options:
         words.append(hashlib.sha256(str(dataset.options["source"]).encode()).hexdigest()[:6])

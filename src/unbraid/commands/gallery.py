@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to the gallery: compute every statement, write the page. The command line calls the
-same.
-"""
+"""`gallery`: the theory of disentanglement, computed and drawn on one page."""
 
 from __future__ import annotations
 
@@ -9,25 +7,31 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import invalid
+from unbraid.core.folders import PAGES
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
-    from unbraid.report.gallery.context import Result
+    from unbraid.report.gallery.context import CheckedStatement
     from unbraid.report.gallery.statements import Statement
 
-PAGE = "gallery.html"
+_Statements = Annotated[
+    "Sequence[Statement] | None", Option("Which statements; all by default.", cli=False)
+]
+PAGE = PAGES["gallery"]
 
 
 @dataclass(frozen=True)
-class Gallery:
+class GalleryResult:
     """Where the page is and what it shows."""
 
     page: Path
-    hung: tuple[Result, ...]
+    checked: tuple[CheckedStatement, ...]
 
     def summary(self) -> str:
         """A line for each statement with its numbers, how many held, and where the page is."""
@@ -36,36 +40,39 @@ class Gallery:
         lines = [
             f"{'holds' if one.verdict.holds else 'FAILS'}  {one.statement.title}:"
             f" {one.verdict.line}"
-            for one in self.hung
+            for one in self.checked
         ]
-        return "\n".join([*lines, "", held_sentence(self.hung), f"Open in a browser: {self.page}"])
+        return "\n".join(
+            [*lines, "", held_sentence(self.checked), f"Open in a browser: {self.page}"]
+        )
 
 
-def make_gallery(
-    out: str | Path | None = None,
+@command
+def gallery(
     *,
-    seed: int = 0,
-    statements: Sequence[Statement] | None = None,
-    command: str = "",
-    quiet: bool = False,
-) -> Gallery:
-    """Compute the *statements*, all that there are unless told, and write `gallery.html` into the
-    folder *out* (`gallery/`).
-    """
+    out: Annotated[
+        str | Path | None, Option("Folder of the page, gallery.html; by default gallery/.")
+    ] = None,
+    seed: declared.Seed = 0,
+    statements: _Statements = None,
+    command: declared.Command = "",
+    quiet: declared.Quiet = False,
+) -> GalleryResult:
+    """Compute and draw the theory of disentanglement on one HTML page, in two minutes on a CPU."""
     page = _page_place(Path("gallery") if out is None else Path(out))
     seed = read_whole("seed", seed, 0, 2**31 - 1)
 
-    from unbraid.report.gallery.context import Result, write_gallery
+    from unbraid.report.gallery.context import CheckedStatement, write_gallery
     from unbraid.report.gallery.statements import STATEMENTS
 
     chosen = STATEMENTS if statements is None else statements
-    hung = []
+    checked = []
     with Progress("computing", "statements", len(chosen), quiet) as bar:
         for statement in chosen:
             began = time.perf_counter()
             found = statement.compute(seed)
-            hung.append(
-                Result(
+            checked.append(
+                CheckedStatement(
                     statement,
                     statement.panels(found),
                     statement.verdict(found),
@@ -73,18 +80,18 @@ def make_gallery(
                 )
             )
             bar.advance(1)
-    return Gallery(write_gallery(hung, page, seed, command), tuple(hung))
+    return GalleryResult(write_gallery(page, checked, seed, command), tuple(checked))
 
 
 def _page_place(folder: Path) -> Path:
     """Where the page goes; a file that is not such a page is not written over."""
-    from unbraid.report.gallery.context import MARK
+    from unbraid.report.page import is_page
 
     nearest = next((place for place in (folder, *folder.parents) if place.exists()), folder)
     if not nearest.is_dir():
         raise invalid("out", "must be a folder", str(folder), f"The page goes into it as {PAGE}.")
     page = folder / PAGE
-    if page.is_dir() or (page.exists() and MARK not in page.read_bytes()):
+    if page.is_dir() or (page.exists() and not is_page(page, "gallery")):
         raise invalid(
             "out", f"must not hold a {PAGE} of another kind", str(folder), "Choose another folder."
         )

@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to choose from, read off the registries: for `unbraid list` and for the README's
-tables.
-"""
+"""`list`: what there is to choose from, read off the registries; the docs' tables read it too."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
+from unbraid.commands.options import Option, command
 from unbraid.core.errors import InputError, unknown
 from unbraid.core.registry import Registry, summary
-from unbraid.data import DATA
-from unbraid.metrics import METRICS
-from unbraid.networks import NETWORKS
-from unbraid.objectives import OBJECTIVES
-from unbraid.objectives.priors import PRIORS
-from unbraid.studies import STUDIES
 
-KINDS: dict[str, Registry] = {
-    "objectives": OBJECTIVES,
-    "priors": PRIORS,
-    "metrics": METRICS,
-    "data": DATA,
-    "networks": NETWORKS,
-    "studies": STUDIES,
+KINDS = {
+    "objectives": "unbraid.objectives:OBJECTIVES",
+    "priors": "unbraid.objectives.priors:PRIORS",
+    "supervisions": "unbraid.objectives.supervision:SUPERVISIONS",
+    "metrics": "unbraid.metrics:METRICS",
+    "data": "unbraid.data:DATA",
+    "networks": "unbraid.networks:NETWORKS",
+    "studies": "unbraid.studies:STUDIES",
 }
+"""Where each registry is."""
+
+
+def registry(kind: str) -> Registry:
+    """The registry of *kind*."""
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +42,11 @@ class Entry:
     file: str
 
 
-def entries(kind: str) -> list[Entry]:
+def entries(kind: str) -> Sequence[Entry]:
     """Everything registered under *kind*, in the order of its table."""
     found = []
-    for name, target in KINDS[kind].items():
-        thing = KINDS[kind].load(name)
+    for name, target in registry(kind).items():
+        thing = registry(kind).load(name)
         words = summary(thing) or "no description"
         file = "src/" + target.partition(":")[0].replace(".", "/") + ".py"
         found.append(Entry(name, words, _options(thing), getattr(thing, "citation", None), file))
@@ -66,8 +69,16 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else "none" if value == () else str(value)
 
 
-def listing(kind: str = "") -> str:
-    """The lists as plain text."""
+@command
+def list(
+    kind: Annotated[
+        str,
+        Option(
+            "objectives, priors, supervisions, metrics, data, networks or studies; by default all."
+        ),
+    ] = "",
+) -> str:
+    """List what there is to choose from, with options and citations."""
     if kind and kind not in KINDS:
         raise InputError(unknown("list", kind, KINDS))
     blocks = []

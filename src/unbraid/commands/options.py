@@ -1,41 +1,362 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several commands share: the device, options that belong to an objective, and the command as
-it was typed.
+"""How a command declares its parameters, and the declarations that several commands share.
+
+A command is a function of `commands/<verb>.py` whose parameters are `Annotated` with an `Option`:
+its type, its default and its help text are written once. From them `command` makes the docstring,
+`commands/command_line.py` the command line, and `tools/` the docs. Parameters before the `*` are
+arguments of the command line, the others are flags.
 """
 
 from __future__ import annotations
 
-import shlex
+import inspect
 import sys
-from typing import Annotated, Any
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-import typer.core
+from unbraid.core.spelling import as_number, as_numbers, as_source, split_names
 
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:NUMBER.")]
+if TYPE_CHECKING:
+    import os
 
+    from numpy.typing import NDArray
 
-class ExtraOptions(typer.core.TyperCommand):
-    """Sets the options of the objective aside, so that their values are not taken for arguments."""
+    from unbraid.data.dataset import Dataset
+    from unbraid.networks.network import Network
+    from unbraid.objectives.objective import Objective
+    from unbraid.objectives.priors.prior import Prior
+    from unbraid.objectives.schedule import Schedule
+    from unbraid.objectives.supervision.supervision import Supervision
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Typer's own parsing of what it knows; the rest is left in `ctx.args`."""
-        known = {name for parameter in self.get_params(ctx) for name in parameter.opts}
-        kept, extra, waiting = [], [], list(args)
-        while waiting:
-            word = waiting.pop(0)
-            name, equals, _ = word.partition("=")
-            if name.startswith("--") and name.replace("_", "-") in known:
-                word = name.replace("_", "-") + word[len(name) :]
-            elif name.startswith("--") and name != "--":
-                extra += [word] if equals or not waiting else [word, waiting.pop(0)]
-                continue
-            kept.append(word)
-        rest = super().parse_args(ctx, kept)
-        ctx.args = [*extra, *ctx.args]
-        return rest
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def command_line() -> str:
-    """The command as it was typed."""
-    return shlex.join(["unbraid", *sys.argv[1:]])
+@dataclass(frozen=True)
+class Option:
+    """What a parameter means, for Python, the command line and the docs."""
+
+    help: str
+    kind: str = ""
+    """How its value is written on the command line; by default as its type says."""
+    cli: bool = True
+    """False for what only Python can give."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a command."""
+
+    name: str
+    option: Option
+    kind: str
+    default: Any
+    argument: bool
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def cli(self) -> bool:
+        """Whether the command line has it."""
+        return self.option.cli
+
+    @property
+    def many(self) -> bool:
+        """Whether it is an argument that may be given several times."""
+        return self.argument and self.kind == "LIST"
+
+    @property
+    def flag(self) -> str:
+        """As it is written on the command line."""
+        if self.argument:
+            shown = self.name.upper() + "..." * self.many
+            return shown if self.required else f"[{shown}]"
+        flag = "--" + self.name.replace("_", "-")
+        if self.kind:
+            return f"{flag} {self.kind}"
+        return f"{flag} / --no-{flag[2:]}" if self.default is True else flag
+
+    @property
+    def usual(self) -> str:
+        """The default as it would be typed; empty where there is none to show."""
+        if self.required or not self.kind or self.default in (None, "", ()):
+            return ""
+        if isinstance(self.default, (list, tuple)):
+            return ",".join(map(str, self.default))
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+    @property
+    def text(self) -> str:
+        """The help text and the default."""
+        return self.option.help + (f" [default: {self.usual}]" if self.usual else "")
+
+    def read(self, text: Any) -> Any:
+        """The value that *text* on a command line stands for.
+
+        What is not of the kind stays text, for whoever checks it to refuse by name.
+        """
+        if self.many:
+            return list(text)
+        return _READERS[self.kind](text)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "": lambda flag: flag,
+    "TEXT": lambda text: text,
+    "RANGE": lambda text: text,
+    "NAMES": split_names,
+    "PATH": Path,
+    "INTEGER": as_number,
+    "FLOAT": as_number,
+    "LIST": lambda text: as_numbers(text, always_list=text.endswith(",")),
+}
+"""Kinds of value by the word that a help text shows for them."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command as its function declares it."""
+
+    name: str
+    function: Callable[..., Any] = field(repr=False)
+    summary: str
+    details: str
+    parameters: tuple[Parameter, ...] = field(repr=False)
+
+    @property
+    def options(self) -> tuple[Parameter, ...]:
+        """What the command line takes."""
+        return tuple(one for one in self.parameters if one.cli)
+
+    @property
+    def objective(self) -> bool:
+        """Whether hyperparameters of an objective are flags too."""
+        return any(one.name == "hyper" for one in self.parameters)
+
+
+def command(function: _Function) -> _Function:
+    """Make *function* a command: its parameters are described in its docstring."""
+    summary, _, details = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
+    verb = Verb(
+        function.__name__,
+        function,
+        " ".join(summary.split()),
+        details,
+        tuple(_parameters(function)),
+    )
+    function.__doc__ = "\n\n".join(
+        part for part in (verb.summary, details, _parameter_section(verb)) if part
+    )
+    setattr(function, "verb", verb)  # noqa: B010
+    return function
+
+
+def verb_of(function: Callable[..., Any]) -> Verb:
+    """The declaration of a command."""
+    return getattr(function, "verb")  # noqa: B009
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    names = vars(sys.modules[function.__module__])
+    found = []
+    for one in inspect.signature(function).parameters.values():
+        # Not `get_type_hints`: types that would import torch are names in quotes, and stay so.
+        given, option = typing.get_args(eval(one.annotation, dict(names)))
+        kind = option.kind or _kind(given)
+        argument = one.kind is one.POSITIONAL_OR_KEYWORD
+        found.append(Parameter(one.name, option, kind, one.default, argument))
+    return found
+
+
+def _kind(hint: Any) -> str:
+    """How values of a type are written: "" for a flag."""
+    parts = typing.get_args(hint) if _is_union(hint) else (hint,)
+    lists = [part for part in parts if typing.get_origin(part) is Sequence]
+    if lists:
+        return "NAMES" if typing.get_args(lists[0]) == (str,) else "LIST"
+    for part, kind in ((bool, ""), (Path, "PATH"), (int, "INTEGER"), (float, "FLOAT")):
+        if part in parts:
+            return kind
+    return "TEXT"
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _parameter_section(verb: Verb) -> str:
+    """The parameters for `help`, each with its meaning and its default."""
+    lines = ["Parameters:"]
+    for one in verb.parameters:
+        usual = "" if one.required or one.default is None else f" [default: {one.default!r}]"
+        lines += textwrap.wrap(
+            f"{one.name}: {one.option.help}{usual}",
+            96,
+            initial_indent="    ",
+            subsequent_indent="        ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
+
+
+def split_source(data: Any, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """A dataset as `load` takes it: its name or path, and the options that followed a colon."""
+    if not isinstance(data, str):
+        return data, options or {}
+    source, spelled = as_source(data)
+    return source, {**spelled, **(options or {})}
+
+
+def open_data(data: Any, options: dict[str, Any] | None = None) -> Dataset:
+    """The dataset that a parameter `data` means."""
+    from unbraid.data.dataset import Dataset
+    from unbraid.data.loading import load
+
+    source, options = split_source(data, options)
+    return source if isinstance(source, Dataset) else load(source, **options)
+
+
+Data = Annotated[
+    "str | os.PathLike[str] | NDArray[Any] | Dataset",
+    Option(
+        "A dataset (`unbraid list data`) with options as in sprites:x=16,y=8, a folder of images,"
+        " .npy or .npz; in Python an array or a Dataset too."
+    ),
+]
+MovedData = Annotated[
+    "str | os.PathLike[str] | NDArray[Any] | Dataset | None",
+    Option("Where the data lies now, if it was moved; options as in my.npz:resize=64."),
+]
+DataOptions = Annotated[
+    dict[str, Any] | None,
+    Option("Options of data that is given by name or path, as a dictionary.", cli=False),
+]
+Objectives = Annotated[
+    "str | Objective | Sequence[str | Objective]",
+    Option(
+        "What to minimise (`unbraid list objectives`), one or several; options as in"
+        " factor_vae:gamma=10,20, where a list is a sweep.",
+        kind="LIST",
+    ),
+]
+OneObjective = Annotated[
+    "str | Objective",
+    Option("What to minimise (`unbraid list objectives`); options as in beta_tcvae:beta=1..60."),
+]
+Hyper = Annotated[
+    dict[str, Any] | None,
+    Option("Hyperparameters of objectives that are given by name.", cli=False),
+]
+Rates = Annotated[
+    "float | str | Schedule | Sequence[float | str | Schedule]",
+    Option(
+        "Adam's learning rate; a list is a sweep, cosine(1e-3, 0, 30000) a schedule.", kind="LIST"
+    ),
+]
+Latents = Annotated[int, Option("Size of the code.")]
+NetworkName = Annotated[
+    "str | Network", Option("A network (`unbraid list networks`); options as in mlp:hidden=256.")
+]
+NetworkOptions = Annotated[
+    dict[str, Any] | None,
+    Option("Options of a network that is given by name, as a dictionary.", cli=False),
+]
+LikelihoodName = Annotated[
+    str | None,
+    Option(
+        "bernoulli, gaussian or laplace, options as in laplace:scale=0.1, the overlap loss as in"
+        " gaussian+box31; by default bernoulli for images and gaussian for points."
+    ),
+]
+Priors = Annotated[
+    "str | Prior | Sequence[str | Prior]",
+    Option(
+        "Prior of the latents (`unbraid list priors`), options as in sparse:gamma=0.8; several"
+        " with commas.",
+        kind="NAMES",
+    ),
+]
+OnePrior = Annotated[
+    "str | Prior",
+    Option("Prior of the latents (`unbraid list priors`), options as in sparse:gamma=0.8."),
+]
+PriorOptions = Annotated[
+    dict[str, Any] | None,
+    Option("Options of priors that are given by name, as a dictionary.", cli=False),
+]
+Supervisions = Annotated[
+    "str | Supervision | Sequence[str | Supervision | None] | None",
+    Option(
+        "What is known beside images (`unbraid list supervisions`), with any objective, as in"
+        " labels:count=1000; several with commas.",
+        kind="NAMES",
+    ),
+]
+OneSupervision = Annotated[
+    "str | Supervision | None",
+    Option("What is known beside images (`unbraid list supervisions`), as in labels:count=1000."),
+]
+Standardise = Annotated[bool, Option("Give the network samples of mean 0 and variance 1.")]
+Precision = Annotated[
+    str, Option("float32, bfloat16, or auto: bfloat16 on a GPU, float32 on a CPU.")
+]
+Where = Annotated[
+    str | None,
+    Option("Train on part of the data: a rule on its factors, as in 'shape != 2 or x < 16'."),
+]
+CodeSamples = Annotated[int, Option("Images to encode for scoring; all of a smaller set.")]
+CheckpointSeconds = Annotated[
+    float, Option("Time between checkpoints; longer where writing one takes seconds.")
+]
+LogEvery = Annotated[
+    int | None,
+    Option("Training steps between two points of the curves; by default 200 points.", cli=False),
+]
+Seeds = Annotated[int | Sequence[int], Option("How many seeds, or a list of them with commas.")]
+Seed = Annotated[int, Option("Seed of everything that is drawn by chance.")]
+Device = Annotated[str, Option("auto, cpu, cuda or cuda:NUMBER.")]
+Out = Annotated[
+    str | Path | None, Option("Folder to write to; by default the next free one under runs/.")
+]
+Quiet = Annotated[bool, Option("Show no progress.", cli=False)]
+Command = Annotated[str, Option("The command as it was typed, for the record.", cli=False)]
+RunFolderPath = Annotated[str | Path, Option("A run folder, made by `unbraid train`.")]
+
+_EVOLVES = (
+    "a range as in 1e-4..3e-3, a list, or one value, which then does not evolve; `published` for"
+    " the paper's."
+)
+RateRange = Annotated[
+    str | float | Sequence[float], Option(f"Learning rate: {_EVOLVES}", kind="RANGE")
+]
+BatchRange = Annotated[str | int | Sequence[int], Option(f"Batch size: {_EVOLVES}", kind="RANGE")]
+EpochImages = Annotated[
+    int | None,
+    Option("Images each model sees in an epoch; by default the whole data, at least 10000."),
+]
+Share = Annotated[
+    float, Option("Share of the population that is replaced after an epoch; 0 for random search.")
+]
+ConvergedWithin = Annotated[
+    float | None,
+    Option(
+        "End when the best score changed by less in each of several epochs; 0 for never; by"
+        " default 0.005 for udr.",
+        cli=False,
+    ),
+]
+ConvergedEpochs = Annotated[
+    int | None, Option("How many epochs that means; 6 by default.", cli=False)
+]
+Factors = Annotated[
+    Sequence[float] | None,
+    Option("By which hyperparameters are multiplied when they move.", cli=False),
+]

@@ -1,44 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python door to searches: `evolve` (population-based training), `recurse` (rPU-VAE), and
-`resume_search` for both.
-
-The command line calls the same: `unbraid pbt`, `unbraid rpu run`, `unbraid resume`.
-"""
+"""`pbt`: population-based training by any score (Jaderberg et al. 2017, Estermann et al. 2020)."""
 
 from __future__ import annotations
 
-import inspect
 import math
-import textwrap
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
-
-from unbraid.commands.train import Run, next_folder
-from unbraid.core.errors import InputError, StoppedError, UnbraidError, unknown
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command, split_source
+from unbraid.commands.train import Run, stopped
+from unbraid.core.folders import PAGES, next_folder
 from unbraid.core.progress import Progress
-from unbraid.data import load
-from unbraid.data.dataset import Dataset
-from unbraid.population.devices import choose_device, usual_precision
-from unbraid.population.plan import make_plan
-from unbraid.search.pbt.plan import SearchOptions, SearchPlan, make_search
-from unbraid.search.pbt.scorer import SURROGATES
-from unbraid.search.pbt.search import SearchOutcome, SearchRun
-from unbraid.search.rpu.plan import make_recursion
-from unbraid.search.rpu.recursion import Recursion
-from unbraid.search.rpu.stages import Stage, StageKind
+from unbraid.core.spelling import as_source
+from unbraid.population import defaults as usual
+from unbraid.search import defaults
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
-_SHORT = 54
-"""Characters that the terminal has for why a stage ended, in lines of 120."""
+    from unbraid.search.pbt.plan import SearchPlan
+    from unbraid.search.pbt.search import SearchOutcome, SearchRun
 
 
-class Search:
+class PbtResult:
     """A finished search: its lineage, and the winner as a run."""
 
     def __init__(self, run: SearchRun, device: torch.device) -> None:
@@ -48,7 +35,7 @@ class Search:
     def __repr__(self) -> str:
         """The folder and what it was selected by."""
         return (
-            f"<Search {self.path}: {self.run.search.population} individuals by"
+            f"<PbtResult {self.path}: {self.run.search.population} individuals by"
             f" {self.run.search.scorer.metric}>"
         )
 
@@ -72,12 +59,25 @@ class Search:
         """The models of the best individual of all epochs, as a run like any other."""
         return Run(self.run.winner(), self.device)
 
+    def summary(self) -> str:
+        """How the search ended, and what to type next."""
+        record = self.run.winner_record()
+        values = ", ".join(f"{name} {value:.4g}" for name, value in record["values"].items())
+        who = f"in epoch {record['epoch'] + 1} by individual {record['individual']}"
+        lines = [
+            f"Best {record['metric']} {record['score']:.4f} {who}: {values}",
+            f"Lineage:  {self.path / 'lineage.parquet'}",
+            f"Open in a browser: {self.path / PAGES['pbt']}",
+        ]
+        return "\n".join([*lines, f"Next:  unbraid score {self.path}"])
+
     def page(self, stage: str = "", home: str = "") -> Path:
-        """Write search.html (lineage, scores and hyperparameters by epoch) and return its path.
+        """Write the page (lineage, scores and hyperparameters by epoch) and return its path.
 
         *stage* says of which stage of a recursion it is, whose page is *home*.
         """
-        from unbraid.report.pbt.context import write_search_page
+        from unbraid.report.pbt.context import write_pbt
+        from unbraid.search.pbt.scorer import SURROGATES
 
         search, record = self.run.search, self.run.winner_record()
         metric = (
@@ -86,14 +86,14 @@ class Search:
             else search.scorer.metric
         )
         data = search.plan.data if not stage else f"{stage} of a recursion"
-        told = {
+        facts = {
             "Models of an individual": f"{search.models}",
             "Score": metric,
             "Images scored on": (
                 f"at most {search.scorer.points or 50_000:,}"
-                + ("" if search.scorer.points else " a level")
+                + ("" if search.scorer.points else " per level")
             ),
-            "Epoch": f"{search.epoch_images:,} images a model",
+            "Epoch": f"{search.epoch_images:,} images per model",
             "Data": f"{search.plan.data}, {len(self.run.dataset):,} images",
             "Objective": search.plan.members[0].objective,
             "Network": search.plan.network,
@@ -102,14 +102,14 @@ class Search:
             ),
             "Seed": f"{search.seed}",
         }
-        return write_search_page(
-            self.path / "search.html",
+        return write_pbt(
+            self.path / PAGES["pbt"],
             title=f"{data} · {search.plan.members[0].objective} · by {metric}",
             lineage=self.lineage,
             score_label=metric,
             home=home,
             winner=(record["epoch"], record["individual"], record["score"]),
-            facts=told,
+            facts=facts,
             commands=[
                 (f"unbraid score {self.path}", "scores the winner's models"),
                 (f"unbraid report {self.path}", "shows what the winner's latents do to an image"),
@@ -117,159 +117,136 @@ class Search:
         )
 
 
-def evolve(
-    data: Any, objective: Any = "beta_tcvae", *, out: str | Path | None = None, device: str = "auto", precision: str = "auto",
-    quiet: bool = False, **options: Any,
-) -> Search:  # fmt: skip
-    """Train a population whose worst members take over from its best, by any score; returns the
-    finished search.
+@command
+def pbt(
+    data: declared.Data,
+    objective: declared.OneObjective = defaults.OBJECTIVE,
+    *,
+    score: Annotated[
+        str,
+        Option("What to select by: a metric (`unbraid list metrics`), as in dci:backend=sklearn."),
+    ] = defaults.SCORE,
+    labels: Annotated[
+        int | Literal["all"],
+        Option("How many labelled images a score that needs labels may see, or all."),
+    ] = "all",
+    models: Annotated[
+        int | None, Option("Models of an individual, which share settings; 5 for udr, else 1.")
+    ] = None,
+    population: Annotated[
+        int | None,
+        Option("How many individuals, at least 5; 28 by a score that needs labels, else 16."),
+    ] = None,
+    epochs: Annotated[
+        int | None, Option("Epochs at most; 26 by a score that needs labels, else 30.")
+    ] = None,
+    epoch_images: declared.EpochImages = None,
+    first_factor: Annotated[
+        int | None,
+        Option(
+            "So many times the population trains in the first epoch, and the best go on; 2 by a"
+            " score that needs labels, else 1."
+        ),
+    ] = None,
+    learning_rate: declared.RateRange = defaults.RATES,
+    batch_size: declared.BatchRange = defaults.BATCHES,
+    share: declared.Share = defaults.SHARE,
+    factors: declared.Factors = None,
+    converged_within: declared.ConvergedWithin = None,
+    converged_epochs: declared.ConvergedEpochs = None,
+    seed: declared.Seed = 0,
+    latents: declared.Latents = usual.LATENTS,
+    network: declared.NetworkName = usual.NETWORK,
+    likelihood: declared.LikelihoodName = None,
+    prior: declared.OnePrior = usual.PRIOR,
+    supervision: declared.OneSupervision = None,
+    standardise: declared.Standardise = False,
+    precision: declared.Precision = "auto",
+    where: declared.Where = None,
+    code_samples: declared.CodeSamples = usual.CODE_SAMPLES,
+    checkpoint_seconds: declared.CheckpointSeconds = usual.CHECKPOINT_SECONDS,
+    hyper: declared.Hyper = None,
+    data_options: declared.DataOptions = None,
+    network_options: declared.NetworkOptions = None,
+    prior_options: declared.PriorOptions = None,
+    out: declared.Out = None,
+    device: declared.Device = "auto",
+    quiet: declared.Quiet = False,
+    command: declared.Command = "",
+) -> PbtResult:
+    """Population-based training: after every epoch the worst take over from the best.
 
-    Options are those of `unbraid.search.pbt.plan.make_search` and, for what all models share, of
-    `unbraid.train`.
+    Selects by the agreement of models without labels (udr, PBT-U-VAE) or by any other score; by mig
+    with labels it is PBT-S-VAE. Hyperparameters of the objective evolve too: `--beta 1..60`; by
+    default its strength does.
     """
-    chosen = choose_device(device)
-    _check_names(options, make_search)
+    from unbraid.search.pbt.plan import make_search
+    from unbraid.search.pbt.search import SearchRun
+
+    chosen, given = search_options(locals())
     search, dataset = make_search(
-        data, objective, precision=_precision(precision, chosen), **options
+        score=score,
+        labels=labels,
+        **given,
+        **present(models=models, first_factor=first_factor, share=share),
     )
-    folder = (
-        Path(out)
-        if out is not None
-        else next_folder(f"{search.plan.data}-pbt-{search.scorer.metric}")
-    )
+    stem = f"{search.plan.data}-pbt-{search.scorer.metric}"
+    folder = Path(out) if out is not None else next_folder(stem)
     return _searched(SearchRun.create(folder, search, dataset), chosen, quiet)
 
 
-class Recursed:
-    """A finished recursion: its stages, and the final populations."""
-
-    def __init__(self, recursion: Recursion, stages: list[Stage], device: torch.device) -> None:
-        self.recursion, self.stages, self.device = recursion, stages, device
-
-    def __repr__(self) -> str:
-        """The folder."""
-        return f"<Recursed {self.path}: {len(self.stages)} stages>"
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        return self.recursion.path
-
-    def final(self, leaf_runs: int | None = None) -> Search:
-        """The final population that used so many leaf-runs; the most by default."""
-        return Search(
-            self.recursion.final(self.recursion.plan.leaf_runs if leaf_runs is None else leaf_runs),
-            self.device,
-        )
-
-    @cached_property
-    def final_scores(self) -> dict[int, dict[str, float]]:
-        """MIG and DCI of every final winner by its number of leaf-runs; empty where the data has no
-        factors.
-        """
-        finals = [stage.leaf_runs for stage in self.stages if stage.kind is StageKind.FINAL]
-        if not self.recursion.dataset.labelled:
-            return {}
-        try:
-            winners = {
-                count: self.final(count).winner.score(["mig", "dci"], quiet=True).iloc[0]
-                for count in finals
-            }
-        except StoppedError:
-            raise stopped(self.path) from None
-        return {
-            count: {name: float(scores[name]) for name in ("mig", "dci")}
-            for count, scores in winners.items()
-        }
-
-    def table(self) -> pd.DataFrame:
-        """One row a stage; with MIG and DCI of the final populations where the data has factors."""
-        import pandas as pd
-
-        rows = []
-        for stage in self.stages:
-            labelled = math.isfinite(stage.score) and stage.kind is not StageKind.FINAL
-            row = {"stage": stage.name, "images": stage.images or None, "score": stage.score}
-            row["active"] = len(stage.active) if labelled else None
-            rows.append({**row, "ended": stage.ended, **self._known(stage)})
-        # Where a number does not apply there is none, which is not 0.
-        return pd.DataFrame(rows).astype({"images": "Int64", "active": "Int64"})
-
-    def summary(self) -> str:
-        """The stages in lines of at most 120 characters, where the page is, and what to type next."""
-        from unbraid.report.rpu.context import PAGE, following_commands
-
-        known = ("mig", "dci") if self.final_scores else ()
-        rows = [["stage", "images", "score", "active", *known, "ended"]]
-        for stage in self.stages:
-            scores = [_score(self._known(stage).get(name, math.nan)) for name in known]
-            images = f"{stage.images:,}" if stage.images else ""
-            active = (
-                f"{len(stage.active)}"
-                if math.isfinite(stage.score) and stage.kind is not StageKind.FINAL
-                else ""
-            )
-            # The page and `table` have the whole sentence.
-            ended = textwrap.shorten(stage.ended.partition(":")[0], _SHORT, placeholder=" ...")
-            rows.append([stage.name, images, _score(stage.score), active, *scores, ended])
-        stages, *numbers, ends = zip(*rows, strict=True)
-        columns = [
-            _aligned(stages, str.ljust),
-            *(_aligned(column, str.rjust) for column in numbers),
-            ends,
-        ]
-        lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
-        command, _ = following_commands(self.path, self.stages)[0]
-        lines += [
-            "Every stage is a search of its own, with a search.html in its folder.",
-            f"Open in a browser: {self.path / PAGE}",
-        ]
-        return "\n".join([*lines, f"Next:  {command}"])
-
-    def page(self) -> Path:
-        """Write recursion.html (stages, what leaf-runs add, what was found and cut) and return its
-        path.
-        """
-        from unbraid.report.rpu.context import write_recursion_page
-
-        return write_recursion_page(self.recursion, self.stages, self.final_scores, self.device)
-
-    def _known(self, stage: Stage) -> dict[str, float]:
-        return self.final_scores.get(stage.leaf_runs, {}) if stage.kind is StageKind.FINAL else {}
+_SHARED = (
+    *("population", "epochs", "epoch_images", "learning_rate", "batch_size", "factors"),
+    *("converged_within", "converged_epochs", "seed", "latents", "network", "network_options"),
+    *(
+        "likelihood",
+        "prior",
+        "prior_options",
+        "supervision",
+        "standardise",
+        "where",
+        "code_samples",
+    ),
+    *("checkpoint_seconds", "command"),
+)
+"""What `pbt` and `rpu` hand on as it is."""
 
 
-def recurse(
-    data: Any, objective: Any = "beta_tcvae", *, out: str | Path | None = None, device: str = "auto", precision: str = "auto",
-    quiet: bool = False, **options: Any,
-) -> Recursed:  # fmt: skip
-    """rPU-VAE: search without labels, reduce, search again, and train a final population on the
-    labels so found.
+def search_options(given: dict[str, Any]) -> tuple[torch.device, dict[str, Any]]:
+    """The device, and what all searches take, from the parameters of `pbt` or `rpu`."""
+    from unbraid.population.devices import choose_device, usual_precision
 
-    Options are those of `unbraid.search.rpu.recursion.make_recursion`, of `evolve` for each search,
-    and of `unbraid.train`.
-    """
-    chosen = choose_device(device)
-    _check_names(options, make_search, make_recursion)
-    plan, dataset = make_recursion(
-        data, objective, precision=_precision(precision, chosen), **options
+    chosen = choose_device(given["device"])
+    source, data_options = split_source(given["data"], given["data_options"])
+    objective, hyper = given["objective"], given["hyper"]
+    if isinstance(objective, str):
+        objective, own = as_source(objective)
+        hyper = {**(hyper or {}), **own}
+    precision = given["precision"]
+    return chosen, present(
+        data=source,
+        objective=objective,
+        data_options=data_options,
+        hyper=hyper,
+        precision=usual_precision(chosen) if precision == "auto" else precision,
+        **{name: given[name] for name in _SHARED},
     )
-    folder = Path(out) if out is not None else next_folder(f"{plan.root.plan.data}-rpu")
-    return _recursed(Recursion.create(folder, plan, dataset), chosen, quiet)
 
 
-def resume_search(
-    path: str | Path, *, data: Any = None, device: str = "auto", quiet: bool = False
-) -> Search | Recursed:
-    """Go on with a search or a recursion that was stopped; a finished one is opened."""
-    chosen = choose_device(device)
-    opened = Recursion.open(path) if Recursion.is_recursion(path) else SearchRun.open(path)
+def present(**given: Any) -> dict[str, Any]:
+    """What was given; what was not has its default where it is used."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bool) -> PbtResult:
+    """Go on with the search in *folder*."""
+    from unbraid.population.devices import choose_device
+    from unbraid.search.pbt.search import SearchRun
+
+    run = SearchRun.open(folder)
     if data is not None:
-        opened.use(data if isinstance(data, Dataset) else load(data))
-    return (
-        _recursed(opened, chosen, quiet)
-        if isinstance(opened, Recursion)
-        else _searched(opened, chosen, quiet)
-    )
+        run.use(declared.open_data(data))
+    return _searched(run, choose_device(device), quiet)
 
 
 def train_search(
@@ -281,10 +258,9 @@ def train_search(
     score: str = "",
     ends: float = math.inf,
 ) -> SearchOutcome:
-    """Train one search with a progress bar called *name* and a line an epoch, in which *score*
-    stands for the metric's name.
+    """Train one search with a progress bar called *name* and a line per epoch.
 
-    *ends* is when *out_of_time* will say that it is.
+    *score* is what the metric is called in it; *ends* is when *out_of_time* becomes true.
     """
     search = run.search
     with Progress(name, "images", _images(search), quiet, ends) as progress:
@@ -303,51 +279,12 @@ def train_search(
     return outcome
 
 
-def stopped(path: Path) -> UnbraidError:
-    """What is said after Ctrl-C."""
-    return StoppedError(
-        f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}"
-    )
-
-
-def _searched(run: SearchRun, device: torch.device, quiet: bool) -> Search:
+def _searched(run: SearchRun, device: torch.device, quiet: bool) -> PbtResult:
     if not train_search("searching", run, device, quiet).finished:
         raise stopped(run.path)
-    made = Search(run, device)
+    made = PbtResult(run, device)
     made.page()
     return made
-
-
-def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> Recursed:
-    from unbraid.report.rpu.context import PAGE
-
-    with Progress("recursion", "stages", 0, quiet) as progress:
-        try:
-            stages = recursion.train(
-                device,
-                lambda stage, run: train_search(stage.name, run, device, quiet),
-                progress.say,
-            )
-            if stages is None:
-                raise stopped(recursion.path)
-            made = Recursed(recursion, stages, device)
-            for stage, search in recursion.searches():
-                home = "../" * (stage.name.count("/") + 1) + PAGE
-                Search(search, device).page(stage.name, home)
-            progress.say("scoring the final winners and writing pages")
-            made.page()
-        except KeyboardInterrupt:  # between two stages, or while pages are written
-            raise stopped(recursion.path) from None
-    return made
-
-
-def _score(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else ""
-
-
-def _aligned(column: Sequence[str], to: Callable[[str, int], str]) -> list[str]:
-    """Cells of one width."""
-    return [to(cell, max(map(len, column))) for cell in column]
 
 
 def _images(search: SearchPlan) -> int:
@@ -355,17 +292,3 @@ def _images(search: SearchPlan) -> int:
     return search.epoch_images * (
         search.trained_models + (search.epochs - 1) * search.population * search.models
     )
-
-
-def _precision(given: str, device: torch.device) -> str:
-    return usual_precision(device) if given == "auto" else given
-
-
-def _check_names(options: dict[str, Any], *functions: Callable[..., Any]) -> None:
-    shared = set(inspect.signature(make_plan).parameters) - {"seeds", "steps"}
-    own = {name for one in functions for name in inspect.signature(one).parameters}
-    known = (shared | own | set(SearchOptions.__annotations__)) - {
-        *("data", "objective", "shared", "search")
-    }
-    for name in options.keys() - known:
-        raise InputError(unknown("option", name, known))

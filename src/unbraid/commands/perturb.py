@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python door to perturbed data (Zietlow et al. 2021): pick a trained model, read s from it,
-write the data that breaks it.
+"""`perturb`: read s from a trained model, write the data that breaks it (Zietlow et al. 2021).
 
 Of a run's members the one with the lowest MIG is taken, and of its latents the one with the least
 noise, that is the lowest posterior variance averaged over the data: the first principal direction
@@ -11,36 +10,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from unbraid.analysis.perturbation.effect import PerturbationReport, perturbation_report
-from unbraid.analysis.perturbation.least_noisy import read_s
-from unbraid.commands.train import Run, next_folder
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
 from unbraid.core.checks import real, whole
 from unbraid.core.errors import Problems, Shown, UnbraidError, unknown
-from unbraid.data import load
-from unbraid.data.dataset import Dataset
-from unbraid.data.perturbed.dataset import Perturbed, check_base
-from unbraid.data.perturbed.folder import NOISES, write_perturbed
-from unbraid.data.perturbed.pattern import (
-    MOST_SHIFT_SCALE,
-    ROWS_PER_STEP,
-    half_rows,
-    make_pattern,
-    steps_of,
-    usual_shift_scale,
-)
-from unbraid.population.devices import choose_device
-from unbraid.population.run_folder import RunFolder, check_free
+from unbraid.core.folders import next_folder
 
+if TYPE_CHECKING:
+    from unbraid.analysis.perturbation.effect import PerturbationReport
+    from unbraid.commands.train import Run
+    from unbraid.data.dataset import Dataset
+    from unbraid.data.perturbed.dataset import Perturbed
+
+_Run = Annotated[
+    "str | Path | Run | None",
+    Option("A run on the same data; its member of lowest MIG gives s.", kind="PATH"),
+]
 LEAST_EPSILON = 1e-6
 """A change below 2^-24 is lost in a float32 near 1."""
 
 
 @dataclass(frozen=True)
-class Perturbation:
+class PerturbResult:
     """Perturbed data as it was written, and what was found out about it."""
 
     data: Perturbed
@@ -84,35 +79,51 @@ class Perturbation:
         )
 
 
-def perturb_data(
-    data: Any,
-    run: str | Path | Run | None = None,
+@command
+def perturb(
+    data: declared.Data,
     *,
-    out: str | Path | None = None,
-    epsilon: float = 0.1,
-    noise: str = "pattern",
-    rows_per_step: float | None = None,
-    shift_scale: float | None = None,
-    clip: bool = True,
-    seed: int = 0,
-    member: int | None = None,
-    data_options: dict[str, Any] | None = None,
-    device: str = "auto",
-    quiet: bool = False,
-) -> Perturbation:
-    """Write *data*, changed by at most *epsilon* in every value, to the new folder *out*, which
-    `load` and `train` take.
+    run: _Run = None,
+    epsilon: Annotated[
+        float, Option("The most that any value may change, above 0 and at most 1.")
+    ] = 0.1,
+    noise: Annotated[
+        str, Option("pattern, or uniform for the control, which needs no run.")
+    ] = "pattern",
+    rows_per_step: Annotated[
+        float | None,
+        Option("Rows that the pattern slides for a step of the finest factor; 4 by default."),
+    ] = None,
+    shift_scale: Annotated[
+        float | None, Option("The same, in rows for each deviation of s.")
+    ] = None,
+    clip: Annotated[bool, Option("Keep values in [0, 1].")] = True,
+    seed: Annotated[int, Option("Seed of the pattern or the noise.")] = 0,
+    member: Annotated[
+        int | None, Option("Take s from this member rather than the one of lowest MIG.")
+    ] = None,
+    data_options: declared.DataOptions = None,
+    out: Annotated[
+        str | Path | None,
+        Option("Folder to write to; by default the next free one under perturbed/."),
+    ] = None,
+    device: declared.Device = "auto",
+    quiet: declared.Quiet = False,
+) -> PerturbResult:
+    """Change data by at most epsilon so that VAEs no longer align with its factors.
 
-    Without *out* it is the next free `perturbed/<data>-<noise>-<n>`. With *noise* "pattern" s comes
-    from a member of *run*, which must have been trained on the same data; with "uniform", the
-    control, no run is needed. *rows_per_step* is how many rows of the pattern a step of the finest
-    factor is worth, 4 unless given; *shift_scale* says it directly, in rows for each deviation of
-    s.
+    Zietlow et al. (2021). `load` and `train` take the folder that is written. s is read from a
+    trained model; with uniform noise, the control, no run is needed.
     """
+    from unbraid.analysis.perturbation.effect import perturbation_report
+    from unbraid.analysis.perturbation.least_noisy import read_s
+    from unbraid.data.perturbed.dataset import Perturbed, check_base
+    from unbraid.data.perturbed.folder import NOISES, write_perturbed
+    from unbraid.data.perturbed.pattern import half_rows, make_pattern, steps_of, usual_shift_scale
+    from unbraid.population.run_folder import check_free
+
     problems = Problems()
-    dataset = problems.collect(
-        lambda: data if isinstance(data, Dataset) else load(data, **(data_options or {}))
-    )
+    dataset = problems.collect(lambda: declared.open_data(data, data_options))
     if dataset is not None:
         check_base(problems, dataset)
     out = (
@@ -129,7 +140,7 @@ def perturb_data(
     opened = None
     if noise == "uniform":
         given = {
-            "from": run,
+            "run": run,
             "member": member,
             "rows_per_step": rows_per_step,
             "shift_scale": shift_scale,
@@ -169,7 +180,7 @@ def perturb_data(
             f"{out} changes a value by {report.max_norm!r}, more than epsilon; please report this,"
             " and do not use it."
         )
-    return Perturbation(written, report)
+    return PerturbResult(written, report)
 
 
 def _above_zero(problems: Problems, name: str, value: object, most: float) -> float:
@@ -186,6 +197,8 @@ def _above_zero(problems: Problems, name: str, value: object, most: float) -> fl
 def _rows(
     problems: Problems, rows_per_step: float | None, shift_scale: float | None
 ) -> tuple[float, float | None]:
+    from unbraid.data.perturbed.pattern import MOST_SHIFT_SCALE, ROWS_PER_STEP
+
     if rows_per_step is not None and shift_scale is not None:
         problems.add(
             "rows_per_step", "and shift_scale say the same", Shown("both"), "Give one of them."
@@ -206,11 +219,15 @@ def _open(
     problems: Problems, run: str | Path | Run | None, dataset: Dataset | None, device: str
 ) -> Run | None:
     """The run, if its members were trained on *dataset*."""
+    from unbraid.commands.train import Run
+    from unbraid.population.devices import choose_device
+    from unbraid.population.run_folder import RunFolder
+
     chosen = problems.collect(lambda: choose_device(device))
     if run is None:
-        remedy = "Give --from RUN, or --noise uniform for the control."
+        remedy = "Give {run=FOLDER}, or {noise=uniform} for the control."
         problems.add(
-            "from", "must name a run on the same data, to read s from", Shown("nothing"), remedy
+            "run", "must name a run on the same data, to read s from", Shown("nothing"), remedy
         )
         return None
     folder = run.folder if isinstance(run, Run) else problems.collect(lambda: RunFolder.open(run))
@@ -249,7 +266,7 @@ def _check_member(problems: Problems, run: Run, member: object) -> None:
     members = run.folder.plan.members
     if member is None:
         if not run.dataset.labelled:
-            remedy = f"Choose one with --member, in 0..{len(members) - 1}."
+            remedy = f"Choose one with {{member}}, in 0..{len(members) - 1}."
             problems.add(
                 "member",
                 "must be given where the data has no factors, since MIG cannot choose then",

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to reduction: labels in; out a folder with the images to keep and a page that shows why.
-The command line calls it.
-"""
+"""`reduce`: labels in; out a folder with the images to keep and a page that shows why."""
 
 from __future__ import annotations
 
@@ -11,40 +9,49 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command, split_source
 from unbraid.core.checks import whole
 from unbraid.core.errors import Problems, Shown
-from unbraid.search.reduce.reduction import (
-    NO_PEAKS,
-    USUAL,
-    Reduction,
-    ReductionRule,
-    checked_labels,
-    reduce,
-)
+from unbraid.core.folders import PAGES, next_folder
 
 if TYPE_CHECKING:
+    import os
+
+    import numpy as np
     import pandas as pd
+    from numpy.typing import ArrayLike, NDArray
 
     from unbraid.data.dataset import Dataset
     from unbraid.report.reduce.context import Examples
     from unbraid.scoring.code_tables import CodeTable
+    from unbraid.search.reduce.reduction import Reduction, ReductionRule
 
-PAGE, POSITIONS, TABLE = "reduction.html", "kept.npy", "kept.csv"
+_Labels = Annotated[
+    "ArrayLike | pd.DataFrame | str | Path",
+    Option(
+        "Codes or other numbers of each image: .npy, .npz, .csv or .parquet, as `discover` writes;"
+        " in Python an array or a table too.",
+        kind="PATH",
+    ),
+]
+_Images = Annotated[
+    "str | os.PathLike[str] | NDArray[Any] | Dataset | None",
+    Option("The images, in the same order, for examples on the page."),
+]
+_Rule = Annotated[
+    "ReductionRule | None",
+    Option("What counts as a step of the codes; beside `published`.", cli=False),
+]
+PAGE, POSITIONS, TABLE = PAGES["reduce"], "kept.npy", "kept.csv"
 EXAMPLES = 10
 """Images in a row of the page."""
-_CALL = (
-    "from unbraid.commands.reduce import reduce_labels\nfrom unbraid.search.reduce.reduction import"
-    " ReductionRule"
-)
 
 
 @dataclass(frozen=True)
-class Reduced:
+class ReduceResult:
     """A reduction and the folder it was written to."""
 
     reduction: Reduction
@@ -63,7 +70,7 @@ class Reduced:
 
     def summary(self) -> str:
         """A line for each latent, what is kept or why nothing is, and where it was written."""
-        from unbraid.report.reduce.context import latent_sentence, stopped_sentence
+        from unbraid.report.reduce.words import latent_sentence, stopped_sentence
 
         found = self.reduction
         lines = [f"{name}: {latent_sentence(found, at)}" for at, name in enumerate(self.names)]
@@ -76,41 +83,55 @@ class Reduced:
         return "\n".join([*lines, f"Open in a browser: {self.page}"])
 
 
-def reduce_labels(
-    labels: ArrayLike | pd.DataFrame | str | Path,
+@command
+def reduce(
+    labels: _Labels,
     *,
-    columns: str | Sequence[str] | None = None,
-    index: int = 0,
-    rule: ReductionRule = USUAL,
-    out: str | Path | None = None,
-    images: Any = None,
-    data_options: dict[str, Any] | None = None,
-    names: Sequence[str] | None = None,
-    command: str = "",
-) -> Reduced:
-    """Reduce a dataset by *labels*, and write page, positions and table of the images that are kept
-    to the new folder *out*.
+    columns: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Which columns of a table are the codes, as in a,b; by default all numbers in it.",
+            kind="TEXT",
+        ),
+    ] = None,
+    index: Annotated[int, Option("Which of the candidates to keep, counted from 0.")] = 0,
+    images: _Images = None,
+    published: Annotated[
+        bool, Option("The paper's rule alone, which takes chance gaps of noise for steps.")
+    ] = False,
+    rule: _Rule = None,
+    names: Annotated[
+        Sequence[str] | None,
+        Option("Names of the latents; by default those of the columns.", cli=False),
+    ] = None,
+    data_options: declared.DataOptions = None,
+    out: Annotated[
+        str | Path | None,
+        Option("Folder to write to; by default the next free one under reductions/."),
+    ] = None,
+    command: declared.Command = "",
+) -> ReduceResult:
+    """Cut a dataset down to images for which given labels hardly vary, and draw how.
 
-    *labels* are codes `(images, latents)`: an array, a pandas table, or the path of a .npy, .npz, .csv or .parquet file, such as
-    the codes.csv of `discover`. Of a table with names all columns of numbers are codes but `image`
-    and `name`, or those that
-    *columns* names. *index* picks among the candidates, see `unbraid.search.reduce.reduction.reduce`. *images*, a name, a path, an array
-    or a `Dataset` in the order of the labels, puts examples on the page. *names* are those of the
-    latents; unless given, those of the columns. Without *out* the folder is the next free
-    `reductions/<labels>-<n>`. Where the reduction stops, only the page is written: there is nothing
-    to keep.
+    Estermann et al. (2020), figure 3. Writes a page, and positions and codes of the images that are
+    kept; where the reduction stops, only the page.
     """
-    from unbraid.commands.train import next_folder
     from unbraid.core.store import write_bytes
     from unbraid.population.run_folder import check_free
-    from unbraid.report.reduce.context import write_reduction
+    from unbraid.report.reduce.context import write_reduce
+    from unbraid.search.reduce.reduction import USUAL, ReductionRule
+    from unbraid.search.reduce.reduction import reduce as reduce_codes
 
+    chosen_rule = rule or (ReductionRule(chance=None) if published else USUAL)
+    source, source_options = split_source(images, data_options)
     problems = Problems()
     path = Path(labels) if isinstance(labels, (str, Path)) else None
     table = problems.collect(lambda: _read(labels if path is None else path, columns))
     codes = None if table is None else table.codes
     dataset = (
-        None if images is None else problems.collect(lambda: _opened(images, data_options or {}))
+        None
+        if source is None
+        else problems.collect(lambda: declared.open_data(source, source_options))
     )
     index = whole(problems, "index", index, 0)
     titles = _names(problems, names, table)
@@ -131,18 +152,18 @@ def reduce_labels(
     assert codes is not None
     chosen = (table.names or ()) if columns is not None else ()
 
-    found = reduce(codes, index, rule)
-    made = Reduced(found, titles, folder)
+    found = reduce_codes(codes, index, chosen_rule)
+    made = ReduceResult(found, titles, folder)
     if found.stopped is None:
         write_bytes(folder / POSITIONS, _positions(found.indices))
         write_bytes(folder / TABLE, _table(found.indices, codes, titles, table.images))
-    write_reduction(
-        found,
+    write_reduce(
         made.page,
+        found,
         titles,
         source=str(path) if path else "",
         examples=None if dataset is None else _examples(found, dataset),
-        next_steps=_next_steps(made, path, chosen, images, data_options or {}),
+        next_steps=_next_steps(made, path, chosen, source, source_options),
         command=command,
     )
     return made
@@ -150,16 +171,10 @@ def reduce_labels(
 
 def _read(labels: Any, columns: str | Sequence[str] | None) -> CodeTable:
     from unbraid.scoring.code_tables import read_codes
+    from unbraid.search.reduce.reduction import checked_labels
 
     table = read_codes(labels, columns, "labels")
     return replace(table, codes=checked_labels(table.codes))
-
-
-def _opened(images: Any, options: dict[str, Any]) -> Dataset:
-    from unbraid.data import load
-    from unbraid.data.dataset import Dataset
-
-    return images if isinstance(images, Dataset) else load(images, **options)
 
 
 def _names(
@@ -182,6 +197,8 @@ def _names(
 
 
 def _positions(indices: NDArray[np.int64]) -> bytes:
+    import numpy as np
+
     buffer = io.BytesIO()
     np.save(buffer, indices, allow_pickle=False)
     return buffer.getvalue()
@@ -205,6 +222,8 @@ def _table(
 
 def _examples(found: Reduction, dataset: Dataset) -> Examples:
     """Images spread evenly over those that are kept and those that are not."""
+    import numpy as np
+
     from unbraid.report.reduce.context import Examples
 
     left_out = np.setdiff1d(np.arange(len(found.cells)), found.indices)
@@ -215,6 +234,8 @@ def _spread(positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """A few of *positions*, one of each of equal parts: regular spacing would follow the grid of a
     dataset that has one.
     """
+    import numpy as np
+
     parts = np.array_split(positions, min(EXAMPLES, max(1, len(positions))))
     rng = np.random.default_rng(0)
     return np.array([rng.choice(part) for part in parts if len(part)], dtype=np.int64)
@@ -224,13 +245,16 @@ def _called(images: Any, options: dict[str, Any]) -> str:
     """The kept images in Python, as far as the call tells where they come from."""
     if not isinstance(images, (str, Path)):
         return "images[kept]  # your images, in the order of the labels"
-    return f"ub.load({str(images)!r}{''.join(f', {key}={value!r}' for key, value in options.items())}).images(kept)"
+    given = "".join(f", {key}={value!r}" for key, value in options.items())
+    return f"ub.load({str(images)!r}{given}).images(kept)"
 
 
 def _options(
     columns: Sequence[str], rule: ReductionRule, images: Any, options: dict[str, Any]
 ) -> str:
     """The options of the command line with which the same is done again, as far as it has them."""
+    from unbraid.search.reduce.reduction import ReductionRule
+
     said = ["--columns", ",".join(columns)] if columns else []
     said += ["--published"] if rule == ReductionRule(chance=None) else []
     if isinstance(images, (str, Path)):
@@ -244,11 +268,15 @@ def _options(
 
 
 def _next_steps(
-    made: Reduced, path: Path | None, columns: Sequence[str], images: Any, options: dict[str, Any]
+    made: ReduceResult,
+    path: Path | None,
+    columns: Sequence[str],
+    images: Any,
+    options: dict[str, Any],
 ) -> list[tuple[str, str]]:
-    """What a person can do next, each with the lines that do it; *columns* are those that were
-    chosen, if any.
-    """
+    """What a person can do next, each with the lines that do it."""
+    from unbraid.search.reduce.reduction import NO_PEAKS
+
     found, steps, called = made.reduction, [], _called(images, options)
     if found.stopped is None:
         lines = [
@@ -277,8 +305,7 @@ def _next_steps(
             )
         else:
             where = (
-                "reduce_labels(labels,"
-                f" {f'columns={list(columns)}, ' if columns else ''}index={other})"
+                f"ub.reduce(labels, {f'columns={list(columns)}, ' if columns else ''}index={other})"
             )
         steps.append(("Keep another candidate of the table.", where))
     if found.stopped == NO_PEAKS:
@@ -293,7 +320,7 @@ def _next_steps(
                 "The published rule alone, without the bound on chance, takes the marked rises for"
                 " steps."
             )
-            steps.append((told, f"{_CALL}\nreduce_labels(labels, rule=ReductionRule(chance=None))"))
+            steps.append((told, "ub.reduce(labels, published=True)"))
     elif found.stopped:
         steps.append(
             (

@@ -1,41 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python door: `train`, `open_run`, and what a run and a trained model can be asked. The
-command line calls the same.
-"""
+"""`train`: a population from a dataset and objectives, and what a run can be asked afterwards."""
 
 from __future__ import annotations
 
-import inspect
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-import torch
-
-from unbraid.codes.codes import CodeStore
-from unbraid.codes.model import Model
-from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.core.errors import InputError, StoppedError, UnbraidError, invalid, unknown
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command, split_source
+from unbraid.core.errors import StoppedError, invalid
+from unbraid.core.folders import next_folder
 from unbraid.core.progress import Progress
-from unbraid.data import load
-from unbraid.data.dataset import Dataset
-from unbraid.population.devices import choose_device, chunk_size, usual_precision
-from unbraid.population.plan import make_plan
-from unbraid.population.run_folder import RunFolder, check_free
-from unbraid.population.train import train_run
-from unbraid.scoring.metric_names import GROUPS, higher_is_better, left_out, needs
-from unbraid.scoring.run_scores import check_request, score_run
+from unbraid.population import defaults
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
+
+    from unbraid.codes.model import Model
+    from unbraid.data.dataset import Dataset
+    from unbraid.population.run_folder import RunFolder
 
 
 class Run:
     """A trained population: its members, curves, scores and models."""
 
     def __init__(self, folder: RunFolder, device: torch.device) -> None:
+        """The run in *folder*; what is left to compute is computed on *device*."""
         self.folder = folder
         self.device = device
 
@@ -57,26 +50,26 @@ class Run:
 
     @property
     def members(self) -> pd.DataFrame:
-        """One row a member: hyperparameters, seed, how its training ended."""
+        """One row per member: hyperparameters, seed, how its training ended."""
         return self.folder.members()
 
     @property
     def history(self) -> pd.DataFrame:
-        """Training curves: member, step, one column a recorded quantity."""
+        """Training curves: member, step, one column per recorded quantity."""
         return self.folder.history()
 
     def resume(self, *, quiet: bool = False) -> Run:
-        """Train and encode what is left; returns itself. Stopped by Ctrl-C it raises, with
-        everything so far on disk.
+        """Train and encode what is left; returns itself.
+
+        Stopped by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
+        from unbraid.population.train import train_run
+
         plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
             outcome = train_run(self.folder, self.device, progress.advance, progress.say)
         if not outcome.finished:
-            raise UnbraidError(
-                f"stopped; everything so far is in {self.path}. Go on with: unbraid resume"
-                f" {self.path}"
-            )
+            raise stopped(self.path)
         if outcome.diverged:
             ids = ", ".join(map(str, outcome.diverged))
             progress.say(
@@ -86,7 +79,21 @@ class Run:
         self._encode(quiet)
         return self
 
+    def summary(self) -> str:
+        """How many models were trained, where they are, and what to type next."""
+        from unbraid.data.where_rule import share
+
+        lines, members, rule = [], self.members, self.folder.plan.where
+        if rule:
+            part = f"{share(rule, self.dataset):,} of {len(self.dataset):,} images"
+            lines.append(f"Trained on {part}: {rule}")
+        trained = int((members["status"] == "trained").sum())
+        lines.append(f"Trained {trained} of {len(members)} models: {self.path}")
+        return "\n".join([*lines, f"Next:  unbraid score {self.path}"])
+
     def _encode(self, quiet: bool) -> None:
+        from unbraid.codes.codes import CodeStore
+
         store = CodeStore(self.folder)
         missing = store.missing()
         if not missing:
@@ -102,13 +109,17 @@ class Run:
         representation: str | Sequence[str] = "mean",
         quiet: bool = False,
     ) -> pd.DataFrame:
-        """Scores of every member, one row each and one column a metric, beside its hyperparameters
-        and seed.
+        """Scores of every member beside its settings: one row per member, one column per metric.
 
-        *metrics* are names, with options where wanted ("infomec:pruning=tripod"), or groups: usual (the six of Locatello et al.
-        2019), supervised, unsupervised, usefulness, all. Computed once and kept; the index holds
-        member, objective and (where several are asked for) representation.
+        *metrics* are names, with options where wanted ("infomec:pruning=tripod"), or groups: usual
+        (the six of Locatello et al. 2019), supervised, unsupervised, usefulness, all. Computed once
+        and kept; the index holds member, objective and, of several, the representation.
         """
+        from unbraid.codes.codes import CodeStore
+        from unbraid.codes.reconstructions import ReconstructionStore
+        from unbraid.scoring.metric_names import left_out, needs
+        from unbraid.scoring.run_scores import check_request, score_run
+
         names = [metrics] if isinstance(metrics, str) else list(metrics)
         kinds = list(
             dict.fromkeys([representation] if isinstance(representation, str) else representation)
@@ -149,6 +160,8 @@ class Run:
 
     def best(self, metric: str) -> Model:
         """The model with the best score: the highest, or the lowest where lower is better."""
+        from unbraid.scoring.metric_names import GROUPS, higher_is_better
+
         if metric in GROUPS:
             raise invalid("metric", "must be a single one", metric)
         table = self.score(metric, quiet=True)
@@ -159,6 +172,8 @@ class Run:
 
     def model(self, member: int) -> Model:
         """One trained model of the population."""
+        from unbraid.codes.model import Model
+
         ids = [one.id for one in self.folder.plan.members]
         if member not in ids:
             raise invalid("member", f"must be one of 0..{ids[-1]}", member)
@@ -166,64 +181,113 @@ class Run:
 
     def report(self) -> Path:
         """Write report.html and return its path."""
-        from unbraid.report.train.context import build_report
+        from unbraid.report.train.context import write_report
 
         self._require_trained()
         self._encode(quiet=True)
-        return build_report(self.folder)
+        return write_report(self.folder)
 
 
+def stopped(path: Path) -> StoppedError:
+    """What is said after Ctrl-C."""
+    return StoppedError(
+        f"stopped; everything so far is in {path}. Go on with: unbraid resume {path}"
+    )
+
+
+@command
 def train(
-    data: Any,
-    objective: Any = "beta_vae",
+    data: declared.Data,
+    objective: declared.Objectives = defaults.OBJECTIVE,
     *,
-    out: str | Path | None = None,
-    device: str = "auto",
-    precision: str = "auto",
-    quiet: bool = False,
-    **options: Any,
+    seeds: declared.Seeds = 1,
+    steps: Annotated[int, Option("Training steps of each model.")] = defaults.STEPS,
+    batch_size: Annotated[int, Option("Images per training step.")] = defaults.BATCH_SIZE,
+    learning_rate: declared.Rates = defaults.LEARNING_RATE,
+    latents: declared.Latents = defaults.LATENTS,
+    network: declared.NetworkName = defaults.NETWORK,
+    likelihood: declared.LikelihoodName = None,
+    prior: declared.Priors = defaults.PRIOR,
+    supervision: declared.Supervisions = None,
+    standardise: declared.Standardise = False,
+    convention: Annotated[
+        str,
+        Option("sum, or mean for a beta of papers that average over pixels and latents."),
+    ] = defaults.CONVENTION,
+    precision: declared.Precision = "auto",
+    where: declared.Where = None,
+    code_samples: declared.CodeSamples = defaults.CODE_SAMPLES,
+    checkpoint_seconds: declared.CheckpointSeconds = defaults.CHECKPOINT_SECONDS,
+    log_every: declared.LogEvery = None,
+    hyper: declared.Hyper = None,
+    data_options: declared.DataOptions = None,
+    network_options: declared.NetworkOptions = None,
+    prior_options: declared.PriorOptions = None,
+    out: declared.Out = None,
+    device: declared.Device = "auto",
+    quiet: declared.Quiet = False,
+    command: declared.Command = "",
 ) -> Run:
-    """Train a population and return its run. See `unbraid.population.plan.make_plan` for the
-    options.
+    """Train a population: every combination of the listed values, times the seeds.
 
-    *out* is the run folder; without it, the next free `runs/<data>-<objective>-<n>`. *precision* is float32, bfloat16, or what is
-    usual on the device.
+    Hyperparameters go with their objective, and lists are sweeps: `factor_vae:gamma=10,20`, in
+    Python `FactorVAE(gamma=[10, 20])`. One that only one of the objectives has may be a flag:
+    `--beta 1,4,16`. A number may change while it trains: `--beta "linear(0, 4, 10000)"`.
     """
+    from unbraid.population.devices import choose_device, chunk_size, usual_precision
+    from unbraid.population.plan import make_plan
+    from unbraid.population.run_folder import RunFolder, check_free
+
     chosen = choose_device(device)
-    known = set(inspect.signature(make_plan).parameters) - {"data", "objective"}
-    for name in options.keys() - known:
-        remedy = (
-            "Hyperparameters go into the objective, as in BetaVAE(beta=[1, 4]); options of the data"
-            " into data_options={...}."
-        )
-        raise InputError(unknown("option of train", name, known, remedy))
-    precision = usual_precision(chosen) if precision == "auto" else precision
-    plan, dataset = make_plan(data, objective, precision=precision, **options)
+    source, source_options = split_source(data, data_options)
+    plan, dataset = make_plan(
+        source,
+        objective,
+        data_options=source_options,
+        hyper=hyper,
+        seeds=seeds,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,  # pyright: ignore[reportArgumentType]
+        latents=latents,
+        network=network,
+        network_options=network_options,
+        likelihood=likelihood,
+        prior=prior,
+        prior_options=prior_options,
+        supervision=supervision,
+        standardise=standardise,
+        convention=convention,
+        precision=usual_precision(chosen) if precision == "auto" else precision,
+        where=where,
+        log_every=log_every,
+        checkpoint_seconds=checkpoint_seconds,
+        code_samples=code_samples,
+        command=command,
+    )
     if not quiet:
         for line in dict.fromkeys(
             line for member in plan.members for line in member.remarks(plan.steps)
         ):
             print(f"{line}.", file=sys.stderr, flush=True)
-    folder = (
-        Path(out) if out is not None else next_folder(f"{plan.data}-{plan.members[0].objective}")
-    )
+    stem = f"{plan.data}-{plan.members[0].objective}"
+    folder = Path(out) if out is not None else next_folder(stem)
     check_free(folder)
     run = RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset)
     return Run(run, chosen).resume(quiet=quiet)
 
 
-def next_folder(stem: str, parent: str = "runs") -> Path:
-    """The first of <parent>/<stem>-1, -2, ... that is free."""
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", stem)
-    number = 1
-    while (Path(parent) / f"{stem}-{number}").exists():
-        number += 1
-    return Path(parent) / f"{stem}-{number}"
+def open_run(path: str | Path, *, data: declared.MovedData = None, device: str = "auto") -> Run:
+    """The run in a folder; *data* where it was moved, or was an array in memory."""
+    from unbraid.population.devices import choose_device
+    from unbraid.population.run_folder import RunFolder
 
-
-def open_run(path: str | Path, *, data: Any = None, device: str = "auto") -> Run:
-    """The run in a folder; *data* is needed only where it was trained on an array in memory."""
     folder = RunFolder.open(path)
     if data is not None:
-        folder.use(data if isinstance(data, Dataset) else load(data))
+        folder.use(declared.open_data(data))
     return Run(folder, choose_device(device))
+
+
+def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bool) -> Run:
+    """Go on with the run in *folder*."""
+    return open_run(folder, data=data, device=device).resume(quiet=quiet)

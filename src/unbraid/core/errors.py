@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as objects: a `Problem` has a name, a rule, a value and a remedy; an error carries all of
-them.
+"""Errors as objects: a `Problem` has a name, a rule, a value and a remedy; an error carries all.
 
 One problem is rendered twice: for Python with parameters, for the command line with flags. A remedy
-names an option as `{latents=10}`, which reads `latents=10` in Python and `--latents 10` on a
-command line.
+names an option as `{latents=10}`, which reads `latents=10` in Python and `--latents 10` on the
+command line of a command that has it.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 _Made = TypeVar("_Made")
+_QUOTES = "'\""
 _OPTION = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 
 
@@ -46,15 +46,11 @@ class Problem:
         return given if isinstance(given, Problem) else cls("", "", sentence=given)
 
     def render(self, flags: Collection[str] | None = None) -> str:
-        """The text of this problem: for Python, or with *flags*, the options of a command, for its
-        command line.
-        """
+        """The text: for Python, or for a command line whose options are *flags*."""
         name = _flag(self.name) if flags is not None and self.name in flags else self.name
         shown = self.value if isinstance(self.value, Shown) else repr(self.value)
         text = self.sentence or f"{name} {self.rule}; got {shown}."
-        remedy = _OPTION.sub(
-            lambda found: _option(found[1], found[2], flags is not None), self.remedy
-        )
+        remedy = _OPTION.sub(lambda found: _option(found[1], found[2], flags or ()), self.remedy)
         return f"{text} {remedy}" if remedy else text
 
     def __str__(self) -> str:
@@ -66,15 +62,11 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _option(name: str, value: str | None, command_line: bool) -> str:
+def _option(name: str, value: str | None, flags: Collection[str]) -> str:
     """An option of a remedy, as the caller would write it."""
-    if not command_line:
+    if name not in flags:
         return name if value is None else f"{name}={value}"
-    return (
-        _flag(name)
-        if value in (None, "True")
-        else f"{_flag(name)} {value.strip(chr(39) + chr(34))}"
-    )
+    return _flag(name) if value in (None, "True") else f"{_flag(name)} {value.strip(_QUOTES)}"
 
 
 class UnbraidError(Exception):
@@ -106,16 +98,12 @@ class InputError(UnbraidError, ValueError):
 
 
 def invalid(name: str, rule: str, value: object, remedy: str = "") -> InputError:
-    """The error for a request with a single problem: `raise invalid("beta", "must be above 0",
-    beta)`.
-    """
+    """The error for a single problem, to be raised."""
     return InputError(Problem(name, rule, value, remedy))
 
 
 class DamagedFileError(UnbraidError):
-    """A file does not hold what its checksum promises. Exit code 1 when nothing can stand in for
-    it.
-    """
+    """A file does not hold what its checksum promises. Exit code 1 if nothing can replace it."""
 
 
 def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Problem:

@@ -120,34 +120,24 @@ def _without_options(name: str, rest: str) -> tuple[str, dict[str, str]]:
     return name, {}
 
 
-def parse_extra_options(words: Sequence[str], objectives: Sequence[str]) -> dict[str, Any]:
-    """`["--beta", "1,4"]` or `["--beta=1,4"]` -> `{"beta": [1, 4]}`: the options that the
-    objectives define.
-    """
+def parse_extra_options(words: Sequence[str]) -> dict[str, Any]:
+    """Hyperparameters given as flags: `["--beta", "1,4"]` -> `{"beta": [1, 4]}`."""
     options: dict[str, Any] = {}
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
         if not word.startswith("--") or word == "--":
-            raise invalid(
-                "command line",
-                "has a word too many",
-                word,
-                "Lists are written with commas and no blanks: --beta 1,4.",
-            )
+            remedy = "Lists are written with commas and no blanks: --beta 1,4."
+            raise invalid("command line", "has a word too many", word, remedy)
         name, equals, value = word[2:].partition("=")
         if not equals:
             if not waiting:
-                known = f"Options of {', '.join(objectives)}: unbraid list objectives."
-                raise invalid(f"option --{name}", "needs a value", Shown("nothing"), known)
+                remedy = "See: unbraid list objectives"
+                raise invalid(f"option --{name}", "needs a value", Shown("nothing"), remedy)
             value = waiting.pop(0)
         key = name.replace("-", "_")
         if key in options:
-            raise invalid(
-                f"option --{name}",
-                "may be given once",
-                Shown("twice"),
-                f"For a sweep write --{name} 1,4.",
-            )
+            remedy = f"For a sweep write --{name} 1,4."
+            raise invalid(f"option --{name}", "may be given once", Shown("twice"), remedy)
         options[key] = as_numbers(value)
     return options

@@ -229,7 +229,7 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
         for name, _ in named.values()
         if name in OBJECTIVES
     }
-    _check_hyper(hyper, options, problems)
+    _check_hyper(hyper, options, [own for _, own in named.values()], problems)
     found: list[Objective] = []
     for one in wanted:
         if isinstance(one, str):
@@ -243,8 +243,13 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
     return found
 
 
-def _check_hyper(hyper: dict[str, Any], options: dict[str, list[str]], problems: Problems) -> None:
-    """Refuse hyperparameters that none of the objectives has, and those that several have."""
+def _check_hyper(
+    hyper: dict[str, Any],
+    options: dict[str, list[str]],
+    spelled: list[dict[str, Any]],
+    problems: Problems,
+) -> None:
+    """Refuse hyperparameters that no objective has, that several have, or that are given twice."""
     for key, value in sorted(hyper.items()):
         owners = [name for name, known in options.items() if key in known]
         if not owners and options:
@@ -255,6 +260,9 @@ def _check_hyper(hyper: dict[str, Any], options: dict[str, list[str]], problems:
             text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
             example = " ".join(f"{name}:{key}={text}" for name in owners)
             problems.add(key, rule, value, f"Say it for each: {example}")
+        elif any(key in own for own in spelled):
+            rule = f"is given with {owners[0]} already"
+            problems.add(key, rule, value, f"Say it once: {owners[0]}:{key}=...")
 
 
 def choose_network(

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective, for ours and for those of other packages: call
-`check_objective("my_vae")` in a test.
-"""
+"""The contract of an objective, ours or a plug-in's: `check_objective("my_vae")` in a test."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 from dataclasses import replace
 from functools import cache
@@ -15,11 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError
-from unbraid.core.registry import Citation
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.objective import Forward, Objective, Setting, total_loss
+from unbraid.testing.checks import check_description, refusal
 
 MEMBERS, BATCH, LATENTS = 3, 8, 4
 SIZES = (3, 5)
@@ -31,31 +27,16 @@ _PARTS = ("permutation", "prior_points", "labelled_mean", "labels", "label_sizes
 
 
 def check_objective(name: str) -> None:
-    """Assert everything that plans, training and reports rely on; names the broken promise
-    otherwise.
-    """
+    """Assert everything that plans, training and reports rely on; the message names what fails."""
     kind = OBJECTIVES.load(name)
-    _check_description(name, kind)
+    check_description(name, kind)
+    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
     _check_config(name, kind)
     _check_terms(name, kind())
     _check_members_are_separate(name, kind())
     _check_posterior(name, kind())
     _check_learned(name, kind())
     _check_auxiliary(name, kind())
-
-
-def _check_description(name: str, kind: type[Objective]) -> None:
-    assert dataclasses.is_dataclass(kind), f"{name} must be a dataclass"
-    assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
-    assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
-    assert getattr(kind, "label", ""), f"{name} needs a label"
-    first = (inspect.cleandoc(kind.__dict__.get("__doc__") or "")).split("\n\n")[:1]
-    assert first, f"{name} needs a docstring; its first paragraph is the table's description"
-    # A dataclass without a docstring gets its own signature for one.
-    assert first[0].endswith("."), (
-        f"the first docstring paragraph of {name} must be one sentence, is {first[0]!r}"
-    )
-    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
 
 
 def _check_config(name: str, kind: type[Objective]) -> None:
@@ -78,13 +59,9 @@ def _check_config(name: str, kind: type[Objective]) -> None:
         ]
         if item.metadata["kind"] == "choice":
             wrongs = [(3, f"must be one of {', '.join(item.metadata['options'])}; got 3.")]
-        for wrong, told in wrongs:
-            message = ""
-            try:
-                kind(**{field: wrong})
-            except InputError as error:
-                message = str(error)
-            expected = f"{name}: {field} {told}"
+        for wrong, rule in wrongs:
+            message = refusal(lambda field=field, wrong=wrong: kind(**{field: wrong}))
+            expected = f"{name}: {field} {rule}"
             assert message == expected, (
                 f"{name}({field}={wrong!r}) must be an InputError that says '{expected}', not"
                 f" '{message}'"
@@ -132,9 +109,7 @@ def _forward(objective: Objective) -> Forward:
 
 
 def _of_members(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with what belongs to these members: learned numbers, memory and the auxiliary
-    network, all of them different.
-    """
+    """*forward* with these members' own learned numbers, memory and auxiliary network."""
     weights = {name: rows[members] for name, rows in _learned(objective).items()}
     memory = {name: value + 0.1 * members.double() for name, value in objective.memory.items()}
     return _with_auxiliary(objective, replace(forward, weights=weights, memory=memory), members)
@@ -153,9 +128,7 @@ def _learned(objective: Objective) -> dict[str, Tensor]:
 
 
 def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with the auxiliary network of these members, whose weights differ from member to
-    member.
-    """
+    """*forward* with the auxiliary network of these members, each with weights of its own."""
     network = objective.auxiliary_network()
     if network is None:
         return forward
@@ -165,9 +138,7 @@ def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> 
 
 
 def _differentiated(objective: Objective, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss of each member and the gradients of the losses, zeros where the loss does not depend on
-    the tensor.
-    """
+    """Loss of each member and its gradients, zeros where it does not depend on the tensor."""
     leaves = {leaf: getattr(forward, leaf).detach().clone().requires_grad_() for leaf in _LEAVES}
     loss = total_loss(objective.terms(replace(forward, **leaves)))
     gradients = torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True)
@@ -190,7 +161,7 @@ def _check_terms(name: str, objective: Objective) -> None:
             f"{name}: {term_name} must be finite on ordinary posteriors"
         )
     loss, gradients = _differentiated(objective, _forward(objective))
-    assert tuple(loss.shape) == (MEMBERS,), f"the loss of {name} must have one entry a member"
+    assert tuple(loss.shape) == (MEMBERS,), f"the loss of {name} must have one entry per member"
     for leaf, gradient in gradients.items():
         assert torch.isfinite(gradient).all(), f"{name}: the gradient to {leaf} must be finite"
     share = torch.full((MEMBERS, BATCH), 1.0 / BATCH, dtype=torch.float64)
@@ -209,9 +180,8 @@ def _check_terms(name: str, objective: Objective) -> None:
 def _check_members_are_separate(name: str, objective: Objective) -> None:
     forward = _forward(objective)
     loss, gradients = _differentiated(objective, forward)
-    order = torch.tensor(
-        [2, 1, 0]
-    )  # no rotation: a term that looks at the next member would rotate with it
+    # No rotation: a term that looks at the next member would rotate with it.
+    order = torch.tensor([2, 1, 0])
     moved: dict[str, Any] = {leaf: getattr(forward, leaf)[order] for leaf in _LEAVES}
     for part in _PARTS:
         if (value := getattr(forward, part)) is not None:
@@ -275,9 +245,7 @@ def _check_posterior(name: str, objective: Objective) -> None:
 
 
 def _check_learned(name: str, objective: Objective) -> None:
-    """Learned numbers bear the objective's prefix and are reached by the loss; what is remembered
-    is told in full.
-    """
+    """Learned numbers bear the objective's prefix and get gradients; memory is complete."""
     forward = _forward(objective)
     weights = {key: value.clone().requires_grad_() for key, value in forward.weights.items()}
     assert all(key.startswith("objective.") for key in weights), (
@@ -302,7 +270,7 @@ def _check_learned(name: str, objective: Objective) -> None:
     )
     for key, value in after.remembered.items():
         assert tuple(value.shape) == (MEMBERS,), (
-            f"{name}: what is remembered as {key} must have one entry a member"
+            f"{name}: what is remembered as {key} must have one entry per member"
         )
 
 
@@ -357,7 +325,7 @@ def _check_auxiliary(name: str, objective: Objective) -> None:
 
 @cache
 def _random_rows(size: int) -> Tensor:
-    """Random weights, other ones for each member; drawn once, since a discriminator has millions."""
+    """Random weights of each member; drawn once, since a discriminator has millions."""
     return 0.05 * torch.randn(
         MEMBERS, size, generator=torch.Generator().manual_seed(6), dtype=torch.float64
     )

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`resume`: go on with a folder of any kind; what each kind is resumed by stands here."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
+from unbraid.core.folders import check_kind
+
+if TYPE_CHECKING:
+    from unbraid.commands.discover import DiscoverResult
+    from unbraid.commands.pbt import PbtResult
+    from unbraid.commands.rpu import RpuResult
+    from unbraid.commands.train import Run
+
+
+@command
+def resume(
+    folder: Annotated[
+        str | Path, Option("A folder made by `unbraid train`, `pbt`, `rpu` or `discover`.")
+    ],
+    *,
+    data: declared.MovedData = None,
+    device: declared.Device = "auto",
+    quiet: declared.Quiet = False,
+) -> Run | PbtResult | RpuResult | DiscoverResult:
+    """Go on with a run, search or discovery that was stopped, killed or damaged.
+
+    What is done is not done again; a finished one is opened as it is.
+    """
+    kind = importlib.import_module(f"unbraid.commands.{check_kind(folder)}")
+    return kind.resume_folder(Path(folder), data, device, quiet)

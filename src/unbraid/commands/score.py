@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`score`: metrics of every model of a run, or of anybody's codes."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
+from unbraid.commands.train import open_run
+from unbraid.core.errors import InputError, Shown, invalid
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OF_CODES = ("codes", "factors", "logvar", "reconstruction", "samples", "seed", "out")
+_OF_RUNS = ("representation", "data", "device")
+_ARRAY = "(n, latents) or (members, n, latents); .npy, .npz or .csv."
+_File = str | Path | None
+
+
+@command
+def score(
+    folder: Annotated[str | Path | None, Option("A run folder, made by `unbraid train`.")] = None,
+    *,
+    metrics: Annotated[
+        str | Sequence[str],
+        Option(
+            "Names with commas (`unbraid list metrics`), options as in infomec:pruning=tripod; or"
+            " usual, supervised, unsupervised, usefulness, all."
+        ),
+    ] = "usual",
+    representation: Annotated[
+        str | Sequence[str], Option("mean, sampled, or both with a comma.")
+    ] = "mean",
+    data: declared.MovedData = None,
+    device: declared.Device = "auto",
+    codes: Annotated[
+        _File, Option(f"Instead of a run: a file with your own codes, {_ARRAY}")
+    ] = None,
+    factors: Annotated[_File, Option("Their factors, whole numbers (n, factors).")] = None,
+    logvar: Annotated[_File, Option("Their log-variances, for metrics about posteriors.")] = None,
+    reconstruction: Annotated[_File, Option("Nats of each sample (n,), for `elbo`.")] = None,
+    samples: Annotated[int, Option("At most so many rows of your own codes are used.")] = 15_000,
+    seed: Annotated[
+        int, Option("Which rows of your own codes, and which of them for testing.")
+    ] = 0,
+    out: Annotated[
+        _File,
+        Option("Write all scores of your own codes, with their parts, to a .csv or .parquet file."),
+    ] = None,
+    quiet: declared.Quiet = False,
+) -> pd.DataFrame:
+    """Score every model of a run, or your own codes; returns the table.
+
+    Scores of a run are kept in it. Of your own codes there is a row for each member, metric and
+    quantity; of arrays in memory, see `unbraid.scoring.own_codes.score_codes`.
+    """
+    given = locals()
+    if folder is None and codes is None:
+        rule = "needs a run folder, or codes of your own"
+        remedy = "For example {codes=z.npy} {factors=y.npy}."
+        raise invalid("score", rule, Shown("neither"), remedy)
+    usual = {name: one.default for name, one in inspect.signature(score).parameters.items()}
+    wrong = _OF_CODES if folder is not None else _OF_RUNS
+    if extra := [name for name in wrong if given[name] != usual[name]]:
+        whose, other = ("your own codes", "a run") if folder is not None else ("runs", "codes")
+        rule = f"takes {', '.join(extra)} for {whose} only"
+        raise invalid("score", rule, Shown(other), "Leave one out.")
+    if codes is not None:
+        files = {"codes": codes, "factors": factors, "logvar": logvar}
+        return _own(files | {"reconstruction": reconstruction}, metrics, samples, seed, out, quiet)
+    assert folder is not None
+    run = open_run(folder, data=data, device=device)
+    table = run.score(metrics, representation=representation, quiet=quiet)
+    if not len(table):
+        raise InputError(
+            f"nothing that was asked for has a value for any model of {run.path}; the reasons"
+            " stand above."
+        )
+    return table
+
+
+def _own(
+    files: dict[str, _File],
+    metrics: str | Sequence[str],
+    samples: int,
+    seed: int,
+    out: _File,
+    quiet: bool,
+) -> pd.DataFrame:
+    from unbraid.core.progress import Progress
+    from unbraid.scoring.files import check_table_file, read_array, write_scores
+    from unbraid.scoring.own_codes import score_codes
+
+    place = None if out is None else Path(out)
+    check_table_file(place)
+    arrays = {
+        name: read_array(Path(path), name) for name, path in files.items() if path is not None
+    }
+    with Progress("scoring", "scores", 0, quiet) as progress:
+        progress.say("read " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
+        table = score_codes(
+            **arrays,
+            metrics=metrics,
+            samples=samples,
+            seed=seed,
+            total=progress.total,
+            progress=progress.advance,
+            warn=progress.say,
+        )
+    if place is not None:
+        write_scores(table, place)
+    return table
+
+
+def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
+    """The table for a terminal, where all of it is kept, and what to type next."""
+    from unbraid.scoring.own_codes import printed
+
+    if "folder" not in given:
+        text = printed(table, int(table["member"].max()) + 1, _line_width())
+        kept = f"\n\nAll scores, with their parts: {given['out']}" if "out" in given else ""
+        return text + kept
+    folder = given["folder"]
+    return (
+        f"{_best_first(table)}\n\nAll scores, with their parts: {folder / 'scores.parquet'}\n"
+        f"Look at them:  unbraid report {folder}"
+    )
+
+
+def _best_first(table: Any) -> str:
+    """By MIG or else by the first metric, without settings that are the same for all."""
+    from unbraid.metrics import METRICS
+    from unbraid.scoring.metric_names import base, higher_is_better
+
+    scores = [name for name in table.columns if base(name) in METRICS]
+    same = [
+        name
+        for name in table.columns
+        if name not in scores and name != "seed" and table[name].nunique(dropna=False) == 1
+    ]
+    table = table.drop(columns=same) if len(table) > 1 else table
+    if scores:
+        decides = "mig" if "mig" in scores else scores[0]
+        table = table.sort_values(decides, ascending=not higher_is_better(decides))
+    return table.to_string(
+        max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=_line_width()
+    )
+
+
+def _line_width() -> int:
+    return max(80, shutil.get_terminal_size((132, 24)).columns)
