@@ -45,7 +45,7 @@ def show(
     """Write a page with samples, one row of images for each factor, sizes and statistics."""
     from unbraid.data import DATA
     from unbraid.data.info import status
-    from unbraid.report.data.context import build_data_page, page_place
+    from unbraid.report.data.context import page_place, write_data
 
     place = page_place(data, None if out is None else Path(out))
     dataset = declared.open_data(data)
@@ -54,7 +54,7 @@ def show(
         if dataset.name in DATA
         else [("Lies in", str(dataset.options.get("source", "")))]
     )
-    return build_data_page(dataset, place, data, about)
+    return write_data(place, dataset, data, about)
 
 
 @command

@@ -181,11 +181,11 @@ class Run:
 
     def report(self) -> Path:
         """Write report.html and return its path."""
-        from unbraid.report.train.context import build_report
+        from unbraid.report.train.context import write_report
 
         self._require_trained()
         self._encode(quiet=True)
-        return build_report(self.folder)
+        return write_report(self.folder)
 
 
 def stopped(path: Path) -> StoppedError:
