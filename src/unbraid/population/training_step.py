@@ -20,7 +20,7 @@ from unbraid.core.random import Stream
 from unbraid.data.dataset import Dataset
 from unbraid.data.few_labels import LabelledSets
 from unbraid.data.where_rule import TOTAL, cumulative_weights
-from unbraid.networks.layers import carry_lowered
+from unbraid.networks.layers import carry_low_precision_copy
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import TrainedWeights
 from unbraid.objectives.objective import Forward, Objective, stack, total_loss
@@ -377,7 +377,7 @@ class Program:
         )
         if adam.lowered is not None:
             for name, lowered in layout.views(adam.lowered).items():
-                carry_lowered(leaves[name], lowered)
+                carry_low_precision_copy(leaves[name], lowered)
         return leaves
 
     def _record(self, state: State, values: Tensor, healthy: Tensor) -> None:
