@@ -36,7 +36,7 @@ def test_registered_datasets_keep_the_contract(name):
     assert isinstance(dataset.citation, Citation)
     assert dataset.licence
     assert type(dataset).__doc__.splitlines()[0].endswith(".")
-    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    assert (Path(__file__).parent / "drawn" / f"test_{name}.py").is_file()
     check_dataset(dataset)
 
 

@@ -48,8 +48,7 @@ _drawn = functools.cache(draw_all)
 
 
 class DSprites(Dataset):
-    """dSprites: white squares, ellipses and hearts with 5 factors, drawn from code with no
-    download.
+    """dSprites: white squares, ellipses and hearts with 5 factors, drawn without a download.
 
     `file` may name the published npz, which is then checked and used instead of the drawing.
     """

@@ -130,23 +130,19 @@ SOURCE_REAL = _source("real", "0f33f609918fb5c97996692f91129802")
 
 
 class MPI3DToy(_MPI3D):
-    """MPI3D toy: simple renderings of a robot arm with an object, 7 factors, from the published
-    file.
-    """
+    """MPI3D toy: simple renderings of a robot arm with an object, 7 factors."""
 
     source: ClassVar[Source] = SOURCE_TOY
 
 
 class MPI3DRealistic(_MPI3D):
-    """MPI3D realistic: realistic renderings of a robot arm with an object, 7 factors, from the
-    published file.
-    """
+    """MPI3D realistic: realistic renderings of a robot arm with an object, 7 factors."""
 
     source: ClassVar[Source] = SOURCE_REALISTIC
 
 
 class MPI3DReal(_MPI3D):
-    """MPI3D real: photographs of a robot arm with an object, 7 factors, from the published file."""
+    """MPI3D real: photographs of a robot arm with an object, 7 factors."""
 
     source: ClassVar[Source] = SOURCE_REAL
 
