@@ -396,6 +396,13 @@ def test_lock_is_given_back_after_an_error(tmp_path):
         pass
 
 
+def test_a_missing_folder_cannot_be_held(tmp_path):
+    with pytest.raises(UnbraidError) as error, store.only_one(tmp_path / "gone"):
+        pytest.fail("a folder that is not there is held")
+    assert str(error.value) == f"{tmp_path}/gone cannot be written: No such directory."
+    assert not (tmp_path / "gone").exists()
+
+
 class Trap:
     """Leaves a mark when unpickled."""
 
