@@ -44,7 +44,7 @@ def _is_path(source: str) -> bool:
     separators = {os.sep, os.altsep or os.sep, "/"}
     return (
         any(mark in source for mark in separators)
-        or source.endswith((".npz", ".npy"))
+        or source.lower().endswith((".npz", ".npy"))
         or (source != "" and os.path.exists(source))
     )
 

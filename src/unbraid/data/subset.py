@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.arrays import read_npy
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.grid import samples_grid
 from unbraid.data.dataset import Dataset
-from unbraid.data.own.image_arrays import FEWEST_IMAGES, read_npy
+from unbraid.data.own.image_arrays import FEWEST_IMAGES
 from unbraid.data.own.own_images import IN_MEMORY
 
 if TYPE_CHECKING:
