@@ -79,7 +79,7 @@ def test_numbers_in_a_range():
 def test_numbers_above_zero():
     assert checks.above_zero("beta", np.int64(4)) == 4.0
     for value in (0, -1.0, math.inf, math.nan, "4", True):
-        with pytest.raises(InputError, match="^beta must be a finite number above 0; got "):
+        with pytest.raises(InputError, match=r"^beta must be a finite number above 0; got "):
             checks.above_zero("beta", value)
 
 

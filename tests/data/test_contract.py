@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from unbraid.core.registry import Citation
-from unbraid.data import DATA, load
-from unbraid.data.official import OFFICIAL
+from unbraid.data import DATA, DRAWN, load
 from unbraid.testing.data_contract import check_dataset
 
 
@@ -23,10 +22,6 @@ def painting(tmp_path, monkeypatch):
     monkeypatch.setenv("UNBRAID_DATA", str(tmp_path))
     noise = np.random.default_rng(0).integers(0, 256, (120, 100, 3), dtype=np.uint8)
     Image.fromarray(noise).save(tmp_path / "scream.jpg")
-
-
-DRAWN = sorted(set(DATA.built_in) - (set(OFFICIAL) - {"dsprites"}))
-"""Those that need no file; tests/data/official asks the same of the others."""
 
 
 @pytest.mark.parametrize("name", DRAWN)

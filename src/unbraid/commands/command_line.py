@@ -524,9 +524,11 @@ def _trained(run: Any) -> None:
     trained = int((members["status"] == "trained").sum())
     rule = run.folder.plan.where
     if rule:
-        from unbraid.data.where_rule import share
+        from unbraid.data.where_rule import count_images
 
-        _print(f"Trained on {share(rule, run.dataset):,} of {len(run.dataset):,} images: {rule}")
+        _print(
+            f"Trained on {count_images(rule, run.dataset):,} of {len(run.dataset):,} images: {rule}"
+        )
     _print(f"Trained {trained} of {len(members)} models: {run.path}")
     _print(f"Next:  unbraid score {run.path}")
 

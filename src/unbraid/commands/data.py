@@ -104,7 +104,7 @@ def add(
     finds them.
     """
     from unbraid.data.info import describe
-    from unbraid.data.official.adding import add as add_dataset
+    from unbraid.data.official.add import add as add_dataset
 
     add_dataset(name, file, unverified=unverified)
     print(
@@ -121,7 +121,7 @@ def remove(
     ],
 ) -> None:
     """Delete what `unbraid data add` kept of a dataset; the published file is not touched."""
-    from unbraid.data.official.adding import remove as remove_dataset
+    from unbraid.data.official.add import remove as remove_dataset
 
     print(f"Removed: {remove_dataset(name)}", flush=True)
 

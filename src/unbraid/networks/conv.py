@@ -16,6 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.core.registry import Citation
 from unbraid.networks.images import ImageNetwork, halvings
 from unbraid.networks.layers import conv, conv_image, conv_transpose, dense
@@ -130,10 +131,4 @@ class ConvLocatello(ConvStack):
     """
 
     kernels = (4, 4, 2, 2, 2)
-    citation = Citation(
-        "Locatello et al.",
-        2019,
-        "Challenging common assumptions in the unsupervised learning of disentangled"
-        " representations",
-        "ICML",
-    )
+    citation = LOCATELLO_2019

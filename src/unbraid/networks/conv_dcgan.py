@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.core.registry import Citation
+from unbraid.core.citations import MATHIEU_2019
 from unbraid.networks.batch_norm import batch_norm, batch_norm_weights
 from unbraid.networks.images import ImageNetwork
 from unbraid.networks.layers import conv, conv_image, conv_transpose, dense
@@ -56,9 +56,7 @@ class ConvDcgan(ImageNetwork):
     """
 
     sides = (32,)
-    citation = Citation(
-        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
-    )
+    citation = MATHIEU_2019
 
     @property
     def uses_columns(self) -> bool:

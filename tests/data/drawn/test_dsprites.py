@@ -129,7 +129,7 @@ def small_file(tmp_path, monkeypatch):
     """Write a file in the official layout; keyword arguments replace its members, None leaves one
     out.
     """
-    monkeypatch.setattr(dsprites, "_GRID", SMALL)
+    monkeypatch.setattr(dsprites, "GRID", SMALL)
     indices = np.arange(SMALL.size)
     members = {
         "imgs": unpack(draw_some(indices)),

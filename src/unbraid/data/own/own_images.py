@@ -22,14 +22,11 @@ from unbraid.core.arrays import npz_keys, read_npy, read_npz
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.grid import samples_grid
-from unbraid.data.dataset import PixelDataset, as_planes
+from unbraid.data.dataset import IN_MEMORY, PixelDataset, as_planes
 from unbraid.data.own.factor_table import FactorTable, no_factors, table_from_array, table_from_file
 from unbraid.data.own.image_arrays import LARGEST_SIDE, SMALLEST_SIDE, as_pixels, resized
 from unbraid.data.own.image_depth import ABOUT
 from unbraid.data.own.image_folder import LABELS, read_folder
-
-IN_MEMORY = "array"
-"""What `options` says in place of an array that was given in memory and cannot be loaded again."""
 
 
 class OwnImages(PixelDataset):
