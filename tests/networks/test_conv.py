@@ -167,7 +167,9 @@ def test_other_images_are_refused_with_a_remedy(shape, value, nearest):
     (problem,) = ConvLocatello().problems(shape)
     assert (problem.name, problem.rule, problem.value) == ("images", RULE, value)
     assert "the network mlp" in problem.remedy
-    assert re.findall(r"resize=(\d+)", problem.remedy) == ([] if nearest is None else [str(nearest)])
+    assert re.findall(r"resize=(\d+)", problem.remedy) == (
+        [] if nearest is None else [str(nearest)]
+    )
 
 
 def test_vectors_are_refused():
