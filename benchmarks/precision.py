@@ -4,7 +4,8 @@ bfloat16.
 
     python benchmarks/precision.py train --precision bfloat16 --out FOLDER
     python benchmarks/precision.py train --precision float32 --out FOLDER
-    python benchmarks/precision.py compare --out FOLDER [--results benchmarks/results/precision.json]
+    python benchmarks/precision.py compare --out FOLDER
+        [--results benchmarks/results/precision.json]
 
 Training writes the evidence lower bound and the mutual information gap of every seed at each
 milestone as it is reached, so an interrupted run still compares up to the last one both have.
@@ -129,7 +130,7 @@ def train(
 
 
 def compare(out: Path) -> dict[str, Any]:
-    """Means, spreads and tests of the difference at every milestone that both precisions reached."""
+    """Means, spreads and tests of the difference at every milestone that both reached."""
     from scipy import stats
 
     runs = {
