@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.codes.codes import TRAIN_SHARE
 from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
-from unbraid.core.split import training_rows
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
@@ -175,7 +175,7 @@ class _Given:
         codes = self.codes[member][rows]
         return MetricInputs(
             codes=codes,
-            train=training_rows(len(rows)),
+            train=max(1, round(len(rows) * TRAIN_SHARE)),
             factors=None if self.factors is None else self.factors[rows],
             mean=codes,
             logvar=None if self.logvar is None else self.logvar[member][rows],
