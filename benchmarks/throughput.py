@@ -29,7 +29,7 @@ from unbraid.data import load
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import DRAWN_AT_ONCE, Program
+from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 
 BATCH = 64
 SIZES = (1, 8, 32, 128, 256)
@@ -130,7 +130,7 @@ def population_rate(
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     stepper = Stepper(program, program.start())
     for _ in range(3):
         stepper.advance(10**6)
@@ -147,7 +147,7 @@ def encoding(device: torch.device, members: int, images: int) -> dict[str, float
     plan, dataset = make_plan(
         "dsprites", "beta_vae", seeds=members, steps=1, latents=LATENTS, precision="bfloat16"
     )
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     weights = program.layout.views(program.start().model.weights)
     encode_images(
         program.network, weights, program.sampler, torch.arange(1024, device=device), plan.dtype
@@ -214,9 +214,9 @@ class Kernels:
         )
         layer, m, n = f"{side}x{side}x{big} - {side // 2}x{side // 2}x{small}", x.numel(), y.numel()
         calls = {
-            "convolution": (lambda: launch.reduce(x, weight, bias, relu=True), m + n),
+            "convolution": (lambda: launch.conv(x, weight, bias, relu=True), m + n),
             "its input gradient": (
-                lambda: launch.expand(y, weight, (side, side), mask=x),
+                lambda: launch.conv_transpose(y, weight, (side, side), mask=x),
                 2 * m + n,
             ),
             "weight gradient of either": (
@@ -224,10 +224,10 @@ class Kernels:
                 m + n,
             ),
             "transposed convolution": (
-                lambda: launch.expand(y, weight, (side, side), bias, relu=True),
+                lambda: launch.conv_transpose(y, weight, (side, side), bias, relu=True),
                 m + n,
             ),
-            "transposed: input gradient": (lambda: launch.reduce(x, weight, mask=y), m + 2 * n),
+            "transposed: input gradient": (lambda: launch.conv(x, weight, mask=y), m + 2 * n),
         }
         for name, (call, moved) in calls.items():
             self.measure(f"{name} {layer}", call, half=moved, operations=2.0 * n * 16 * big)
@@ -275,7 +275,7 @@ class Kernels:
             latents=LATENTS,
             precision="bfloat16",
         )
-        program = Program(plan, plan.members, dataset, self.device)
+        program = TrainingStep(plan, plan.members, dataset, self.device)
         adam = Adam.start(program.start().model.weights)
         adam.keep_lowered(HALF)
         gradient = Gradient(
