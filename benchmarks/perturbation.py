@@ -98,7 +98,7 @@ def main() -> None:
         folder = given.out / f"{noise}-{epsilon:g}"
         if not (folder / "perturbed.json").exists():
             source = {"run": original, "member": worst} if noise == "pattern" else {}
-            made = ub.perturb_data(
+            made = ub.perturb(
                 dataset, out=folder, epsilon=epsilon, noise=noise, quiet=True, **source
             )
             print(f"\n{label}\n{made.summary()}\n", flush=True)
