@@ -478,7 +478,7 @@ def draw_lineages(results: Path, setting: str, seeds: list[int], out: Path) -> N
     """Pages of the supervised searches by population-based training that *results* hold."""
     import pandas as pd
 
-    from unbraid.report.pbt.context import write_search_page
+    from unbraid.report.pbt.context import write_pbt
 
     for row in json.loads(results.read_text("utf-8"))["supervised"]:
         if row["kind"] == "pbt" and row["setting"] == setting and row["seed"] in seeds:
@@ -487,7 +487,7 @@ def draw_lineages(results: Path, setting: str, seeds: list[int], out: Path) -> N
             title = f"dSprites, {setting} ranges, seed {row['seed']}"
             lineage = pd.DataFrame(row["lineage"])
             print(
-                write_search_page(
+                write_pbt(
                     out / f"lineage-{row['seed']}.html",
                     title=title,
                     lineage=lineage,

@@ -214,9 +214,9 @@ class Kernels:
         )
         layer, m, n = f"{side}x{side}x{big} - {side // 2}x{side // 2}x{small}", x.numel(), y.numel()
         calls = {
-            "convolution": (lambda: launch.reduce(x, weight, bias, relu=True), m + n),
+            "convolution": (lambda: launch.conv(x, weight, bias, relu=True), m + n),
             "its input gradient": (
-                lambda: launch.expand(y, weight, (side, side), mask=x),
+                lambda: launch.conv_transpose(y, weight, (side, side), mask=x),
                 2 * m + n,
             ),
             "weight gradient of either": (
@@ -224,10 +224,10 @@ class Kernels:
                 m + n,
             ),
             "transposed convolution": (
-                lambda: launch.expand(y, weight, (side, side), bias, relu=True),
+                lambda: launch.conv_transpose(y, weight, (side, side), bias, relu=True),
                 m + n,
             ),
-            "transposed: input gradient": (lambda: launch.reduce(x, weight, mask=y), m + 2 * n),
+            "transposed: input gradient": (lambda: launch.conv(x, weight, mask=y), m + 2 * n),
         }
         for name, (call, moved) in calls.items():
             self.measure(f"{name} {layer}", call, half=moved, operations=2.0 * n * 16 * big)

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.commands.perturb import perturb_data
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import InputError
 from unbraid.core.store import write_table
@@ -47,8 +46,8 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 def perturb(run: Any, out: Path, **options: Any) -> Any:
     data, data_options = options.pop("data", "sprites"), options.pop("data_options", SPRITES)
-    return perturb_data(
-        data, run, out=out, data_options=data_options, device="cpu", quiet=True, **options
+    return ub.perturb(
+        data, run=run, out=out, data_options=data_options, device="cpu", quiet=True, **options
     )
 
 
@@ -273,7 +272,7 @@ def test_without_a_folder_the_next_free_one_is_taken(
 ):
     monkeypatch.chdir(tmp_path)
     made = [
-        perturb_data("sprites", data_options={"x": 4, "y": 3, "scale": 1}, noise="uniform")
+        ub.perturb("sprites", data_options={"x": 4, "y": 3, "scale": 1}, noise="uniform")
         for _ in range(2)
     ]
     assert [one.data.folder for one in made] == [

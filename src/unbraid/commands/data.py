@@ -45,7 +45,7 @@ def show(
     """Write a page with samples, one row of images for each factor, sizes and statistics."""
     from unbraid.data import DATA
     from unbraid.data.info import status
-    from unbraid.report.data.context import build_data_page, page_place
+    from unbraid.report.data.context import page_place, write_data
 
     place = page_place(data, None if out is None else Path(out))
     dataset = declared.open_data(data)
@@ -54,7 +54,7 @@ def show(
         if dataset.name in DATA
         else [("Lies in", str(dataset.options.get("source", "")))]
     )
-    return build_data_page(dataset, place, data, about)
+    return write_data(place, dataset, data, about)
 
 
 @command
@@ -74,7 +74,7 @@ def add(
     Returns what `info` says of it.
     """
     from unbraid.data.info import describe
-    from unbraid.data.official.adding import add as add_files
+    from unbraid.data.official.add import add as add_files
 
     add_files(name, file, unverified=unverified)
     return describe(name)
@@ -83,7 +83,7 @@ def add(
 @command
 def remove(name: Annotated[str, Option("A published dataset that was added.")]) -> Path:
     """Delete what `unbraid data add` kept of a dataset; the published file is not touched."""
-    from unbraid.data.official.adding import remove as remove_files
+    from unbraid.data.official.add import remove as remove_files
 
     return remove_files(name)
 

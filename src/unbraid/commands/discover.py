@@ -420,7 +420,7 @@ def _written(
     import numpy as np
     import pandas as pd
 
-    from unbraid.report.discover.context import write_discovery
+    from unbraid.report.discover.context import write_discover
     from unbraid.report.discover.words import table_columns
     from unbraid.search.discover.image_source import INDICES
 
@@ -437,7 +437,7 @@ def _written(
     table = pd.DataFrame(columns)
     write_table(folder / "codes.parquet", table)
     write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
-    write_discovery(found, folder / PAGES["discover"])
+    write_discover(folder / PAGES["discover"], found)
     return DiscoverResult(folder, found, table, models)
 
 

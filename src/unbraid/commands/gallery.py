@@ -17,7 +17,7 @@ from unbraid.core.folders import PAGES
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
-    from unbraid.report.gallery.context import Result
+    from unbraid.report.gallery.context import CheckedStatement
     from unbraid.report.gallery.statements import Statement
 
 _Statements = Annotated[
@@ -31,7 +31,7 @@ class GalleryResult:
     """Where the page is and what it shows."""
 
     page: Path
-    hung: tuple[Result, ...]
+    checked: tuple[CheckedStatement, ...]
 
     def summary(self) -> str:
         """A line for each statement with its numbers, how many held, and where the page is."""
@@ -40,9 +40,11 @@ class GalleryResult:
         lines = [
             f"{'holds' if one.verdict.holds else 'FAILS'}  {one.statement.title}:"
             f" {one.verdict.line}"
-            for one in self.hung
+            for one in self.checked
         ]
-        return "\n".join([*lines, "", held_sentence(self.hung), f"Open in a browser: {self.page}"])
+        return "\n".join(
+            [*lines, "", held_sentence(self.checked), f"Open in a browser: {self.page}"]
+        )
 
 
 @command
@@ -60,17 +62,17 @@ def gallery(
     page = _page_place(Path("gallery") if out is None else Path(out))
     seed = read_whole("seed", seed, 0, 2**31 - 1)
 
-    from unbraid.report.gallery.context import Result, write_gallery
+    from unbraid.report.gallery.context import CheckedStatement, write_gallery
     from unbraid.report.gallery.statements import STATEMENTS
 
     chosen = STATEMENTS if statements is None else statements
-    hung = []
+    checked = []
     with Progress("computing", "statements", len(chosen), quiet) as bar:
         for statement in chosen:
             began = time.perf_counter()
             found = statement.compute(seed)
-            hung.append(
-                Result(
+            checked.append(
+                CheckedStatement(
                     statement,
                     statement.panels(found),
                     statement.verdict(found),
@@ -78,18 +80,18 @@ def gallery(
                 )
             )
             bar.advance(1)
-    return GalleryResult(write_gallery(hung, page, seed, command), tuple(hung))
+    return GalleryResult(write_gallery(page, checked, seed, command), tuple(checked))
 
 
 def _page_place(folder: Path) -> Path:
     """Where the page goes; a file that is not such a page is not written over."""
-    from unbraid.report.gallery.context import MARK
+    from unbraid.report.page import is_page
 
     nearest = next((place for place in (folder, *folder.parents) if place.exists()), folder)
     if not nearest.is_dir():
         raise invalid("out", "must be a folder", str(folder), f"The page goes into it as {PAGE}.")
     page = folder / PAGE
-    if page.is_dir() or (page.exists() and MARK not in page.read_bytes()):
+    if page.is_dir() or (page.exists() and not is_page(page, "gallery")):
         raise invalid(
             "out", f"must not hold a {PAGE} of another kind", str(folder), "Choose another folder."
         )

@@ -76,7 +76,7 @@ class PbtResult:
 
         *stage* says of which stage of a recursion it is, whose page is *home*.
         """
-        from unbraid.report.pbt.context import write_search_page
+        from unbraid.report.pbt.context import write_pbt
         from unbraid.search.pbt.scorer import SURROGATES
 
         search, record = self.run.search, self.run.winner_record()
@@ -102,7 +102,7 @@ class PbtResult:
             ),
             "Seed": f"{search.seed}",
         }
-        return write_search_page(
+        return write_pbt(
             self.path / PAGES["pbt"],
             title=f"{data} · {search.plan.members[0].objective} · by {metric}",
             lineage=self.lineage,

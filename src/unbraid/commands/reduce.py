@@ -70,7 +70,7 @@ class ReduceResult:
 
     def summary(self) -> str:
         """A line for each latent, what is kept or why nothing is, and where it was written."""
-        from unbraid.report.reduce.context import latent_sentence, stopped_sentence
+        from unbraid.report.reduce.words import latent_sentence, stopped_sentence
 
         found = self.reduction
         lines = [f"{name}: {latent_sentence(found, at)}" for at, name in enumerate(self.names)]
@@ -118,7 +118,7 @@ def reduce(
     """
     from unbraid.core.store import write_bytes
     from unbraid.population.run_folder import check_free
-    from unbraid.report.reduce.context import write_reduction
+    from unbraid.report.reduce.context import write_reduce
     from unbraid.search.reduce.reduction import USUAL, ReductionRule
     from unbraid.search.reduce.reduction import reduce as reduce_codes
 
@@ -157,9 +157,9 @@ def reduce(
     if found.stopped is None:
         write_bytes(folder / POSITIONS, _positions(found.indices))
         write_bytes(folder / TABLE, _table(found.indices, codes, titles, table.images))
-    write_reduction(
-        found,
+    write_reduce(
         made.page,
+        found,
         titles,
         source=str(path) if path else "",
         examples=None if dataset is None else _examples(found, dataset),

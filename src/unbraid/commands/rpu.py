@@ -127,9 +127,9 @@ class RpuResult:
 
     def page(self) -> Path:
         """Write the page (stages, what leaf-runs add, what was cut) and return its path."""
-        from unbraid.report.rpu.context import write_recursion_page
+        from unbraid.report.rpu.context import write_rpu
 
-        return write_recursion_page(self.recursion, self.stages, self.final_scores, self.device)
+        return write_rpu(self.recursion, self.stages, self.final_scores, self.device)
 
     def _known(self, stage: Stage) -> dict[str, float]:
         from unbraid.search.rpu.stages import StageKind

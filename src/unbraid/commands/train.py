@@ -81,11 +81,11 @@ class Run:
 
     def summary(self) -> str:
         """How many models were trained, where they are, and what to type next."""
-        from unbraid.data.where_rule import share
+        from unbraid.data.where_rule import count_images
 
         lines, members, rule = [], self.members, self.folder.plan.where
         if rule:
-            part = f"{share(rule, self.dataset):,} of {len(self.dataset):,} images"
+            part = f"{count_images(rule, self.dataset):,} of {len(self.dataset):,} images"
             lines.append(f"Trained on {part}: {rule}")
         trained = int((members["status"] == "trained").sum())
         lines.append(f"Trained {trained} of {len(members)} models: {self.path}")
@@ -181,11 +181,11 @@ class Run:
 
     def report(self) -> Path:
         """Write report.html and return its path."""
-        from unbraid.report.train.context import build_report
+        from unbraid.report.train.context import write_report
 
         self._require_trained()
         self._encode(quiet=True)
-        return build_report(self.folder)
+        return write_report(self.folder)
 
 
 def stopped(path: Path) -> StoppedError:

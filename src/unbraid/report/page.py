@@ -1,41 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A template, the house style and, where there are figures, Plotly, as one page that opens offline."""
+"""Writes a page: the template of a slice, the shared style and Plotly, in one file for offline use.
+
+A slice is a folder of `unbraid.report` with a `page.html.j2` and, where it has a style of its own,
+a `page.css`. Its figures are the entry `figures` of the context: a Plotly figure for each name.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from unbraid.report.train.provenance import bytes_shown
+from unbraid.core.store import write_bytes
+from unbraid.report.words import bytes_shown, count
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from jinja2 import Environment
 
 
-def render_page(
-    template: str, context: dict[str, Any], *, figures: bool = True, styles: tuple[str, ...] = ()
-) -> str:
-    """The page of *template* in one text, with *styles* after the house's own. Whatever comes from
-    *context* is escaped.
-    """
+def write_page(path: Path, verb: str, context: dict[str, Any]) -> Path:
+    """Write the page of *verb* to *path* and return it. What comes from *context* is escaped."""
+    write_bytes(path, render_page(verb, context).encode())
+    return path
+
+
+def is_page(path: Path, verb: str) -> bool:
+    """Whether *path* is a page of *verb*, and no other file of its name."""
+    return f'<p class="kicker">Unbraid {verb}'.encode() in path.read_bytes()
+
+
+def render_page(verb: str, context: dict[str, Any]) -> str:
+    """The page of *verb* as one text."""
     from importlib.resources import files
 
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=PackageLoader("unbraid.report"),
+    home = files("unbraid.report")
+    styles = [file for file in (home / "base.css", home / verb / "page.css") if file.is_file()]
+    shared: dict[str, Any] = {
+        "verb": "report" if verb == "train" else verb,
+        "css": Markup("".join(file.read_text(encoding="utf-8") for file in styles)),
+        "made_on": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "facts": (),
+    }
+    figures = context.get("figures", {})
+    if figures:
+        from plotly.offline import get_plotlyjs
+
+        shared["js"] = Markup((home / "base.js").read_text(encoding="utf-8"))
+        shared["plotly"] = Markup(get_plotlyjs())
+    page = _environment().get_template(f"{verb}/page.html.j2")
+    return page.render({**shared, **context, "figures": _records(figures)})
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("unbraid.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["bytes"] = bytes_shown
-    parts = files("unbraid.report") / "templates"
-    inlined = {
-        "css": Markup(
-            "".join((parts / name).read_text(encoding="utf-8") for name in ("report.css", *styles))
-        )
-    }
-    if figures:
-        from plotly.offline import get_plotlyjs
+    made.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
+    made.filters["bytes"] = bytes_shown
+    made.globals["count"] = count
+    return made
 
-        inlined["js"] = Markup((parts / "report.js").read_text(encoding="utf-8"))
-        inlined["plotly"] = Markup(get_plotlyjs())
-    return environment.get_template(template).render(**context, **inlined)
+
+def _records(figures: dict[str, go.Figure]) -> dict[str, Any]:
+    """Figures as the page's script reads them, with the template that all share only once."""
+    if not figures:
+        return {}
+    from unbraid.report.figure import TEMPLATE
+
+    records = {name: figure.to_plotly_json() for name, figure in figures.items()}
+    for record in records.values():
+        record["layout"].pop("template", None)
+    return {"template": TEMPLATE.to_plotly_json(), "figures": records}

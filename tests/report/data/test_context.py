@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unbraid.commands.perturb import perturb_data
+from unbraid.commands.perturb import perturb
 from unbraid.core.errors import InputError
 from unbraid.data import load
-from unbraid.report.data.context import build_data_page, page_context, page_place, statistics
+from unbraid.report.data.context import page_context, page_place, write_data
+from unbraid.report.data.statistics import statistics
+
+from ..pages import Page, assert_sound
 
 
 def test_statistics_of_a_whole_set_are_plain_means():
@@ -38,7 +41,7 @@ def test_a_sample_is_spread_over_the_set_and_stated(tmp_path):
     # Every square spends as long at every place, so the mean image of a fair sample is nearly even
     # over the 64 places.
     assert 2 <= found.mean_image.min() <= found.mean_image.max() <= 6
-    text = build_data_page(dataset, tmp_path / "page.html", "xysquares").read_text()
+    text = write_data(tmp_path / "page.html", dataset, "xysquares").read_text()
     assert "over 10,000 images chosen at random" in text
 
 
@@ -51,20 +54,20 @@ def test_a_row_for_each_factor():
     ]
 
 
-def test_labels_off_a_grid_have_a_image_for_every_value(tmp_path):
+def test_labels_off_a_grid_have_an_image_for_every_value(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (30, 16, 16), dtype=np.uint8)
     labels = np.stack([np.arange(30) % 3, np.arange(30) % 5], axis=1)
     dataset = load(images, factors=labels, factor_names=["shape", "size"])
     context = page_context(dataset, "array", [])
     assert not context["on_a_grid"]
     assert [row["images"] for row in context["traversals"]] == [3, 5]
-    text = build_data_page(dataset, tmp_path / "page.html", "array").read_text()
+    text = write_data(tmp_path / "page.html", dataset, "array").read_text()
     assert "the first with that value; the other factors vary" in text
 
 
 def test_unlabelled_data_says_so(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
-    text = build_data_page(load(images), tmp_path / "page.html", "<my> images").read_text()
+    text = write_data(tmp_path / "page.html", load(images), "<my> images").read_text()
     assert "Nothing is known about how these images were made." in text
     assert "&lt;my&gt; images" in text
     assert "<my>" not in text
@@ -72,36 +75,30 @@ def test_unlabelled_data_says_so(tmp_path):
 
 
 def test_fresh_data_shows_one_index_several_times(tmp_path):
-    text = build_data_page(
-        load("color_dsprites"), tmp_path / "page.html", "color_dsprites"
-    ).read_text()
+    text = write_data(tmp_path / "page.html", load("color_dsprites"), "color_dsprites").read_text()
     assert "One index, drawn anew" in text
     assert len(re.findall(r"<img ", text)) == 3 + 1 + 5 + 1
 
 
 @pytest.mark.parametrize("name", ["pinwheel", "xcolumns", "dsprites"])
 def test_pages_of_other_sets(tmp_path, name):
-    text = build_data_page(
-        load(name), tmp_path / "page.html", name, [("Kept in", "nowhere")]
-    ).read_text()
-    assert "Kept in" in text
-    assert 'src="http' not in text
+    page = Page(write_data(tmp_path / "page.html", load(name), name, [("Kept in", "nowhere")]))
+    assert_sound(page, "data")
+    assert "Kept in nowhere" in page.text
 
 
 def test_a_page_is_written_over_and_nothing_else_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = page_place("sprites:x=4,y=3,scale=1", None)
     assert place == Path("data-sprites-x=4-y=3-scale=1.html")
-    build_data_page(load("sprites", x=4, y=3, scale=1), place, "sprites:x=4,y=3,scale=1")
+    write_data(place, load("sprites", x=4, y=3, scale=1), "sprites:x=4,y=3,scale=1")
     assert page_place("sprites:x=4,y=3,scale=1", None) == place
     assert page_place("sprites", tmp_path) == tmp_path / "data-sprites.html"
     (tmp_path / "notes.html").write_text("mine")
     with pytest.raises(InputError) as caught:
         page_place("sprites", Path("notes.html"))
-    assert (
-        str(caught.value)
-        == "out must be a new file, or a page of a dataset; got 'notes.html'. Choose another name."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("out", "notes.html")
     assert (tmp_path / "notes.html").read_text() == "mine"
 
 
@@ -113,8 +110,8 @@ def test_a_sample_favours_no_value_of_a_factor():
     )
 
 
-def test_values_beyond_0_and_1_are_told_as_they_are(tmp_path):
-    perturb_data(
+def test_values_beyond_0_and_1_are_stated_as_they_are(tmp_path):
+    perturb(
         "sprites",
         data_options={"x": 8, "y": 4, "scale": 1},
         out=tmp_path / "p",
@@ -126,6 +123,6 @@ def test_values_beyond_0_and_1_are_told_as_they_are(tmp_path):
     found = statistics(dataset)
     assert found.least < -0.4
     assert found.most > 1.4
-    text = build_data_page(dataset, tmp_path / "page.html", "p").read_text()
+    text = write_data(tmp_path / "page.html", dataset, "p").read_text()
     assert "uniform noise, the control, at most 0.5 in every value, not clipped" in text
     assert "sprites:image_size=32" in text

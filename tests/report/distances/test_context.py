@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,11 +17,9 @@ from unbraid.data.dataset import Dataset
 from unbraid.report.distances.context import importance_sentence, order_sentence, write_distances
 from unbraid.report.distances.figures import grid_svg, heat_map
 
-from . import test_browser
-from .conftest import SMALL, small_train
-from .test_build import Page
+from ..conftest import SMALL, small_train
+from ..pages import Page, assert_drawn, assert_sound, drawn
 
-browser = test_browser.browser
 KINDS = ["squares", "sprites", "own", "member", "points"]
 
 
@@ -59,21 +56,10 @@ def test_the_page_is_sound_and_loads_nothing(
 ) -> None:
     found, path = made[kind]
     page = Page(path)
-    for _, attributes in page.tags:
-        for name in ("src", "href", "srcset", "data", "action", "poster"):
-            assert (attributes.get(name) or "data:,").startswith("data:")
-    assert all(attributes.get("alt") for attributes in page.all("img"))
-    assert all(attributes.get("scope") for attributes in page.all("th"))
+    assert_sound(page, "distances")
     assert page.headings == [1, 2, 2, 2, 2, 2]
-    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
-    assert len(ids) == len(set(ids))
-    drawn = [attributes["data-figure"] for attributes in page.all("div", class_="figure")]
-    assert sorted(str(name) for name in drawn) == sorted(page.figures)
     assert len(page.figures) == 1 + (1 + len(found.levels)) * len(found.inputs.factors)
-    assert all(attributes.get("aria-label") for attributes in page.all("div", class_="figure"))
     assert len(page.all("img", class_="strip")) == len(found.inputs.factors)
-    for word in ("nan", "None", "inf", "Undefined"):
-        assert not re.search(rf"\b{word}\b", page.text)
     assert "unbraid distances it" in page.text
 
 
@@ -122,17 +108,17 @@ def test_what_own_labels_lack_is_said(made: dict[str, tuple[Distances, Path]]) -
     found, path = made["own"]
     page = Page(path)
     assert len(found.missing) == 1
-    assert found.missing[0] in page.text
+    assert str(found.missing[0]) in page.text
     assert "a</script>" in page.text
     assert len(page.all("p", class_="note warning")) == 1
     assert page.figures["map-inputs-0"]["data"][0]["z"][0][0] == 0.0
 
 
 def test_entries_that_no_traversal_has_are_gaps() -> None:
-    figure = heat_map(np.array([[0.0, np.nan], [2.0, 0.0]]), np.arange(2))
+    figure = drawn(heat_map(np.array([[0.0, np.nan], [2.0, 0.0]]), np.arange(2)))
     assert figure["data"][0]["z"] == [[0.0, None], [2.0, 0.0]]
     assert figure["data"][0]["zmax"] == 2.0
-    assert heat_map(np.zeros((2, 2)), np.arange(2))["data"][0]["zmax"] == 1.0
+    assert heat_map(np.zeros((2, 2)), np.arange(2)).data[0].zmax == 1.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,18 +156,7 @@ def test_a_browser_draws_every_map_without_a_complaint_or_a_fetch(
         assert len(maps) == (1 + len(found.levels)) * len(found.inputs.factors)
         assert all(drawn for drawn, _, _ in maps)
         assert all(wide == pytest.approx(high, abs=1) and wide > 80 for _, wide, high in maps)
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-        broken = (
-            "return [...document.images].filter(one => !(one.complete && one.naturalWidth >"
-            " 0)).length"
-        )
-        assert browser.execute_script(broken) == 0
-        fetched = (
-            "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
-            " !name.startsWith('data:'))"
-        )
-        assert browser.execute_script(fetched) == []
-        assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+        assert_drawn(browser, width)
 
 
 def test_files_of_one_name_get_pages_of_their_own(tmp_path, monkeypatch):
@@ -191,6 +166,6 @@ def test_files_of_one_name_get_pages_of_their_own(tmp_path, monkeypatch):
     for place in ("a", "b", "画像"):
         (tmp_path / place).mkdir()
         np.savez(tmp_path / place / "data.npz", images=images, factors=np.arange(6) % 3)
-        pages.add(ub.measure_distances(f"{place}/data.npz", quiet=True)[1])
+        pages.add(ub.distances(f"{place}/data.npz", quiet=True).page)
     assert len(pages) == 3
     assert all(page.parent.name.startswith("data-npz-mse-") for page in pages)

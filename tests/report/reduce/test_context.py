@@ -5,7 +5,6 @@ loaded.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from unbraid.report.reduce.context import (
-    MOST_CANDIDATES,
-    Examples,
-    latent_sentence,
-    page_context,
-    rule_sentences,
-    stopped_sentence,
-    variance_left,
-    write_reduction,
-)
+from unbraid.report.reduce.context import MOST_CANDIDATES, Examples, page_context, write_reduce
 from unbraid.report.reduce.figures import MOST_POINTS, codes_figure, derivative_figure, envelope
+from unbraid.report.reduce.words import latent_sentence, stopped_sentence, variance_left
 from unbraid.search.reduce.reduction import Latent, Reduction, ReductionRule, reduce
 
-from . import test_browser
-from .test_build import Page
-from .test_search_page import resized
+from ..pages import Page, assert_drawn, assert_sound, drawn, resized
 
-browser = test_browser.browser
 UNSEEN = "<script>alert('x')</script> & 2 < 3"
 
 
@@ -76,9 +64,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
     steps = [("Do this.", "a line\nanother"), (UNSEEN, "")]
     return {
-        kind: write_reduction(
-            found,
+        kind: write_reduce(
             home / f"{kind}.html",
+            found,
             [f"{name} {UNSEEN}" for name in names_of(found)] if kind == "cell" else names_of(found),
             source="codes.npy",
             examples=Examples(images, images[:0]) if kind == "cell" else None,
@@ -92,45 +80,29 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_is_sound_and_loads_nothing(written: dict[str, Path], kind: str) -> None:
     page = Page(written[kind])
-    for _, attributes in page.tags:
-        for name in ("src", "href", "srcset", "data", "action", "poster"):
-            assert (attributes.get(name) or "data:,").startswith(("data:", "#"))
-    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
-    assert len(ids) == len(set(ids))
-    drawn = [str(attributes["data-figure"]) for attributes in page.all("div", class_="figure")]
-    assert sorted(drawn) == sorted(page.figures)
-    assert len(drawn) == 2 * len(KINDS[kind].latents)
-    assert all(attributes.get("aria-label") for attributes in page.all("div", class_="figure"))
-    assert page.headings[0] == 1
-    assert all(
-        after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False)
-    )
-    assert len(page.all("script")) == 3  # text with a tag in it is still text
-    # None is Python's own word in the sentence about the bound.
-    words = page.text.replace("ReductionRule(chance=None)", "")
-    for word in ("nan", "None", "inf", "Undefined"):
-        assert not re.search(rf"\b{word}\b", words)
+    assert_sound(page, "reduce", python_words=["ReductionRule(chance=None)", "chance=None"])
+    assert len(page.figures) == 2 * len(KINDS[kind].latents)
     assert "another" in page.text
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_figure_is_finite_and_named(kind: str) -> None:
     for latent in KINDS[kind].latents:
-        for figure in (codes_figure(latent), derivative_figure(latent)):
+        for figure in map(drawn, (codes_figure(latent), derivative_figure(latent))):
             assert figure["layout"]["xaxis"]["title"]["text"] == "place in the sorted order"
             assert figure["layout"]["yaxis"]["title"]["text"]
             for line in figure["data"]:
                 assert len(line["x"]) == len(line["y"]) > 0
                 assert np.isfinite(line["x"]).all()
                 assert np.isfinite(line["y"]).all()
-            for shape in figure["layout"]["shapes"]:
+            for shape in figure["layout"].get("shapes", []):
                 assert shape["x0"] <= shape["x1"]
 
 
-def marked(figure: dict[str, Any], name: str) -> dict[float, float]:
+def marked(figure: Any, name: str) -> dict[float, float]:
     return {
         x: y
-        for line in figure["data"]
+        for line in drawn(figure)["data"]
         if line["name"] == name
         for x, y in zip(line["x"], line["y"], strict=True)
     }
@@ -147,24 +119,22 @@ def test_the_figure_shows_codes_peaks_threshold_and_interval() -> None:
     assert marked(rises, "peak") == pytest.approx({49.5: 0.97, 99.5: 0.99, 149.5: 0.98})
     assert set(marked(rises, "least height").values()) == {float(f"{latent.threshold:.6g}")}
     for figure in (codes, rises):
-        kept = figure["layout"]["shapes"][-1]
+        kept = drawn(figure)["layout"]["shapes"][-1]
         assert (kept["x0"], kept["x1"]) == (49.5, 99.5)
-    left, right = rises["layout"]["shapes"][:2]
+    left, right = drawn(rises)["layout"]["shapes"][:2]
     # Of 199 rises 13 are ignored at each end: those at 0.5 to 12.5 and at 186.5 to 198.5.
     assert (left["x0"], left["x1"], right["x0"], right["x1"]) == (-0.5, 13, 186, 199.5)
-    assert rises["layout"]["yaxis"]["range"] == [0.0, pytest.approx(1.12 * 0.99)]
+    assert rises.layout.yaxis.range == (0.0, pytest.approx(1.12 * 0.99))
 
 
 def test_nothing_is_shaded_where_nothing_is_chosen() -> None:
     (latent,) = KINDS["noise"].latents
-    assert codes_figure(latent)["layout"]["shapes"] == []
-    assert len(derivative_figure(latent)["layout"]["shapes"]) == 2
+    assert codes_figure(latent).layout.shapes == ()
+    assert len(derivative_figure(latent).layout.shapes) == 2
     assert len(marked(derivative_figure(latent), "maybe chance")) == len(latent.by_chance) > 0
     assert marked(derivative_figure(latent), "peak") == {}
     steepest = latent.derivative[latent.ignored : -latent.ignored].max()
-    assert derivative_figure(latent)["layout"]["yaxis"]["range"][1] == pytest.approx(
-        1.12 * steepest
-    )
+    assert derivative_figure(latent).layout.yaxis.range[1] == pytest.approx(1.12 * steepest)
 
 
 def test_long_curves_are_thinned_and_keep_every_peak_and_step() -> None:
@@ -206,36 +176,28 @@ def test_places_of_large_sets_are_not_rounded() -> None:
     values = np.repeat(np.arange(3.0), [300_001, 137_281, 300_000])
     (latent,) = reduce(values + 1e-9 * np.arange(len(values))).latents
     assert list(marked(derivative_figure(latent), "peak")) == [300_000.5, 437_281.5]
-    assert codes_figure(latent)["layout"]["shapes"][0]["x1"] == 437_281.5
+    assert codes_figure(latent).layout.shapes[0].x1 == 437_281.5
 
 
-def test_sentences_about_latents() -> None:
-    assert latent_sentence(KINDS["one"], 0) == (
-        "3 steps cut its codes into 2 intervals, what lies before the first step and after the last"
-        " left out."
-        " Chosen: the codes 1 to 1.01 of 50 images, number 1 of 2 by quality."
-        " Among these images it has 0.00069% of its variance."  # 1e-4 51 / (12 49) of 1.256
-    )
+def test_a_sentence_has_the_numbers_of_its_latent() -> None:
+    one = latent_sentence(KINDS["one"], 0)
+    # Of three steps the ends are left out; 1e-4 51 / (12 49) of 1.256 is left of the variance.
+    for part in ("3 steps cut", "2 intervals, not counting the ends", "1 to 1.01", "50 images",
+                 "number 1 of 2", "Among these it keeps 0.00069% of its variance"):  # fmt: skip
+        assert part in one
     cell = KINDS["cell"]
     share = 100 * variance_left(cell.latents[0], cell.indices)
-    assert latent_sentence(cell, 0).startswith(
-        "3 steps cut its codes into 4 intervals. Chosen: the codes "
-    )
-    assert latent_sentence(cell, 0).endswith(
-        f"Among the images that lie in the chosen intervals of all latents it has {share:.2g}% of"
-        " its variance."
-    )
+    said = latent_sentence(cell, 0)
+    assert "4 intervals." in said
+    assert f"Among the images chosen in all latents it keeps {share:.2g}%" in said
     halves = reduce(np.concatenate([np.linspace(0, 0.1, 50), np.linspace(1, 1.2, 50)]))
-    assert latent_sentence(halves, 0).startswith(
-        "1 step cuts its codes into two parts. Chosen: the codes 0 to 0.1 of 50"
-    )
+    assert latent_sentence(halves, 0).startswith("1 step cuts its codes into 2 intervals.")
     noise = KINDS["noise"]
     low, high = noise.latents[0].values[[0, -1]]
-    assert (
-        latent_sentence(noise, 0) == f"Its codes rise from {low:.4g} to {high:.4g} without a step."
-        f" {len(noise.latents[0].by_chance)} rises are higher than the least height, but no"
-        " higher than chance makes among so many codes."
-    )
+    said = latent_sentence(noise, 0)
+    assert f"from {low:.4g} to {high:.4g} without a step" in said
+    assert f"{len(noise.latents[0].by_chance)} rises are above the least height" in said
+    assert "Chosen" not in said
     assert latent_sentence(KINDS["constant"], 0) == "All its codes are 0."
 
 
@@ -247,48 +209,30 @@ def test_variance_left_by_hand() -> None:
     assert variance_left(latent, np.arange(4)) == pytest.approx(1.0)
 
 
-def test_sentences_about_stops() -> None:
+def test_a_stop_names_the_latents_and_numbers() -> None:
     assert stopped_sentence(KINDS["one"], ["a"]) == ""
-    assert (
-        stopped_sentence(KINDS["constant"], ["a", "b"])
-        == "No peaks: the sorted codes of at least one latent rise without steps, so there is no"
-        " plateau to keep. Without steps: a, b."
-    )
-    assert (
-        stopped_sentence(KINDS["few"], ["a"])
-        == "Too few images: what would be kept is less than a population can be trained on. There"
-        " are 9, and 10 are needed."
-    )
-    assert (
-        stopped_sentence(KINDS["explained"], ["a", "b"])
-        == "Variance explained: no combination of the best intervals of all latents holds enough"
-        " images. More than 5 are needed in one of them."
-    )
-
-
-def test_the_rule_is_told_with_its_numbers() -> None:
-    changed = ReductionRule(
-        ignored_ends=16, peak_deviations=7.5, usual_deviations=4.5, separation=51, chance=0.02, few_peaks=4, end_height=1.5,
-        best_intervals=6, more_than=7, fewest_images=11, trim=0.125,
-    )  # fmt: skip
-    told = " ".join(rule_sentences(changed, several=True))
-    for number in (
-        "1/16",
-        "7.5",
-        "4.5",
-        "1/51",
-        "2%",
-        "4 steps",
-        "1.5",
-        "6 best",
-        "than 7",
-        "11",
-        "12.5%",
+    for kind, end in (
+        ("constant", "Without steps: a, b."),
+        ("few", "There are 9, and 10 are needed."),
+        ("explained", "More than 5 are needed in one of them."),
     ):
-        assert number in told
-    alone = rule_sentences(ReductionRule(chance=None), several=False)
-    assert len(alone) == 3
-    assert "chance" not in " ".join(alone)
+        assert stopped_sentence(KINDS[kind], ["a", "b"]) == f"{KINDS[kind].stopped} {end}"
+
+
+def test_the_rule_is_stated_with_its_numbers(tmp_path: Path) -> None:
+    changed = ReductionRule(
+        ignored_ends=16, peak_deviations=7.5, usual_deviations=4.5, separation=51, chance=0.02,
+        few_peaks=4, end_height=1.5, best_intervals=6, more_than=7, fewest_images=11, trim=0.125,
+    )  # fmt: skip
+    both = reduce(grid_codes(4, 8, 30), rule=changed)
+    text = Page(write_reduce(tmp_path / "both.html", both, ["a", "b"])).text
+    rule = text.split("How steps were found")[1]
+    for number in ("1/16", "7.5", "4.5", "1/51", "2%", "4 steps", "1.5", "6 best", "than 7", "11",
+                   "12.5%"):  # fmt: skip
+        assert number in rule
+    alone = reduce(staircase(), rule=ReductionRule(chance=None))
+    text = Page(write_reduce(tmp_path / "alone.html", alone, ["a"])).text
+    assert "chance" not in text.split("How steps were found")[1]
 
 
 def test_the_page_says_what_was_found(written: dict[str, Path]) -> None:
@@ -353,32 +297,13 @@ def test_a_browser_draws_everything_without_a_complaint_or_a_fetch(
     browser: Any, open_page: Any, written: dict[str, Path], width: int, kind: str
 ) -> None:
     open_page(written[kind], width)
-    undrawn = (
-        "return [...document.querySelectorAll('.figure')].filter(box =>"
-        " !box.querySelector('svg.main-svg')).length"
-    )
-    assert browser.execute_script(undrawn) == 0
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    cut = (
-        "return [...document.querySelectorAll('.figure')].filter(box =>"
-        " [...box.querySelectorAll('.xtitle, .ytitle, .legendtext')].some(text => { const one ="
-        " text.getBoundingClientRect(), all = box.getBoundingClientRect(); return one.left <"
-        " all.left - 1 || one.right > all.right + 1 || one.top < all.top - 1 || one.bottom >"
-        " all.bottom + 1; })).map(box => box.dataset.figure)"
-    )
-    assert browser.execute_script(cut) == []
+    assert_drawn(browser, width)
     shaded = (
         "return [...document.querySelectorAll('.figure')].map(box =>"
         " box.querySelectorAll('.shapelayer path').length)"
     )
     ends, kept = (2, 1) if kind != "noise" else (2, 0)
     assert browser.execute_script(shaded) == [kept, ends + kept] * len(KINDS[kind].latents)
-    fetched = (
-        "return performance.getEntriesByType('resource').map(one => one.name).filter(name =>"
-        " !name.startsWith('data:'))"
-    )
-    assert browser.execute_script(fetched) == []
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 @pytest.mark.browser

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unbraid.report.train.advice import Findings, advice, still_falling
+from unbraid.report.train.advice import AdviceInputs, advice, still_falling
 
-FINE = Findings(
+FINE = AdviceInputs(
     path="runs/a",
     labelled=True,
     missing_metrics=(),
@@ -79,7 +79,7 @@ def test_nothing_to_say() -> None:
         ),
     ],
 )
-def test_one_line_each(found: Findings, line: str) -> None:
+def test_one_line_each(found: AdviceInputs, line: str) -> None:
     assert advice(found) == [line]
 
 

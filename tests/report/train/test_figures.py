@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures show every number they are given, where it belongs."""
 
-import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from unbraid.report.figure import ACCENT, TEMPLATE, figure
 from unbraid.report.train.figures import (
-    ACCENT,
     curve_range,
     curves_figure,
     latents_figure,
-    layout,
     positions,
     score_range,
     scores_figure,
 )
 from unbraid.report.train.settings import Setting
+
+from ..pages import drawn
 
 
 def setting(objective: str, members: tuple[int, ...], colour: str = "#112233") -> Setting:
@@ -39,8 +39,10 @@ def test_objectives_stand_further_apart_than_settings() -> None:
 
 def test_every_scored_member_is_a_dot_and_the_median_a_bar() -> None:
     scores = {0: 0.1, 1: 0.4, 2: 0.2, 3: 0.3, 4: math.nan}
-    figure = scores_figure(
-        scores, TWO, NAMES, title="MIG", ticks=["a", "b"], axis="β", best=1, bounds=(0.0, 1.0)
+    figure = drawn(
+        scores_figure(
+            scores, TWO, NAMES, title="MIG", ticks=["a", "b"], axis="β", best=1, bounds=(0.0, 1.0)
+        )
     )
     bars, dots, ring = figure["data"]
     assert dots["x"] == [-0.26, 0.0, 0.26, 1.24]
@@ -83,26 +85,25 @@ def history(members: int, records: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["member", "step", "loss"])
 
 
-def test_curves_have_one_line_a_member_in_its_settings_colour() -> None:
-    figure = curves_figure(history(5, 30), "loss", TWO, NAMES, {4})
+def test_curves_have_one_line_per_member_in_its_settings_colour() -> None:
+    figure = drawn(curves_figure(history(5, 30), "loss", TWO, NAMES, {4}))
     assert [line["name"] for line in figure["data"]] == [NAMES[number] for number in range(5)]
     assert [line["line"]["color"] for line in figure["data"]] == ["#aa0000"] * 3 + ["#0000bb"] * 2
     assert [line["meta"]["setting"] for line in figure["data"]] == [0, 0, 0, 1, 1]
     assert [line["line"]["dash"] for line in figure["data"]] == ["solid"] * 4 + ["dot"]
     assert figure["data"][2]["x"] == list(range(1, 31))
-    assert figure["data"][2]["y"][:3] == [102.0, 52.0, 35.333]
+    assert figure["data"][2]["y"][:3] == [102.0, 52.0, 35.3333]
 
 
 def test_values_that_are_not_finite_leave_gaps_not_errors() -> None:
     table = history(1, 4)
     table["loss"] = [1.0, np.inf, np.nan, 2.0]
-    line = curves_figure(table, "loss", [setting("a", (0,))], NAMES, set())["data"][0]
+    line = drawn(curves_figure(table, "loss", [setting("a", (0,))], NAMES, set()))["data"][0]
     assert (line["x"], line["y"]) == ([1, 4], [1.0, 2.0])
-    json.dumps(line, allow_nan=False)
 
 
 def test_long_curves_are_thinned_and_keep_their_end() -> None:
-    figure = curves_figure(history(5, 10_000), "loss", TWO, NAMES, set())
+    figure = drawn(curves_figure(history(5, 10_000), "loss", TWO, NAMES, set()))
     assert sum(len(line["x"]) for line in figure["data"]) <= 20_000
     assert all(line["x"][-1] == 10_000 for line in figure["data"])
 
@@ -124,13 +125,17 @@ def test_curve_range_leaves_out_the_first_steps_only() -> None:
 
 
 def test_bars_keep_the_order_given() -> None:
-    bar = latents_figure([2.5, 0.123456], [3, 0], "#123456", "nats")["data"][0]
-    assert (bar["x"], bar["y"]) == (["latent 3", "latent 0"], [2.5, 0.12346])
+    bar = drawn(latents_figure([2.5, 0.123456], [3, 0], "#123456", "nats"))["data"][0]
+    assert (bar["x"], bar["y"]) == (["latent 3", "latent 0"], [2.5, 0.123456])
 
 
 def test_changes_are_laid_over_the_shared_look() -> None:
-    changed = layout(xaxis={"title": "step"}, height=99)
-    assert changed["xaxis"]["title"] == "step"
-    assert changed["xaxis"]["showline"] is True
-    assert changed["height"] == 99
-    assert layout()["height"] == 270
+    made = figure([], x="step", height=99, xaxis={"nticks": 3}, margin_t=34)
+    assert drawn(made)["layout"] == {
+        "height": 99,
+        "margin": {"t": 34},
+        "xaxis": {"title": {"text": "step"}, "nticks": 3},
+    }
+    assert made.layout.template == TEMPLATE
+    assert drawn(figure([]))["layout"]["height"] == 270
+    assert "height" not in drawn(figure([], height=None))["layout"]

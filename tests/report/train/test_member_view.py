@@ -8,11 +8,14 @@ from unbraid.codes.codes import Codes, CodeStore
 from unbraid.commands.train import Run
 from unbraid.metrics.mig import mig
 from unbraid.report.train.member_view import (
+    FactorPlace,
+    carried,
     diagonal_order,
-    draw_portrait,
+    factor_place,
     information_shares,
     is_active,
     latent_sizes,
+    view_member,
 )
 
 
@@ -56,21 +59,53 @@ def test_sizes_are_kl_where_there_is_a_posterior_else_spread() -> None:
     assert (kind, sizes.tolist()) == ("spread", [1.0, 0.0])
 
 
+ALL_ACTIVE = np.ones(3, dtype=bool)
+
+
+@pytest.mark.parametrize(
+    ("shares", "active", "place"),
+    [
+        ([0.05, 0.81, 0.0], ALL_ACTIVE, FactorPlace("one", 1, 0.81, 0, 0.05)),
+        ([0.4, 0.1, 0.5], ALL_ACTIVE, FactorPlace("spread", 2, 0.5, 0, 0.4)),
+        ([0.01, 0.04, 0.02], ALL_ACTIVE, FactorPlace("none", 1, 0.04, 2, 0.02)),
+        ([0.3], np.array([True]), FactorPlace("only", 0, 0.3)),
+        ([np.nan] * 3, ALL_ACTIVE, FactorPlace("constant")),
+        # Means that hardly move can seem to know much: a latent that is not active holds nothing.
+        ([0.24, 0.17, 0.9], np.array([False, True, False]), FactorPlace("inactive", 1, 0.17)),
+        ([0.24, 0.17, 0.9], np.zeros(3, dtype=bool), FactorPlace("no active latent")),
+    ],
+)
+def test_where_a_factor_is(shares: list[float], active: np.ndarray, place: FactorPlace) -> None:
+    assert factor_place(np.array(shares), active) == place
+
+
+def test_a_factor_is_found_where_an_active_latent_carries_it() -> None:
+    found = {
+        kind: FactorPlace(kind, 0, 0.05).found
+        for kind in ("one", "spread", "constant", "only", "none", "inactive", "no active latent")
+    }
+    assert [kind for kind, holds in found.items() if holds] == ["one", "spread", "constant"]
+    assert FactorPlace("only", 0, 0.3).found
+
+
+def test_carried_factors_come_largest_first_and_small_ones_are_left_out() -> None:
+    shares = np.array([0.2, 0.09, 0.7, np.nan])
+    assert carried(("x", "y", "z", "c"), shares) == [("z", 0.7), ("x", 0.2)]
+
+
 def test_the_table_of_a_real_member_is_its_mig_evidence(runs: dict[str, Run]) -> None:
     run = runs["sweep"].folder
     codes = CodeStore(run).load(3)
     evidence = mig(codes.mean, codes.factors)
-    portrait = draw_portrait(run, 3, "three", "best of the run")
-    assert [row.name for row in portrait.rows] == ["scale", "x", "y"]
-    assert sorted(portrait.columns) == [0, 1, 2, 3]
-    for at, row in enumerate(portrait.rows):
-        expected = (
-            evidence.mutual_information[list(portrait.columns), at] / evidence.factor_entropy[at]
-        )
+    view = view_member(run, 3, "three", "best of the run")
+    assert [row.name for row in view.rows] == ["scale", "x", "y"]
+    assert sorted(view.columns) == [0, 1, 2, 3]
+    for at, row in enumerate(view.rows):
+        expected = evidence.mutual_information[list(view.columns), at] / evidence.factor_entropy[at]
         assert row.shares == pytest.approx(expected)
-    assert portrait.sizes == pytest.approx(codes.kl_per_latent())
-    sizes = [row.size for row in portrait.latents]
+    assert view.sizes == pytest.approx(codes.kl_per_latent())
+    sizes = [row.size for row in view.latents]
     assert sizes == sorted(sizes, reverse=True)
-    assert {row.number for row in portrait.latents} == set(
+    assert {row.number for row in view.latents} == set(
         np.flatnonzero(codes.kl_per_latent() >= 0.01).tolist()
     )

@@ -9,7 +9,7 @@ import pytest
 from unbraid.codes.codes import CodeStore
 from unbraid.commands.train import Run
 from unbraid.metrics.mig import mig
-from unbraid.report.train.run_summary import Metric, choose_best, final_values, gather
+from unbraid.report.train.run_summary import Metric, choose_best, final_values, summarise
 
 FREE = (-math.inf, math.inf)
 
@@ -59,7 +59,7 @@ def test_choice_by_mig_then_by_loss_then_by_order() -> None:
 
 def test_stored_scores_are_used(runs: dict[str, Run]) -> None:
     run = runs["sweep"]
-    found = gather(run.folder)
+    found = summarise(run.folder)
     table = run.score(["mig", "sap"], quiet=True)
     assert found.stored_metrics == ["mig", "sap"]
     assert [metric.label for metric in found.metrics] == ["MIG", "SAP"]
@@ -72,7 +72,7 @@ def test_stored_scores_are_used(runs: dict[str, Run]) -> None:
 
 
 def test_mig_is_computed_where_it_is_not_stored(runs: dict[str, Run]) -> None:
-    found = gather(runs["diverged"].folder)
+    found = summarise(runs["diverged"].folder)
     codes = CodeStore(runs["diverged"].folder).load(1)
     assert not found.scores_stored
     assert found.metrics[0].scores[1] == pytest.approx(mig(codes.mean, codes.factors).score)
@@ -82,7 +82,7 @@ def test_mig_is_computed_where_it_is_not_stored(runs: dict[str, Run]) -> None:
 
 
 def test_members_looked_at_are_the_best_of_each_setting(runs: dict[str, Run]) -> None:
-    found = gather(runs["sweep"].folder)
+    found = summarise(runs["sweep"].folder)
     shown = found.shown(6)
     assert len(shown) == 3
     assert shown[0] == (found.best, "best of the run")
@@ -94,6 +94,6 @@ def test_members_looked_at_are_the_best_of_each_setting(runs: dict[str, Run]) ->
 
 
 def test_settings_whose_members_all_diverged_are_not_looked_at(runs: dict[str, Run]) -> None:
-    found = gather(runs["diverged"].folder)
+    found = summarise(runs["diverged"].folder)
     assert [member for member, _ in found.shown(6)] == [found.best]
-    assert gather(runs["all_diverged"].folder).shown(6) == []
+    assert summarise(runs["all_diverged"].folder).shown(6) == []

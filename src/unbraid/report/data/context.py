@@ -1,84 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look at a dataset in one HTML page: samples, one traversal a factor, sizes, statistics, and
-where it comes from.
-"""
+"""The page of a dataset: samples, one traversal per factor, sizes, statistics, and its source."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unbraid.core.errors import invalid
 from unbraid.core.registry import summary
-from unbraid.core.store import write_bytes
 from unbraid.data.dataset import Dataset
+from unbraid.report.data.statistics import statistics
 from unbraid.report.images import row_uri
-from unbraid.report.page import render_page
+from unbraid.report.page import is_page, write_page
 
 SAMPLE_ROWS, SAMPLE_COLUMNS = 3, 12
 MOST_VALUES = 16
 """Images in a row; a factor with more values shows so many, evenly spread."""
-MOST_MEASURED = 10_000
-"""Images that statistics are computed from; all of a smaller set."""
-_BATCH = 512
 _GOLDEN = 0.6180339887498949
-_MARK = b'<p class="kicker">Unbraid data</p>'
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """Means and spreads over pixels, a number a channel."""
-
-    images: int
-    whole_set: bool
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    least: float
-    most: float
-    mean_image: NDArray[np.uint8]
-
-
-def statistics(dataset: Dataset, most: int = MOST_MEASURED) -> Statistics:
-    """Statistics of the values that networks see, over the whole set or *most* images chosen at
-    random.
-    """
-    size = len(dataset)
-    count = min(size, most)
-    indices = np.sort(np.random.default_rng(0).choice(size, count, replace=False))
-    values_of = _values_of(dataset)
-    total = np.zeros(dataset.image_shape)
-    squares = np.zeros(dataset.image_shape[-1])
-    least, most_seen = np.inf, -np.inf
-    for start in range(0, count, _BATCH):
-        values = values_of(indices[start : start + _BATCH])
-        least, most_seen = min(least, float(values.min())), max(most_seen, float(values.max()))
-        total += values.sum(axis=0)
-        squares += np.square(values).sum(axis=(0, 1, 2))
-    mean_image = total / count
-    mean = mean_image.mean(axis=(0, 1))
-    pixels = count * dataset.image_shape[0] * dataset.image_shape[1]
-    std = np.sqrt(np.maximum(squares / pixels - mean**2, 0.0))
-    shown = np.rint(255.0 * np.clip(mean_image, 0.0, 1.0)).astype(np.uint8)
-    return Statistics(count, count == size, tuple(mean), tuple(std), least, most_seen, shown)
-
-
-def _values_of(dataset: Dataset) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-    """Indices to values `(n, height, width, channels)`: of samples where they are images, else of
-    how they are drawn.
-    """
-    import torch
-
-    if len(dataset.sample_shape) != 3:
-        return lambda indices: dataset.images(indices) / 255.0
-    draw = dataset.sampler("cpu")
-    return lambda indices: np.moveaxis(draw(torch.from_numpy(indices)).double().numpy(), 1, -1)
 
 
 def page_place(source: str, out: Path | None) -> Path:
@@ -88,7 +30,7 @@ def page_place(source: str, out: Path | None) -> Path:
     if path.is_dir():
         path = path / f"data-{stem}.html"
     try:
-        ours = not path.exists() or _MARK in path.read_bytes()
+        ours = not path.exists() or is_page(path, "data")
     except OSError as error:
         raise invalid(
             "out", "must be a file that can be written", str(path), f"{error.strerror}."
@@ -100,19 +42,11 @@ def page_place(source: str, out: Path | None) -> Path:
     return path
 
 
-def build_data_page(
-    dataset: Dataset, path: Path, source: str, about: list[tuple[str, str]] | None = None
+def write_data(
+    path: Path, dataset: Dataset, source: str, about: list[tuple[str, str]] | None = None
 ) -> Path:
-    """Write the page of *dataset* to *path*; *source* is how it was asked for, *about* are further
-    facts to show.
-    """
-    write_bytes(
-        path,
-        render_page(
-            "data.html.j2", page_context(dataset, source, about or []), figures=False
-        ).encode(),
-    )
-    return path
+    """Write the page of *dataset* to *path*; *source* names it, *about* are further facts."""
+    return write_page(path, "data", page_context(dataset, source, about or []))
 
 
 def page_context(dataset: Dataset, source: str, about: list[tuple[str, str]]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A discovery as one HTML page that opens offline, for a person with images who does not know what
-a VAE is.
+"""The page of a discovery, for a person with images who does not know what a VAE is.
 
 Plain words come first: what was found, how sure, what is missing, the table. How it was done, with
 its own words, comes after.
@@ -8,7 +7,6 @@ its own words, comes after.
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import re
@@ -20,17 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.errors import Problems
-from unbraid.core.store import write_bytes
 from unbraid.objectives import OBJECTIVES
 from unbraid.report.discover.words import (
     TableColumn,
+    about,
     doubtful_sentence,
     duration,
     found_sentence,
+    larger_side,
     learned,
+    lost_pixels,
     percent,
     remedies,
-    share_sentence,
     short_name,
     sure_sentence,
     sure_word,
@@ -39,19 +38,15 @@ from unbraid.report.discover.words import (
     unexplained_sentence,
 )
 from unbraid.report.images import row_uri
-from unbraid.report.page import render_page
+from unbraid.report.page import write_page
 from unbraid.report.train.settings import shown, symbol
 from unbraid.search.discover.findings import Discovery, FoundFactor
 
-MARK = b'<p class="kicker">Unbraid discovery</p>'
-"""By which a page of ours is known from another file of its name."""
 _MOST_TILES = 12
 _MOST_DOTS = 20
-"""Other models shown as dots; with more of them the sentence alone tells their number."""
+"""Other models shown as dots; with more of them the sentence alone has their number."""
 _GAP_SHARE = 0.06
-"""Of an image's width between two real ones, as `images.strip` leaves between drawn ones, so that
-the rows stand in line.
-"""
+"""Of an image's width between two real ones, as `images.strip` leaves between drawn ones."""
 _SIDE = 84
 """Of a square image in a row, in pixels of the page; others have about the same area."""
 _CEILING = 0.9
@@ -60,13 +55,9 @@ _CURVE = (480, 210, 46, 12, 14, 44)
 """Width, height and the left, right, top and bottom margin of the curve, in its own units."""
 
 
-def write_discovery(found: Discovery, path: Path) -> Path:
-    """Write the page of *found* to *path*, one file that holds all it shows; returns the path."""
-    page = render_page(
-        "discovery.html.j2", page_context(found), figures=False, styles=("discovery.css",)
-    )
-    write_bytes(path, page.encode())
-    return path
+def write_discover(path: Path, found: Discovery) -> Path:
+    """Write the page of *found* to *path* and return it."""
+    return write_page(path, "discover", page_context(found))
 
 
 def page_context(found: Discovery) -> dict[str, Any]:
@@ -89,6 +80,10 @@ def page_context(found: Discovery) -> dict[str, Any]:
         "unexplained": unexplained_sentence(found.explained),
         "explained": _bar(found.explained),
         "remedies": remedies(found),
+        "seen_at": found.image_shape[:2],
+        "resized_from": found.resized_from,
+        "lost_pixels": lost_pixels(found) if found.resized_from else 0,
+        "larger_side": larger_side(found),
         "learned": learned(found),
         "pairs": _pairs(found.originals, found.remembered),
         "worst": _pairs(found.worst, found.worst_remembered),
@@ -98,7 +93,12 @@ def page_context(found: Discovery) -> dict[str, Any]:
         "python": python_snippet(found.tables, columns),
         "r": r_snippet(found.tables, columns),
         "csv": _first(found.tables, ".csv"),
-        "done": _done(found),
+        "population": found.population,
+        "models_each": found.models_each,
+        "epochs": found.epochs,
+        "took": duration(found.minutes),
+        "device": found.device,
+        "from_final": found.from_final,
         "how": _facts(found),
         "curve": agreement_curve(found.best_by_epoch),
         "stages": found.stages,
@@ -109,7 +109,7 @@ def page_context(found: Discovery) -> dict[str, Any]:
 
 
 def python_snippet(tables: Sequence[str], columns: Sequence[TableColumn]) -> str:
-    """Three lines that read the table of codes and sort it; empty without a table or a code in it."""
+    """Three lines that read the table of codes and sort it; empty without codes."""
     path = _first(tables, ".parquet") or _first(tables, ".csv")
     first = next((column for column in columns if column.latent is not None), None)
     if not path or first is None:
@@ -127,9 +127,7 @@ def r_snippet(tables: Sequence[str], columns: Sequence[TableColumn]) -> str:
 
 
 def agreement_curve(scores: Sequence[float]) -> dict[str, Any] | None:
-    """The best agreement by epoch as points and ticks of a small drawing; None where there is no
-    line to draw.
-    """
+    """The best agreement by epoch as points and ticks of a drawing; None with fewer than two."""
     finite = [(epoch, score) for epoch, score in enumerate(scores, start=1) if math.isfinite(score)]
     if len(finite) < 2:
         return None
@@ -180,13 +178,13 @@ def _factor(one: FoundFactor, title: str) -> dict[str, Any]:
     real = []
     for place in range(count):
         name = names[place] if names else ""
-        about = f"Your image {name or place + 1}, {place + 1} of {count} from low to high"
+        alt = f"Your image {name or place + 1}, {place + 1} of {count} from low to high"
         # A line may break before the ending of a name and after a stroke.
         parts = re.split(r"(?<=[_-])|(?=\.)", short_name(name))
         real.append(
             {
                 "uri": row_uri(one.real[place : place + 1]),
-                "about": about,
+                "about": alt,
                 "name": name,
                 "parts": parts,
             }
@@ -213,15 +211,14 @@ def _factor(one: FoundFactor, title: str) -> dict[str, Any]:
             if certainty.others <= _MOST_DOTS
             else []
         ),
-        "share": share_sentence(one.share),
+        "share": about(one.share) if one.share > 0 else "",
+        "share_known": math.isfinite(one.share),
         "share_bar": _bar(one.share),
     }
 
 
 def _width(images: NDArray[np.uint8]) -> int:
-    """The width of one image on the page: wide ones are not too low, high ones do not fill the
-    screen.
-    """
+    """The width of one image on the page, in pixels."""
     height, width = images.shape[1:3]
     return round(min(150.0, max(42.0, _SIDE * math.sqrt(width / height))))
 
@@ -245,28 +242,6 @@ def _bar(share: float) -> float | None:
 
 def _first(tables: Sequence[str], ending: str) -> str:
     return next((table for table in tables if table.lower().endswith(ending)), "")
-
-
-def _done(found: Discovery) -> str:
-    """How it was done, in a few sentences."""
-    groups = (
-        f"{found.population:,} group{'' if found.population == 1 else 's'} of {found.models_each:,}"
-        " models each"
-    )
-    chosen = "one model of the group that agreed most"
-    if found.from_final:
-        chosen = (
-            "a last population, trained on all images to hold what this search and those behind it"
-            " found"
-        )
-    epochs = f"{found.epochs:,} round{'' if found.epochs == 1 else 's'}"
-    return (
-        f"{groups} were trained together for {epochs} (epochs), which took"
-        f" {duration(found.minutes)} on {found.device}. The models of a group share their settings"
-        " and differ in their random starting points. After each round the groups were compared by"
-        " how far their own models agree; the worst took over the weights and settings of the"
-        f" best, slightly changed. No labels were used. What is shown comes from {chosen}."
-    )
 
 
 def _facts(found: Discovery) -> list[tuple[str, str]]:
@@ -300,7 +275,7 @@ def _facts(found: Discovery) -> list[tuple[str, str]]:
             agreement,
         ),
         (
-            "Variation given back",
+            "Variance explained",
             (
                 percent(max(0.0, found.explained))
                 if math.isfinite(found.explained)
@@ -308,5 +283,4 @@ def _facts(found: Discovery) -> list[tuple[str, str]]:
             ),
         ),
         *found.facts.items(),
-        ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
     ]

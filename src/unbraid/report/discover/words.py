@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a discovery found and did not find, in sentences for a person who does not know what a model
-is.
+"""What a discovery found and did not find, for a person who does not know what a model is.
+
+Sentences here are those that the terminal says too; the rest of the page's are in its template.
 """
 
 from __future__ import annotations
@@ -11,43 +12,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unbraid.networks.conv import SIDES
+from unbraid.report.words import count
 from unbraid.search.discover.find import LITTLE_EXPLAINED
 from unbraid.search.discover.findings import Certainty, Discovery, FoundFactor
 
-_NUMBERS = (
-    "no",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+_NUMBERS = "no one two three four five six seven eight nine ten eleven twelve".split()
 _STILL_RISING = 0.02
-"""The agreement counts as rising at the end where the last third of the epochs added more than
-this.
-"""
+"""The agreement is rising at the end where the last third of the epochs added more than this."""
 _FEW_IMAGES = 1_000
 _MUCH_LEFT = 0.5
 _NEARLY_ALL = 0.95
-_SLUG_LENGTH = 40
+_SLUG_LENGTH = 38
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of the table of codes, so that who writes the table and who explains it say the
-    same.
-    """
+    """A column of the table of codes, for what writes the table and for what explains it."""
 
     name: str
     latent: int | None
-    """The latent whose means it holds; None for the columns that tell which image a row is of."""
+    """The latent whose means it holds; None for the columns that name the image of a row."""
     meaning: str
 
 
@@ -58,33 +42,32 @@ def learned(found: Discovery) -> bool:
 
 def found_sentence(found: Discovery) -> str:
     """What was found, in one sentence."""
+    images = f"your {count(found.images, 'image')}"
     titles = [title for _, title in titled(found.factors)]
-    if not titles:
-        if not learned(found):
-            return (
-                "Nothing can be said yet: the models have not learned to draw your"
-                f" {found.images:,} images. They need more time."
-            )
-        return f"Nothing was found in your {found.images:,} images that several models agree on."
-    count = len(titles)
-    number = (_NUMBERS[count] if count < len(_NUMBERS) else f"{count}").capitalize()
-    thing, was = ("thing that varies", "was") if count == 1 else ("things that vary", "were")
-    return f"{number} {thing} in your {found.images:,} images {was} found: {', '.join(titles)}."
+    if titles:
+        thing, was = (
+            ("thing that varies", "was") if len(titles) == 1 else ("things that vary", "were")
+        )
+        number = _number(len(titles)).capitalize()
+        return f"{number} {thing} in {images} {was} found: {', '.join(titles)}."
+    if learned(found):
+        return f"Nothing was found in {images} that several models agree on."
+    return (
+        f"Nothing can be said yet: the models have not learned to draw {images}. They need more"
+        " time."
+    )
 
 
 def doubtful_sentence(found: Discovery) -> str:
     """That there is more which others do not confirm; empty where there is not."""
-    count = len(found.doubtful)
-    if count == 0 or not learned(found):
+    many = len(found.doubtful)
+    if many == 0 or not learned(found):
         return ""
-    number = _NUMBERS[count] if count < len(_NUMBERS) else f"{count}"
-    if not found.factors:
-        uses = f"The chosen model uses {number} {_things(count)} that the others do not confirm"
-        return f"{uses}; {_it(count)} shown apart in the report, and may be chance."
-    more = "more that the chosen model uses and the others do not confirm"
+    more = " more" if found.factors else ""
+    thing, apart = ("thing", "It is") if many == 1 else ("things", "They are")
     return (
-        f"There {'is' if count == 1 else 'are'} {number} {more}; {_it(count)} shown apart in the"
-        " report."
+        f"The chosen model uses {_number(many)}{more} {thing} that the other models do not confirm."
+        f" {apart} shown apart in the report, and may be chance."
     )
 
 
@@ -117,47 +100,27 @@ def sure_sentence(certainty: Certainty) -> str:
     """How many other models found the same."""
     seen, others = certainty.seen_in, certainty.others
     if others == 0:
-        return "No other model was there to compare with, so how sure this is cannot be said."
+        return "There was no other model to compare with, so it is not known how sure this is."
     number = "None" if seen == 0 and others > 1 else f"{seen:,}"
-    told = (
-        f"{number} of {others:,} other {'model' if others == 1 else 'models'}, trained from scratch"
-        " from other starting points,"
-    )
-    agreement = (
-        f" (agreement {certainty.agreement:.2f})" if math.isfinite(certainty.agreement) else ""
-    )
-    return f"{told} found the same{agreement}."
-
-
-def share_sentence(share: float) -> str:
-    """How much of the images' variation hangs on one factor."""
-    if not math.isfinite(share):
-        return "How much of the variation hangs on it could not be measured."
-    if share <= 0:
-        return "Next to nothing of all that varies in the images hangs on it."
+    agreement = certainty.agreement
+    shown = f" (agreement {agreement:.2f})" if math.isfinite(agreement) else ""
     return (
-        f"Not knowing it loses {_about(share)} of all that varies in the images. What is lost with"
-        " different factors overlaps."
+        f"{number} of {count(others, 'other model')}, trained from other random starting points,"
+        f" found the same{shown}."
     )
 
 
 def unexplained_sentence(explained: float) -> str:
-    """How much of the variation is left over."""
+    """How much of the differences between the images is left unexplained."""
     if not math.isfinite(explained):
-        return "How much of the variation is left unexplained could not be measured."
+        return "How much of the differences between your images is explained could not be measured."
     given = max(0.0, min(1.0, explained))
-    told = f"The best models give back {_about(given)} of all that varies in your images"
     if given == 0:
-        return (
-            "The best models give back next to nothing of what varies in your images: all of it is"
-            " left unexplained."
-        )
+        return "The models redraw almost none of the differences between your images."
+    said = f"The models redraw {about(given)} of the differences between your images."
     if given >= _NEARLY_ALL:
-        return f"{told}: little is left unexplained ({percent(1 - given)})."
-    return (
-        f"{told}. The rest, {percent(1 - given)}, is left unexplained: what it is made of was not"
-        " found."
-    )
+        return f"{said} Little is left unexplained ({percent(1 - given)})."
+    return f"{said} What the other {percent(1 - given)} consists of was not found."
 
 
 def percent(share: float) -> str:
@@ -180,71 +143,47 @@ def duration(minutes: float) -> str:
     ('30 seconds', '1 minute', '15 minutes', '2.5 hours')
     """
     if minutes < 0.995:
-        return _counted(max(1, round(60 * minutes)), "second")
-    return _counted(round(minutes), "minute") if minutes < 120 else f"{minutes / 60:.3g} hours"
+        return count(max(1, round(60 * minutes)), "second")
+    return count(round(minutes), "minute") if minutes < 120 else f"{minutes / 60:.3g} hours"
 
 
 def remedies(found: Discovery) -> list[str]:
-    """Why more may not have been found and what to do about it, the likeliest first."""
-    height, width = found.image_shape[:2]
-    lines = []
+    """Names of the reasons why more may not have been found, the likeliest first.
+
+    What each means and what to do about it is said in the page's template.
+    """
     rise = last_rise(found.best_by_epoch)
     if not learned(found):
-        lines.append(
-            "It was far too short: the models had just begun to learn. Let it run several times as"
-            " long."
-        )
+        time = "hardly begun"
     elif rise is None:
-        lines.append("It was short. Let it run longer: what changes few pixels is learnt last.")
-    elif rise > _STILL_RISING:
-        lines.append(
-            "It may have been too short: the models were still coming to agree more when the time"
-            " was up. Let it run longer."
-        )
-    if found.resized_from is not None:
-        given_height, given_width = found.resized_from
-        lost = math.ceil(2 * max(given_height / height, given_width / width))
-        larger = next((side for side in SIDES if side > height), None)
-        more = f" or let them see more with --resize {larger}, which is slower" if larger else ""
-        lines.append(
-            f"The models saw your images at {height} × {width} pixels instead of {given_height} ×"
-            f" {given_width}. What is smaller than about {lost} pixels in yours is lost to them."
-            f" Cut out the part that matters{more}."
-        )
-    if found.images < _FEW_IMAGES:
-        lines.append(
-            f"{found.images:,} images are few. Some thousands make it much easier to tell apart"
-            " what varies together."
-        )
-    if learned(found) and not found.explained >= _MUCH_LEFT:
-        lines.append(
-            "Your images may differ in too many ways at once, as photographs of different scenes"
-            " do. Few numbers cannot tell them apart. Images of one kind of thing, taken from one"
-            " place in one light, work best."
-        )
-    lines += [
-        (
-            "Small things count little here. What changes few pixels, or changes them faintly, is"
-            " easily missed however much it matters to you. Cut the images closer around it."
-        ),
-        (
-            "Kinds and turns are hard. What comes in kinds instead of degrees, such as a species,"
-            " and what comes round in a circle, such as an angle, is often found in pieces or not"
-            " at all."
-        ),
-    ]
-    if learned(found) and rise is not None and rise <= _STILL_RISING:
-        lines.append(
-            "More time alone may change little: the agreement between the models had stopped rising"
-            " before the end."
-        )
-    return lines
+        time = "short"
+    else:
+        time = "still rising" if rise > _STILL_RISING else "settled"
+    reasons = {
+        time: time != "settled",
+        "resized": found.resized_from is not None,
+        "few images": found.images < _FEW_IMAGES,
+        "too varied": learned(found) and not found.explained >= _MUCH_LEFT,
+        "small things": True,
+        "kinds and turns": True,
+    }
+    return [name for name, holds in reasons.items() if holds] + ["settled"] * (time == "settled")
+
+
+def lost_pixels(found: Discovery) -> int:
+    """Size in the given images below which things are lost, since models saw smaller ones."""
+    assert found.resized_from is not None
+    (high, wide), (height, width) = found.resized_from, found.image_shape[:2]
+    return math.ceil(2 * max(high / height, wide / width))
+
+
+def larger_side(found: Discovery) -> int | None:
+    """The next larger size at which models could see the images."""
+    return next((side for side in SIDES if side > found.image_shape[0]), None)
 
 
 def last_rise(scores: Sequence[float]) -> float | None:
-    """How much the best agreement grew over the last third of the epochs; None with fewer than
-    three of them.
-    """
+    """Growth of the best agreement over the last third of the epochs; None with fewer than 3."""
     finite = [score for score in scores if math.isfinite(score)]
     if len(finite) < 3:
         return None
@@ -288,8 +227,7 @@ def _slug(title: str) -> str:
 
 
 def short_name(name: str, most: int = 24) -> str:
-    """A file name with its middle left out where it is long: the beginning and the end tell files
-    apart.
+    """A file name with its middle left out where it is long: its ends distinguish files.
 
     >>> short_name("leaf.png"), short_name("2024-05-01_greenhouse_camera3_00017.png")
     ('leaf.png', '2024-05-01…ra3_00017.png')
@@ -300,18 +238,11 @@ def short_name(name: str, most: int = 24) -> str:
     return f"{name[:head]}…{name[head + 1 - most :]}"
 
 
-def _about(share: float) -> str:
-    told = percent(share)
-    return told if "than" in told or share == 1 else f"about {told}"
+def about(share: float) -> str:
+    """A share in percent, as an estimate."""
+    shown = percent(share)
+    return shown if "than" in shown or share == 1 else f"about {shown}"
 
 
-def _things(count: int) -> str:
-    return "thing" if count == 1 else "things"
-
-
-def _it(count: int) -> str:
-    return "it is" if count == 1 else "they are"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+def _number(number: int) -> str:
+    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number}"

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perceived distances as one HTML page that opens offline, the same heat maps as SVG, and the
-numbers as CSV.
-"""
+"""The page of perceived distances, with the same heat maps as SVG and the numbers as CSV."""
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 
 from unbraid.analysis.distances.perceived_distances import RANDOM, Distances
 from unbraid.analysis.distances.tally import FactorDistances, Importance
+from unbraid.core.folders import PAGES
 from unbraid.core.store import write_bytes
 from unbraid.data.dataset import Dataset
 from unbraid.report.distances.figures import (
@@ -25,8 +23,9 @@ from unbraid.report.distances.figures import (
     matrix_rows,
 )
 from unbraid.report.images import row_uri
-from unbraid.report.page import render_page
+from unbraid.report.page import write_page
 from unbraid.report.train.settings import mix
+from unbraid.report.words import count
 
 _FILES = {
     "distances.svg": "the heat maps as one image",
@@ -46,7 +45,7 @@ def write_distances(
     command: str = "",
     about: Sequence[tuple[str, str]] = (),
 ) -> Path:
-    """Write distances.html and what goes with it into *folder*; returns the path of the page."""
+    """Write the page and the files beside it into *folder*; returns the path of the page."""
     tables = {
         "importance.csv": found.importance_table(),
         "order.csv": found.order_table(),
@@ -56,16 +55,8 @@ def write_distances(
         write_bytes(folder / name, table.to_csv(index=False, na_rep="").encode())
     title = f"{found.data}, {found.loss}" + (f": {found.member}" if found.member else "")
     write_bytes(folder / "distances.svg", grid_svg(found.levels, title).encode())
-    page = folder / "distances.html"
-    write_bytes(
-        page,
-        render_page(
-            "distances.html.j2",
-            page_context(found, dataset, command, about),
-            styles=("distances.css",),
-        ).encode(),
-    )
-    return page
+    context = page_context(found, dataset, command, about)
+    return write_page(folder / PAGES["distances"], "distances", context)
 
 
 def page_context(
@@ -99,22 +90,16 @@ def page_context(
 def importance_sentence(found: Distances) -> str:
     """Which factors change an image most and least."""
     ranked = sorted(found.inputs.factors, key=lambda one: -one.importance.mean)
-    most, least, random = ranked[0], ranked[-1], found.inputs.random.mean
-    beside = f"random pairs are {random:.3g} apart"
+    most, least = (f"{one.importance.mean:.3g}" for one in (ranked[0], ranked[-1]))
+    first, last = ranked[0], ranked[-1]
     if len(ranked) == 1:
-        return (
-            f"Under {found.loss}, {most.factor} changes an image by {most.importance.mean:.3g} on"
-            f" average; {beside}."
-        )
-    if most.importance.mean - least.importance.mean <= _SAME * most.importance.mean:
-        return (
-            f"Under {found.loss}, every factor changes an image by the same"
-            f" {most.importance.mean:.3g} on average; {beside}."
-        )
-    return (
-        f"Under {found.loss}, {most.factor} changes an image most ({most.importance.mean:.3g} on"
-        f" average) and {least.factor} least ({least.importance.mean:.3g}); {beside}."
-    )
+        said = f"{first.factor} changes an image by {most} on average"
+    elif first.importance.mean - last.importance.mean <= _SAME * first.importance.mean:
+        said = f"every factor changes an image by the same {most} on average"
+    else:
+        said = f"{first.factor} changes an image most ({most} on average)"
+        said += f" and {last.factor} least ({least})"
+    return f"Under {found.loss}, {said}; random pairs are {found.inputs.random.mean:.3g} apart."
 
 
 def order_sentence(found: Distances) -> str:
@@ -125,28 +110,17 @@ def order_sentence(found: Distances) -> str:
         return (
             "No order among the values can be seen: along every traversal all distances are equal."
         )
-    best, worst = (
-        max(defined, key=lambda one: one.spearman),
-        min(defined, key=lambda one: one.spearman),
-    )
-    if len(defined) == 1 or best.spearman - worst.spearman < 5e-4:
-        told = " and ".join(one.factor for one in defined) if len(defined) < 3 else "the factors"
-        line = (
-            f"Distances follow the order of the values of {told} with a rank correlation of"
-            f" {best.spearman:.3f}"
-        )
+    best, worst = (of(defined, key=lambda one: one.spearman) for of in (max, min))
+    if best.spearman - worst.spearman < 5e-4:
+        which = " and ".join(one.factor for one in defined) if len(defined) < 3 else "the factors"
+        said = f"of {which} with a rank correlation of {best.spearman:.3f}"
     else:
-        line = (
-            f"Distances follow the order of the values best for {best.factor} (rank correlation"
-            f" {_correlation(best)}) and least for {worst.factor} ({_correlation(worst)})"
-        )
-    caveat = (
-        " This says something only of factors whose values have an order: not of kinds, nor of"
-        " angles and hues, which are circles."
-    )
-    return (
-        line + (f"; for {', '.join(lost)} there is no order to be seen." if lost else ".") + caveat
-    )
+        said = f"best for {best.factor} (rank correlation {_correlation(best)})"
+        said += f" and least for {worst.factor} ({_correlation(worst)})"
+    lost_said = f"; for {', '.join(lost)} no order can be seen" if lost else ""
+    caveat = "This means something only for factors whose values have an order: not for kinds, and"
+    caveat += " not for angles and hues, which are circles."
+    return f"Distances follow the order of the values {said}{lost_said}. {caveat}"
 
 
 def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:
@@ -163,7 +137,6 @@ def _facts(found: Distances, dataset: Dataset) -> list[tuple[str, str]]:
             f"at least {min(one.importance.pairs for one in found.inputs.factors):,}",
         ),
         ("Seed", f"{found.seed}"),
-        ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
     ]
     return facts + ([("Model", found.member)] if found.member else [])
 
@@ -198,9 +171,7 @@ def _correlation(one: FactorDistances) -> str:
 
 
 def _importance_rows(found: Distances) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Name and, at each level, the mean ± deviation with the number of pairs and the error; the
-    most important first.
-    """
+    """Name, mean ± deviation, pairs and error at each level; the most important first."""
     order = sorted(
         range(len(found.inputs.factors)), key=lambda at: -found.inputs.factors[at].importance.mean
     )
@@ -216,7 +187,7 @@ def _importance_rows(found: Distances) -> list[tuple[str, list[tuple[str, str]]]
 
 
 def _cell(one: Importance) -> tuple[str, str]:
-    pairs = f"{one.pairs:,} pair{'s' if one.pairs != 1 else ''}"
+    pairs = count(one.pairs, "pair")
     if one.standard_error == 0:
         return f"{one.mean:#.3g} ± {one.std:.3g}", f"{pairs}, exact"
     error = (

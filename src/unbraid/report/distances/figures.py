@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance matrices as heat maps: one Plotly figure each for the page, and all of them in one SVG
-for a paper.
-"""
+"""Distance matrices as heat maps: a figure each for the page, and all in one SVG for a paper."""
 
 from __future__ import annotations
 
 import base64
 import io
-import math
 from collections.abc import Sequence
-from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from unbraid.analysis.distances.perceived_distances import RANDOM, LevelDistances
 from unbraid.analysis.distances.tally import ground_truth
-from unbraid.report.train.figures import INK, MUTED, axis_title, layout
+from unbraid.report.figure import INK, MUTED, figure, short
 
 LIGHT, DARK, NO_VALUE = "#ffffff", "#0b4f8a", "#d9dee5"
 _BAR, _RANDOM_BAR = "#31688e", "#a9b4c0"
@@ -55,24 +52,20 @@ def largest(matrix: NDArray[np.float64]) -> float:
     return float(np.nanmax(matrix, initial=0.0))
 
 
-def heat_map(matrix: NDArray[np.float64], values: NDArray[np.int64]) -> dict[str, Any]:
+def heat_map(matrix: NDArray[np.float64], values: NDArray[np.int64]) -> go.Figure:
     """A distance matrix from 0 (white) to its largest entry (blue); the first value runs down."""
     names = [str(value) for value in values]
-    data = {
-        "type": "heatmap",
-        "z": [
-            [float(f"{cell:.4g}") if math.isfinite(cell) else None for cell in row]
-            for row in matrix
-        ],
-        "x": names,
-        "y": names,
-        "zmin": 0.0,
-        "zmax": largest(matrix) or 1.0,
-        "colorscale": [[0.0, LIGHT], [1.0, DARK]],
-        "showscale": False,
-        "hoverongaps": False,
-        "hovertemplate": "value %{y} to %{x}: %{z:.4g}<extra></extra>",
-    }
+    data = go.Heatmap(
+        z=[short(row, 4) for row in matrix],
+        x=names,
+        y=names,
+        zmin=0.0,
+        zmax=largest(matrix) or 1.0,
+        colorscale=[[0.0, LIGHT], [1.0, DARK]],
+        showscale=False,
+        hoverongaps=False,
+        hovertemplate="value %{y} to %{x}: %{z:.4g}<extra></extra>",
+    )
     axis = {
         "type": "category",
         "showticklabels": False,
@@ -81,44 +74,45 @@ def heat_map(matrix: NDArray[np.float64], values: NDArray[np.int64]) -> dict[str
         "showline": True,
         "mirror": True,
     }
-    made = layout(xaxis=axis, yaxis={**axis, "autorange": "reversed"}, plot_bgcolor=NO_VALUE)
-    del made["height"]  # the page keeps it square
-    made["margin"] = {"l": 1, "r": 1, "t": 1, "b": 1, "pad": 0}
-    return {"data": [data], "layout": made}
+    return figure(
+        [data],
+        height=None,  # the page keeps it square
+        xaxis=axis,
+        yaxis={**axis, "autorange": "reversed"},
+        plot_bgcolor=NO_VALUE,
+        margin={"l": 1, "r": 1, "t": 1, "b": 1},
+    )
 
 
-def importance_figure(level: LevelDistances) -> dict[str, Any]:
-    """Mean distance of pairs that differ in one factor, the deviation between pairs as a whisker;
-    random pairs on top.
+def importance_figure(level: LevelDistances) -> go.Figure:
+    """Mean distance of pairs that differ in one factor; random pairs are on top.
+
+    A whisker is the deviation between pairs.
     """
     ranked = sorted(level.factors, key=lambda one: -one.importance.mean)
     rows = [(RANDOM, level.random), *((one.factor, one.importance) for one in ranked)]
-    data = {
-        "type": "bar",
-        "orientation": "h",
-        "y": [name for name, _ in rows],
-        "x": [float(f"{found.mean:.5g}") for _, found in rows],
-        "error_x": {
+    bars = go.Bar(
+        orientation="h",
+        y=[name for name, _ in rows],
+        x=short([found.mean for _, found in rows]),
+        error_x={
             "type": "data",
-            "array": [float(f"{found.std:.5g}") for _, found in rows],
+            "array": short([found.std for _, found in rows]),
             "color": MUTED,
             "thickness": 1.2,
             "width": 4,
         },
-        "marker": {"color": [_RANDOM_BAR, *([_BAR] * len(ranked))]},
-        "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",
-    }
-    made = layout(
-        xaxis={
-            "title": axis_title(f"distance ({level.measure}), mean and deviation between pairs"),
-            "rangemode": "tozero",
-        },
+        marker_color=[_RANDOM_BAR, *([_BAR] * len(ranked))],
+        hovertemplate="%{y}: %{x:.4g}<extra></extra>",
+    )
+    return figure(
+        [bars],
+        x=f"distance ({level.measure}), mean and deviation between pairs",
+        xaxis={"rangemode": "tozero", "showgrid": True},
         yaxis={"type": "category", "autorange": "reversed", "showgrid": False},
         bargap=0.4,
         height=90 + 32 * len(rows),
     )
-    made["xaxis"]["showgrid"] = True
-    return {"data": [data], "layout": made}
 
 
 def grid_svg(levels: Sequence[LevelDistances], title: str) -> str:

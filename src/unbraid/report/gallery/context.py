@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gallery as one HTML page that opens offline: each statement with its figures, numbers and
-verdict.
-"""
+"""The page of the gallery: statements of papers, each with figures, numbers and a verdict."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unbraid.core.store import write_bytes
 from unbraid.report.gallery.figures import Panel
 from unbraid.report.gallery.statements import Statement, Verdict
-from unbraid.report.page import render_page
-
-MARK = b'<p class="kicker">Unbraid gallery</p>'
-"""By which a page of ours is known from another file of its name."""
+from unbraid.report.page import write_page
 
 
 @dataclass(frozen=True)
-class Result:
-    """An statement that was computed."""
+class CheckedStatement:
+    """A statement that was computed, with its verdict."""
 
     statement: Statement
     panels: list[Panel]
@@ -30,22 +23,20 @@ class Result:
     seconds: float
 
 
-def write_gallery(hung: Sequence[Result], path: Path, seed: int, command: str = "") -> Path:
-    """Write the page of the computed statements to *path*."""
-    write_bytes(
-        path,
-        render_page(
-            "gallery.html.j2", page_context(hung, seed, command), styles=("gallery.css",)
-        ).encode(),
-    )
-    return path
+def write_gallery(
+    path: Path, checked: Sequence[CheckedStatement], seed: int, command: str = ""
+) -> Path:
+    """Write the page of the checked statements to *path* and return it."""
+    return write_page(path, "gallery", page_context(checked, seed, command))
 
 
-def page_context(hung: Sequence[Result], seed: int, command: str = "") -> dict[str, Any]:
+def page_context(
+    checked: Sequence[CheckedStatement], seed: int, command: str = ""
+) -> dict[str, Any]:
     """Everything the template shows."""
     figures: dict[str, Any] = {}
     sections = []
-    for one in hung:
+    for one in checked:
         panels = []
         for number, panel in enumerate(one.panels):
             name = f"{one.statement.key}-{number}"
@@ -55,7 +46,7 @@ def page_context(hung: Sequence[Result], seed: int, command: str = "") -> dict[s
             {
                 "key": one.statement.key,
                 "title": one.statement.title,
-                "statement": one.statement.statement,
+                "text": one.statement.text,
                 "papers": [str(paper) for paper in one.statement.papers],
                 "panels": panels,
                 "holds": one.verdict.holds,
@@ -66,12 +57,11 @@ def page_context(hung: Sequence[Result], seed: int, command: str = "") -> dict[s
         )
     return {
         "title": "Theory you can run",
-        "summary": held_sentence(hung),
+        "summary": held_sentence(checked),
         "facts": [
-            ("Exhibits", f"{len(hung)}"),
+            ("Statements", f"{len(checked)}"),
             ("Seed", f"{seed}"),
-            ("Computed in", f"{sum(one.seconds for one in hung):.0f} s"),
-            ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
+            ("Computed in", f"{sum(one.seconds for one in checked):.0f} s"),
         ],
         "sections": sections,
         "figures": figures,
@@ -79,8 +69,8 @@ def page_context(hung: Sequence[Result], seed: int, command: str = "") -> dict[s
     }
 
 
-def held_sentence(hung: Sequence[Result]) -> str:
+def held_sentence(checked: Sequence[CheckedStatement]) -> str:
     """How many statements held, and which did not."""
-    failed = [one.statement.title for one in hung if not one.verdict.holds]
-    held = f"{len(hung) - len(failed)} of {len(hung)} statements hold in this computation."
+    failed = [one.statement.title for one in checked if not one.verdict.holds]
+    held = f"{len(checked) - len(failed)} of {len(checked)} statements hold in this computation."
     return held + (f" Not met: {'; '.join(failed)}." if failed else "")

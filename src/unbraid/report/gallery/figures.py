@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gallery's figures as plain Plotly dictionaries, pure functions of the evidence."""
+"""The gallery's figures, pure functions of what was computed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.analysis.theory.beta_vae_theorems import TheoremOne, TheoremTwo
@@ -16,10 +17,8 @@ from unbraid.analysis.theory.impossibility import Impossibility
 from unbraid.analysis.theory.local_axes import LocalAxes
 from unbraid.analysis.theory.optimal_rotation import RotationSweep
 from unbraid.analysis.theory.pca_alignment import LinearVAE, PcaAlignment
-from unbraid.report.train.figures import ACCENT, INK, axis_title, layout
+from unbraid.report.figure import ACCENT, BLUE, GREEN, GREY, INK, dots, figure, line, ring, short
 
-BLUE, GREEN, GREY = "#0072b2", "#009e73", "#8a94a0"
-_COLOURS = "Viridis"
 _SIDE = 31
 """Points along each side of the grid that is mixed."""
 _BINS = 30
@@ -31,7 +30,7 @@ class Panel:
     """One figure with what is said above and below it."""
 
     heading: str
-    figure: dict[str, Any]
+    figure: go.Figure
     caption: str
 
 
@@ -64,20 +63,21 @@ def impossibility_panels(found: Impossibility) -> list[Panel]:
         edges = np.linspace(low, high, _BINS + 1)
         middles = (edges[1:] + edges[:-1]) / 2
         lines = [
-            _line(middles, _histogram(found.z[:, at], edges), "z", BLUE, width=5, shape="hvh"),
-            _line(middles, _histogram(found.mixed[:, at], edges), "f(z)", ACCENT, shape="hvh"),
+            _line(
+                middles,
+                _histogram(found.z[:, at], edges),
+                "z",
+                BLUE,
+                line_width=5,
+                line_shape="hvh",
+            ),
+            _line(middles, _histogram(found.mixed[:, at], edges), "f(z)", ACCENT, line_shape="hvh"),
         ]
-        figure = _figure(
-            lines,
-            f"value of latent {at + 1}",
-            "density",
-            legend=True,
-            yaxis={"rangemode": "tozero"},
-        )
+        axes = {"x": f"value of latent {at + 1}", "y": "density", "yaxis_rangemode": "tozero"}
         panels.append(
             Panel(
                 f"Latent {at + 1}: one law",
-                figure,
+                _with_legend(lines, **axes),
                 f"Histograms of {len(found.z):,} samples before and after the mixing.",
             )
         )
@@ -94,7 +94,7 @@ def theorem_one_panels(found: TheoremOne) -> list[Panel]:
             found.elbo,
             "first part alone: ELBO with the changed prior",
             GREY,
-            dash="dot",
+            line_dash="dot",
         ),
     ]
     ticks = {
@@ -116,23 +116,19 @@ def theorem_one_panels(found: TheoremOne) -> list[Panel]:
         closed = np.exp(-0.5 * line**2 / variance) / math.sqrt(2 * math.pi * variance)
         curves.append(_line(line, closed, f"β = {beta:g}: normal, variance {variance:g}", colour))
         numerical = np.exp(-0.5 * beta * some**2 / found.prior_variance) / area
-        curves.append(
-            {
-                **_dots(some, numerical, f"prior to the power {beta:g}, normalised", colour),
-                "showlegend": False,
-            }
-        )
+        name = f"prior to the power {beta:g}, normalised"
+        curves.append(_dots(some, numerical, name, colour, showlegend=False))
     return [
         Panel(
             "L(β) and its three parts",
-            _figure(sides, "β", "nats", legend=True, xaxis=ticks),
+            _with_legend(sides, x="β", y="nats", xaxis=ticks),
             "The circles are the ELBO with the prior that β stands for, plus (β − 1) times the"
             " entropy of the posterior, plus the log of a constant that makes the prior to the"
             " power β a density.",
         ),
         Panel(
             "The prior that β stands for",
-            _figure(curves, "latent", "density", legend=True),
+            _with_legend(curves, x="latent", y="density"),
             "Circles: the prior to the power β, made a density by a sum. Lines: normal densities. A"
             " larger β asks for the same shape, only narrower. It does not turn or split it.",
         ),
@@ -152,13 +148,7 @@ def theorem_two_panels(found: TheoremTwo) -> list[Panel]:
     return [
         Panel(
             "Turning the latents",
-            _figure(
-                lines,
-                "angle of the rotation, degrees",
-                f"L(β) at β = {found.beta:g}, nats",
-                legend=True,
-                xaxis=_angles(180),
-            ),
+            _by_angle(lines, f"L(β) at β = {found.beta:g}, nats"),
             "At every angle the best posterior of its kind. With full covariances every angle is as"
             " good. With diagonal ones only a quarter turn, which swaps the latents, gives the same"
             " again.",
@@ -213,18 +203,21 @@ def local_axes_panels(found: LocalAxes) -> list[Panel]:
             _axis(closed, "closed form", ACCENT, "solid"),
         ]
         panels.append(
-            Panel(title, _plane(lines, "factor 1", "factor 2", square=True, legend=True), caption)
+            Panel(
+                title, _plane(lines, "factor 1", "factor 2", square=True, showlegend=True), caption
+            )
         )
     kinds = (
         ("VAE, no ripple", found.flat),
         ("VAE, ripple", found.rippled),
         ("autoencoder, ripple", found.autoencoders),
     )
-    dots = [
+    rows = [
         _row([one.column_cosine for one in group], name, name, colour)
         for (name, group), colour in zip(kinds, (GREEN, BLUE, ACCENT), strict=True)
     ]
-    cosines = _figure(dots, "mean |cosine| of the two columns", "", xaxis={"rangemode": "tozero"})
+    axes = {"x": "mean |cosine| of the two columns", "xaxis_rangemode": "tozero"}
+    cosines = figure(rows, height=300, **axes)
     panels.append(
         Panel(
             "Are the columns orthogonal?",
@@ -238,10 +231,10 @@ def local_axes_panels(found: LocalAxes) -> list[Panel]:
     ]
     marks = [("PCA", found.pca_degrees, INK), ("closed form", found.predicted_degrees, ACCENT)]
     angles += [
-        _row([at], kinds[1][0], name, colour, symbol="line-ns-open", size=22)
+        _row([at], kinds[1][0], name, colour, marker_symbol="line-ns-open", marker_size=22)
         for name, at, colour in marks
     ]
-    turned = _figure(angles, "angle of the least noisy latent, degrees", "")
+    turned = figure(angles, height=300, x="angle of the least noisy latent, degrees")
     panels.append(
         Panel(
             "Where do the latents point?",
@@ -262,13 +255,7 @@ def rotation_panels(found: RotationSweep) -> list[Panel]:
     return [
         Panel(
             "Turning two latents",
-            _figure(
-                lines,
-                "angle of the rotation, degrees",
-                "loss, nats",
-                legend=True,
-                xaxis=_angles(180),
-            ),
+            _by_angle(lines, "loss, nats"),
             "The part of the loss that a rotation can change. Its least is reached without any"
             f" search: at {found.closed_degrees:.1f}°, and a quarter turn on, where the axes are"
             " swapped.",
@@ -276,7 +263,7 @@ def rotation_panels(found: RotationSweep) -> list[Panel]:
     ]
 
 
-def _directions(restarts: Sequence[LinearVAE]) -> dict[str, Any]:
+def _directions(restarts: Sequence[LinearVAE]) -> go.Figure:
     first = restarts[0]
     around = np.linspace(0.0, 2.0 * np.pi, 121)
     radii = np.sqrt(first.eigenvalues[:2])
@@ -287,18 +274,19 @@ def _directions(restarts: Sequence[LinearVAE]) -> dict[str, Any]:
             "data, one deviation",
             GREY,
             fill="toself",
+            fillcolor="rgba(138,148,160,0.12)",
         )
     ]
     for one in restarts:
         for at in range(2):
             x, y = first.axes[:, :2].T @ one.decoder[:, at]
-            lines.append(_line([-x, x], [-y, y], "latents", (BLUE, ACCENT)[at], width=2))
+            lines.append(_line([-x, x], [-y, y], "latents", (BLUE, ACCENT)[at]))
     return _plane(lines, "along the first principal axis", "along the second", square=True)
 
 
-def _axis(degrees: float, name: str, colour: str, dash: str) -> dict[str, Any]:
+def _axis(degrees: float, name: str, colour: str, dash: str) -> go.Figure:
     x, y = 3.0 * math.cos(math.radians(degrees)), 3.0 * math.sin(math.radians(degrees))
-    return _line([-x, x], [-y, y], name, colour, dash=dash)
+    return _line([-x, x], [-y, y], name, colour, line_dash=dash)
 
 
 def _bands(codes: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -316,101 +304,40 @@ def _histogram(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArr
     return counts / (len(values) * (edges[1] - edges[0]))
 
 
-def _coloured(
-    points: NDArray[np.float64], colour: NDArray[np.float64], name: str
-) -> dict[str, Any]:
-    marker = {"size": 5, "color": _short(colour), "colorscale": _COLOURS, "showscale": False}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": _short(points[:, 0]),
-        "y": _short(points[:, 1]),
-        "marker": marker,
-        "name": name,
-        "showlegend": False,
-        "hovertemplate": "%{x:.2f}, %{y:.2f}<br>" + name + " %{marker.color:.2f}<extra></extra>",
-    }
+def _coloured(points: NDArray[np.float64], colour: NDArray[np.float64], name: str) -> go.Scatter:
+    hover = f"%{{x:.2f}}, %{{y:.2f}}<br>{name} %{{marker.color:.2f}}<extra></extra>"
+    look = {"marker_size": 5, "marker_colorscale": "Viridis", "hovertemplate": hover}
+    x, y = points[:, 0], points[:, 1]
+    return dots(x, y, name, short(colour), showlegend=False, **look)
 
 
-def _line(x: ArrayLike, y: ArrayLike, name: str, colour: str, **look: Any) -> dict[str, Any]:
-    fill = look.pop("fill", None)
-    made = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": _short(x),
-        "y": _short(y),
-        "name": name,
-        "line": {"color": colour, "width": 2, **look},
-        "hovertemplate": name + "<br>%{x:.4g}: %{y:.5g}<extra></extra>",
-    }
-    return {**made, "fill": fill, "fillcolor": "rgba(138,148,160,0.12)"} if fill else made
+def _line(x: ArrayLike, y: ArrayLike, name: str, colour: str, **look: Any) -> go.Scatter:
+    hover = f"{name}<br>%{{x:.4g}}: %{{y:.5g}}<extra></extra>"
+    return line(short(x), y, name, colour, hovertemplate=hover, **look)
 
 
-def _row(values: Sequence[float], row: str, name: str, colour: str, **look: Any) -> dict[str, Any]:
+def _dots(x: ArrayLike, y: Any, name: str, colour: str, **look: Any) -> go.Scatter:
+    hover = f"{name}<br>%{{x:.4g}}, %{{y}}<extra></extra>"
+    return ring(short(x), y, name, colour, hovertemplate=hover, **look)
+
+
+def _row(values: Sequence[float], row: str, name: str, colour: str, **look: Any) -> go.Scatter:
     """Dots in a row that has a name."""
-    return {**_dots(values, np.zeros(len(values)), name, colour, **look), "y": [row] * len(values)}
+    return _dots(values, [row] * len(values), name, colour, **look)
 
 
-def _dots(
-    x: ArrayLike,
-    y: ArrayLike,
-    name: str,
-    colour: str,
-    *,
-    symbol: str = "circle-open",
-    size: int = 10,
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": _short(x),
-        "y": _short(y),
-        "name": name,
-        "marker": {
-            "symbol": symbol,
-            "size": size,
-            "color": colour,
-            "line": {"color": colour, "width": 2.2},
-        },
-        "hovertemplate": name + "<br>%{x:.4g}, %{y}<extra></extra>",
-        "cliponaxis": False,
-    }
+def _with_legend(traces: Sequence[go.Scatter], **look: Any) -> go.Figure:
+    return figure(traces, height=340, showlegend=True, **look)
 
 
-def _figure(
-    data: Sequence[dict[str, Any]], x: str, y: str, *, legend: bool = False, **changes: Any
-) -> dict[str, Any]:
-    axes = {
-        name: {**changes.pop(name, {}), **({"title": axis_title(title)} if title else {})}
-        for name, title in (("xaxis", x), ("yaxis", y))
-    }
-    place = {
-        "orientation": "h",
-        "x": 0,
-        "y": 1.02,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "font": {"size": 12},
-    }
-    changes = {"margin": {"r": 22}, **changes}  # room for the last label of an axis
-    extra = {"showlegend": True, "legend": place, "height": 340} if legend else {"height": 300}
-    return {"data": list(data), "layout": layout(**axes, **extra, **changes)}
+def _by_angle(traces: Sequence[go.Scatter], y: str) -> go.Figure:
+    axis = {"tickvals": list(range(0, 181, 45)), "range": [0, 180]}
+    return _with_legend(traces, x="angle of the rotation, degrees", y=y, xaxis=axis)
 
 
 def _plane(
-    data: Sequence[dict[str, Any]], x: str, y: str, *, square: bool = False, legend: bool = False
-) -> dict[str, Any]:
+    traces: Sequence[go.Scatter], x: str, y: str, *, square: bool = False, **look: Any
+) -> go.Figure:
     """Points of a plane; *square* gives both axes one unit, so that angles look as they are."""
-    equal: dict[str, Any] = {"yaxis": {"scaleanchor": "x", "scaleratio": 1}} if square else {}
-    made = _figure(data, x, y, legend=legend, **equal)
-    made["layout"]["height"] = 360
-    return made
-
-
-def _angles(end: int) -> dict[str, Any]:
-    return {"tickvals": list(range(0, end + 1, 45)), "range": [0, end]}
-
-
-def _short(values: ArrayLike) -> list[float]:
-    """Six digits are more than a figure shows, and keep the page small."""
-    return [float(f"{value:.6g}") for value in np.asarray(values, dtype=np.float64)]
+    equal = {"yaxis_scaleanchor": "x", "yaxis_scaleratio": 1} if square else {}
+    return figure(traces, x=x, y=y, height=360, **equal, **look)

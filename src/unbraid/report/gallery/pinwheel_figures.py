@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the pinwheel in the gallery: the aggregate posterior over two latents, one panel for
-each α and β.
-"""
+"""Figures of the pinwheel: the aggregate posterior over two latents, a panel for each α and β."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from unbraid.analysis.theory.pinwheel_decomposition import PinwheelDecomposition
+from unbraid.report.figure import figure, short
 from unbraid.report.gallery.figures import Panel
-from unbraid.report.train.figures import axis_title, layout
 
 
 def pinwheel_panels(found: PinwheelDecomposition) -> list[Panel]:
@@ -40,18 +37,21 @@ def _inside(density: NDArray[np.float64], line: NDArray[np.float64]) -> float:
     return float(density.sum() * (line[1] - line[0]) ** 2)
 
 
-def density_figure(density: NDArray[np.float64], line: NDArray[np.float64]) -> dict[str, Any]:
-    """A density over two latents, from 0 to its own largest value: narrow posteriors have peaks
-    that would hide all others.
+def density_figure(density: NDArray[np.float64], line: NDArray[np.float64]) -> go.Figure:
+    """A density over two latents, from 0 to its own largest value.
+
+    Narrow posteriors have peaks that would hide all others on one scale.
     """
     place = [round(float(value), 3) for value in line]
-    trace = {
-        "type": "heatmap", "x": place, "y": place, "z": [[float(f"{value:.3g}") for value in row] for row in density],
-        "zmin": 0.0, "zmax": float(density.max()), "colorscale": "Viridis", "showscale": False,
-        "hovertemplate": "latent 1: %{x:.2f}<br>latent 2: %{y:.2f}<br>density %{z:.3g}<extra></extra>",
-    }  # fmt: skip
-    axes = {
-        "xaxis": {"title": axis_title("latent 1"), "constrain": "domain"},
-        "yaxis": {"title": axis_title("latent 2"), "scaleanchor": "x", "constrain": "domain"},
-    }
-    return {"data": [trace], "layout": layout(**axes, height=320)}
+    trace = go.Heatmap(
+        x=place,
+        y=place,
+        z=[short(row, 3) for row in density],
+        zmin=0.0,
+        zmax=float(density.max()),
+        colorscale="Viridis",
+        showscale=False,
+        hovertemplate="latent 1: %{x:.2f}<br>latent 2: %{y:.2f}<br>density %{z:.3g}<extra></extra>",
+    )
+    axes = {"xaxis_constrain": "domain", "yaxis_constrain": "domain", "yaxis_scaleanchor": "x"}
+    return figure([trace], x="latent 1", y="latent 2", height=320, **axes)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gallery's statements: a statement of a paper, the function that computes it, its figures, and
-whether it held.
+"""Statements of papers: the function that computes each, its figures, and whether it held.
 
-To add one, append an `Statement` to `STATEMENTS`; the page and the command line need nothing else.
+To add one, append a `Statement` to `STATEMENTS`; the page and the command line need nothing else.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class Statement:
     """A word for links and files."""
     title: str
     papers: tuple[Citation, ...]
-    statement: str
+    text: str
     """For a reader who has not read the paper."""
     compute: Callable[[int], Any]
     """The evidence, from a seed."""

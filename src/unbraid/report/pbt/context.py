@@ -1,70 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A population-based search as one HTML page that opens offline: who came from whom, how scores
-rose, and what won.
-"""
+"""The page of population-based training: who came from whom, how scores rose, and what won."""
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbraid.core.store import write_bytes
-from unbraid.report.page import render_page
-from unbraid.report.pbt.figures import (
-    ancestry,
-    changes,
-    check_lineage,
-    dotted_every,
-    hyper_columns,
-    hyper_figure,
-    lineage_figure,
-    spread_figure,
-)
-from unbraid.report.train.settings import shown, symbol
+from unbraid.report.page import write_page
+from unbraid.report.pbt.figures import dotted_every, hyper_figure, lineage_figure, spread_figure
+from unbraid.report.pbt.lineage import ancestry, changes, check_lineage, hyper_columns, value_shown
+from unbraid.report.train.settings import symbol
+from unbraid.report.words import score_shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MARK = b'<p class="kicker">Unbraid search</p>'
-"""By which a page of ours is known from another file of its name."""
 _LONG_TABLE = 20
 
 
-def write_search_page(
-    path: Path,
-    *,
-    title: str,
-    lineage: pd.DataFrame,
-    score_label: str,
-    winner: tuple[int, int, float],
-    facts: Mapping[str, str] | Iterable[tuple[str, str]] = (),
-    commands: Sequence[tuple[str, str]] = (),
-    sentences: Sequence[str] = (),
-    home: str = "",
-) -> Path:
-    """Write the page of a search to *path* and return it.
-
-    *lineage* is described in `lineage_figures`; *winner* is the epoch and the number of the individual that was kept, as in the
-    table, and its score. On the page epochs are counted from 1, as they are told while training.
-    *commands* are what a person can type next, each with what it does. *home* is the page of the
-    recursion whose stage it is, if any.
-    """
-    context = page_context(
-        title=title,
-        lineage=lineage,
-        score_label=score_label,
-        winner=winner,
-        facts=facts,
-        commands=commands,
-        sentences=sentences,
-    )
-    context["home"] = home
-    write_bytes(path, render_page("search.html.j2", context, styles=("discovery.css",)).encode())
-    return path
+def write_pbt(path: Path, *, lineage: pd.DataFrame, **shown: Any) -> Path:
+    """Write the page of a search to *path* and return it; arguments are those of `page_context`."""
+    return write_page(path, "pbt", page_context(lineage=lineage, **shown))
 
 
 def page_context(
@@ -76,13 +35,17 @@ def page_context(
     facts: Mapping[str, str] | Iterable[tuple[str, str]] = (),
     commands: Sequence[tuple[str, str]] = (),
     sentences: Sequence[str] = (),
+    home: str = "",
 ) -> dict[str, Any]:
-    """Everything the template shows."""
+    """Everything the template shows.
+
+    *lineage* is described in `lineage`; *winner* is the epoch and the number of the individual that
+    was kept, as in the table, and its score. *commands* are what a person can type next, each with
+    what it does. *home* is the page of the rpu run whose stage it is, if any.
+    """
     check_lineage(lineage)
-    epoch, individual, score = winner
-    names = hyper_columns(lineage)
-    kept = (int(epoch), int(individual))
-    line = ancestry(lineage, *kept)
+    kept, score = (int(winner[0]), int(winner[1])), winner[2]
+    names, line = hyper_columns(lineage), ancestry(lineage, *kept)
     figures: dict[str, Any] = {
         "lineage": lineage_figure(lineage, kept, score_label),
         "spread": spread_figure(lineage, score_label),
@@ -93,52 +56,29 @@ def page_context(
         panels.append({"id": f"hyper-{number}", "heading": _heading(name)})
     return {
         "title": title,
-        "sentences": [*sentences, winner_sentence(lineage, winner, score_label, line)],
+        "home": home,
+        "sentences": list(sentences),
         "score_label": score_label,
-        "winner": {
-            "settings": [
-                (symbol(name), _number(value)) for name, value in _row_of(lineage, kept, names)
-            ],
-            "epoch": kept[0] + 1,
+        "best": {
+            "score": f"{score:.3f}" if math.isfinite(score) else "",
             "individual": kept[1],
-            "score": f"{score:.3f}" if math.isfinite(score) else "–",
+            "epoch": kept[0] + 1,
+            "last": _last(lineage) + 1,
+            "moves": sum(before[1] != after[1] for before, after in pairwise(line)),
         },
+        "winner": [
+            (score_label, score_shown(score)),
+            ("Epoch, individual", f"{kept[0] + 1}, {kept[1]}"),
+            *((symbol(name), value_shown(value)) for name, value in _row_of(lineage, kept, names)),
+        ],
         "ancestors": _ancestors(lineage, line, names),
         "panels": panels,
         "every": dotted_every(lineage),
         "table": _last_epoch(lineage, names, score_label, kept),
-        "facts": [
-            *_counted(lineage),
-            *dict(facts).items(),
-            ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
-        ],
+        "facts": [*_counted(lineage), *dict(facts).items()],
         "commands": list(commands),
         "figures": figures,
     }
-
-
-def winner_sentence(
-    lineage: pd.DataFrame,
-    winner: tuple[int, int, float],
-    score_label: str,
-    line: Sequence[tuple[int, int]],
-) -> str:
-    """Who won, and how often its weights passed to another individual."""
-    epoch, individual, score = winner
-    last = _last(lineage)
-    told = (
-        f"The best has {score_label} {score:.3f}"
-        if math.isfinite(score)
-        else f"The winner has no {score_label}"
-    )
-    when = "in the last epoch" if epoch == last else f"in epoch {epoch + 1} of {last + 1}"
-    moves = sum(before[1] != after[1] for before, after in pairwise(line))
-    came = (
-        "its weights stayed there all along"
-        if moves == 0
-        else f"its weights passed to another individual {_times(moves)}"
-    )
-    return f"{told} (individual {individual}, {when}); {came}."
 
 
 def _last(lineage: pd.DataFrame) -> int:
@@ -149,14 +89,6 @@ def _heading(name: str) -> str:
     """A hyperparameter as a heading; Greek letters stay small, for a capital β is a B."""
     text = symbol(name)
     return text[:1].upper() + text[1:] if text.isascii() else text
-
-
-def _times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
-
-
-def _number(value: float) -> str:
-    return shown(float(f"{value:.4g}")) if math.isfinite(value) else "–"
 
 
 def _row_of(
@@ -190,36 +122,29 @@ def _ancestors(
     lineage: pd.DataFrame, line: Sequence[tuple[int, int]], names: Sequence[str]
 ) -> dict[str, Any]:
     """The winner's ancestry as a table, the oldest first, with what changed on the way."""
-    told = dict(
-        zip(
-            zip(lineage["epoch"], lineage["individual"], strict=True), changes(lineage), strict=True
-        )
-    )
+    keys = zip(lineage["epoch"], lineage["individual"], strict=True)
+    changed = dict(zip(keys, changes(lineage), strict=True))
     by_key = lineage.set_index(["epoch", "individual"])
     rows = []
     for key in line:
         row = by_key.loc[key]
-        score = float(row["score"])
-        how = (
-            "began"
-            if row["parent"] < 0
-            else f"copied from individual {int(row['parent'])}"
-            if row["copied"]
-            else "went on"
-        )
-        if told[key]:
-            how += f": {told[key]}"
+        how = "began" if row["parent"] < 0 else _origin(row["parent"], row["copied"])
         cells = [
             f"{key[1]}",
-            f"{score:.3f}" if math.isfinite(score) else "–",
-            *(_number(float(row[name])) for name in names),
+            score_shown(float(row["score"])),
+            *(value_shown(float(row[name])) for name in names),
         ]
+        how += f": {changed[key]}" if changed[key] else ""
         rows.append({"epoch": key[0] + 1, "cells": cells, "how": how})
     return {
         "heads": ["Individual", "Score", *map(_heading, names)],
         "rows": rows,
         "long": len(rows) > _LONG_TABLE,
     }
+
+
+def _origin(parent: int, copied: bool) -> str:
+    return f"copied from individual {int(parent)}" if copied else "went on"
 
 
 def _last_epoch(
@@ -231,18 +156,15 @@ def _last_epoch(
     rows = []
     for row in lineage.loc[at_end].to_dict(orient="records"):
         score = float(row["score"])
-        status = (
-            "diverged"
-            if row["diverged"]
-            else f"copied from individual {row['parent']}"
-            if row["copied"]
-            else "went on"
-        )
+        status = "diverged" if row["diverged"] else _origin(row["parent"], row["copied"])
         cells: list[tuple[str, Any]] = [
             (f"{row['individual']}", row["individual"]),
-            (f"{score:.3f}", score) if math.isfinite(score) else ("–", ""),
+            (score_shown(score), score if math.isfinite(score) else None),
             *(
-                (_number(float(row[name])), float(row[name]) if math.isfinite(row[name]) else "")
+                (
+                    value_shown(float(row[name])),
+                    float(row[name]) if math.isfinite(row[name]) else None,
+                )
                 for name in names
             ),
             (f"{row['images']:,}", row["images"]),
@@ -253,7 +175,8 @@ def _last_epoch(
             -score if math.isfinite(score) else 0.0,
             row["individual"],
         )
-        rows.append({"cells": cells, "best": kept == (last, row["individual"]), "rank": rank})
+        best = kept == (last, row["individual"])
+        rows.append({"cells": cells, "best": best, "rank": rank, "colour": ""})
     rows.sort(key=lambda row: row["rank"])
     heads = ["Individual", score_label, *map(_heading, names), "Images seen", "This epoch"]
     return {
@@ -262,4 +185,5 @@ def _last_epoch(
         "epoch": last + 1,
         "long": len(rows) > _LONG_TABLE,
         "numeric": range(1, len(heads) - 1),
+        "sorted_by": (score_label, "descending"),
     }

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recursion (rPU-VAE, Estermann et al. 2020) as one HTML page that opens offline: its stages,
-what leaf-runs added, what was cut.
+"""The page of rPU-VAE (Estermann et al. 2020): its stages, what leaf-runs added, what was cut.
 
-Every stage is a search with a page of its own, to which this one links; both lie in the recursion's
-folder and move with it.
+Every stage is a search with a page of its own, to which this one links; both lie in the folder of
+the recursion and move with it.
 """
 
 from __future__ import annotations
 
-import datetime
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,90 +15,68 @@ from typing import Any
 
 import torch
 
-from unbraid.core.store import digest, write_bytes
-from unbraid.report.page import render_page
-from unbraid.report.reduce.context import CITATION, latent_sentence, stopped_sentence
+from unbraid.core.folders import PAGES
+from unbraid.core.store import digest
+from unbraid.report.page import write_page
 from unbraid.report.reduce.figures import codes_figure, derivative_figure
+from unbraid.report.reduce.words import CITATION, latent_sentence, stopped_sentence
 from unbraid.report.rpu.figures import latent_rows, leaf_runs_figure
 from unbraid.report.train.provenance import data_title, folder_files
 from unbraid.report.train.settings import shown
+from unbraid.report.words import count, score_shown
 from unbraid.search.reduce.reduction import Reduction, reduce_in_turn
 from unbraid.search.rpu.labelling import Labelling, label
 from unbraid.search.rpu.plan import RecursionPlan
 from unbraid.search.rpu.recursion import Recursion
 from unbraid.search.rpu.stages import Stage, StageKind
 
-PAGE = "recursion.html"
-MARK = b'<p class="kicker">Unbraid recursion</p>'
-"""By which a page of ours is known from another file of its name."""
 MOST_CUTS = 12
 """Cuts that are drawn; each is some 100 kB of curves for a latent."""
-_PURPOSES = {
-    "rpu.json": "everything needed to repeat the recursion",
-    "summary.json": "the stages as in the table",
-    "root/": "the search on all images",
-}
-_LEAF_PURPOSE = "searches on parts of the images, and which images those are"
+_LABELS = {"mig": "MIG", "dci": "DCI"}
+_GAP = "gap with surrogate labels"
+
+Scores = Mapping[int, Mapping[str, float]]
+"""MIG and DCI (`mig`, `dci`) of the final winner by its number of leaf-runs, with known factors."""
 
 
-def write_recursion_page(
-    recursion: Recursion,
-    stages: Sequence[Stage],
-    scores: Mapping[int, Mapping[str, float]],
-    device: torch.device,
+def write_rpu(
+    recursion: Recursion, stages: Sequence[Stage], scores: Scores, device: torch.device
 ) -> Path:
-    """Write recursion.html into the folder of a finished recursion and return its path.
+    """Write the page into the folder of a finished recursion and return its path.
 
-    *scores* are MIG and DCI (`mig`, `dci`) of the final winner by its number of leaf-runs, where the data has factors. Labels that
-    a stage made and no longer has are made again on *device*.
+    Labels that a stage made and no longer has are made again on *device*.
     """
     context = page_context(recursion, stages, scores, device)
-    page = render_page(
-        "recursion.html.j2", context, styles=("discovery.css", "reduction.css", "recursion.css")
-    )
-    path = recursion.path / PAGE
-    write_bytes(path, page.encode())
-    return path
+    return write_page(recursion.path / PAGES["rpu"], "rpu", context)
 
 
 def page_context(
-    recursion: Recursion,
-    stages: Sequence[Stage],
-    scores: Mapping[int, Mapping[str, float]],
-    device: torch.device,
+    recursion: Recursion, stages: Sequence[Stage], scores: Scores, device: torch.device
 ) -> dict[str, Any]:
     """Everything the template shows."""
     plan, figures = recursion.plan, dict[str, Any]()
     labels: dict[str, Labelling] = {}
     levels = []
     for stage, search in recursion.searches():
-        name = stage.name
         if stage.kind is not StageKind.FINAL:
-            labels[name] = label(search, device, plan.active_nats)
-            if labels[name].latents:
-                levels.append(
-                    {
-                        "name": name,
-                        "images": f"{len(search.dataset):,}",
-                        "rows": latent_rows(search, labels[name]),
-                    }
-                )
-    cuts = []
-    for stage, source, found in cuts_of(plan, stages, labels):
-        names = [f"latent {latent}" for latent in labels[source].latents]
-        cuts.append(_cut(stage, source, found, names, figures))
-    curve = leaf_runs_section(plan, stages, scores, recursion.dataset.labelled)
-    if curve and curve["figure"]:
-        figures["leaf-runs"] = curve["figure"]
+            found = labels[stage.name] = label(search, device, plan.active_nats)
+            if found.latents:
+                images, rows = f"{len(search.dataset):,}", latent_rows(search, found)
+                levels.append({"name": stage.name, "images": images, "rows": rows})
+    cuts = [
+        _cut(stage, source, cut, [f"latent {one}" for one in labels[source].latents], figures)
+        for stage, source, cut in cuts_of(plan, stages, labels)
+    ]
+    curve = final_scores(stages, scores, recursion.dataset.labelled)
+    if curve and len(curve["counts"]) > 1:
+        figures["leaf-runs"] = leaf_runs_figure(curve["counts"], curve["series"], curve["axis"])
     drawn = {cut["stage"]: cut["id"] for cut in cuts}
     return {
         "title": f"{data_title(plan.root.plan)} · {plan.root.plan.members[0].objective} · rPU-VAE",
-        "summary": done_paragraph(plan, stages),
+        "done": what_was_done(plan, stages),
         "facts": _facts(recursion),
         "heads": [
-            label
-            for key, label in (("mig", "MIG"), ("dci", "DCI"))
-            if any(key in one for one in scores.values())
+            name for key, name in _LABELS.items() if any(key in one for one in scores.values())
         ],
         "stages": [
             _row(recursion.path, stage, scores, drawn.get(stage.name, "")) for stage in stages
@@ -118,140 +94,68 @@ def page_context(
     }
 
 
-def done_paragraph(plan: RecursionPlan, stages: Sequence[Stage]) -> str:
-    """What was done, for a researcher who knows VAEs and not this method."""
-    root, search = stages[0], plan.root
-    said = [
-        f"First came a search without labels on all {root.images:,} images, the root:"
-        f" {search.population} individuals of {search.models} models each, selected by how well the"
-        " models of an individual agree with each other (UDR)."
-    ]
-    if root.ended:
-        return (
-            f"{said[0]} It found nothing that could serve as labels, since {root.ended}: there is"
-            " no final population."
-        )
-    said.append(
-        f"The {_many(len(root.active), 'active latent')} of its best model became surrogate labels."
-    )
-    if plan.leaf_runs:
-        leaves = [stage for stage in stages if stage.kind is StageKind.LEAF and stage.images]
-        told = (
-            f"{_many(len(leaves), 'part')} could be searched, and"
-            f" {sum(not stage.ended for stage in leaves)} gave new labels"
-        )
-        said.append(
-            f"In {_many(plan.leaf_runs, 'leaf-run')} the data was cut down to parts in which such"
-            " labels hardly vary, to search afresh there:"
-            f" {told if leaves else 'no part was found'}."
-        )
-    finals = plan.finals()
-    trained = sum(stage.kind is StageKind.FINAL and not stage.ended for stage in stages)
-    who = "A final population was" if trained == 1 else f"{trained} final populations were"
-    which = "the root's labels" if finals == [0] else "the labels of all levels"
-    each = "" if len(finals) == 1 else f" of 0 to {finals[-1]} leaf-runs"
-    said.append(
-        f"{who} trained on all images and selected by the mutual information gap with"
-        f" {which}{each}."
-    )
-    return " ".join(said)
+def what_was_done(plan: RecursionPlan, stages: Sequence[Stage]) -> dict[str, Any]:
+    """The numbers that the first paragraph is made of."""
+    root = stages[0]
+    searched = _leaves(stages, searched=True)
+    return {
+        "images": root.images,
+        "population": plan.root.population,
+        "models": plan.root.models,
+        "failed": root.ended,
+        "labels": len(root.active),
+        "leaf_runs": plan.leaf_runs,
+        "parts": len(searched),
+        "labelled_parts": sum(not stage.ended for stage in searched),
+        "finals": sum(stage.kind is StageKind.FINAL and not stage.ended for stage in stages),
+        "most_leaf_runs": plan.finals()[-1],
+        "every_final": len(plan.finals()) > 1,
+    }
 
 
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+def final_scores(stages: Sequence[Stage], scores: Scores, labelled: bool) -> dict[str, Any] | None:
+    """Scores of the final winners by the number of leaf-runs; None without a final population.
 
-
-def cuts_of(
-    plan: RecursionPlan, stages: Sequence[Stage], labels: Mapping[str, Labelling]
-) -> Iterator[tuple[Stage, str, Reduction]]:
-    """For the first stages of leaf-runs: the stage, whose labels cut its part out, and how. One by
-    one, since each is large.
-    """
-    leaves = [stage for stage in stages if stage.kind is StageKind.LEAF]
-    for stage in leaves[:MOST_CUTS]:
-        source = stage.source.name
-        yield stage, source, reduce_in_turn(labels[source].values, stage.rank, plan.reduction)
-
-
-def leaf_runs_section(
-    plan: RecursionPlan,
-    stages: Sequence[Stage],
-    scores: Mapping[int, Mapping[str, float]],
-    labelled: bool,
-) -> dict[str, Any] | None:
-    """The curve of the paper's figure 6 where there is one, and what to make of it; None without a
-    final population.
+    With known factors they are MIG and DCI, as in figure 6 of the paper.
     """
     finals = {stage.leaf_runs: stage.score for stage in stages if stage.kind is StageKind.FINAL}
     if not finals:
         return None
     counts = sorted(finals)
-    gave = any(
-        stage.kind is StageKind.LEAF and stage.images and not stage.ended for stage in stages
-    )
-    alike = (
-        ""
-        if gave
-        else " No leaf-run gave labels of its own, so all final populations had the same labels."
-    )
-    if len(counts) == 1:
-        return {
-            "lead": _only_final(plan, counts[0], finals[counts[0]], scores.get(counts[0], {})),
-            "figure": None,
-            "about": "",
-        }
-    if labelled and scores:
+    known = labelled and bool(scores)
+    series = {_GAP: [finals[at] for at in counts]}
+    if known:
         series = {
-            name.upper(): [scores[count].get(name, math.nan) for count in counts]
-            for name in ("mig", "dci")
+            name: [scores.get(at, {}).get(key, math.nan) for at in counts]
+            for key, name in _LABELS.items()
         }
-        lead = (
-            "MIG and DCI of every final winner against the number of leaf-runs whose labels it was"
-            " selected by; 0 is the root's labels alone. They are computed with the known factors,"
-            " which training did not see. Figure 6 of the paper is this curve, there with the"
-            " spread over seeds; here it is one seed, and small steps may be chance."
-        )
-        figure = leaf_runs_figure(counts, series, "score")
-        return {
-            "lead": lead + alike,
-            "figure": figure,
-            "about": "MIG and DCI by the number of leaf-runs",
-        }
-    lead = (
-        "The data has no known factors, so there is no MIG or DCI to compare final winners by, as"
-        " figure 6 of the paper does. Shown is the score that each was selected by, the gap with"
-        " its surrogate labels. More leaf-runs bring more labels, so that the points measure"
-        " different things: a lower one may belong to the better model."
-    )
-    figure = leaf_runs_figure(
-        counts,
-        {"gap with surrogate labels": [finals[count] for count in counts]},
-        "gap with surrogate labels",
-    )
     return {
-        "lead": lead + alike,
-        "figure": figure,
-        "about": "Gap with surrogate labels by the number of leaf-runs",
+        "counts": counts,
+        "known": known,
+        "gap": score_shown(finals[counts[-1]]),
+        "last": [(name, score_shown(values[-1])) for name, values in series.items()],
+        "series": series,
+        "axis": "score" if known else _GAP,
+        "same_labels": not any(not stage.ended for stage in _leaves(stages, searched=True)),
     }
 
 
-def _only_final(plan: RecursionPlan, count: int, score: float, known: Mapping[str, float]) -> str:
-    told = (
-        f"The winner of the final population reaches a gap of {_score(score)} with its surrogate"
-        " labels"
-    )
-    if known:
-        told += (
-            ", and with the known factors"
-            f" {' and '.join(f'{name.upper()} {_score(value)}' for name, value in known.items())}"
-        )
-    if plan.leaf_runs == 0:
-        return f"{told}. Without leaf-runs there is nothing to compare it with."
-    more = (
-        "with --every-final there is one for each number from 0 on, and a curve like the paper's"
-        " figure 6."
-    )
-    return f"{told}. It used {_many(count, 'leaf-run')}; {more}"
+def _leaves(stages: Sequence[Stage], *, searched: bool = False) -> list[Stage]:
+    """The stages of leaf-runs, or those of them with images to search in."""
+    leaves = [stage for stage in stages if stage.kind is StageKind.LEAF]
+    return [stage for stage in leaves if stage.images or not searched]
+
+
+def cuts_of(
+    plan: RecursionPlan, stages: Sequence[Stage], labels: Mapping[str, Labelling]
+) -> Iterator[tuple[Stage, str, Reduction]]:
+    """For the first leaf-run stages: the stage, whose labels cut its part out, and how.
+
+    One by one, since each is large.
+    """
+    for stage in _leaves(stages)[:MOST_CUTS]:
+        source = stage.source.name
+        yield stage, source, reduce_in_turn(labels[source].values, stage.rank, plan.reduction)
 
 
 def following_commands(path: Path, stages: Sequence[Stage]) -> list[tuple[str, str]]:
@@ -276,42 +180,34 @@ def _cut(
         latents.append(
             {"name": name, "sentence": latent_sentence(found, at), "codes": codes, "rises": rises}
         )
-    told = stopped_sentence(found, names)
-    if not told:
-        which = f"candidate {found.index} of 0 to {len(found.candidates) - 1}"
-        told = f"{len(found.indices):,} of {len(found.cells):,} images are kept, {which}."
     return {
         "id": key,
         "stage": stage.name,
         "source": source,
-        "told": told,
-        "shaded": found.chosen is not None,
+        "stopped": stopped_sentence(found, names),
+        "kept": len(found.indices),
+        "images": len(found.cells),
+        "index": found.index,
+        "candidates": len(found.candidates),
         "latents": latents,
     }
 
 
-def _row(
-    path: Path, stage: Stage, scores: Mapping[int, Mapping[str, float]], cut: str
-) -> dict[str, Any]:
+def _row(path: Path, stage: Stage, scores: Scores, cut: str) -> dict[str, Any]:
     """One stage in the table."""
     final = stage.kind is StageKind.FINAL
     known = scores.get(stage.leaf_runs, {}) if final else {}
+    page = f"{stage.name}/{PAGES['pbt']}"
     return {
         "name": stage.name,
-        "page": (
-            f"{stage.name}/search.html" if (path / stage.name / "search.html").is_file() else ""
-        ),
+        "page": page if (path / page).is_file() else "",
         "images": f"{stage.images:,}" if stage.images else "–",
-        "score": _score(stage.score),
+        "score": score_shown(stage.score),
         "active": "–" if final or not math.isfinite(stage.score) else f"{len(stage.active)}",
-        "known": [_score(known[name]) if name in known else "–" for name in ("mig", "dci")],
+        "known": [score_shown(known.get(name, math.nan)) for name in _LABELS],
         "cut": cut,
         "ended": stage.ended,
     }
-
-
-def _score(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else "–"
 
 
 def _facts(recursion: Recursion) -> list[tuple[str, str]]:
@@ -332,36 +228,41 @@ def _facts(recursion: Recursion) -> list[tuple[str, str]]:
         ),
         ("Latents are active above", f"{plan.active_nats:g} nat"),
         ("Seed", f"{root.seed}"),
-        ("Page made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
     ]
 
 
 def _how(recursion: Recursion) -> dict[str, Any]:
-    """Where the page came from: the command or how to open it again, fingerprints, versions, files."""
-    plan = recursion.plan.root.plan
-    python = (
-        f"import unbraid as ub\n\nmade = ub.resume_search({str(recursion.path)!r})\nmade.table()"
-    )
-    files = [row for row in folder_files(recursion.path) if row[0] != PAGE]
+    """Where the page came from: command, how to open it again, fingerprints, versions, files."""
+    plan, path = recursion.plan.root.plan, recursion.path
     purposes = _purposes(recursion.plan)
     return {
         "command": plan.command,
-        "python": python,
+        "python": f"import unbraid as ub\n\nmade = ub.resume({str(path)!r})\nmade.table()",
         "plan_digest": digest(recursion.plan.record()),
         "data_fingerprint": plan.data_fingerprint,
         "data_options": {name: shown(value) for name, value in plan.data_options.items()},
         "versions": plan.made_with,
-        "files": [(name, size, purposes.get(name, "")) for name, size, _ in files],
+        "files": [
+            (name, size, purposes.get(name, ""))
+            for name, size, _ in folder_files(path)
+            if name != PAGES["rpu"]
+        ],
     }
 
 
 def _purposes(plan: RecursionPlan) -> dict[str, str]:
-    """What the folders of the stages hold, by name."""
-    told = dict(_PURPOSES)
+    """What the files and folders of a recursion hold, by name."""
+    held = {
+        "rpu.json": "everything needed to repeat the recursion",
+        "summary.json": "the stages as in the table",
+        "root/": "the search on all images",
+    }
     for stage in plan.stages():
         if stage.kind is StageKind.LEAF:
-            told[f"{stage.name.partition('/')[0]}/"] = _LEAF_PURPOSE
+            folder = f"{stage.name.partition('/')[0]}/"
+            held[folder] = "searches on parts of the images, and which images those are"
         elif stage.kind is StageKind.FINAL:
-            which = _many(stage.leaf_runs, "leaf-run")
-            told[f"{stage.name}/"] = f"the final population with {which}"
-    return told
+            held[f"{stage.name}/"] = (
+                f"the final population with {count(stage.leaf_runs, 'leaf-run')}"
+            )
+    return held

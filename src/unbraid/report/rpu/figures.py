@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recursion shows in images: the final winner by the number of leaf-runs, and what each
-found latent does.
+"""Figures of a recursion: the final winner by the number of leaf-runs, and each level's latents.
 
 The curve is that of Estermann et al. (2020), figure 6. Departs: one seed, where theirs has the
 spread of several.
@@ -8,17 +7,17 @@ spread of several.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from unbraid.codes.model import Model
 from unbraid.codes.traversals import traverse
+from unbraid.report.figure import ACCENT, BLUE, INK, figure, line
 from unbraid.report.images import row_uri
-from unbraid.report.train.figures import ACCENT, INK, axis_title, layout
 from unbraid.report.train.member_view import FRAMES, QUANTILES
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.labelling import Labelling
@@ -27,53 +26,33 @@ LEAST_SHARE, MOST_CHANCE = 0.1, 0.01
 """A factor is named beside a latent where it explains at least so much of its codes, and is so
 unlikely to do so by chance.
 """
-_COLOURS = (ACCENT, "#0072b2", INK)
 
 
 def leaf_runs_figure(
     counts: Sequence[int], series: Mapping[str, Sequence[float]], axis: str
-) -> dict[str, Any]:
-    """One line for each of *series* against the number of leaf-runs; a score that is missing is a
-    gap.
-    """
-    data = []
-    for (name, values), colour in zip(series.items(), _COLOURS, strict=False):
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": list(counts),
-                "y": [float(f"{value:.5g}") if math.isfinite(value) else None for value in values],
-                "name": name,
-                "line": {"color": colour, "width": 2.2},
-                "marker": {"color": colour, "size": 8},
-                "hovertemplate": f"{name} %{{y:.3f}} at %{{x}}<extra></extra>",
-            }
+) -> go.Figure:
+    """One line for each of *series* by the number of leaf-runs; a missing score is a gap."""
+    lines = [
+        line(
+            list(counts),
+            list(values),
+            name,
+            colour,
+            mode="lines+markers",
+            marker_size=8,
+            hovertemplate=f"{name} %{{y:.3f}} at %{{x}}<extra></extra>",
         )
-    place = {
-        "orientation": "h",
-        "x": 0,
-        "y": 1.02,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "font": {"size": 12},
-    }
-    x = {
-        "title": axis_title("leaf-runs"),
-        "tickmode": "array",
-        "tickvals": list(counts),
-        "range": [counts[0] - 0.3, counts[-1] + 0.3],
-    }
-    y = {"title": axis_title(axis), "rangemode": "tozero"}
-    look = layout(
-        xaxis=x,
-        yaxis=y,
+        for (name, values), colour in zip(series.items(), (ACCENT, BLUE, INK), strict=False)
+    ]
+    return figure(
+        lines,
+        x="leaf-runs",
+        y=axis,
         height=320,
-        margin={"r": 22, "t": 34},
-        legend=place,
+        xaxis={"tickvals": list(counts), "range": [counts[0] - 0.3, counts[-1] + 0.3]},
+        yaxis_rangemode="tozero",
         showlegend=len(series) > 1,
     )
-    return {"data": data, "layout": look}
 
 
 def moved_codes(
@@ -81,8 +60,8 @@ def moved_codes(
 ) -> NDArray[np.float32]:
     """Codes `(frames, size)` in which the active latent number *at* goes from low to high.
 
-    *values* `(images, active latents)` are the codes of *latents*. The other active latents rest at their medians, and those that
-    say next to nothing at 0, the middle of their prior.
+    *values* `(images, active latents)` are the codes of *latents*. The other active latents rest at
+    their medians, and those that say next to nothing at 0, the middle of their prior.
     """
     code = np.zeros(size, dtype=np.float32)
     code[list(latents)] = np.median(values, axis=0)
@@ -90,14 +69,13 @@ def moved_codes(
 
 
 def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
-    """Share of the variance of *codes* `(n,)` that groups of equal *values* explain, and how likely
-    chance explains as much.
+    """Share of the variance of *codes* `(n,)` that groups of equal *values* explain, and its p.
 
     The share is the correlation ratio with unbiased variances, at least 0, since many groups of a
     few images explain a lot by chance. The probability is that of the F test of equal means. Where
     there is nothing to compare they are 0 and 1.
     """
-    from scipy.stats import f
+    from scipy.special import fdtrc
 
     codes = codes.astype(np.float64)
     _, place = np.unique(values, return_inverse=True)
@@ -109,14 +87,12 @@ def explained(codes: NDArray[Any], values: NDArray[Any]) -> tuple[float, float]:
     between = float(((means[place] - codes.mean()) ** 2).sum()) / (groups - 1)
     share = max(0.0, 1.0 - within / float(codes.var(ddof=1)))
     return share, (
-        float(f.sf(between / within, groups - 1, len(codes) - groups)) if within > 0.0 else 0.0
+        float(fdtrc(groups - 1, len(codes) - groups, between / within)) if within > 0.0 else 0.0
     )
 
 
 def followed(codes: NDArray[Any], factors: NDArray[np.int64], names: Sequence[str]) -> str:
-    """The known factor that alone explains most of the codes, in words; nothing where it explains
-    little or may be chance.
-    """
+    """The known factor that alone explains most of the codes; empty where it may be chance."""
     found = [
         (*explained(codes, column), name) for column, name in zip(factors.T, names, strict=True)
     ]
@@ -129,14 +105,9 @@ def followed(codes: NDArray[Any], factors: NDArray[np.int64], names: Sequence[st
 
 
 def latent_rows(search: SearchRun, found: Labelling) -> list[dict[str, Any]]:
-    """For every active latent of the model that made a level's labels: its KL, the factor it
-    follows, images from low to high.
-    """
-    model, size, dataset = (
-        Model(search.winner(), found.model),
-        len(found.kl_per_latent),
-        search.dataset,
-    )
+    """For every active latent of a level's best model: KL, known factor, latent traversal."""
+    model, dataset = Model(search.winner(), found.model), search.dataset
+    size = len(found.kl_per_latent)
     factors = dataset.factors(np.arange(len(dataset)))
     rows = []
     for at, latent in enumerate(found.latents):

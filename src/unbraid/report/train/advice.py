@@ -15,7 +15,7 @@ _STILL_FALLING = 0.02
 
 
 @dataclass(frozen=True)
-class Findings:
+class AdviceInputs:
     """What the advice is drawn from."""
 
     path: str
@@ -36,9 +36,7 @@ class Findings:
 
 
 def still_falling(losses: ArrayLike) -> bool:
-    """Whether the loss of the last tenth of the records lies clearly below that of the tenth
-    before.
-    """
+    """Whether the last tenth of the recorded losses lies clearly below the tenth before."""
     values = np.asarray(losses, dtype=np.float64)
     tenth = len(values) // 10
     if tenth < 2:
@@ -47,7 +45,7 @@ def still_falling(losses: ArrayLike) -> bool:
     return bool(before - last > _STILL_FALLING * abs(before))
 
 
-def advice(found: Findings) -> list[str]:
+def advice(found: AdviceInputs) -> list[str]:
     """Short suggestions, the most useful first."""
     lines = []
     if found.diverged:

@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as one HTML page that opens offline: scores, the best models, their latents, curves, and
-how it was made.
-"""
+"""The page of a run: scores, the best models, their latents, curves, and how it was made."""
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import Any
 
-from unbraid.core.folders import record_path
-from unbraid.core.store import write_bytes
+from unbraid.core.folders import PAGES, record_path
 from unbraid.data.dataset import Dataset
-from unbraid.data.where_rule import share
+from unbraid.data.where_rule import count_images
 from unbraid.metrics import METRICS
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
-from unbraid.report.page import render_page
-from unbraid.report.train.advice import Findings, advice
+from unbraid.report.page import write_page
+from unbraid.report.train.advice import AdviceInputs, advice
 from unbraid.report.train.figures import (
     curves_figure,
     latents_figure,
     quantity_label,
     scores_figure,
 )
-from unbraid.report.train.member_view import FRAMES, QUANTILES, Portrait, draw_portrait
+from unbraid.report.train.member_view import (
+    FRAMES,
+    INACTIVE_NATS,
+    QUANTILES,
+    MemberView,
+    view_member,
+)
 from unbraid.report.train.provenance import (
     data_title,
     folder_files,
@@ -32,57 +34,51 @@ from unbraid.report.train.provenance import (
     python_call,
     searched_call,
 )
-from unbraid.report.train.run_summary import Evidence, Metric, gather
+from unbraid.report.train.run_summary import Metric, RunSummary, summarise
 from unbraid.report.train.settings import mix, shown, swept_name, swept_value, symbol
-from unbraid.report.train.words import (
-    best_sentence,
-    diverged_sentence,
-    lowest_loss_sentence,
-    missing_factors_note,
-    spread_of,
-    spread_sentence,
-    trained_sentence,
-)
+from unbraid.report.train.variance import variance_of, what_matters
 from unbraid.scoring.metric_names import USUAL
 
-MOST_PORTRAITS = 6
+MOST_VIEWS = 6
 _MOST_TILES = 6
 _LONG_TABLE = 20
 _HEAT = "#0b4f8a"
 
 
-def build_report(run: RunFolder) -> Path:
-    """Write `report.html` into the run folder and return its path. The run must be trained and
-    encoded.
-    """
-    page = render_page("report.html.j2", page_context(run))
-    path = run.path / "report.html"
-    write_bytes(path, page.encode())
-    return path
+def write_report(run: RunFolder) -> Path:
+    """Write the page of a trained and encoded run into its folder and return its path."""
+    return write_page(run.path / PAGES["train"], "train", page_context(run))
 
 
 def page_context(run: RunFolder) -> dict[str, Any]:
     """Everything the template shows."""
-    plan, dataset, found = run.plan, run.dataset, gather(run)
-    portraits = [
-        draw_portrait(run, member, found.names[member], why)
-        for member, why in found.shown(MOST_PORTRAITS)
+    plan, dataset, found = run.plan, run.dataset, summarise(run)
+    views = [
+        view_member(run, member, found.names[member], why)
+        for member, why in found.shown(MOST_VIEWS)
     ]
     families = list(dict.fromkeys(setting.family for setting in found.settings))
     figures: dict[str, Any] = {}
     scores = _score_figures(found, figures)
     curves = _curve_figures(found, figures)
-    bars = _bar_figures(found, portraits, figures) if not dataset.labelled else {}
+    bars = _bar_figures(found, views, figures) if not dataset.labelled else {}
     return {
         "title": f"{data_title(plan)} · {', '.join(families)}",
-        "summary": _summary(found),
+        "data": data_title(plan),
+        "steps": plan.steps,
+        "trained": found.trained,
+        "total": len(plan.members),
+        "best_metric": found.metrics[0].label if found.metrics else "",
+        "best_score": found.best_metric,
+        "lowest_loss": found.final.get("loss", {}).get(found.best),
+        "matters": _what_matters(found),
         "labelled": dataset.labelled,
-        "missing_factors": missing_factors_note(),
-        "diverged": diverged_sentence(found.diverged_names(), len(plan.members)),
+        "diverged": found.diverged_names(),
         "facts": _facts(run),
-        "film": portraits[0].latents[:_MOST_TILES] if portraits else (),
+        "film": views[0].latents[:_MOST_TILES] if views else (),
         "aspect": dataset.image_shape[1] / dataset.image_shape[0],
         "frames": FRAMES,
+        "inactive_nats": f"{INACTIVE_NATS:g}",
         "quantiles": [f"{round(100 * share)}" for share in QUANTILES],
         "best_rule": found.best_rule,
         "best_name": found.names[found.best] if found.best is not None else "",
@@ -97,7 +93,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
             for name in families
         ],
         "table": _table(found),
-        "portraits": portraits,
+        "views": views,
         "heat": heat_style,
         "bars": bars,
         "curves": curves,
@@ -116,7 +112,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
             "files": folder_files(run.path),
             "data_options": {name: shown(value) for name, value in plan.data_options.items()},
         },
-        "advice": _advice(run, found, portraits),
+        "advice": _advice(run, found, views),
     }
 
 
@@ -130,23 +126,13 @@ def heat_style(share: float) -> str:
     )
 
 
-def _summary(found: Evidence) -> list[str]:
-    plan = found.plan
-    lines = [trained_sentence(found.trained, len(plan.members), data_title(plan), plan.steps)]
-    if found.best is not None:
-        name, total = found.names[found.best], len(plan.members)
-        if found.best_metric is not None:
-            lines.append(best_sentence(found.metrics[0].label, found.best_metric, name, total))
-            groups = [
-                [found.metrics[0].scores[m] for m in s.members if m in found.metrics[0].scores]
-                for s in found.settings
-            ]
-            lines.append(spread_sentence(spread_of([group for group in groups if group])))
-        else:
-            lines.append(
-                lowest_loss_sentence(found.final["loss"].get(found.best, float("nan")), name, total)
-            )
-    return [line for line in lines if line]
+def _what_matters(found: RunSummary) -> str:
+    """Whether settings or seeds matter more for the best model's score, where that decided."""
+    if found.best_metric is None:
+        return ""
+    scores = found.metrics[0].scores
+    groups = [[scores[m] for m in one.members if m in scores] for one in found.settings]
+    return what_matters(variance_of([group for group in groups if group]))
 
 
 def _facts(run: RunFolder) -> list[tuple[str, str]]:
@@ -172,7 +158,6 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
         ("Likelihood", plan.likelihood),
         *_unusual_facts(plan),
         ("Precision", plan.precision),
-        ("Report made", datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")),
         (
             "Made with",
             ", ".join(
@@ -200,10 +185,10 @@ def _unusual_facts(plan: Plan) -> list[tuple[str, str]]:
         for name, value in member.given.items()
     }
     if given:
-        told = ", ".join(
+        stated = ", ".join(
             f"{symbol(name)} {mean} is {total} of sums" for name, mean, total in sorted(given)
         )
-        facts.append(("Stated for means", told))
+        facts.append(("Stated for means", stated))
     return facts
 
 
@@ -211,11 +196,11 @@ def _part(plan: Plan, dataset: Dataset) -> list[tuple[str, str]]:
     """The rule by which training picked its images, if any."""
     if not plan.where:
         return []
-    seen = f"{share(plan.where, dataset):,} of {len(dataset):,} images; scores are of all"
+    seen = f"{count_images(plan.where, dataset):,} of {len(dataset):,} images; scores are of all"
     return [("Trained where", f"{plan.where} ({seen})")]
 
 
-def _score_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, str]]:
+def _score_figures(found: RunSummary, figures: dict[str, Any]) -> list[dict[str, str]]:
     """Scores by setting; where there are none, what the training ended with."""
     name = swept_name(found.plan, found.settings)
     if len(found.settings) == 1:
@@ -288,11 +273,11 @@ def _grouped(figures: list[dict[str, str]]) -> list[tuple[str, list[dict[str, st
     return [("", groups[0][1]), *groups[1:]] if groups else []
 
 
-def _curve_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, str]]:
+def _curve_figures(found: RunSummary, figures: dict[str, Any]) -> list[dict[str, str]]:
     shown_figures = []
     for quantity in found.final:
         figure = curves_figure(found.history, quantity, found.settings, found.names, found.diverged)
-        if figure["data"]:
+        if figure.data:
             figures[f"curve-{quantity}"] = figure
             label = quantity_label(quantity)
             shown_figures.append(
@@ -306,11 +291,11 @@ def _curve_figures(found: Evidence, figures: dict[str, Any]) -> list[dict[str, s
 
 
 def _bar_figures(
-    found: Evidence, portraits: list[Portrait], figures: dict[str, Any]
+    found: RunSummary, views: list[MemberView], figures: dict[str, Any]
 ) -> dict[int, str]:
     """Bars of KL (or spread) by latent, for data without factors: the figure of each portrait."""
     made = {}
-    for one in portraits:
+    for one in views:
         order = sorted(range(len(one.sizes)), key=lambda latent: -one.sizes[latent])
         unit = "KL divergence (nats)" if one.measure == "kl" else "spread of codes"
         made[one.member] = f"bars-{one.member}"
@@ -321,7 +306,7 @@ def _bar_figures(
     return made
 
 
-def _table(found: Evidence) -> dict[str, Any]:
+def _table(found: RunSummary) -> dict[str, Any]:
     """All members with their scores, best first."""
     quantities = [name for name in ("loss", "reconstruction", "kl") if name in found.final]
     heads = [
@@ -372,7 +357,7 @@ def _table(found: Evidence) -> dict[str, Any]:
     }
 
 
-def _advice(run: RunFolder, found: Evidence, portraits: list[Portrait]) -> list[str]:
+def _advice(run: RunFolder, found: RunSummary, views: list[MemberView]) -> list[str]:
     plan = found.plan
     name = swept_name(plan, found.settings)
     best = next((setting for setting in found.settings if found.best in setting.members), None)
@@ -392,9 +377,9 @@ def _advice(run: RunFolder, found: Evidence, portraits: list[Portrait]) -> list[
         if found.best is not None
         else []
     )
-    active = len(portraits[0].latents) if portraits else None
+    active = len(views[0].latents) if views else None
     return advice(
-        Findings(
+        AdviceInputs(
             path=str(run.path),
             labelled=run.dataset.labelled,
             missing_metrics=(
@@ -415,7 +400,7 @@ def _advice(run: RunFolder, found: Evidence, portraits: list[Portrait]) -> list[
             active_latents=active,
             latents=plan.latents,
             lost_factors=(
-                tuple(row.name for row in portraits[0].rows if not row.found) if portraits else ()
+                tuple(row.name for row in views[0].rows if not row.where.found) if views else ()
             ),
         )
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as plain Plotly dictionaries, pure functions of tables and settings."""
+"""Figures of a run, pure functions of tables and settings."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from unbraid.report.figure import ACCENT, INK, dots, figure, line, ring, short
 from unbraid.report.train.settings import Setting, symbol
 
 if TYPE_CHECKING:
     import pandas as pd
 
-INK, MUTED, RULE, ACCENT = "#1b2430", "#5a6675", "#e3e7ec", "#d55e00"
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _SPREAD = 0.26
 """Half the room the seeds of one setting take on an axis where settings are 1 apart."""
 _MOST_POINTS = 20_000
@@ -25,46 +25,6 @@ _EARLY = 0.05
 """Share of the training that may run out of the top of a figure of curves, so that the rest can be
 read.
 """
-
-
-def layout(**changes: Any) -> dict[str, Any]:
-    """The look all figures share, with *changes* laid over it."""
-    axis = {
-        "gridcolor": RULE,
-        "linecolor": "#c3cad3",
-        "zeroline": False,
-        "ticks": "",
-        "automargin": True,
-        "tickfont": {"color": MUTED, "size": 12},
-        "title": {"font": {"color": MUTED, "size": 12.5}, "standoff": 8},
-    }
-    base: dict[str, Any] = {
-        "font": {"family": _FONT, "size": 12.5, "color": INK},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 44, "r": 10, "t": 10, "b": 44},
-        "height": 270,
-        "showlegend": False,
-        "hoverlabel": {
-            "bgcolor": "#ffffff",
-            "bordercolor": "#c3cad3",
-            "font": {"family": _FONT, "color": INK},
-        },
-        "xaxis": {**axis, "showgrid": False, "showline": True},
-        "yaxis": axis,
-    }
-    for name, value in changes.items():
-        base[name] = (
-            {**base[name], **value}
-            if isinstance(base.get(name), dict) and isinstance(value, dict)
-            else value
-        )
-    return base
-
-
-def axis_title(text: str) -> dict[str, Any]:
-    """An axis title in the shared look."""
-    return {"text": text, "font": {"color": MUTED, "size": 12.5}, "standoff": 8}
 
 
 def positions(settings: Sequence[Setting]) -> list[float]:
@@ -107,10 +67,8 @@ def score_range(values: Sequence[float], bounds: tuple[float, float]) -> list[fl
         (share for share in shares if max(finite) <= low + (high - low) * share * 0.96), 1.04
     )
     top = (high - low) * share
-    return [
-        _rounded(low - 0.04 * top),
-        _rounded(low + top),
-    ]  # a dot at the lowest value is whole and clear of the labels
+    # A dot at the lowest value is whole and clear of the labels.
+    return short([low - 0.04 * top, low + top])
 
 
 def scores_figure(
@@ -123,96 +81,64 @@ def scores_figure(
     axis: str,
     best: int | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
-) -> dict[str, Any]:
+) -> go.Figure:
     """Every member a dot at its setting, the setting's median a bar, the best member ringed.
 
-    *scores* and *names* are by member; members without a score are left out. *axis* is the title of the axis of settings.
+    *scores* and *names* are by member; members without a score are left out. *axis* is the title of
+    the axis of settings.
     """
-    dots: dict[str, list[Any]] = {"x": [], "y": [], "text": [], "colour": []}
+    rows: list[tuple[float, float, str, str]] = []
     bars: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
-    ring: dict[str, list[Any]] = {"x": [], "y": []}
-    lone, most = len(settings) == 1, max(len(setting.members) for setting in settings)
+    ringed: list[float] = []
     places = positions(settings)
     for place, setting in zip(places, settings, strict=True):
-        present = [
-            member for member in setting.members if math.isfinite(scores.get(member, math.nan))
-        ]
-        offsets = dict(zip(setting.members, seed_offsets(len(setting.members)), strict=True))
-        for member in present:
-            dots["x"].append(round(place + offsets[member], 4))
-            dots["y"].append(_rounded(scores[member]))
-            dots["text"].append(names[member])
-            dots["colour"].append(setting.colour)
-            if member == best:
-                ring = {"x": dots["x"][-1:], "y": dots["y"][-1:]}
+        offsets = seed_offsets(len(setting.members))
+        present = {
+            member: round(place + offset, 4)
+            for member, offset in zip(setting.members, offsets, strict=True)
+            if math.isfinite(scores.get(member, math.nan))
+        }
+        rows += [(at, scores[one], names[one], setting.colour) for one, at in present.items()]
+        if best in present:
+            ringed = [present[best], scores[best]]
         if len(present) > 1:
             middle = float(np.median([scores[member] for member in present]))
             bars["x"] += [place - 0.36, place + 0.36, None]
-            bars["y"] += [_rounded(middle), _rounded(middle), None]
+            bars["y"] += [middle, middle, None]
             bars["text"] += [f"median {middle:.3f}", f"median {middle:.3f}", ""]
+    x, y, texts, colours = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 4
+    )
+    most = max(len(setting.members) for setting in settings)
     size = 10 if most <= 12 else 7 if most <= 30 else 5
-    span = [-0.6, places[-1] + 0.6]
-    data = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": bars["x"],
-            "y": bars["y"],
-            "text": bars["text"],
-            "hovertemplate": "%{text}<extra></extra>",
-            "line": {"color": INK, "width": 2},
-            "name": "median",
+    hover = "%{text}<extra></extra>"
+    return figure(
+        [
+            line(bars["x"], bars["y"], "median", INK, text=bars["text"], hovertemplate=hover),
+            dots(
+                x,
+                y,
+                "models",
+                colours,
+                text=texts,
+                hovertemplate=f"%{{text}}<br>{title} %{{y:.3f}}<extra></extra>",
+                marker_size=size,
+                marker_opacity=0.92,
+                marker_line={"color": "#ffffff", "width": 1},
+                cliponaxis=False,
+            ),
+            ring(ringed[:1], ringed[1:], "best", ACCENT, size + 7, hoverinfo="skip"),
+        ],
+        x=axis,
+        xaxis={
+            "tickvals": places,
+            "ticktext": list(ticks),
+            "range": [-0.6, places[-1] + 0.6] if len(settings) > 1 else [-1.2, 1.2],
+            # To the left, where there is room: past the right edge the last one is not drawn.
+            "autotickangles": [0, -30, -90],
         },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": dots["x"],
-            "y": dots["y"],
-            "text": dots["text"],
-            "hovertemplate": "%{text}<br>" + title + " %{y:.3f}<extra></extra>",
-            "marker": {
-                "size": size,
-                "opacity": 0.92,
-                "color": dots["colour"],
-                "line": {"color": "#ffffff", "width": 1},
-            },
-            "cliponaxis": False,
-            "name": "models",
-        },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            **ring,
-            "hoverinfo": "skip",
-            "marker": {
-                "symbol": "circle-open",
-                "size": size + 7,
-                "color": ACCENT,
-                "line": {"color": ACCENT, "width": 2},
-            },
-            "cliponaxis": False,
-            "name": "best",
-        },
-    ]
-    x = {
-        "tickmode": "array",
-        "tickvals": places,
-        "ticktext": list(ticks),
-        "range": span,
-        "title": axis_title(axis),
-    }
-    x["autotickangles"] = [
-        0,
-        -30,
-        -90,
-    ]  # to the left, where there is room: past the right edge the last one is not drawn
-    if lone:
-        x["range"] = [-1.2, 1.2]
-    y: dict[str, Any] = {}
-    chosen = score_range(list(scores.values()), bounds)
-    if chosen is not None:
-        y["range"] = chosen
-    return {"data": data, "layout": layout(xaxis=x, yaxis=y)}
+        yaxis_range=score_range(list(scores.values()), bounds),
+    )
 
 
 def curves_figure(
@@ -221,57 +147,44 @@ def curves_figure(
     settings: Sequence[Setting],
     names: dict[int, str],
     diverged: set[int],
-) -> dict[str, Any]:
-    """One line a member of *quantity* against the step, in its setting's colour; diverged members
-    dotted.
+) -> go.Figure:
+    """*quantity* against the training step, one line per member in its setting's colour.
+
+    Members that diverged are dotted.
     """
     members, steps = np.asarray(history["member"]), np.asarray(history["step"])
     values = np.asarray(history[quantity], dtype=np.float64)
     finite = np.isfinite(values)
     stride = max(1, math.ceil(finite.sum() / _MOST_POINTS))
-    data = []
+    lines = []
     for number, setting in enumerate(settings):
         for member in setting.members:
-            rows = np.flatnonzero(finite & (members == member))[::-1][::stride][
-                ::-1
-            ]  # the last record always stays
+            rows = np.flatnonzero(finite & (members == member))
+            rows = rows[::-1][::stride][::-1]  # the last record always stays
             if len(rows) == 0:
                 continue
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines" if len(rows) > 1 else "markers",
-                    "x": steps[rows].tolist(),
-                    "y": [_rounded(value) for value in values[rows]],
-                    "name": names[member],
-                    "meta": {"setting": number},
-                    "hovertemplate": names[member] + "<br>step %{x:,}: %{y:.4g}<extra></extra>",
-                    "line": {
-                        "color": setting.colour,
-                        "width": 1.4,
-                        "dash": "dot" if member in diverged else "solid",
-                    },
-                    "marker": {"color": setting.colour, "size": 6},
-                    "opacity": 0.85,
-                }
+            lines.append(
+                line(
+                    steps[rows],
+                    values[rows],
+                    names[member],
+                    setting.colour,
+                    mode="lines" if len(rows) > 1 else "markers",
+                    line_width=1.4,
+                    line_dash="dot" if member in diverged else "solid",
+                    marker={"color": setting.colour, "size": 6},
+                    opacity=0.85,
+                    meta={"setting": number},
+                    hovertemplate=f"{names[member]}<br>step %{{x:,}}: %{{y:.4g}}<extra></extra>",
+                )
             )
-    y: dict[str, Any] = {}
     healthy = finite & ~np.isin(members, list(diverged))
-    chosen = curve_range(steps[healthy], values[healthy])
-    if chosen is not None:
-        y["range"] = chosen
-    return {
-        "data": data,
-        "layout": layout(
-            xaxis={
-                "title": axis_title("step"),
-                "rangemode": "tozero",
-                "tickformat": ",d",
-                "nticks": 6,
-            },
-            yaxis=y,
-        ),
-    }
+    return figure(
+        lines,
+        x="training step",
+        xaxis={"rangemode": "tozero", "tickformat": ",d", "nticks": 6},
+        yaxis_range=curve_range(steps[healthy], values[healthy]),
+    )
 
 
 def curve_range(steps: NDArray[Any], values: NDArray[np.float64]) -> list[float] | None:
@@ -286,35 +199,22 @@ def curve_range(steps: NDArray[Any], values: NDArray[np.float64]) -> list[float]
         return None
     room = 0.06 * (high - low)
     floor = 0.0 if 0 <= low < 0.4 * high else low - room
-    return [_rounded(floor), _rounded(high + room)]
+    return short([floor, high + room])
 
 
 def latents_figure(
-    nats: Sequence[float], latents: Sequence[int], colour: str, unit: str
-) -> dict[str, Any]:
+    sizes: Sequence[float], latents: Sequence[int], colour: str, unit: str
+) -> go.Figure:
     """A bar for each latent, in the order given."""
-    data = [
-        {
-            "type": "bar",
-            "x": [f"latent {latent}" for latent in latents],
-            "y": [_rounded(value) for value in nats],
-            "marker": {"color": colour},
-            "hovertemplate": "%{x}: %{y:.3f} " + unit + "<extra></extra>",
-        }
-    ]
-    ticks = {
-        "tickmode": "array",
-        "tickvals": [f"latent {one}" for one in latents],
-        "ticktext": [str(one) for one in latents],
-    }
-    return {
-        "data": data,
-        "layout": layout(
-            xaxis={**ticks, "type": "category", "title": axis_title("latent")},
-            yaxis={"title": axis_title(unit)},
-            bargap=0.35,
-        ),
-    }
+    names = [f"latent {latent}" for latent in latents]
+    bars = go.Bar(
+        x=names,
+        y=short(sizes),
+        marker_color=colour,
+        hovertemplate=f"%{{x}}: %{{y:.3f}} {unit}<extra></extra>",
+    )
+    axis = {"type": "category", "tickvals": names, "ticktext": [str(one) for one in latents]}
+    return figure([bars], x="latent", y=unit, xaxis=axis, bargap=0.35)
 
 
 def quantity_label(name: str) -> str:
@@ -325,8 +225,3 @@ def quantity_label(name: str) -> str:
     """
     known = {"kl": "KL divergence", "loss": "Loss"}
     return known.get(name, symbol(name).capitalize())
-
-
-def _rounded(value: float) -> float:
-    """Five digits are more than a figure shows, and keep the page small."""
-    return float(f"{value:.5g}")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One member looked at closely: where the factors are, what each latent does to an image, what
-comes back of the data.
-"""
+"""One member looked at closely: its factors, latent traversals and reconstructions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +16,12 @@ from unbraid.core.errors import InputError
 from unbraid.metrics.mig import mig
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.images import row_uri
-from unbraid.report.train.words import (
-    CARRIED,
-    INACTIVE_NATS,
-    carried,
-    factor_sentence,
-    inactive_sentence,
-)
 
+CARRIED = 0.1
+"""A latent carries a factor from this share of the factor's information on."""
+SHARED = 0.5
+"""Two latents share a factor where the second holds at least this part of what the first holds."""
+INACTIVE_NATS = 0.01
 FRAMES = 11
 SAMPLES = 12
 QUANTILES = (0.01, 0.99)
@@ -37,6 +34,27 @@ latent's.
 
 
 @dataclass(frozen=True)
+class FactorPlace:
+    """Where a factor is found: the latents that hold most of its information, and how much."""
+
+    kind: str
+    """`one`, `spread` over two, `none`, `only` (there is one latent), `constant` (it does not
+    vary), `inactive` (most is in a latent that is not active), or `no active latent`.
+    """
+    latent: int = -1
+    share: float = 0.0
+    second: int = -1
+    second_share: float = 0.0
+
+    @property
+    def found(self) -> bool:
+        """Whether an active latent carries it, and none of the others seems to know more."""
+        return self.kind in ("one", "spread", "constant") or (
+            self.kind == "only" and self.share >= CARRIED
+        )
+
+
+@dataclass(frozen=True)
 class FactorRow:
     """A row of the table of information: one factor."""
 
@@ -44,9 +62,7 @@ class FactorRow:
     shares: tuple[float, ...]
     """Information of each shown latent about it over its entropy; NaN for a factor with one value.
     """
-    sentence: str
-    found: bool
-    """Whether an active latent carries it, and none of the others seems to know more."""
+    where: FactorPlace
 
 
 @dataclass(frozen=True)
@@ -64,7 +80,7 @@ class LatentRow:
 
 
 @dataclass(frozen=True)
-class Portrait:
+class MemberView:
     """Everything the page shows of one member."""
 
     member: int
@@ -82,7 +98,7 @@ class Portrait:
     rows: tuple[FactorRow, ...]
     latents: tuple[LatentRow, ...]
     """The active ones, those that say most first."""
-    inactive: str
+    inactive: tuple[int, ...]
     hidden_columns: int
     sample_uri: str
     data_uri: str
@@ -91,9 +107,7 @@ class Portrait:
 
 
 def latent_sizes(codes: Codes, by_kl: bool) -> tuple[str, NDArray[np.float64]]:
-    """How much each latent says: KL from the standard normal in nats, or the spread of its codes
-    where that means little.
-    """
+    """How much each latent says: KL from the standard normal in nats, or else its spread."""
     if by_kl:
         return "kl", codes.kl_per_latent()
     return "spread", codes.mean.astype(np.float64).std(axis=0)
@@ -107,8 +121,9 @@ def is_active(measure: str, sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def information_shares(codes: Codes) -> NDArray[np.float64]:
-    """Information of every latent about every factor over the factor's entropy `(latents,
-    factors)`; NaN for a constant factor.
+    """Information of latents about factors over the factor's entropy `(latents, factors)`.
+
+    A constant factor has NaN.
     """
     evidence = mig(codes.mean, codes.factors)
     varying = np.isfinite(evidence.per_factor)
@@ -120,9 +135,7 @@ def information_shares(codes: Codes) -> NDArray[np.float64]:
 
 
 def diagonal_order(shares: NDArray[np.float64], active: NDArray[np.bool_]) -> list[int]:
-    """Latents ordered so that the table looks as diagonal as it can: by their factor, strongest
-    first; silent ones last.
-    """
+    """Latents in the order in which the table looks most diagonal; silent ones come last."""
     known = np.nan_to_num(shares)
     speaking = active & (known.max(axis=1) >= CARRIED)
     factor, most = known.argmax(axis=1), known.max(axis=1)
@@ -137,7 +150,7 @@ def diagonal_order(shares: NDArray[np.float64], active: NDArray[np.bool_]) -> li
     )
 
 
-def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
+def view_member(run: RunFolder, member: int, name: str, why: str) -> MemberView:
     """Everything the page shows of one trained member."""
     dataset, codes, model = run.dataset, CodeStore(run).load(member), Model(run, member)
     # Only from the standard normal is the KL of a latent that says nothing zero.
@@ -153,7 +166,8 @@ def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
         ()
         if shares is None
         else tuple(
-            _factor_row(factors[at], shares[:, at], active, columns) for at in range(len(factors))
+            FactorRow(name, tuple(held[columns].tolist()), factor_place(held, active))
+            for name, held in zip(factors, shares.T, strict=True)
         )
     )
     row = typical_image(codes.mean, active)
@@ -168,7 +182,7 @@ def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
             )
         )
     count = min(SAMPLES, len(codes.indices))
-    return Portrait(
+    return MemberView(
         member=member,
         name=name,
         why=why,
@@ -177,7 +191,7 @@ def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
         sizes=tuple(float(size) for size in sizes),
         rows=rows,
         latents=tuple(latents),
-        inactive=inactive_sentence(np.flatnonzero(~active).tolist(), measure),
+        inactive=tuple(np.flatnonzero(~active).tolist()),
         hidden_columns=len(order) - len(columns),
         sample_uri=row_uri(dataset.images(codes.indices[row : row + 1])),
         data_uri=row_uri(dataset.images(codes.indices[:count])),
@@ -187,25 +201,40 @@ def draw_portrait(run: RunFolder, member: int, name: str, why: str) -> Portrait:
 
 
 def _shares(codes: Codes) -> NDArray[np.float64] | None:
-    """Information shares, or None where the codes allow no counting (too few samples, no factor
-    that varies).
-    """
+    """Information shares; None with too few samples, or where no factor varies."""
     try:
         return information_shares(codes)
     except InputError:
         return None
 
 
-def _factor_row(
-    name: str, shares: NDArray[np.float64], active: NDArray[np.bool_], columns: list[int]
-) -> FactorRow:
-    found = bool(
-        np.nan_to_num(shares, nan=1.0)[active].max(initial=0.0)
-        >= max(CARRIED, np.nan_to_num(shares).max())
-    )
-    return FactorRow(
-        name,
-        tuple(float(shares[latent]) for latent in columns),
-        factor_sentence(name, shares, active),
-        found,
-    )
+def factor_place(shares: NDArray[np.float64], active: NDArray[np.bool_]) -> FactorPlace:
+    """Where a factor is: *shares* `(latents,)` are each latent's information over its entropy.
+
+    Information is counted on means however little they move, so that a latent that is not *active*
+    can seem to hold much.
+    """
+    if not np.isfinite(shares).all():
+        return FactorPlace("constant")
+    if not active.any():
+        return FactorPlace("no active latent")
+    order = np.argsort(-shares, kind="stable").tolist()
+    if not active[order[0]]:
+        first = next(latent for latent in order if active[latent])
+        return FactorPlace("inactive", first, float(shares[first]))
+    if len(order) == 1:
+        return FactorPlace("only", 0, float(shares[0]))
+    first, second = order[:2]
+    held, next_held = float(shares[first]), float(shares[second])
+    kind = "none" if held < CARRIED else "spread" if next_held >= SHARED * held else "one"
+    return FactorPlace(kind, first, held, second, next_held)
+
+
+def carried(factors: Sequence[str], shares: NDArray[np.float64]) -> list[tuple[str, float]]:
+    """The factors that a latent with *shares* `(factors,)` carries, the largest share first."""
+    order = np.argsort(-np.nan_to_num(shares), kind="stable")
+    return [
+        (str(factors[at]), float(shares[at]))
+        for at in order
+        if np.isfinite(shares[at]) and shares[at] >= CARRIED
+    ]

@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from unbraid.core.folders import PAGES
 from unbraid.data import DATA
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
@@ -19,7 +20,7 @@ from unbraid.population.plan import Member, Plan, make_plan
 _IN_MEMORY = "array"
 _PURPOSES = {
     "plan.json": "everything needed to repeat the run",
-    "members.parquet": "one row a model",
+    "members.parquet": "one row per model",
     "history.parquet": "training curves",
     "scores.parquet": "scores and their parts",
     "checkpoint": "weights and optimiser states",
@@ -59,11 +60,9 @@ def python_call(plan: Plan) -> str:
 
 
 def searched_call(path: Path) -> str:
-    """What is said in place of a call where the models are the winner of a search: their settings
-    changed while they trained.
-    """
-    told = "# the winner of a search; its settings changed on the way"
-    return f"import unbraid as ub\n\n{told}\nub.resume_search({str(path)!r}).lineage"
+    """Stands for a call where the models won a search: their settings changed as they trained."""
+    note = "# the winner of a search; its settings changed on the way"
+    return f"import unbraid as ub\n\n{note}\nub.resume({str(path)!r}).lineage"
 
 
 def following_commands(path: Path, metrics: Sequence[str]) -> list[str]:
@@ -77,7 +76,7 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
     """Name, bytes and purpose of what lies in a run folder; folders are counted as a whole."""
     rows = []
     for item in sorted(path.iterdir()):
-        if item.name.startswith(".") or item.name == "report.html":
+        if item.name.startswith(".") or item.name == PAGES["train"]:
             continue
         size = (
             sum(file.stat().st_size for file in item.rglob("*") if file.is_file())
@@ -88,17 +87,6 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
             (item.name + ("/" if item.is_dir() else ""), size, _PURPOSES.get(item.name, ""))
         )
     return rows
-
-
-def bytes_shown(size: int) -> str:
-    """A file size for people.
-
-    >>> bytes_shown(950), bytes_shown(14_460), bytes_shown(3_200_000)
-    ('950 B', '14 kB', '3.2 MB')
-    """
-    if size < 1000:
-        return f"{size} B"
-    return f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
 
 
 def _data_argument(plan: Plan) -> str:
@@ -155,7 +143,7 @@ def _frozen(value: Any) -> Any:
 def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
     cls = OBJECTIVES.recall(objective)
     defaults = {item.name: item.default for item in fields(cls)}
-    told = ", ".join(
+    given = ", ".join(
         f"{name}={_shown(value)}" for name, value in hyper.items() if value != defaults.get(name)
     )
     maker = (
@@ -163,7 +151,7 @@ def _objective_call(objective: str, hyper: dict[str, Any]) -> str:
         if objective in OBJECTIVES.built_in
         else f"ub.OBJECTIVES.load({objective!r})"
     )
-    return f"{maker}({told})"
+    return f"{maker}({given})"
 
 
 def _options(plan: Plan) -> list[str]:

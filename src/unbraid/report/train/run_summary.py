@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's tables say, gathered once: scores, final losses, who diverged and who is best."""
+"""The tables of a run, summed up: scores, final losses, which members diverged, which is best."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunSummary:
     """The tables of a run as the page needs them, members by their number."""
 
     plan: Plan
@@ -89,9 +89,7 @@ class Evidence:
         ]
 
     def rank(self, member: int) -> tuple[float, ...]:
-        """Sort key of members, best first: the best, then by MIG where there is one, then by loss;
-        diverged members last.
-        """
+        """Sort key, best first: by MIG where there is one, then by loss; diverged members last."""
         score = (
             self.metrics[0].scores.get(member, -math.inf)
             if self.by_mig
@@ -105,9 +103,7 @@ class Evidence:
         )
 
     def shown(self, most: int) -> list[tuple[int, str]]:
-        """Members to look at closely with the reason: the best of the run, then the best of each
-        other setting.
-        """
+        """Members to look at closely and why: the best of the run, then of each other setting."""
         if self.best is None:
             return []
         firsts = [min(setting.members, key=self.rank) for setting in self.settings]
@@ -121,7 +117,7 @@ class Evidence:
         ]
 
 
-def gather(run: RunFolder) -> Evidence:
+def summarise(run: RunFolder) -> RunSummary:
     """Read the tables of a trained run."""
     plan, members, history = run.plan, run.members(), run.history()
     settings = find_settings(plan)
@@ -135,7 +131,7 @@ def gather(run: RunFolder) -> Evidence:
     if run.dataset.labelled and not any(metric.name == "mig" for metric in stored):
         metrics = [metric for metric in [_computed_mig(run, healthy)] if metric.scores] + metrics
     best, best_metric, rule = choose_best(metrics, final, healthy, labelled=run.dataset.labelled)
-    return Evidence(
+    return RunSummary(
         plan=plan,
         settings=settings,
         names=names,
@@ -167,9 +163,7 @@ def final_values(history: pd.DataFrame, healthy: Sequence[int]) -> dict[str, dic
 
 
 def stored_metrics(run: RunFolder, healthy: Sequence[int]) -> list[Metric]:
-    """Scores on disk of the mean representation, MIG first, then the usual ones, then in the order
-    of the registry.
-    """
+    """Scores on disk of the mean representation: MIG, the usual ones, then as registered."""
     table = stored_scores(run)
     table = table[
         (table["quantity"] == "score")
@@ -196,10 +190,10 @@ def choose_best(
     *,
     labelled: bool,
 ) -> tuple[int | None, float | None, str]:
-    """The best member, its MIG where that decided, and the rule in words; None where every member
-    diverged.
+    """The best member, its MIG where that decided, and the rule in words.
 
-    Without factors UDR decides, where it was scored, and else the loss.
+    Without factors UDR decides where it was scored, and else the loss. Where every member diverged
+    there is none.
     """
     if metrics and metrics[0].name == "mig":
         scores = metrics[0].scores

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: members that differ only by their seed, with one name and one colour on the whole page."""
+"""Settings: members that differ only by their seed, with one name and colour on the page."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ _HUES = ("#0072b2", "#d55e00", "#009e73", "#b4559a", "#b07c00", "#3a9bd6", "#4d4
 
 @dataclass(frozen=True)
 class Setting:
-    """One combination of objective, hyperparameters and learning rate, trained with one or more
-    seeds.
-    """
+    """One combination of objective, hyperparameters and learning rate, with all its seeds."""
 
     objective: str
     family: str
@@ -66,9 +64,7 @@ def shown(value: Any) -> str:
 
 
 def find_settings(plan: Plan) -> list[Setting]:
-    """The settings of a plan: objectives in order of appearance, each one's settings from weak to
-    strong.
-    """
+    """The settings of a plan, objective by objective, each from weak to strong."""
     objectives = list(dict.fromkeys(member.objective for member in plan.members))
     found: list[Setting] = []
     for number, objective in enumerate(objectives):
@@ -85,16 +81,16 @@ def find_settings(plan: Plan) -> list[Setting]:
             first = group[0]
             values = {
                 name: value
-                for name, value in _told(first).items()
+                for name, value in _hyperparameters(first).items()
                 if name == cls.strength or name in varied
             }
-            told = {name: value for name, value in values.items() if name in varied} or values
+            short = {name: value for name, value in values.items() if name in varied} or values
             found.append(
                 Setting(
                     objective=objective,
                     family=cls.label,
                     label=", ".join([cls.label, *_worded(values)]),
-                    tick="<br>".join(_worded(told)) or cls.label,
+                    tick="<br>".join(_worded(short)) or cls.label,
                     strength=_strength(first, cls.strength),
                     members=tuple(member.id for member in group),
                     colour=colour,
@@ -104,9 +100,7 @@ def find_settings(plan: Plan) -> list[Setting]:
 
 
 def swept_name(plan: Plan, settings: Sequence[Setting]) -> str | None:
-    """The one hyperparameter that tells all settings apart, where there is exactly one: then it can
-    name an axis.
-    """
+    """The hyperparameter that alone distinguishes the settings, to name an axis, or None."""
     if len({setting.objective for setting in settings}) > 1 or len(settings) < 2:
         return None
     first = [
@@ -124,7 +118,7 @@ def swept_value(plan: Plan, setting: Setting, name: str) -> str:
 
 
 def _varied(members: Sequence[Member]) -> set[str]:
-    rows = [_told(member) for member in members]
+    rows = [_hyperparameters(member) for member in members]
     names = dict.fromkeys(name for row in rows for name in row)
     # What only members with labels or pairs have does not set them apart from those without.
     options = tuple(f"{member.supervision}_" for member in members if member.supervision)
@@ -136,8 +130,8 @@ def _varied(members: Sequence[Member]) -> set[str]:
     }
 
 
-def _told(member: Member) -> dict[str, Any]:
-    """The hyperparameters of a member, the strength of its method first and the learning rate last."""
+def _hyperparameters(member: Member) -> dict[str, Any]:
+    """The hyperparameters of a member, the learning rate last."""
     settings = member.settings()
     rate = settings.pop("learning_rate")
     del settings["objective"]
@@ -161,9 +155,7 @@ def _sort_key(member: Member, strength: str | None) -> tuple[float, int]:
 
 
 def _spread(anchors: Sequence[str], count: int) -> list[str]:
-    """*count* colours evenly along a ramp through *anchors*; a single one is a calm blue of the
-    same ramp.
-    """
+    """*count* colours evenly along a ramp through *anchors*; a single one is its blue."""
     if count == 1:
         return ["#31688e"]
     places = [index * (len(anchors) - 1) / (count - 1) for index in range(count)]

@@ -278,8 +278,7 @@ def _images_in_time(request: Request, dataset: Dataset, device: torch.device) ->
 
 
 def beta_range(dataset: Dataset) -> str:
-    """The range in which β evolves: 2 to 32 for gray images of 32 x 32, and higher the more values
-    an image has.
+    """The range in which β evolves: 2 to 32 for 32 x 32 grey images, higher for larger ones.
 
     The error is a sum over those values and β is weighed against it. The lower end rises by the
     root only, so that larger images are searched more widely.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 (function () {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const { template, figures } = JSON.parse(document.getElementById("figures").textContent);
   const touch = window.matchMedia("(pointer: coarse)").matches;
   const all = (selector, within) => Array.from((within || document).querySelectorAll(selector));
 
   function draw(box) {
     const figure = figures[box.dataset.figure];
     // A finger that drags over a figure means to scroll the page.
-    const layout = Object.assign({}, figure.layout, touch ? { dragmode: false } : {});
+    const layout = Object.assign({ template }, figure.layout, touch ? { dragmode: false } : {});
     // Plotly forgets a figure's height when the window is resized and takes that of its box.
     if (layout.height) box.style.height = `${layout.height}px`;
     return Plotly.newPlot(box, figure.data, layout, { displayModeBar: false, displaylogo: false, responsive: true });
@@ -40,7 +40,7 @@
   }
 
   function show(member) {
-    all(".portrait").forEach((part) => { part.hidden = part.dataset.member !== member; });
+    all(".member").forEach((part) => { part.hidden = part.dataset.member !== member; });
     all("select.who").forEach((select) => { select.value = member; });
     drawVisible();
   }
