@@ -187,11 +187,13 @@ def local_axes_panels(found: LocalAxes) -> list[Panel]:
         sorted(found.rippled, key=lambda one: one.degrees)[len(found.rippled) // 2],
     )
     panels = []
-    flat_told = "Colours: bands of the least noisy latent. It runs along factor 1, as PCA says."
-    told = "It turns to where the data changes fastest: the bands stand across the orange line."
+    flat_caption = "Colours: bands of the least noisy latent. It runs along factor 1, as PCA says."
+    rippled_caption = (
+        "It turns to where the data changes fastest: the bands stand across the orange line."
+    )
     for title, one, principal, closed, caption in (
-        ("Without the ripple", flat, 0.0, 0.0, flat_told),
-        ("With the ripple", rippled, found.pca_degrees, found.predicted_degrees, told),
+        ("Without the ripple", flat, 0.0, 0.0, flat_caption),
+        ("With the ripple", rippled, found.pca_degrees, found.predicted_degrees, rippled_caption),
     ):
         lines = [
             _coloured(
