@@ -286,7 +286,7 @@ def _directions(restarts: Sequence[LinearVAE]) -> go.Figure:
     return _plane(lines, "along the first principal axis", "along the second", square=True)
 
 
-def _axis(degrees: float, name: str, colour: str, dash: str) -> go.Figure:
+def _axis(degrees: float, name: str, colour: str, dash: str) -> go.Scatter:
     x, y = 3.0 * math.cos(math.radians(degrees)), 3.0 * math.sin(math.radians(degrees))
     return _line([-x, x], [-y, y], name, colour, line_dash=dash)
 

@@ -70,7 +70,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "total": len(plan.members),
         "best_metric": found.metrics[0].label if found.metrics else "",
         "best_score": found.best_metric,
-        "lowest_loss": found.final.get("loss", {}).get(found.best),
+        "final_loss": found.final.get("loss", {}).get(-1 if found.best is None else found.best),
         "matters": _what_matters(found),
         "labelled": dataset.labelled,
         "diverged": found.diverged_names(),
