@@ -2,7 +2,8 @@
 """Does a change of at most ε break what a β-VAE found? Trained on the original, the perturbed and
 the noisy data, seed by seed.
 
-    python benchmarks/perturbation.py --out FOLDER [--results FILE] [--data dsprites] [--seeds 10] [--steps 30000]
+    python benchmarks/perturbation.py --out FOLDER [--results FILE] [--data dsprites]
+        [--seeds 10] [--steps 30000]
 
 Zietlow et al. 2021, Tables 1 and 2, for one family: β-VAEs with as many latents as the data has
 factors are trained; of those with the first β the one with the lowest MIG gives s; then the same β
