@@ -25,11 +25,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from unbraid import cli
+from unbraid.commands import command_line
+from unbraid.core.store import read_json, read_table
 from unbraid.data import load
 from unbraid.objectives import factor_vae
 from unbraid.population.run_folder import RunFolder
-from unbraid.store import read_json, read_table
 
 # Names of the package: this part alone uses the imports above.
 
@@ -67,6 +67,17 @@ def perturbed_data(folder: Path) -> dict[str, Any]:
     return {**known, "mean": float(images.mean()), "sha256": _digest(images)}
 
 
+RENAMED = {"pictures": "images", "picture": "image"}
+"""What the code of today calls otherwise in files that it writes again."""
+
+
+def in_todays_names(record: Any) -> Any:
+    """A record of that code, its entries named as today."""
+    if isinstance(record, dict):
+        return {RENAMED.get(name, name): in_todays_names(one) for name, one in record.items()}
+    return [in_todays_names(one) for one in record] if isinstance(record, list) else record
+
+
 @contextlib.contextmanager
 def small_discriminators(units: int) -> Iterator[None]:
     """FactorVAE's discriminators with so many units a layer, since those of 1,000 take 60 MB."""
@@ -84,7 +95,7 @@ def unbraid(*words: object, code: int = 0) -> str:
     sys.argv = ["unbraid", *map(str, words)]
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            cli.main()
+            command_line.main()
     except SystemExit as error:
         ended = int(error.code or 0)
     finally:
@@ -127,24 +138,24 @@ CASES = {
     # On the data in `perturbed`.
     "run_perturbed": Case(metrics="mig,sap,udr,elbo", data="perturbed"),
     # By agreement, and by labels, stopped within an epoch.
-    "pbt_finished": Case(page="search.html"),
-    "pbt_interrupted": Case(finished=False, page="search.html"),
+    "pbt_finished": Case(page="pbt.html"),
+    "pbt_interrupted": Case(finished=False, page="pbt.html"),
     # With a leaf-run and a final population; stopped within the leaf-run.
-    "rpu_finished": Case(runs=("root", "final-1"), page="recursion.html"),
-    "rpu_interrupted": Case(finished=False, runs=("root", "final-1"), page="recursion.html"),
+    "rpu_finished": Case(runs=("root", "final-1"), page="rpu.html"),
+    "rpu_interrupted": Case(finished=False, runs=("root", "final-1"), page="rpu.html"),
     # Of one search; with a recursion, stopped within the final population.
     "discover_finished": Case(
         runs=("models",),
         metrics="udr",
         data="discover_finished/images.npy",
-        page="report.html",
+        page="discover.html",
     ),
     "discover_interrupted": Case(
         finished=False,
         runs=("recursion/root", "recursion/final-1"),
         metrics="udr,active_units",
         data="discover_interrupted/images.npy",
-        page="report.html",
+        page="discover.html",
     ),
 }
 PERTURBED = "perturbed"

@@ -20,7 +20,8 @@ from . import observing
 from .observing import CASES, PERTURBED, differences
 
 HERE = Path(__file__).parent
-EXPECTED: dict[str, Any] = json.loads((HERE / "expected.json").read_text("utf-8"))
+RECORDED = json.loads((HERE / "expected.json").read_text("utf-8"))
+EXPECTED: dict[str, Any] = observing.in_todays_names(RECORDED)
 SAME_BITS = observing.machine() == EXPECTED["machine"]
 TABLES = {".parquet": pd.read_parquet, ".csv": pd.read_csv}
 
@@ -32,6 +33,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def check(found: Any, expected: Any, relative: float = 1e-5) -> None:
+    found = observing.in_todays_names(found)
     told = list(differences(found, expected, 1e-5 if SAME_BITS else relative, bits=SAME_BITS))
     assert not told, "\n".join(told)
 
@@ -64,6 +66,7 @@ def check_unchanged(folder: Path, was: Path) -> None:
     for file in files:
         if file.suffix in TABLES:
             one, other = (TABLES[file.suffix](where / file) for where in (folder, was))
+            other = other.rename(columns=observing.RENAMED)
             pd.testing.assert_frame_equal(one, other, check_exact=SAME_BITS, rtol=1e-5, atol=1e-7)
         else:
             assert (folder / file).read_bytes() == (was / file).read_bytes(), file
@@ -91,7 +94,7 @@ def test_what_was_recorded_is_worth_comparing() -> None:
     assert folders.keys() == {*CASES, PERTURBED} == {path.name for path in HERE.glob("folders/*")}
     stages = {name: folders[name]["stages"] for name in folders if "stages" in folders[name]}
     assert [row["name"] for row in stages["rpu_finished"]] == ["root", "leaf-0/level-2", "final-1"]
-    assert all(row["pictures"] and row["score"] > 0 for row in stages["rpu_finished"])
+    assert all(row["images"] and row["score"] > 0 for row in stages["rpu_finished"])
     assert stages["rpu_interrupted"] == stages["rpu_finished"]
     assert any(column.startswith("factor_1") for column in folders["discover_finished"]["codes"])
     runs = [folders[name]["runs"]["."] for name in CASES if name.startswith("run_")]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trained members say about the data: posterior means and log-variances over one recorded
-sample, encoded once.
+"""Codes: posterior means and log-variances of trained members over one recorded sample.
 
 The sample is the whole grid where it is small, else `plan.code_samples` distinct indices; its order
 is random, so that any leading part of it is a fair sample too. All members see the same images.
@@ -31,7 +30,7 @@ from unbraid.population.training_step import State
 REPRESENTATIONS = ("mean", "sampled")
 _BYTES_AT_ONCE = 2**30
 """Codes held in memory before they are written: bounds how many members are encoded together."""
-_TRAIN_SHARE = 2 / 3
+TRAIN_SHARE = 2 / 3
 """The studies' 10,000 training and 5,000 test points."""
 
 
@@ -46,7 +45,7 @@ class Codes:
     seed: int
 
     def representation(self, kind: str = "mean") -> NDArray[np.float32]:
-        """Codes `(n, latents)`: the means, or one draw from each posterior, the same at every call."""
+        """Codes `(n, latents)`: the means, or one draw from each posterior, always the same."""
         if kind not in REPRESENTATIONS:
             raise invalid("representation", f"must be one of {', '.join(REPRESENTATIONS)}", kind)
         if kind == "mean":
@@ -59,18 +58,16 @@ class Codes:
     @property
     def train_count(self) -> int:
         """How many leading rows are for fitting; the rest are for testing."""
-        return max(1, round(len(self.indices) * _TRAIN_SHARE))
+        return max(1, round(len(self.indices) * TRAIN_SHARE))
 
     def kl_per_latent(self) -> NDArray[np.float64]:
-        """Mean KL divergence of each latent from the standard normal distribution, whatever the
-        member's prior, in nats.
-        """
+        """Mean KL of each latent from the standard normal, whatever the prior, in nats."""
         mean, logvar = self.mean.astype(np.float64), self.logvar.astype(np.float64)
         return 0.5 * (mean**2 + np.exp(logvar) - logvar - 1.0).mean(axis=0)
 
 
 def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
-    """*wanted* distinct indices of 0..size-1 in random order, all of them where there are no more."""
+    """*wanted* distinct indices of 0..size-1 in random order, or all where there are fewer."""
     keys = random.words(torch.tensor([seed]), 0, Stream.CODE_SAMPLE, (size, 2))[0]
     order = torch.argsort(((keys[:, 0] & 0x7FFFFFFF) << 32) | keys[:, 1], stable=True)
     return order[: min(size, wanted)].numpy()
@@ -82,9 +79,7 @@ def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
 
 
 def missing_files(run: RunFolder, file: Callable[[int], Path]) -> list[Member]:
-    """Members whose *file* is not there, not readable, or of an earlier state than the newest
-    checkpoint.
-    """
+    """Members whose *file* is missing, unreadable, or older than the newest checkpoint."""
     digest = run.plan.digest()
     missing = []
     for chunk in run.chunks():
@@ -108,9 +103,7 @@ def for_chunks_of(
     device: torch.device,
     work: Callable[[tuple[Member, ...], State], None],
 ) -> None:
-    """Call *work* with each chunk that holds one of *members* and its trained state; on a CPU, one
-    chunk a core.
-    """
+    """Call *work* with each chunk that holds one of *members*; on a CPU, one chunk per core."""
 
     def on_one_core(chunk: tuple[Member, ...]) -> None:
         if device.type == "cpu":
@@ -133,9 +126,7 @@ class CodeStore:
         return self.folder / f"member-{member:05d}.safetensors"
 
     def missing(self) -> list[Member]:
-        """Members whose codes are not stored, not readable, or of an earlier state than the newest
-        checkpoint.
-        """
+        """Members whose codes are missing, unreadable, or older than the newest checkpoint."""
         return missing_files(self.run, self._file)
 
     def encode(
@@ -152,7 +143,7 @@ class CodeStore:
             sampler = dataset.sampler(device)
         network = self.run.plan.build_network()
         precision = self.run.plan.dtype
-        told = threading.Lock()
+        lock = threading.Lock()
 
         def encode_chunk(chunk: tuple[Member, ...], state: State) -> None:
             layout, objective = self.run.layout(chunk[0]), chunk[0].build()
@@ -172,7 +163,7 @@ class CodeStore:
                     write_tensors(
                         self._file(member.id), tensors, made_from(self.run, member, state.step)
                     )
-                    with told:
+                    with lock:
                         progress(len(indices))
 
         for_chunks_of(self.run, wanted, device, encode_chunk)

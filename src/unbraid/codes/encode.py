@@ -29,10 +29,10 @@ def encode_images(
     indices: torch.Tensor,
     precision: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and log-variances `(members, n, latents)` of *indices* on the host, in batches of
-    bounded size.
+    """Means and log-variances `(members, n, latents)` of images *indices*, on the host.
 
-    *precision* is that of the heavy layers, for a run's codes the one its members trained in. Members share a batch's images.
+    They are encoded in batches of bounded size, which members share. *precision* is that of the
+    heavy layers, for a run's codes the one its members trained in.
     """
     members = next(iter(weights.values())).shape[0]
     size = images_at_once(
@@ -56,8 +56,9 @@ def encode_images(
 def images_at_once(
     values: int, members: int, device: torch.device, *, columns: bool = False
 ) -> int:
-    """Images of *values* numbers that are encoded together for so many members; *columns* as
-    `Network.uses_columns` says.
+    """How many images of *values* numbers are encoded together for so many members.
+
+    *columns* is as `Network.uses_columns` says.
     """
     if device.type == "cpu":
         return max(1, min(256, 2048 // members))

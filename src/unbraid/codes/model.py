@@ -32,8 +32,9 @@ class Model:
         return f"<Model {self.member.id}: {self.member.label()}>"
 
     def posterior(self, images: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Means and log-variances `(n, latents)` of images: uint8 `(n, height, width, channels)`,
-        or float in [0, 1].
+        """Means and log-variances `(n, latents)` of images.
+
+        They are uint8 `(n, height, width, channels)`, or float in [0, 1].
         """
         samples = self._samples(images)
         with torch.no_grad():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far trained members' reconstructions are from the recorded sample: nats of each image,
-measured when a score asks for it.
+"""Reconstruction losses of trained members on the recorded sample, in nats per image.
+
+They are measured when a score asks for them.
 
 An image is decoded from the sampled representation, the one draw from its posterior that the codes
 hold; members that train without noise decode the mean. The likelihood is the run's, up to its
@@ -26,9 +27,7 @@ from unbraid.population.training_step import State
 
 
 class ReconstructionStore:
-    """The reconstruction losses in the codes/ folder of a run, beside the codes they were decoded
-    from.
-    """
+    """The reconstruction losses in the codes/ folder of a run, beside the codes."""
 
     def __init__(self, codes: CodeStore) -> None:
         self.codes, self.run = codes, codes.run
@@ -37,17 +36,13 @@ class ReconstructionStore:
         return self.codes.folder / f"reconstruction-{member:05d}.safetensors"
 
     def missing(self) -> list[Member]:
-        """Members whose losses are not stored, not readable, or of an earlier state than the newest
-        checkpoint.
-        """
+        """Members whose losses are missing, unreadable, or older than the newest checkpoint."""
         return missing_files(self.run, self._file)
 
     def measure(
         self, device: torch.device, progress: Callable[[int], None] = lambda images: None
     ) -> None:
-        """Decode what is missing; *progress* is told how many images more were decoded. The codes
-        must be there.
-        """
+        """Decode what is missing, given the codes; *progress* takes how many images more."""
         wanted = {member.id for member in self.missing()}
         if not wanted:
             return
@@ -56,7 +51,7 @@ class ReconstructionStore:
         with explain_oom(device, f"the data '{dataset.name}'", advice):
             sampler = dataset.sampler(device)
         network, likelihood = plan.build_network(), plan.build_likelihood(dataset)
-        told = threading.Lock()
+        lock = threading.Lock()
 
         def measure_member(weights: dict[str, torch.Tensor], member: Member, step: int) -> None:
             codes = self.codes.load(member.id)
@@ -75,7 +70,7 @@ class ReconstructionStore:
                         weights, z[piece].to(device).unsqueeze(0), x, bound, plan.dtype
                     )[0].cpu()
             write_tensors(self._file(member.id), {"nats": nats}, made_from(self.run, member, step))
-            with told:
+            with lock:
                 progress(len(z))
 
         def measure_chunk(chunk: tuple[Member, ...], state: State) -> None:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for good models: population-based training by any score, recursion on surrogate
-labels, discovery without labels.
+"""Searches for good models: pbt (by any score), rpu (recursive), discover, reduce.
 
 This sits behind `scoring`, whose metrics score the models while they train, and before everything
 that reports.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of searches, recursions and discoveries as earlier versions wrote them, in today's names."""
+"""Records of searches and recursions that earlier versions wrote, in today's names."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def certainties(
 ) -> list[Certainty]:
     """How far the other models confirm each latent of model *chosen*, in the order of its latents.
 
-    *codes* `(models, n, latents)` are those of the same n images by at least two models, *kl* `(models, latents)` the mean KL of
-    each latent in nats.
+    *codes* `(models, n, latents)` are those of the same n images by at least two models, *kl*
+    `(models, latents)` the mean KL of each latent in nats.
 
     >>> code = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> certainties(np.stack([code, 3.0 - code[:, ::-1]]), np.ones((2, 2)), 0)[1]
@@ -57,21 +57,13 @@ def certainties(
     ]
 
 
-def certainty_of(
-    codes: ArrayLike, kl: ArrayLike, chosen: int, latent: int, *, kl_threshold: float = USED_NATS
-) -> Certainty:
-    """`certainties` for one *latent* of the chosen model."""
-    found = certainties(codes, kl, chosen, kl_threshold=kl_threshold)
-    if not _is_whole(latent) or not 0 <= latent < len(found):
-        raise invalid("latent", f"must be a whole number in 0..{len(found) - 1}", latent)
-    return found[latent]
-
-
 def confirmed(certainty: Certainty) -> bool:
     """Whether at least half of the other models have seen the factor.
 
-    >>> confirmed(Certainty(agreement=0.8, seen_in=2, others=4)), confirmed(Certainty(agreement=0.7, seen_in=1, others=4))
-    (True, False)
+    >>> confirmed(Certainty(agreement=0.8, seen_in=2, others=4))
+    True
+    >>> confirmed(Certainty(agreement=0.7, seen_in=1, others=4))
+    False
     """
     return certainty.others > 0 and 2 * certainty.seen_in >= certainty.others
 
@@ -79,8 +71,9 @@ def confirmed(certainty: Certainty) -> bool:
 def _closest(
     codes: NDArray[np.float64], used: NDArray[np.bool_], chosen: int
 ) -> NDArray[np.float64]:
-    """The r_m of every latent of the chosen model: `(other models, latents)`; 0 for constant
-    latents and models that use none.
+    """The r_m of every latent of the chosen model: `(other models, latents)`.
+
+    It is 0 for constant latents and for models that use none.
     """
     own, found = _ranks(codes[chosen]), []
     # One model after another: of 200,000 images the ranks of all together would fill memory for
@@ -95,9 +88,7 @@ def _closest(
 
 
 def _ranks(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks of *codes* `(n, latents)` with mean 0 and variance 1; all 0 for latents that only
-    rounding moves.
-    """
+    """Ranks `(n, latents)` with mean 0 and variance 1; all 0 where only rounding moves codes."""
     return standardise(average_ranks(codes)) * varying_latents(codes)
 
 

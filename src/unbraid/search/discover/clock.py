@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each stage of a discovery has to end, so that the last, whose models are reported, has its
-share of the minutes.
-"""
+"""When each stage of a discovery has to end, so that the last has its share of the minutes."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ class Clock:
     """Says when a stage of a discovery is due, and whether it is late."""
 
     def __init__(self, minutes: float | None, leaf_runs: int, start: float) -> None:
-        """*start* is when the *minutes* began, by `time.monotonic`; without minutes nothing is ever
-        late.
-        """
+        """*minutes* began at *start* by `time.monotonic`; without minutes nothing is ever late."""
         self.leaf_runs = leaf_runs
         self.begins = time.monotonic()
         self.ends = math.inf if minutes is None else start + 60 * minutes * LATE_SHARE
@@ -37,9 +33,7 @@ class Clock:
         return self.begins + (self.ends - self.begins) * share_done(stage, self.leaf_runs)
 
     def late(self, stage: Stage) -> Callable[[], bool]:
-        """Says after each epoch of *stage* whether another, as long as the last, would pass the
-        time.
-        """
+        """Says after each epoch of *stage* whether another of that length would be late."""
         due, asked = self.due(stage), time.monotonic()
 
         def late() -> bool:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `discover` found in unlabelled images, as plain records: what the report shows and a person
-reads.
-"""
+"""What `discover` found in unlabelled images, as plain records for the report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images of a discovery: from a folder, file, array or dataset, at the size at which models
-will see them.
-"""
+"""The images of a discovery: from a folder, file, array or dataset, at the size models see."""
 
 from __future__ import annotations
 
@@ -62,8 +60,9 @@ class ImageSource:
 def take_images(
     images: Any, options: dict[str, Any], resize: int | None, device: torch.device
 ) -> ImageSource:
-    """Load *images* at the size at which they are seen; a size among the *options* of the data
-    counts as *resize*.
+    """Load *images* at the size at which models see them.
+
+    A size among the *options* of the data counts as *resize*.
     """
     rest = {name: value for name, value in options.items() if name != "resize"}
     if isinstance(images, Dataset) or (isinstance(images, str) and images in DATA):
@@ -113,9 +112,7 @@ def take_images(
 
 
 def image_names(folder: Path, data: str) -> tuple[str, ...]:
-    """File names of the images, or their numbers in a larger dataset; empty where they are just
-    counted.
-    """
+    """File names of the images, or their numbers in a larger dataset; empty where only counted."""
     if Path(data).is_dir():
         return tuple(path.name for path in image_files(Path(data)))
     if (folder / INDICES).is_file():
@@ -133,9 +130,7 @@ def _of_array(
 def _scaled(
     source: Any, options: dict[str, Any], wanted: Any, device: torch.device
 ) -> tuple[Dataset, int | None, tuple[int, int] | None]:
-    """The images, the side they were scaled to if any, and the size they had where it is known and
-    was another.
-    """
+    """The images, the side they were scaled to if any, and the size they had if it is known."""
     if wanted is not None:
         dataset = load(source, **options, resize=wanted)
         return dataset, dataset.image_shape[0], _size_of(source, dataset.image_shape[0])
@@ -150,7 +145,7 @@ def _scaled(
 
 
 def _size_of(source: Any, side: int) -> tuple[int, int] | None:
-    """Height and width of an array of images, where they are not *side* already; unknown for files."""
+    """Height and width of an array of images that are not *side* already; unknown for files."""
     if not isinstance(source, np.ndarray) or source.shape[1:3] == (side, side):
         return None
     return int(source.shape[1]), int(source.shape[2])

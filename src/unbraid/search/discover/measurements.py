@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simple measurements of images that people have words for: where something is, how large, how
-bright, which colour.
+"""Measurements of images that people have words for: place, size, brightness, colour.
 
 What stands out of an image is what differs from the background: the one colour of all borders, or
 where they have several colours the median of every pixel over the images. With d the largest
@@ -72,8 +71,9 @@ def is_of_part(measurement: str) -> bool:
 
 
 def measurements(images: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """What can be measured of *images*, uint8 `(n, height, width, channels)`: `(n,)` by name; block
-    by block, in bounded memory.
+    """What can be measured of *images*, uint8 `(n, height, width, channels)`: `(n,)` by name.
+
+    They are measured block by block, in bounded memory.
 
     >>> white = np.zeros((3, 8, 8, 1), np.uint8)
     >>> white[0, 1:3, 1:3] = white[1, 1:3, 4:6] = white[2, 5:7, 4:6] = 255
@@ -119,8 +119,9 @@ def check_images(images: ArrayLike) -> NDArray[np.uint8]:
 def blocks(
     images: NDArray[np.uint8], side: int, rows: NDArray[np.int64] | None = None
 ) -> Iterator[NDArray[np.float32]]:
-    """*images*, or those of *rows*, in [0, 1], a bounded number at a time, as means of blocks until
-    no side exceeds *side*.
+    """*images*, or those of *rows*, in [0, 1], a bounded number at a time.
+
+    They are means of blocks, so that no side exceeds *side*.
     """
     step = -(-max(images.shape[1:3]) // side)
     height, width = (max(1, length // step) for length in images.shape[1:3])
@@ -136,8 +137,7 @@ def blocks(
 
 
 def cell_slices(height: int, width: int, parts: int = 1) -> dict[str, tuple[slice, slice]]:
-    """Rows and columns of each of the nine cells of an image, or of the *parts* x *parts* that each
-    is cut into, numbered from 0.
+    """Rows and columns of the nine cells of an image, or of *parts* x *parts* of each cell.
 
     >>> list(cell_slices(64, 64, 2))[:3], cell_slices(64, 64, 2)["upper_middle_3"]
     (['upper_left_0', 'upper_left_1', 'upper_left_2'], (slice(11, 21, None), slice(32, 43, None)))
@@ -170,10 +170,12 @@ def cell_of(measurement: str) -> str:
 
 
 def hue(colours: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The angle of *colours* `(..., 3)` around the grey axis, red 0 and green a third of a turn;
-    NaN where nearly grey.
+    """Angle of *colours* `(..., 3)` around the grey axis, red 0, green a third of a turn.
 
-    >>> np.degrees(hue(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5]]))).round()
+    It is NaN where a colour is nearly grey.
+
+    >>> red, green, violet, grey = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.5] * 3
+    >>> np.degrees(hue(np.array([red, green, violet, grey]))).round()
     array([  0., 120., 300.,  nan])
     """
     red, green, blue = np.moveaxis(colours.astype(np.float64), -1, 0)

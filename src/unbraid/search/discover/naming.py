@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a latent seems to be, in plain words, from its codes and the real images alone; no model is
-asked.
+"""What a latent seems to be, in plain words, from its codes and the real images alone.
 
 The codes are compared with every one of `measurements` by Spearman's rank correlation. An angle is
 compared in two ways, and the closer counts: cut open at the best place (a code that goes around the
@@ -69,8 +68,7 @@ def naming_rows(count: int) -> NDArray[np.int64]:
 def name_factor(
     codes: ArrayLike, images: ArrayLike, measured: Mapping[str, NDArray[np.float64]] | None = None
 ) -> Name:
-    """What the latent with these *codes* `(n,)` of *images* `(n, height, width, channels)`, uint8,
-    seems to be.
+    """What the latent with *codes* `(n,)` of uint8 *images* `(n, height, width, channels)` is.
 
     *measured* are the `measurements` of the images, where they are known already.
     """
@@ -146,9 +144,7 @@ class _Album:
         return name_of(near[0], rivals[0] if rivals else None, around, codes, self.measured)
 
     def region(self, codes: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Shares `(3, 3)` of the cells in what changes with the codes; None where that is hardly
-        more than by chance.
-        """
+        """Shares `(3, 3)` of the cells in what changes with the codes; None for hardly any."""
         chance = np.random.default_rng(0)
         order = np.argsort(codes, kind="stable")
         by_chance = max(
@@ -162,9 +158,7 @@ class _Album:
         )
 
     def _change(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Variance in each cell between groups of images that follow each other in *order*, less
-        what is expected by chance.
-        """
+        """Variance in each cell between groups of images in *order*, less what chance makes."""
         groups = min(_GROUPS, len(order) // 2)
         group = np.empty(len(order), dtype=np.int64)
         group[order] = np.arange(len(order)) * groups // len(order)
@@ -181,8 +175,9 @@ class _Album:
 
 @dataclass(frozen=True)
 class _Track:
-    """One measurement as standardised ranks, ready to be compared: a column, or for an angle one
-    for each place and direction.
+    """One measurement as standardised ranks: a column, or for an angle several.
+
+    An angle has a column for each place at which the circle may be cut and for each direction.
     """
 
     statistic: str

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of a name: what a measurement or a part of the image is called, and what changes from
-low to high codes.
+"""The words of a name: for measurements, parts of the image, and what changes in them.
 
 Rows of an image are counted downwards, so a larger `centre_y` is nearer the bottom and a growing
 angle turns clockwise.
@@ -100,14 +99,12 @@ _POSTURES = ("lying", "slanting down to the right", "upright", "slanting up to t
 
 
 def family(statistic: str) -> str:
-    """Measurements of one family mean the same to a person; they are no alternatives to each other."""
+    """Measurements of one family mean the same to a person: they are no alternatives."""
     return _WORDS[_base(statistic)].family
 
 
 def preference(statistic: str) -> tuple[int, int]:
-    """The lower, the rather a measurement gives the title among equally close ones; a cell of the
-    image before the whole.
-    """
+    """The lower, the rather a measurement gives the title; a cell comes before the whole image."""
     of_image = statistic not in _WORDS or statistic == "brightness"
     return list(_WORDS).index(_base(statistic)), int(of_image) + int(
         of_image and not cell_of(statistic)
@@ -121,8 +118,9 @@ def name_of(
     codes: NDArray[np.float64],
     measured: Mapping[str, NDArray[np.float64]],
 ) -> Name:
-    """The name by measurement *first*; *other* is as close and means something else, *near* are all
-    that come close.
+    """The name by measurement *first*.
+
+    *other* is as close and means something else; *near* are all that come close.
     """
     words, part = _words_of(first.statistic, measured), _part(first.statistic, near)
     verb = words.rising if first.correlation >= 0 else words.falling
@@ -154,8 +152,9 @@ def name_of(
 
 
 def name_of_region(shares: NDArray[np.floating] | None) -> Name:
-    """The name of what no measurement follows, by the *shares* `(3, 3)` of the image's cells in the
-    change; None for none.
+    """The name of what no measurement follows, by the *shares* `(3, 3)` of cells in the change.
+
+    It is None where there are no shares.
     """
     if shares is None:
         sentence = (
@@ -182,8 +181,10 @@ def name_of_region(shares: NDArray[np.floating] | None) -> Name:
 def part_words(shares: ArrayLike) -> str:
     """What to call the part of the image whose cells have large *shares* `(3, 3)`.
 
-    >>> part_words(np.diag([1.0, 0.0, 0.0])), part_words(np.array([[0, 0, 0], [0, 1, 0], [2, 2, 2]])), part_words(np.ones((3, 3)))
-    ('upper left', 'lower part', 'whole image')
+    >>> part_words(np.diag([1.0, 0.0, 0.0])), part_words(np.ones((3, 3)))
+    ('upper left', 'whole image')
+    >>> part_words(np.array([[0, 0, 0], [0, 1, 0], [2, 2, 2]]))
+    'lower part'
     """
     cells = np.asarray(shares, dtype=np.float64) / np.sum(shares)
     down, across = (
@@ -206,9 +207,7 @@ def part_words(shares: ArrayLike) -> str:
 
 
 def _side(thirds: NDArray[np.float64], low: str, high: str) -> str:
-    """Where most of three shares lies: at the *low* or the *high* end, in the middle, at both ends
-    but not between, or anywhere.
-    """
+    """Where most of three shares lies: *low* end, *high* end, middle, both ends, or anywhere."""
     if thirds.max() >= _MOST:
         return (low, "middle", high)[int(thirds.argmax())]
     if thirds[2] < _HARDLY:

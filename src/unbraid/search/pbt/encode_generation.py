@@ -44,7 +44,7 @@ def encode_generation(
 def reconstruction_nats(
     generation: Generation, indices: NDArray[np.int64], mean: torch.Tensor, logvar: torch.Tensor
 ) -> torch.Tensor:
-    """Negative log-likelihood `(models, n)` of images *indices* given one draw from each posterior."""
+    """Negative log-likelihood `(models, n)` of images, given one draw from each posterior."""
     found = torch.empty(mean.shape[:2])
 
     def measure(chunk: Chunk) -> None:
@@ -83,7 +83,7 @@ def reconstruction_nats(
 
 
 def _for_chunks(generation: Generation, work: Callable[[Chunk], Found]) -> list[Found]:
-    """*work* on every chunk; on a CPU, one a core."""
+    """*work* on every chunk; on a CPU, one per core."""
 
     def on_one_core(chunk: Chunk) -> Found:
         if generation.device.type == "cpu":

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of one epoch of population-based training on their device: chunks of equal batch size,
-each a program and its state.
+"""One generation: the models of one epoch of population-based training on their device.
+
+They train in chunks of equal batch size, each a training step and its state.
 
 An epoch has a number of images, so that members with larger batches do fewer updates. The clock of
 a chunk stands, when epoch e begins, at e times the updates of an epoch of its batch size; Adam
 counts each member's own updates (`State.age`). Between two epochs every tensor of the state is
 gathered along the member axis: members are copied and change their batch size without leaving the
 device. The new chunks gather straight from the old ones, so that the device holds two populations
-then and no third. One record an epoch goes to the history, which copies inherit.
+then and no third. One record per epoch goes to the history, which copies inherit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from unbraid.population.plan import Member, Plan
 from unbraid.population.training_step import State, TrainingStep
 
 Rows = dict[str, Tensor]
-"""The tensors of a state by name, one row a model in the order of the population."""
+"""The tensors of a state by name, one row per model in the order of the population."""
 Heritage = Callable[[Sequence[int]], Rows]
 """Says with which rows the models at given places of a population begin."""
 WHEN_FULL = (
@@ -87,8 +88,9 @@ class Generation:
         clocks: Sequence[int] | None = None,
         cumulative: Tensor | None = None,
     ) -> None:
-        """Begin *epoch* of at most *epochs* with fresh weights or with those of *rows*, or enter
-        the middle of it at *clocks*.
+        """Begin *epoch* of at most *epochs* with fresh weights or those of *rows*.
+
+        With *clocks* it begins in the middle of the epoch.
         """
         self.models, self.device, self.epoch = tuple(models), device, epoch
         heritage = rows if rows is None or callable(rows) else _heritage(rows)
@@ -133,10 +135,10 @@ class Generation:
         seconds: float = math.inf,
         progress: Callable[[int], None] = lambda images: None,
     ) -> bool:
-        """Train on until the epoch is over, *stop* is set or *seconds* have passed; returns whether
-        the epoch is over.
+        """Train until the epoch is over (True), *stop* is set or *seconds* have passed (False).
 
-        *progress* is told how many images more were seen, over all models. It can be called again, and goes on where it was.
+        *progress* takes how many images more were seen, over all models. Called again, it goes on
+        where it was.
         """
         deadline, lock = time.monotonic() + seconds, threading.Lock()
 
@@ -186,9 +188,7 @@ class Generation:
         return found
 
     def rows(self, places: Sequence[int]) -> Rows:
-        """The state of models *places*, in that order: gathered along the member axis, on the
-        device, and nothing else held.
-        """
+        """The state of models *places*, in that order, gathered along the member axis."""
         home = {
             place: (number, at)
             for number, chunk in enumerate(self.chunks)
@@ -216,15 +216,11 @@ class Generation:
         return torch.tensor(numbers, dtype=torch.int64, device=self.device)
 
     def _aged(self, chunk: Chunk) -> Rows:
-        """The tensors of a chunk, with `age` counting all updates instead of those beyond the
-        clock.
-        """
+        """The tensors of a chunk, with `age` counting all updates, not those beyond the clock."""
         return chunk.state.tensors() | {"age": chunk.state.age + chunk.state.clock}
 
     def tensors(self) -> Rows:
-        """Everything, for a checkpoint: the tensors of all chunks, each with its number before the
-        name.
-        """
+        """Everything, for a checkpoint: the tensors of chunk 0 as `0.name`, and so on."""
         return {
             f"{number}.{name}": tensor
             for number, chunk in enumerate(self.chunks)
@@ -241,9 +237,7 @@ class Generation:
 
 
 def _join(pool: ThreadPoolExecutor) -> None:
-    """Wait until no worker is inside a step, however often Ctrl-C is pressed: a state saved sooner
-    would be torn.
-    """
+    """Wait until no worker is inside a step, also after Ctrl-C: a state saved sooner is torn."""
     while True:
         try:
             return pool.shutdown(wait=True)
@@ -256,9 +250,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _gathered(parts: Sequence[tuple[Tensor, Tensor, Tensor]], count: int) -> Tensor:
-    """So many rows in one tensor: of each part those at the first indices, put where the second
-    say.
-    """
+    """*count* rows in one tensor: of each part those at the first indices, put at the second."""
     first = parts[0][0]
     if len(parts) == 1:
         rows, taken, _ = parts[0]
@@ -288,9 +280,7 @@ def _state(rows: Rows, clock: int, device: torch.device) -> State:
 def stored_rows(
     tensors: Rows, places: Sequence[Sequence[int]], steps: Sequence[int]
 ) -> tuple[Rows, list[int]]:
-    """Rows in the order of the population from the tensors of a checkpoint, and the clock of each
-    model.
-    """
+    """Rows in the order of the population from a checkpoint, and the clock of each model."""
     names = [name.partition(".")[2] for name in tensors if name.startswith("0.")]
     order = [place for chunk in places for place in chunk]
     position = torch.tensor([order.index(place) for place in range(len(order))], dtype=torch.int64)

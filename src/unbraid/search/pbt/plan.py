@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a population-based search trains on what, by which score and how long: all that is needed to
-repeat it, checked first.
-"""
+"""The plan of a population-based search: models, search space, scorer and epochs, checked."""
 
 from __future__ import annotations
 
@@ -114,9 +112,7 @@ class SearchPlan:
         return first_individuals(self.evolved, self.population * self.rule.first_factor, self.seed)
 
     def settings(self, values: Mapping[str, float]) -> dict[str, Any]:
-        """The evolved hyperparameters *values* and the fixed ones of the same names' kind, for
-        showing.
-        """
+        """Hyperparameters by name: the evolved *values* and the fixed ones, for showing."""
         template = self.plan.members[0]
         return {
             "learning_rate": template.learning_rate,
@@ -239,15 +235,15 @@ def make_search(
     """
     problems = Problems()
     usual = USUAL_WITH_LABELS if needing_factors([str(score)]) else USUAL_WITHOUT_LABELS
-    population = usual["population"] if population is None else plain(population)
+    size: int = usual["population"] if population is None else plain(population)
+    times: int = usual["first_factor"] if first_factor is None else plain(first_factor)
     epochs = usual["epochs"] if epochs is None else plain(epochs)
-    first_factor = usual["first_factor"] if first_factor is None else plain(first_factor)
     dataset = problems.collect(lambda: _load(data, shared.get("data_options")))
     cls, given = _objective(objective, hyper, problems)
     asked = {**given, "learning_rate": learning_rate, "batch_size": batch_size}
     evolved, fixed = _search_space(cls, asked, problems)
-    rule = Rule(plain(share), _factors(factors), first_factor)
-    for problem in rule.problems(population):
+    rule = Rule(plain(share), _factors(factors), times)
+    for problem in rule.problems(size):
         problems.say(problem)
     epochs = read_whole_number(problems, "epochs", epochs, 1, _MOST_EPOCHS)
     seed = read_whole_number(problems, "seed", plain(seed), 0, 2**31 - 1)
@@ -277,7 +273,7 @@ def make_search(
     search = SearchPlan(
         plan=plan,
         evolved=evolved,
-        population=population,
+        population=size,
         epochs=epochs,
         epoch_images=int(epoch_images or max(defaults.LEAST_EPOCH_IMAGES, len(dataset))),
         rule=rule,
@@ -312,7 +308,7 @@ def _template(
     Where something was refused before, something that is allowed stands in for it, so that the rest
     is looked at too.
     """
-    start = dict(fixed) | {
+    start: dict[str, Any] = dict(fixed) | {
         name: space.listed[0] if space.listed else space.low for name, space in evolved.items()
     }
     rate, size = start.pop("learning_rate", 1e-4), start.pop("batch_size", 64)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How individuals are scored while they train: any metric, with all labels, with a few, or with
-none.
+"""How individuals are scored while they train: any metric, with all labels, a few, or none.
 
-    mig, dci, ...     with all labels (PBT-S-VAE) on up to 50,000 images, or with N labelled images (1,000-PBT-S)
-    udr               without labels (PBT-U-VAE): an individual is a group of models that share hyperparameters, scored by the
-                      mean of their agreement with each other on 1,000 images
-    surrogates        the final population of rPU-VAE: MIG with labels that other models made (`search/rpu/surrogate_labels.py`)
+    mig, dci, ...     with all labels (PBT-S-VAE) on up to 50,000 images, or with N labelled images
+                      (1,000-PBT-S)
+    udr               without labels (PBT-U-VAE): an individual is a group of models that share
+                      hyperparameters, scored by how well they agree on 1,000 images
+    surrogates        the final population of rPU-VAE: MIG with labels that other models made
+                      (`search/rpu/surrogate_labels.py`)
 
 Higher is better to the search: scores of metrics where lower is better are negated for it and
 recorded as they are.
@@ -24,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import recorded_sample
+from unbraid.codes.codes import TRAIN_SHARE, recorded_sample
 from unbraid.core.checks import plain
 from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.data.dataset import Dataset
@@ -47,7 +48,6 @@ MOST_POINTS = 50_000
 """Images on which metrics with labels are computed in training (Estermann et al. 2020)."""
 UDR_POINTS = 1_000
 UDR_MODELS = 5
-_TRAIN_SHARE = 2 / 3
 _TRIED_ROWS = 600
 
 
@@ -75,7 +75,7 @@ class Scorer:
 
     @property
     def compares(self) -> bool:
-        """Whether it compares the models of an individual with each other, and so needs no labels."""
+        """Whether it compares the models of an individual, and so needs no labels."""
         return self.metric != SURROGATES and needs(self.metric) == "population"
 
     def sample(self, dataset: Dataset) -> NDArray[np.int64]:
@@ -83,9 +83,7 @@ class Scorer:
         return recorded_sample(len(dataset), self.points, self.seed)
 
     def scores(self, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
-        """The score of each individual, NaN where one of its models diverged or the metric has no
-        value.
-        """
+        """The score of each individual; NaN where a model of it diverged or there is no value."""
         if self.metric == SURROGATES:
             by_model = self._surrogate_scores(generation, folder)
         elif self.compares:
@@ -123,15 +121,15 @@ class Scorer:
             else None
         )
         factors = dataset.factors(indices) if dataset.labelled else None
-        train = max(1, round(len(indices) * _TRAIN_SHARE))
+        train = max(1, round(len(indices) * TRAIN_SHARE))
 
         def one(place: int) -> float:
             own = (mean[place].numpy(), logvar[place].numpy())
-            material = MetricInputs(
+            inputs = MetricInputs(
                 own[0], train, factors, *own, None if nats is None else nats[place]
             )
             try:
-                return float(evaluate(self.metric, material).score)
+                return float(evaluate(self.metric, inputs).score)
             except InputError:
                 return math.nan
 
@@ -200,9 +198,7 @@ def read_scorer(
 
 
 def _try_options(metric: str) -> None:
-    """Compute *metric* once on made-up codes: options that it refuses would otherwise come out
-    after an epoch of training.
-    """
+    """Compute *metric* on made-up codes, so that options it refuses come out before training."""
     from unbraid.metrics._agreement import agreement_scores
 
     generator = np.random.default_rng(0)
@@ -222,5 +218,5 @@ def _try_options(metric: str) -> None:
     else:
         evaluate(
             metric,
-            MetricInputs(mean, round(_TRIED_ROWS * _TRAIN_SHARE), factors, mean, logvar, nats),
+            MetricInputs(mean, round(_TRIED_ROWS * TRAIN_SHARE), factors, mean, logvar, nats),
         )

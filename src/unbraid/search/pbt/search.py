@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A population-based search is a folder: pbt.json, lineage.parquet, population/ while it trains,
-and then a run of the winner.
+"""A search is a folder: pbt.json, lineage.parquet, population/ while it trains, the winner.
 
 The winner is the individual with the best score of all epochs, kept whatever becomes of its line.
 When the search ends it is stored as an ordinary run in the same folder (plan.json, checkpoint/,
@@ -376,9 +375,7 @@ class SearchRun:
         shutil.rmtree(self.path / POPULATION, ignore_errors=True)
 
     def _store_winner(self, elite: Elite) -> None:
-        """Write the winner as an ordinary run beside pbt.json; plan.json comes last and says
-        that all is there.
-        """
+        """Write the winner as an ordinary run; plan.json comes last and says that all is there."""
         search = self.search
         updates = elite.clock // (elite.epoch + 1)
         plan: Plan = replace(

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hyperparameters that evolve: how each is drawn at the start and where it may move (Jaderberg et
-al. 2017, section 3).
+"""The search space: how a hyperparameter is drawn at the start and where it may move.
+
+After Jaderberg et al. (2017), section 3.
 
 Spelled as people write them, in Python and on the command line alike:
 
     1e-4..3e-3       drawn log-uniformly between the two and free to move between them
-    32,64,128        drawn from the list; after a move the nearest of the list by ratio, and of two equally near the other one
+    32,64,128        drawn from the list; after a move the nearest of the list by ratio, and of two
+                     equally near the other one
     0.001            fixed: not evolved
-    published        learning rate, batch size or beta as Estermann et al. (2020) drew and moved them
+    published        learning rate, batch size or beta as in Estermann et al. (2020)
 
 Whole numbers (batch sizes, and fields that say so) stay whole, rounded up as in the authors' code.
 """
@@ -26,29 +28,8 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.spelling import as_number
 
 PUBLISHED_BETAS = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    10,
-    13,
-    17,
-    22,
-    28,
-    37,
-    47,
-    60,
-    77,
-    99,
-    127,
-    163,
-    208,
-    267,
-    342,
-    437,
+    *(1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 28, 37),
+    *(47, 60, 77, 99, 127, 163, 208, 267, 342, 437),
 )
 PUBLISHED_RATES = tuple(float(rate) for rate in np.logspace(-5, 0, 30))
 PUBLISHED_BATCHES = tuple(2**power for power in range(3, 11))
@@ -120,9 +101,7 @@ _PUBLISHED = {
 
 
 def read_dimension(name: str, given: Any, *, whole: bool = False) -> SearchDimension | None:
-    """What *given* says of the hyperparameter *name*: how it evolves, or None where it is a single
-    value and stays.
-    """
+    """How the hyperparameter *name* evolves; None where *given* is one value, which stays."""
     if isinstance(given, SearchDimension):
         return given
     given = plain(given)
@@ -160,7 +139,7 @@ def fixed_value(given: Any) -> Any:
 
 
 def _listed(given: Any) -> list[Any] | None:
-    """The values of a list, or of text with commas that spells no schedule; None for anything else."""
+    """The values of a list, or of text with commas that is no schedule; None for anything else."""
     if isinstance(given, str) and "," in given and "(" not in given:
         return [as_number(part.strip()) for part in given.split(",") if part.strip()]
     return [plain(value) for value in given] if isinstance(given, (list, tuple)) else None

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a search stands, in memory and on disk: the epoch that trains, who trains in it, the
-lineage so far, the best of all.
+"""Checkpoints of a search: the epoch that trains, its models, the lineage, the best of all.
 
 A state is one file with a checksum: the tensors of all models wherever their clocks stand, those of
 the best individual, and the lineage. The newest two are kept; a damaged one is set aside and the
@@ -92,9 +91,7 @@ class StateFiles:
     def load(
         self, begin: Callable[..., Generation], warn: Callable[[str], None]
     ) -> SearchState | None:
-        """The newest good state, its population put on the device by *begin*; None where there is
-        none.
-        """
+        """The newest good state, its population put on the device by *begin*; None without one."""
         for _, path in self.files():
             try:
                 tensors, about = read_tensors(path)

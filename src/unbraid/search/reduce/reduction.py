@@ -55,8 +55,9 @@ _LEAST_SURROUNDINGS = 10
 
 @dataclass(frozen=True)
 class ReductionRule:
-    """Where a peak is, which intervals count, and when to stop. Lengths are those of the
-    derivative.
+    """Where a peak is, which intervals count, and when to stop.
+
+    Lengths are those of the derivative.
     """
 
     ignored_ends: int = 15
@@ -203,9 +204,9 @@ class Reduction:
 def reduce(labels: ArrayLike, index: int = 0, rule: ReductionRule = USUAL) -> Reduction:
     """Keep the images that lie on one plateau of every latent.
 
-    *labels* are the codes `(images, latents)` of the active latents, or `(images,)` of a single one. *index* picks among the
-    candidates: intervals of a single latent, best first, or non-empty cells of the grid that the
-    best intervals of several make, the most usual in size first.
+    *labels* are the codes `(images, latents)` of the active latents, or `(images,)` of a single
+    one. *index* picks among the candidates: intervals of a single latent, best first, or non-empty
+    cells of the grid that the best intervals of several make, the most usual in size first.
 
     >>> noise = np.linspace(0.0, 0.1, 40)
     >>> found = reduce(np.concatenate([noise, noise + 1, noise + 2, noise + 3]))
@@ -247,9 +248,7 @@ def reduce(labels: ArrayLike, index: int = 0, rule: ReductionRule = USUAL) -> Re
 
 
 def reduce_in_turn(labels: ArrayLike, index: int, rule: ReductionRule = USUAL) -> Reduction:
-    """`reduce` for leaf-run *index*: where there are fewer candidates than leaf-runs, they are
-    taken in turn.
-    """
+    """`reduce` for leaf-run *index*: candidates are taken in turn where there are fewer."""
     found = reduce(labels, 0, rule)
     count = len(found.candidates)
     return found if index == 0 or count == 0 else reduce(labels, index % count, rule)
@@ -312,8 +311,9 @@ def _evidence(codes: NDArray[np.float64], several: bool, rule: ReductionRule) ->
 def _beyond_chance(
     derivative: NDArray[np.float64], at: int, apart: int, chance: float | None
 ) -> bool:
-    """Whether the peak is higher than the largest of so many exponential numbers is but with
-    probability *chance*.
+    """Whether chance makes the largest of so many exponential numbers as high so seldom.
+
+    The probability of that is *chance* at most.
     """
     if chance is None:
         return True
@@ -329,20 +329,24 @@ def _beyond_chance(
 
 
 def least_ratio(count: int, which: int, chance: float) -> float:
-    """Ratio r that an exponential number has to the *which*-th smallest of *count* others with
-    probability *chance* at most.
+    """Least ratio of an exponential number to the *which*-th smallest of *count* others.
+
+    It is reached with probability *chance* at most.
 
     The probability is the product over i < *which* of (count - i) / (count - i + r).
     """
-    from scipy.optimize import brentq
+    from scipy.optimize import root_scalar
 
     others = count - np.arange(which)
     # Were every factor count / (count + r), the root would be here; all but the first are smaller.
     # Rounding needs a little room.
     upper = 1.001 * count * math.expm1(-math.log(chance) / which)
-    return float(
-        brentq(lambda ratio: np.log1p(ratio / others).sum() + math.log(chance), 0.0, upper)
-    )  # type: ignore[arg-type]
+    found = root_scalar(
+        lambda ratio: np.log1p(ratio / others).sum() + math.log(chance),
+        method="brentq",
+        bracket=(0.0, upper),
+    )
+    return float(found.root)
 
 
 def _intervals(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a search without labels to surrogate labels: the best model of the winning group, its active
-latents, what they say.
+"""Surrogate labels of a search without labels: the active latents of its best model.
 
 Of the winner's models the one that agrees best with the others is taken. Latents with a
 dataset-mean KL above 1 nat are active, and their means over all images of the search are the

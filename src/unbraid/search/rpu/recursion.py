@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rPU-VAE (Estermann et al. 2020): good models without labels, by labelling, reducing and starting
-again.
+"""rPU-VAE (Estermann et al. 2020): good models without labels, by surrogate labels.
 
 Models trained without labels agree on what changes the images most (on dSprites, the position) and
 leave out the rest. So:
@@ -230,7 +229,7 @@ class Recursion:
         return run if _trained(stage, run, train) else None
 
     def _repeats(self, stage: Stage, leaves: list[Leaf]) -> bool:
-        """Whether a final population has no labels but the root's, and so is the same as final-0."""
+        """Whether a final population has only the root's labels, and so is the same as final-0."""
         alone = all(len(leaf) == 1 for leaf in leaves)
         return stage.leaf_runs > 0 and 0 in self.plan.finals() and alone
 

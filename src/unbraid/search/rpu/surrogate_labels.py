@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Surrogate labels (Estermann et al. 2020, section 4): what trained models say of images, used as
-if it were their factors.
+"""Surrogate labels (Estermann et al. 2020, section 4): codes of models, used as factors.
 
 A model's active latents are those with a mean KL above 1 nat; their means over the data it was
 trained on are the labels. Levels of a leaf-run carry labels for ever smaller parts of the data. The
@@ -31,9 +30,7 @@ MOST_POINTS = 50_000
 
 @dataclass(frozen=True)
 class SurrogateLabels:
-    """Labels of one level: images by their place in the whole data, and a column for each active
-    latent.
-    """
+    """Labels of one level: images by their place in the whole data, one column per latent."""
 
     indices: NDArray[np.int64]
     values: NDArray[np.float32]
@@ -63,8 +60,9 @@ def active_latents(kl_per_latent: NDArray[np.float64], threshold: float = ACTIVE
 def surrogate_gaps(
     codes: NDArray[np.floating], indices: NDArray[np.int64], leaves: Sequence[Leaf]
 ) -> float:
-    """Median over leaf-runs of the mean gap over their labels, for *codes* of the images *indices*,
-    ascending.
+    """Median over leaf-runs of the mean gap over their labels.
+
+    *codes* are those of the images *indices*, ascending.
     """
     scores = []
     for leaf in leaves:

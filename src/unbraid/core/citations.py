@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Papers that several metrics come from."""
+"""Papers that several folders cite."""
 
 from __future__ import annotations
 
@@ -12,8 +12,5 @@ LOCATELLO_2019 = Citation(
     "ICML",
 )
 MATHIEU_2019 = Citation(
-    "Mathieu, Rainforth, Siddharth and Teh",
-    2019,
-    "Disentangling Disentanglement in Variational Autoencoders",
-    "ICML",
+    "Mathieu et al.", 2019, "Disentangling Disentanglement in Variational Autoencoders", "ICML"
 )
