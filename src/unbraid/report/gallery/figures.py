@@ -157,9 +157,7 @@ def theorem_two_panels(found: TheoremTwo) -> list[Panel]:
 
 
 def pca_panels(found: PcaAlignment) -> list[Panel]:
-    """Directions of the decoder's columns over the spread of the data, for distinct and equal
-    eigenvalues.
-    """
+    """Directions of the decoder's columns, for distinct and for equal eigenvalues."""
     return [
         Panel(
             "Different variances: one answer",
@@ -179,9 +177,7 @@ def pca_panels(found: PcaAlignment) -> list[Panel]:
 
 
 def local_axes_panels(found: LocalAxes) -> list[Panel]:
-    """The least noisy latent over the factors without and with the ripple, and the columns'
-    cosines.
-    """
+    """The least noisy latent without and with the ripple, and the columns' cosines."""
     flat, rippled = (
         found.flat[0],
         sorted(found.rippled, key=lambda one: one.degrees)[len(found.rippled) // 2],
@@ -292,8 +288,7 @@ def _axis(degrees: float, name: str, colour: str, dash: str) -> go.Scatter:
 
 
 def _bands(codes: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Number of the band that each code falls into, from 1, with as many codes in each; bands'
-    edges show a direction well.
+    """The band of each code, from 1, with as many codes in each; their edges show a direction.
 
     A latent's sign is chance: here it rises where *along* does.
     """
