@@ -252,9 +252,15 @@ def test_the_best_individual_of_all_epochs_wins(
     first = run.search.first()
     assert record["values"] == first[3].values
     generation = Generation(
-        run.search.plan, run.search.generation_models(first, 0), run.dataset, CPU, run.dataset.sampler(CPU),
-        epoch=0, epochs=3, epoch_images=64,
-    )  # fmt: skip
+        run.search.plan,
+        run.search.generation_models(first, 0),
+        run.dataset,
+        CPU,
+        run.dataset.sampler(CPU),
+        epoch=0,
+        epochs=3,
+        epoch_images=64,
+    )
     assert generation.train(threading.Event())
     ((_, state),) = run.winner().states()
     assert torch.equal(state.model.weights, generation.rows([3])["model.weights"])
@@ -816,33 +822,27 @@ def another_process(tmp_path: Path) -> Iterator[Path]:
 def test_two_processes_do_not_train_one_search(another_process: Path):
     with pytest.raises(InputError) as caught:
         SearchRun.open(another_process).train(CPU)
-    assert (
-        str(caught.value)
-        == f"{another_process} is being written by another process; wait for it to end or stop it."
-    )
+    assert "written by another process" in str(caught.value)
 
 
 def test_a_search_takes_a_new_or_empty_folder(tmp_path: Path):
     run = created(tmp_path / "deep" / "run", score="mig")
     with pytest.raises(InputError) as caught:
         created(run.path, score="mig")
-    remedy = f"Go on with `unbraid resume {run.path}` or choose another folder."
-    assert str(caught.value) == f"out must not hold another run; got '{run.path}'. {remedy}"
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("out", "must not hold another run")
+    assert f"unbraid resume {run.path}" in problem.remedy
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     with pytest.raises(InputError) as caught:
         created(tmp_path / "full", score="mig")
-    assert (
-        str(caught.value)
-        == f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("out", "must be a new or empty folder")
     (tmp_path / "file").write_text("here")
     with pytest.raises(InputError) as caught:
         created(tmp_path / "file", score="mig")
-    assert (
-        str(caught.value)
-        == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("out", "must be a folder")
 
 
 def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
@@ -851,10 +851,14 @@ def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
     assert not SearchRun.is_search(tmp_path)
     with pytest.raises(InputError) as caught:
         _ = run.lineage
-    assert f"unbraid resume {run.path}" in str(caught.value)
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("run", str(run.path))
+    assert problem.remedy == f"Go on with: unbraid resume {run.path}"
     with pytest.raises(InputError) as caught:
         run.winner()
-    assert f"unbraid resume {run.path}" in str(caught.value)
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("run", "must be a finished search")
+    assert problem.remedy == f"Go on with: unbraid resume {run.path}"
     with pytest.raises(InputError) as caught:
         SearchRun.open(tmp_path)
     (problem,) = caught.value.problems
@@ -874,10 +878,7 @@ def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
     assert f"unbraid.resume('{run.path}', data=" in problem.remedy
     with pytest.raises(InputError) as caught:
         again.use(unlabelled(41))
-    assert (
-        str(caught.value)
-        == f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
-    )
+    assert "another fingerprint" in str(caught.value)
     again.use(load(data.images(np.arange(40))))
     assert again.train(CPU) == ALL_DONE
     assert again.winner().plan.data_fingerprint == data.fingerprint()

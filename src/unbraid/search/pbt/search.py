@@ -138,6 +138,10 @@ class SearchRun:
         self._data.use(dataset)
 
     @property
+    def _go_on(self) -> str:
+        return f"Go on with: unbraid resume {self.path}"
+
+    @property
     def finished(self) -> bool:
         """Whether the winner is stored."""
         return (self.path / "plan.json").is_file()
@@ -148,17 +152,13 @@ class SearchRun:
         try:
             return read_table(self.path / "lineage.parquet")
         except FileNotFoundError:
-            raise InputError(
-                f"{self.path} has no finished epoch yet, and so no lineage. Go on with: unbraid"
-                f" resume {self.path}"
-            ) from None
+            rule = "must have a finished epoch, or there is no lineage"
+            raise invalid("run", rule, str(self.path), self._go_on) from None
 
     def winner(self) -> RunFolder:
         """The run of the winner's models."""
         if not self.finished:
-            raise InputError(
-                f"the search in {self.path} is not finished. Go on with: unbraid resume {self.path}"
-            )
+            raise invalid("run", "must be a finished search", str(self.path), self._go_on)
         return RunFolder.open(self.path, self.dataset)
 
     def train(
