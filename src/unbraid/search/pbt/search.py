@@ -168,11 +168,11 @@ class SearchRun:
         warn: Callable[[str], None] = lambda line: None,
         *,
         out_of_time: Callable[[], bool] = lambda: False,
-        told_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
+        on_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
     ) -> SearchOutcome:
         """Train what is left; Ctrl-C writes a checkpoint first.
 
-        *out_of_time* is asked between epochs. *told_epoch* is called with every epoch that ends:
+        *out_of_time* is asked between epochs. *on_epoch* is called with every epoch that ends:
         its number from 0, the best score in it, how many individuals it had, and how many images
         each of their models has seen.
         """
@@ -193,7 +193,7 @@ class SearchRun:
             progress(self._seen(checkpointer.state), True)
             stop = threading.Event()
             try:
-                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, told_epoch)
+                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, on_epoch)
                 assert checkpointer.state.elite is not None
                 self._store_winner(checkpointer.state.elite)
             except KeyboardInterrupt:
@@ -251,7 +251,7 @@ class SearchRun:
         progress: Callable[[int, bool], None],
         warn: Callable[[str], None],
         out_of_time: Callable[[], bool],
-        told_epoch: Callable[[dict[str, Any]], None],
+        on_epoch: Callable[[dict[str, Any]], None],
     ) -> str:
         """Epoch after epoch until the search is over; returns why it is."""
         search = self.search
@@ -271,7 +271,7 @@ class SearchRun:
             self._keep_best(state, scores, ranked)
             best = best_by_epoch(state.lineage, search.scorer.better)
             told = {"epoch": state.epoch, "best": best[-1], "images": rows[-1]["images"]}
-            told_epoch({**told, "individuals": len(state.individuals)})
+            on_epoch({**told, "individuals": len(state.individuals)})
             if state.elite is None:
                 checkpointer.save()
                 raise self._no_scores(state.epoch)
