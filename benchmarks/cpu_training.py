@@ -70,9 +70,14 @@ def population(seconds: float, precision: str) -> float:
 
     rate_guess = 25
     plan, dataset = make_plan(
-        "dsprites", "beta_vae", seeds=MEMBERS, steps=max(10, int(seconds * rate_guess / MEMBERS)), batch_size=BATCH,
-        latents=LATENTS, precision=precision,
-    )  # fmt: skip
+        "dsprites",
+        "beta_vae",
+        seeds=MEMBERS,
+        steps=max(10, int(seconds * rate_guess / MEMBERS)),
+        batch_size=BATCH,
+        latents=LATENTS,
+        precision=precision,
+    )
     dataset.sampler("cpu")
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", plan, 1, dataset)

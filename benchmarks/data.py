@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many images a second each dataset gives a training step, and what it takes in memory.
 
-    python benchmarks/data.py [--seconds 1] [--device cpu|cuda] [--painting scream.jpg] [--out results.json]
+    python benchmarks/data.py [--seconds 1] [--device cpu|cuda] [--painting scream.jpg]
+        [--out results.json]
 
 On a CPU one thread draws batches of 64; on a GPU batches of 64 for each of 128 members. The
 yardstick in the same run is a plain loader of XYSquares: one image at a time drawn by NumPy
@@ -22,8 +23,11 @@ import sys
 import time
 from pathlib import Path
 
+from unbraid.data import DRAWN
+
 CPU_BATCH, GPU_BATCH = 64, 64 * 128
 YARDSTICK = "xysquares, a plain loader on one core"
+NEEDS_PAINTING = "scream_dsprites"
 
 
 def rate(draw, size: int, device: str, seconds: float) -> float:
@@ -104,16 +108,8 @@ def measure(name: str, options: dict[str, str], device: str, seconds: float) -> 
 def in_own_process(
     name: str, options: dict[str, str], device: str, seconds: float
 ) -> dict[str, float]:
-    command = [
-        sys.executable,
-        __file__,
-        "--only",
-        name,
-        "--options",
-        json.dumps(options),
-        "--device",
-        device,
-    ]
+    command = [sys.executable, __file__, "--only", name, "--options", json.dumps(options)]
+    command += ["--device", device]
     done = subprocess.run(
         [*command, "--seconds", str(seconds)], capture_output=True, text=True, check=True
     )
@@ -143,11 +139,9 @@ def main() -> None:
     if given.only:
         print(json.dumps(measure(given.only, json.loads(given.options), device, given.seconds)))
         return
-    sets: dict[str, dict[str, str]] = {
-        "xysquares": {}, "xyobject": {}, "xcolumns": {}, "dsprites": {}, "color_dsprites": {}, "noisy_dsprites": {},
-        **({"scream_dsprites": {"painting": given.painting}} if given.painting else {}),
-        "shapes3d_drawn": {}, "sprites": {},
-    }  # fmt: skip
+    sets = {name: {"painting": given.painting} if name == NEEDS_PAINTING else {} for name in DRAWN}
+    if not given.painting:
+        del sets[NEEDS_PAINTING]
     plain = in_own_process(YARDSTICK, {}, device, given.seconds)["images_per_second"]
     print(f"{YARDSTICK:<40}{plain:>14,.0f} /s      1.0x")
     rows = []

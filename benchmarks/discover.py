@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `unbraid discover` finds in drawn images whose factors it is not shown.
 
-    python benchmarks/discover.py --data sprites --minutes 15 --out FOLDER [--results benchmarks/results/discover.json]
+    python benchmarks/discover.py --data sprites --minutes 15 --out FOLDER
+        [--results benchmarks/results/discover.json]
 
 2,000 random images of a set are given without labels; afterwards the codes of every factor found
 are compared with the true factors by rank correlation (for hues, from where the code cuts their
@@ -87,10 +88,16 @@ def main() -> None:
         )
     device = f"an {torch.cuda.get_device_name()}" if chosen.type == "cuda" else made.found.device
     row = {
-        "data": given.data, "images": given.images, "seed": given.seed, "found": found, "udr": made.found.udr,
-        "minutes": made.found.minutes, "device": device, "explained": made.found.explained,
+        "data": given.data,
+        "images": given.images,
+        "seed": given.seed,
+        "found": found,
+        "udr": made.found.udr,
+        "minutes": made.found.minutes,
+        "device": device,
+        "explained": made.found.explained,
         "models": made.found.population * made.found.models_each,
-    }  # fmt: skip
+    }
     print(made.summary())
     if given.results:
         old = json.loads(given.results.read_text("utf-8"))["rows"] if given.results.exists() else []

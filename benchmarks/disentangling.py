@@ -3,7 +3,8 @@
 machine.
 
     python benchmarks/disentangling.py train --settings all --seconds 500 --out FOLDER
-    python benchmarks/disentangling.py score --codes FOLDER [--results benchmarks/results/disentangling.json]
+    python benchmarks/disentangling.py score --codes FOLDER
+        [--results benchmarks/results/disentangling.json]
 
 Settings: Ada-GVAE on XYSquares with squares that overlap (spacing 1) and that do not (spacing 8),
 and there with the overlap loss (Michlo et al. 2023, figures 9 and 11: standardised images, Adam
@@ -28,9 +29,15 @@ import numpy as np
 CODE_SAMPLES = 15_000
 MILESTONES = 8
 MICHLO: dict[str, Any] = {
-    "batch_size": 256, "learning_rate": 1e-3, "standardise": True, "convention": "mean", "likelihood": "gaussian",
-    "network": "conv_burgess", "seeds": 5, "data": "xysquares",
-}  # fmt: skip
+    "batch_size": 256,
+    "learning_rate": 1e-3,
+    "standardise": True,
+    "convention": "mean",
+    "likelihood": "gaussian",
+    "network": "conv_burgess",
+    "seeds": 5,
+    "data": "xysquares",
+}
 LOCATELLO: dict[str, Any] = {
     "batch_size": 64,
     "learning_rate": 1e-4,
@@ -40,21 +47,63 @@ LOCATELLO: dict[str, Any] = {
 }
 ADA: dict[str, Any] = {"objective": "ada_gvae", "hyper": {"divergence": "symmetric_kl"}}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "xysquares_1": {**MICHLO, **ADA, "data_options": {"spacing": 1}, "latents": 9, "beta": [0.001], "steps": 20_000, "share": 1.0},
-    "xysquares_8": {**MICHLO, **ADA, "data_options": {"spacing": 8}, "latents": 9, "beta": [0.001], "steps": 20_000, "share": 1.0},
+    "xysquares_1": {
+        **MICHLO,
+        **ADA,
+        "data_options": {"spacing": 1},
+        "latents": 9,
+        "beta": [0.001],
+        "steps": 20_000,
+        "share": 1.0,
+    },
+    "xysquares_8": {
+        **MICHLO,
+        **ADA,
+        "data_options": {"spacing": 8},
+        "latents": 9,
+        "beta": [0.001],
+        "steps": 20_000,
+        "share": 1.0,
+    },
     "xysquares_8_overlap": {
-        **MICHLO, **ADA, "data_options": {"spacing": 8}, "latents": 9, "beta": [0.001, 0.00316, 0.01], "steps": 20_000,
-        "likelihood": "gaussian+box31", "share": 4.0,
+        **MICHLO,
+        **ADA,
+        "data_options": {"spacing": 8},
+        "latents": 9,
+        "beta": [0.001, 0.00316, 0.01],
+        "steps": 20_000,
+        "likelihood": "gaussian+box31",
+        "share": 4.0,
     },
     # As published, of which only figure 11 is known; a third of its seeds keep nothing in their
     # latents.
     "xysquares_8_overlap_published": {
-        **MICHLO, **ADA, "data_options": {"spacing": 8}, "latents": 25, "beta": [0.0001, 0.0316], "steps": 57_600, "share": 4.0,
+        **MICHLO,
+        **ADA,
+        "data_options": {"spacing": 8},
+        "latents": 25,
+        "beta": [0.0001, 0.0316],
+        "steps": 57_600,
+        "share": 4.0,
         "likelihood": "gaussian+box31",
     },
-    "beta_tcvae": {**LOCATELLO, "objective": "beta_tcvae", "beta": [6, 10], "seeds": 8, "steps": 100_000, "share": 2.0},
-    "factor_vae": {**LOCATELLO, "objective": "factor_vae", "gamma": [20, 40], "seeds": 5, "steps": 100_000, "share": 4.0},
-}  # fmt: skip
+    "beta_tcvae": {
+        **LOCATELLO,
+        "objective": "beta_tcvae",
+        "beta": [6, 10],
+        "seeds": 8,
+        "steps": 100_000,
+        "share": 2.0,
+    },
+    "factor_vae": {
+        **LOCATELLO,
+        "objective": "factor_vae",
+        "gamma": [20, 40],
+        "seeds": 5,
+        "steps": 100_000,
+        "share": 4.0,
+    },
+}
 TOY = {
     "batch_size": 8,
     "steps": 40,
@@ -74,7 +123,7 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
     from unbraid.population.cuda_graph import Stepper
     from unbraid.population.devices import choose_device, usual_precision
     from unbraid.population.plan import make_plan
-    from unbraid.population.training_step import Program
+    from unbraid.population.training_step import TrainingStep
 
     device = choose_device("auto")
     options = {
@@ -88,7 +137,7 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
     plan, dataset = make_plan(hyper=hyper, precision=usual_precision(device), **options)
     indices = recorded_sample(len(dataset), CODE_SAMPLES)
     factors = dataset.factors(indices)
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     stepper = Stepper(program, program.start(), print)
     state, began, curve = stepper.state, time.perf_counter(), []
 
@@ -122,13 +171,28 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
             )
             break
     about = {
-        "setting": name, "steps": state.step, "planned": plan.steps, "seconds": took, "curve": curve, "precision": plan.precision,
-        "members": [{"hyper": one.hyper, "given": one.given, "seed": one.seed} for one in plan.members],
-        "diverged": [member.id for member, at in zip(plan.members, state.diverged_at.tolist(), strict=True) if at >= 0],
-        "objective": plan.members[0].objective, "data": {"name": plan.data, **plan.data_options}, "latents": plan.latents,
-        "batch_size": plan.batch_size, "likelihood": plan.likelihood, "network": plan.network,
+        "setting": name,
+        "steps": state.step,
+        "planned": plan.steps,
+        "seconds": took,
+        "curve": curve,
+        "precision": plan.precision,
+        "members": [
+            {"hyper": one.hyper, "given": one.given, "seed": one.seed} for one in plan.members
+        ],
+        "diverged": [
+            member.id
+            for member, at in zip(plan.members, state.diverged_at.tolist(), strict=True)
+            if at >= 0
+        ],
+        "objective": plan.members[0].objective,
+        "data": {"name": plan.data, **plan.data_options},
+        "latents": plan.latents,
+        "batch_size": plan.batch_size,
+        "likelihood": plan.likelihood,
+        "network": plan.network,
         "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor(),
-    }  # fmt: skip
+    }
     out.mkdir(parents=True, exist_ok=True)
     arrays = {"codes": codes().astype(np.float32), "factors": factors.astype(np.uint8)}
     np.savez_compressed(out / f"{name}.npz", about=json.dumps(about), **arrays)
@@ -151,8 +215,13 @@ def score(folder: Path) -> list[dict[str, Any]]:
                 held["codes"],
                 held["factors"].astype(np.int64),
             )
-        keys = [json.dumps(member["given"] or {k: v for k, v in member["hyper"].items() if k in ("beta", "gamma")})
-                for member in about["members"]]  # fmt: skip
+        keys = [
+            json.dumps(
+                member["given"]
+                or {k: v for k, v in member["hyper"].items() if k in ("beta", "gamma")}
+            )
+            for member in about["members"]
+        ]
         split = len(factors) * 2 // 3
         for key in dict.fromkeys(keys):
             own = [
@@ -167,10 +236,32 @@ def score(folder: Path) -> list[dict[str, Any]]:
                 ).score
                 for at in own
             ]
-            kept = {part: about[part] for part in ("steps", "seconds", "precision", "device", "likelihood", "objective", "latents",
-                                                   "batch_size", "network")}  # fmt: skip
-            rows.append({"setting": name, "strength": json.loads(key), "mig": gaps, "dci": parts, "members": len(own),
-                         "population": len(keys), "data": about["data"], **kept})  # fmt: skip
+            kept = {
+                part: about[part]
+                for part in (
+                    "steps",
+                    "seconds",
+                    "precision",
+                    "device",
+                    "likelihood",
+                    "objective",
+                    "latents",
+                    "batch_size",
+                    "network",
+                )
+            }
+            rows.append(
+                {
+                    "setting": name,
+                    "strength": json.loads(key),
+                    "mig": gaps,
+                    "dci": parts,
+                    "members": len(own),
+                    "population": len(keys),
+                    "data": about["data"],
+                    **kept,
+                }
+            )
     return rows
 
 

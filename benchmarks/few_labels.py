@@ -2,7 +2,8 @@
 """What a hundred labels are worth: β-VAE with and without them, with labels worse than the truth,
 and labels alone.
 
-    python benchmarks/few_labels.py [--seeds 3] [--steps 1500] [--out benchmarks/results/few_labels.json]
+    python benchmarks/few_labels.py [--seeds 3] [--steps 1500]
+        [--out benchmarks/results/few_labels.json]
 
 A disc in 5 sizes on 12x12 positions of a 24x24 image: 720 images, of which 100 are labelled. Both
 axes of its movement matter alike to the loss, so a VAE without labels may turn them as it likes.
@@ -52,9 +53,20 @@ def scores_of_seeds(
 ) -> dict[str, list[float]]:
     """MIG and DCI disentanglement for each seed."""
     run = ub.train(
-        ub.load("sprites", **DATA), objective, supervision=labels, network="mlp", network_options=NETWORK, latents=6, batch_size=32,
-        learning_rate=1e-3, steps=steps, seeds=seeds, out=folder, device="cpu", quiet=True,
-    )  # fmt: skip
+        ub.load("sprites", **DATA),
+        objective,
+        supervision=labels,
+        network="mlp",
+        network_options=NETWORK,
+        latents=6,
+        batch_size=32,
+        learning_rate=1e-3,
+        steps=steps,
+        seeds=seeds,
+        out=folder,
+        device="cpu",
+        quiet=True,
+    )
     table = run.score(["mig", "dci"], quiet=True)
     return {name: table[name].tolist() for name in ("mig", "dci")}
 

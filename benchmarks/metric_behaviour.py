@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every metric says of standard codes, for the table in docs/metrics.md; tests compute it
-again and compare.
+"""What every metric scores on standard codes, for docs/metrics; tests compute it again.
 
 python benchmarks/metric_behaviour.py [--out benchmarks/results] [names ...]
 """

@@ -165,7 +165,8 @@ def main() -> None:
         }
         rows.append(row)
         print(
-            f"{case.what:<34}{seconds:>10.4f}{theirs:>11.3f}{row['faster']:>9.1f}{case.bar or '':>6}",
+            f"{case.what:<34}{seconds:>10.4f}{theirs:>11.3f}{row['faster']:>9.1f}"
+            f"{case.bar or '':>6}",
             flush=True,
         )
     record = {"reference_seconds": reference, "scale": scale, "rows": rows, "machine": _machine()}

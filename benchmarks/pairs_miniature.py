@@ -2,7 +2,8 @@
 """Ada-GVAE on a miniature of XYSquares: the less its squares overlap as they move, the worse its
 factors are found.
 
-    python benchmarks/pairs_miniature.py [--seeds 3] [--steps 3000] [--beta 0.01] [--out benchmarks/results/pairs_miniature.json]
+    python benchmarks/pairs_miniature.py [--seeds 3] [--steps 3000] [--beta 0.01]
+        [--out benchmarks/results/pairs_miniature.json]
 
 Michlo et al. (2023, figure 9) find that with 8x8 squares on 64x64 pixels. Here two squares of 3x3
 pixels, each in a channel of its own, move on 8x8 positions of a 24x24 image: 4,096 images, of which
@@ -58,10 +59,23 @@ class TwoSquares(PixelDataset):
 def mig_of_seeds(spacing: int, seeds: int, steps: int, beta: float, folder: Path) -> list[float]:
     """MIG of Ada-GVAE for each seed."""
     run = ub.train(
-        TwoSquares(spacing), AdaGVAE(beta=beta, divergence="symmetric_kl", pair_rule="locatello"), convention="mean",
-        standardise=True, likelihood="gaussian", network="mlp", network_options=NETWORK, latents=6, batch_size=256,
-        learning_rate=1e-3, steps=steps, seeds=seeds, code_samples=POSITIONS**4, out=folder, device="cpu", quiet=True,
-    )  # fmt: skip
+        TwoSquares(spacing),
+        AdaGVAE(beta=beta, divergence="symmetric_kl", pair_rule="locatello"),
+        convention="mean",
+        standardise=True,
+        likelihood="gaussian",
+        network="mlp",
+        network_options=NETWORK,
+        latents=6,
+        batch_size=256,
+        learning_rate=1e-3,
+        steps=steps,
+        seeds=seeds,
+        code_samples=POSITIONS**4,
+        out=folder,
+        device="cpu",
+        quiet=True,
+    )
     return run.score("mig", quiet=True)["mig"].tolist()
 
 

@@ -2,7 +2,8 @@
 """Does a change of at most ε break what a β-VAE found? Trained on the original, the perturbed and
 the noisy data, seed by seed.
 
-    python benchmarks/perturbation.py --out FOLDER [--results FILE] [--data dsprites] [--seeds 10] [--steps 30000]
+    python benchmarks/perturbation.py --out FOLDER [--results FILE] [--data dsprites]
+        [--seeds 10] [--steps 30000]
 
 Zietlow et al. 2021, Tables 1 and 2, for one family: β-VAEs with as many latents as the data has
 factors are trained; of those with the first β the one with the lowest MIG gives s; then the same β
@@ -98,7 +99,7 @@ def main() -> None:
         folder = given.out / f"{noise}-{epsilon:g}"
         if not (folder / "perturbed.json").exists():
             source = {"run": original, "member": worst} if noise == "pattern" else {}
-            made = ub.perturb_data(
+            made = ub.perturb(
                 dataset, out=folder, epsilon=epsilon, noise=noise, quiet=True, **source
             )
             print(f"\n{label}\n{made.summary()}\n", flush=True)

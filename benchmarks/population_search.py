@@ -2,12 +2,18 @@
 """Does population-based training find good models, with labels and without? dSprites on a GPU
 (Estermann et al. 2020).
 
-    python benchmarks/population_search.py probe --out FOLDER        # seconds of an epoch and of what lies between epochs
-    python benchmarks/population_search.py supervised --out FOLDER   # PBT by MIG against random search, equal model-steps
-    python benchmarks/population_search.py leaf --runs RUNS --out FOLDER     # PBT by UDR on all images, reduction, the next level
-    python benchmarks/population_search.py final --runs RUNS --out FOLDER    # goes on with RUNS: finals with 0 and 1 leaf-run
-    python benchmarks/population_search.py table --codes FOLDER [--results benchmarks/results/population_search.json]
-    python benchmarks/population_search.py lineage --setting published --seeds 1 --out FOLDER    # docs/lineage.png
+    python benchmarks/population_search.py probe --out FOLDER
+    python benchmarks/population_search.py supervised --out FOLDER
+    python benchmarks/population_search.py leaf --runs RUNS --out FOLDER
+    python benchmarks/population_search.py final --runs RUNS --out FOLDER
+    python benchmarks/population_search.py table --codes FOLDER
+        [--results benchmarks/results/population_search.json]
+    python benchmarks/population_search.py lineage --setting published --seeds 1 --out FOLDER
+
+`probe` measures seconds of an epoch and of what lies between epochs; `supervised` compares PBT by
+MIG with random search at equal model-steps; `leaf` does PBT by UDR on all images, a reduction and
+the next level; `final` goes on with RUNS to final populations with 0 and 1 leaf-run; `lineage`
+draws docs/lineage.png.
 
 The data is dSprites with every second x and y: 16 x 16 positions, 6 scales, 40 orientations, 3
 shapes, 184,320 images. The network is Burgess', the objective β-TCVAE with 10 latents; batch sizes
@@ -33,9 +39,12 @@ import numpy as np
 CODE_SAMPLES = 15_000
 RESULTS = Path(__file__).parent / "results" / "population_search.json"
 COMMON: dict[str, Any] = {
-    "objective": "beta_tcvae", "batch_size": [32, 64],
-    "network": "conv_burgess", "latents": 10, "checkpoint_seconds": 3600.0,
-}  # fmt: skip
+    "objective": "beta_tcvae",
+    "batch_size": [32, 64],
+    "network": "conv_burgess",
+    "latents": 10,
+    "checkpoint_seconds": 3600.0,
+}
 SUPERVISED: dict[str, dict[str, Any]] = {
     "wide": {"epochs": 8, "learning_rate": "1e-5..1e-2", "hyper": {"beta": "1..200"}},
     "published": {"epochs": 12, "learning_rate": "published", "hyper": {"beta": "published"}},
@@ -48,9 +57,16 @@ RECURSION: dict[str, dict[str, Any]] = {
 }
 for _setting in RECURSION.values():
     _setting |= {
-        "population": 10, "models": 5, "epochs": 7, "leaf_runs": 1, "levels": 2, "leaf_images": 60_000, "final_epochs": 5,
-        "every_final": True, "learning_rate": "2e-4..2e-3",
-    }  # fmt: skip
+        "population": 10,
+        "models": 5,
+        "epochs": 7,
+        "leaf_runs": 1,
+        "levels": 2,
+        "leaf_images": 60_000,
+        "final_epochs": 5,
+        "every_final": True,
+        "learning_rate": "2e-4..2e-3",
+    }
 TOY: dict[str, Any] = {
     "network": "mlp",
     "network_options": {"hidden": 16},
@@ -69,7 +85,7 @@ def every_second(dataset: Any) -> Any:
 
 
 def data(toy: bool) -> Any:
-    """What is trained on: the reduced dSprites, or a small drawn set to see that everything runs."""
+    """What is trained on: the reduced dSprites, or a small drawn set for a trial."""
     from unbraid.data import load
 
     if toy:
@@ -132,12 +148,19 @@ def train_supervised(seed: int, out: Path, toy: bool, images: Any, setting: str)
         took = time.perf_counter() - began
         codes, factors = winner_codes(run, device)
         about = {
-            "kind": kind, "setting": setting, "seed": seed, "seconds": took, "winner": run.winner_record(),
+            "kind": kind,
+            "setting": setting,
+            "seed": seed,
+            "seconds": took,
+            "winner": run.winner_record(),
             **information(codes[0], factors, names),
-            "population": search.population, "epochs": search.epochs, "epoch_images": search.epoch_images,
-            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU", "images": len(dataset),
+            "population": search.population,
+            "epochs": search.epochs,
+            "epoch_images": search.epoch_images,
+            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
+            "images": len(dataset),
             "lineage": json.loads(run.lineage.to_json(orient="records")),
-        }  # fmt: skip
+        }
         print(
             f"{kind} {seed}: MIG {about['mig']:.4f} (in the search {about['winner']['score']:.4f}),"
             f" {took:.0f} s",
@@ -164,7 +187,9 @@ def train_recursion(
     from unbraid.search.pbt.search import SearchOutcome
     from unbraid.search.reduce.reduction import ReductionRule
     from unbraid.search.rpu.labelling import label
-    from unbraid.search.rpu.recursion import Recursion, make_recursion
+    from unbraid.search.rpu.plan import make_recursion
+    from unbraid.search.rpu.recursion import Recursion
+    from unbraid.search.rpu.stages import Stage, StageKind
 
     device, names = choose_device("auto"), images.factor_names
     options = {**COMMON, **RECURSION[setting]}
@@ -192,9 +217,10 @@ def train_recursion(
     )
     every, stages, arrays = dataset.factors(np.arange(len(dataset))), [], {}
 
-    def stage(name: str, search: Any) -> Any:
-        if name.startswith("final") and not finals:
+    def train_stage(stage: Stage, search: Any) -> Any:
+        if stage.kind is StageKind.FINAL and not finals:
             return SearchOutcome(False)
+        name = stage.name
         start = time.perf_counter()
         outcome = search.train(
             device, on_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print
@@ -210,13 +236,13 @@ def train_recursion(
             "lineage": json.loads(search.lineage.to_json(orient="records")),
         }
         part = getattr(search.dataset, "indices", None)
-        if name.startswith("leaf"):
+        if stage.kind is StageKind.LEAF:
             own = search.dataset.factors(np.arange(len(search.dataset)))
             entry["variance_left"] = dict(
                 zip(names, (own.var(axis=0) / every.var(axis=0)).round(5).tolist(), strict=True)
             )
         member = None
-        if not name.startswith("final"):
+        if stage.kind is not StageKind.FINAL:
             found = label(search, device)
             entry |= {
                 "active": list(found.latents),
@@ -227,7 +253,7 @@ def train_recursion(
             member = found.model
             arrays[f"labels:{name}"] = found.values.astype(np.float32)
             arrays[f"indices:{name}"] = (
-                np.arange(len(dataset)) if part is None or name == "root" else part
+                np.arange(len(dataset)) if stage.kind is StageKind.ROOT else part
             )
         codes, factors = winner_codes(search, device, member)
         entry |= information(codes[0], factors, names)
@@ -247,19 +273,25 @@ def train_recursion(
 
     def keep() -> None:
         about = {
-            "kind": "recursion", "setting": setting, "seed": seed, "seconds": time.perf_counter() - began,
-            "stages": stages, "images": len(dataset),
-            "population": plan.root.population, "models": plan.root.models, "epoch_images": plan.root.epoch_images,
+            "kind": "recursion",
+            "setting": setting,
+            "seed": seed,
+            "seconds": time.perf_counter() - began,
+            "stages": stages,
+            "images": len(dataset),
+            "population": plan.root.population,
+            "models": plan.root.models,
+            "epoch_images": plan.root.epoch_images,
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
-        }  # fmt: skip
+        }
         kind = "final" if finals else "leaf"
         np.savez_compressed(out / f"{kind}-{setting}-{seed}.npz", about=json.dumps(about), **arrays)
 
-    run.train(device, stage, print)
+    run.train(device, train_stage, print)
 
 
 def probe(out: Path, toy: bool, images: Any) -> None:
-    """Seconds of two epochs with and without labels, and of the gather and the scores between them."""
+    """Seconds of two epochs with and without labels, and of the gather and scores between."""
     import threading
 
     import torch
@@ -294,17 +326,33 @@ def probe(out: Path, toy: bool, images: Any) -> None:
             everyone = search.generation_models(individuals, epoch)
             kept = None if generation is None else generation.rows(list(range(len(everyone)))[::-1])
             gathered = clock()
-            generation = Generation(search.plan, everyone, dataset, device, sampler, epoch=epoch, epochs=4,
-                                    epoch_images=search.epoch_images, rows=kept)  # fmt: skip
+            generation = Generation(
+                search.plan,
+                everyone,
+                dataset,
+                device,
+                sampler,
+                epoch=epoch,
+                epochs=4,
+                epoch_images=search.epoch_images,
+                rows=kept,
+            )
             built = clock()
             generation.train(stop)
             trained = clock()
             scores = search.scorer.scores(generation, dataset, out)
             judged = clock()
-            row = {"score": score, "epoch": epoch, "models": len(everyone), "chunks": len(generation.chunks),
-                   "gather": gathered - start,
-                   "build": built - gathered, "train": trained - built, "judge": judged - trained,
-                   "images_per_second": len(everyone) * search.epoch_images / (trained - built)}  # fmt: skip
+            row = {
+                "score": score,
+                "epoch": epoch,
+                "models": len(everyone),
+                "chunks": len(generation.chunks),
+                "gather": gathered - start,
+                "build": built - gathered,
+                "train": trained - built,
+                "judge": judged - trained,
+                "images_per_second": len(everyone) * search.epoch_images / (trained - built),
+            }
             rows.append(row)
             print(
                 {

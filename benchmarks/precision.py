@@ -4,7 +4,8 @@ bfloat16.
 
     python benchmarks/precision.py train --precision bfloat16 --out FOLDER
     python benchmarks/precision.py train --precision float32 --out FOLDER
-    python benchmarks/precision.py compare --out FOLDER [--results benchmarks/results/precision.json]
+    python benchmarks/precision.py compare --out FOLDER
+        [--results benchmarks/results/precision.json]
 
 Training writes the evidence lower bound and the mutual information gap of every seed at each
 milestone as it is reached, so an interrupted run still compares up to the last one both have.
@@ -50,7 +51,7 @@ def train(
     from unbraid.objectives.beta_vae import BetaVAE
     from unbraid.population.cuda_graph import Stepper
     from unbraid.population.plan import make_plan
-    from unbraid.population.training_step import Program
+    from unbraid.population.training_step import TrainingStep
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     plan, dataset = make_plan(
@@ -63,7 +64,7 @@ def train(
     )
     indices = recorded_sample(len(dataset), CODE_SAMPLES)
     factors = dataset.factors(indices)
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     stepper = Stepper(program, program.start())
     state, found, began = stepper.state, [], time.perf_counter()
 
@@ -129,7 +130,7 @@ def train(
 
 
 def compare(out: Path) -> dict[str, Any]:
-    """Means, spreads and tests of the difference at every milestone that both precisions reached."""
+    """Means, spreads and tests of the difference at every milestone that both reached."""
     from scipy import stats
 
     runs = {

@@ -29,7 +29,7 @@ from unbraid.data import load
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import DRAWN_AT_ONCE, Program
+from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 
 BATCH = 64
 SIZES = (1, 8, 32, 128, 256)
@@ -124,13 +124,19 @@ def population_rate(
 ) -> dict[str, float]:
     """Model-steps a second of a population, and the memory it took."""
     plan, dataset = make_plan(
-        DATA[channels], objective, seeds=members, steps=10**9, batch_size=BATCH, latents=LATENTS, precision=precision,
+        DATA[channels],
+        objective,
+        seeds=members,
+        steps=10**9,
+        batch_size=BATCH,
+        latents=LATENTS,
+        precision=precision,
         log_every=10**6,
-    )  # fmt: skip
+    )
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     stepper = Stepper(program, program.start())
     for _ in range(3):
         stepper.advance(10**6)
@@ -147,7 +153,7 @@ def encoding(device: torch.device, members: int, images: int) -> dict[str, float
     plan, dataset = make_plan(
         "dsprites", "beta_vae", seeds=members, steps=1, latents=LATENTS, precision="bfloat16"
     )
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     weights = program.layout.views(program.start().model.weights)
     encode_images(
         program.network, weights, program.sampler, torch.arange(1024, device=device), plan.dtype
@@ -214,9 +220,9 @@ class Kernels:
         )
         layer, m, n = f"{side}x{side}x{big} - {side // 2}x{side // 2}x{small}", x.numel(), y.numel()
         calls = {
-            "convolution": (lambda: launch.reduce(x, weight, bias, relu=True), m + n),
+            "convolution": (lambda: launch.conv(x, weight, bias, relu=True), m + n),
             "its input gradient": (
-                lambda: launch.expand(y, weight, (side, side), mask=x),
+                lambda: launch.conv_transpose(y, weight, (side, side), mask=x),
                 2 * m + n,
             ),
             "weight gradient of either": (
@@ -224,10 +230,10 @@ class Kernels:
                 m + n,
             ),
             "transposed convolution": (
-                lambda: launch.expand(y, weight, (side, side), bias, relu=True),
+                lambda: launch.conv_transpose(y, weight, (side, side), bias, relu=True),
                 m + n,
             ),
-            "transposed: input gradient": (lambda: launch.reduce(x, weight, mask=y), m + 2 * n),
+            "transposed: input gradient": (lambda: launch.conv(x, weight, mask=y), m + 2 * n),
         }
         for name, (call, moved) in calls.items():
             self.measure(f"{name} {layer}", call, half=moved, operations=2.0 * n * 16 * big)
@@ -275,7 +281,7 @@ class Kernels:
             latents=LATENTS,
             precision="bfloat16",
         )
-        program = Program(plan, plan.members, dataset, self.device)
+        program = TrainingStep(plan, plan.members, dataset, self.device)
         adam = Adam.start(program.start().model.weights)
         adam.keep_lowered(HALF)
         gradient = Gradient(
@@ -312,7 +318,7 @@ class Kernels:
 
 
 def operations_a_step(channels: int) -> float:
-    """Multiplications and additions of one model-step: forward, and twice that for the gradients."""
+    """Operations of one model-step: forward, and twice that for the gradients."""
     layers = [(16 * channels, 32, 1024), (512, 32, 256), (512, 64, 64), (1024, 64, 16)]
     convolutions = 2 * sum(depth * small * positions for depth, small, positions in layers)
     dense = 2 * 1024 * 256 + 256 * 2 * LATENTS + LATENTS * 256
@@ -401,8 +407,8 @@ def main() -> None:
         )
         for row in record["kernels"]:
             print(
-                f"{row['kernel']:<64}{row['ms']:>8.3f}{row['floor_ms']:>8.3f}{row['ms'] / row['floor_ms']:>7.1f}"
-                f"  {row['floor']}"
+                f"{row['kernel']:<64}{row['ms']:>8.3f}{row['floor_ms']:>8.3f}"
+                f"{row['ms'] / row['floor_ms']:>7.1f}  {row['floor']}"
             )
         save()
     record["encoding"] = encoding(device, many, 256 if options.quick else len(load("dsprites")))

@@ -2,7 +2,8 @@
 """Find the kernels' block sizes on this GPU by timing candidates on the layers of the Burgess
 network.
 
-    python benchmarks/tune_kernels.py --out FOLDER [--precision float32] [--members 128] [--only weight]
+    python benchmarks/tune_kernels.py --out FOLDER [--precision float32] [--members 128]
+        [--only weight]
 
 Candidates compile side by side in processes of their own and are timed one at a time. Prints, for
 each kernel and layer, the best few with their time beside the floor that memory traffic alone sets;
@@ -59,7 +60,7 @@ def candidates(precision: str) -> Iterator[Candidate]:
                     "loops": loops,
                     "products": way,
                 }
-                yield from (Candidate("reduce", layer, other, block) for other in (False, True))
+                yield from (Candidate("conv", layer, other, block) for other in (False, True))
         for depth, columns, warps, loops in product(
             (256,) if low else (32, 128), (64, 128), (4, 8), (1, 4)
         ):
@@ -71,7 +72,7 @@ def candidates(precision: str) -> Iterator[Candidate]:
                 "loops": loops,
                 "products": way,
             }
-            yield from (Candidate("expand", layer, other, block) for other in (False, True))
+            yield from (Candidate("conv_transpose", layer, other, block) for other in (False, True))
         for rows, tile, warps, stages in product(
             (32, 64) if low else (16, 32), (64, 128), (4, 8), (1, 2, 4)
         ):
@@ -113,7 +114,7 @@ def call_of(one: Candidate, precision: str, members: int) -> tuple[Callable[[], 
         make(members, small, 4, 4, big) / (16 * big) ** 0.5,
     )
     bias = torch.randn(members, max(small, big), device="cuda")
-    if one.kernel in ("reduce", "expand", "weight"):
+    if one.kernel in ("conv", "conv_transpose", "weight"):
         x = make(members, BATCH, side, side, big)
         moved = item * (x.numel() + hidden.numel())
         if one.kernel == "weight":
@@ -121,9 +122,9 @@ def call_of(one: Candidate, precision: str, members: int) -> tuple[Callable[[], 
                 lambda: launch.weight_gradient(x, hidden, 4, bias_of_big=False, block=block),
                 moved,
             )
-        out, options = (hidden, {}) if one.kernel == "reduce" else (x, {"size": (side, side)})
-        source = x if one.kernel == "reduce" else hidden
-        run = launch.reduce if one.kernel == "reduce" else launch.expand
+        out, options = (hidden, {}) if one.kernel == "conv" else (x, {"size": (side, side)})
+        source = x if one.kernel == "conv" else hidden
+        run = launch.conv if one.kernel == "conv" else launch.conv_transpose
         if one.other:
             return (
                 lambda: run(source, weight, **options, mask=out, block=block),

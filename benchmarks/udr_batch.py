@@ -2,7 +2,8 @@
 """UDR of a population in training: all groups at once, group by group, and with a loop over
 scikit-learn or SciPy.
 
-    OMP_NUM_THREADS=1 python benchmarks/udr_batch.py --out benchmarks/results/udr_batch.json [--device cuda] [--rounds 3]
+    OMP_NUM_THREADS=1 python benchmarks/udr_batch.py --out benchmarks/results/udr_batch.json
+        [--device cuda] [--rounds 3]
 
 56 groups of 5 models encode 1,000 samples in 10 latents, as in unsupervised population-based
 training (Estermann et al. 2020). The models of a group share 10 sources, each mixed by a matrix
@@ -159,7 +160,8 @@ def main() -> None:
         )
     print(f"{record['population']}, {record['machine']}\n")
     print(
-        f"{'what':<20}{'all groups, s':>15}{'one by one, s':>15}{'loop, s':>10}{'faster':>9}{'difference':>13}"
+        f"{'what':<20}{'all groups, s':>15}{'one by one, s':>15}{'loop, s':>10}{'faster':>9}"
+        f"{'difference':>13}"
     )
     for row in rows:
         faster = row["loop_s"] / row["all_groups_s"]

@@ -43,9 +43,13 @@ class Encoder(nn.Module):
     def __init__(self, channels: int, side: int, latents: int, width: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 4, stride=4), nn.ReLU(), Residual(width),
-            nn.Conv2d(width, width, 2, stride=2), nn.ReLU(), nn.Flatten(),
-        )  # fmt: skip
+            nn.Conv2d(channels, width, 4, stride=4),
+            nn.ReLU(),
+            Residual(width),
+            nn.Conv2d(width, width, 2, stride=2),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
         self.mean = nn.Linear(width * (side // 8) ** 2, latents)
         self.logvar = nn.Linear(width * (side // 8) ** 2, latents)
 
@@ -73,10 +77,14 @@ class ResidualNetwork(ModuleNetwork):
         """And back; the output is raw, and the likelihood turns it into pixels."""
         channels, side, _ = sample_shape
         return nn.Sequential(
-            nn.Linear(latents, self.width * (side // 8) ** 2), nn.ReLU(), nn.Unflatten(1, (self.width, side // 8, side // 8)),
-            nn.ConvTranspose2d(self.width, self.width, 2, stride=2), nn.ReLU(), Residual(self.width),
+            nn.Linear(latents, self.width * (side // 8) ** 2),
+            nn.ReLU(),
+            nn.Unflatten(1, (self.width, side // 8, side // 8)),
+            nn.ConvTranspose2d(self.width, self.width, 2, stride=2),
+            nn.ReLU(),
+            Residual(self.width),
             nn.ConvTranspose2d(self.width, channels, 4, stride=4),
-        )  # fmt: skip
+        )
 
 
 # A run remembers the network by this name. Do the same before you open the run from another

@@ -14,13 +14,12 @@ from unbraid.scoring.metric_names import USUAL
 
 
 def test_the_demo_trains_scores_reports_and_says_what_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(demo, "STEPS", 3)
     monkeypatch.setattr(demo, "DATA", {**demo.DATA, "x": 4, "y": 3, "scale": 2})
-    lines: list[str] = []
-    run = demo.run_demo(tmp_path / "run", 2, lines.append)
-    said = "\n".join(lines)
+    run = demo.demo(out=tmp_path / "run", seeds=2)
+    said = capsys.readouterr().out
     assert len(run.members) == 2 * len(demo.BETAS)
     assert str((tmp_path / "run" / "report.html").resolve()) in said
     assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
@@ -32,7 +31,7 @@ def test_the_demo_trains_scores_reports_and_says_what_next(
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [[11, 12, 13], [21, 22, 23]])
 def test_the_promise_holds_on_fresh_seeds(tmp_path: Path, seeds: list[int]):
-    run = demo.run_demo(tmp_path / "run", seeds, lambda line: None)
+    run = demo.demo(out=tmp_path / "run", seeds=seeds)
     scores = run.score("mig", quiet=True)
     winner = scores.groupby("beta")["mig"].median().idxmax()
     winning = scores[scores["beta"] == winner]["mig"]

@@ -15,16 +15,15 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import unbraid as ub
-from unbraid.commands import discover as door
 from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.store import read_json
 from unbraid.data import load
 from unbraid.report.discover.words import table_columns
 from unbraid.scoring.code_tables import read_codes
-from unbraid.search.discover import image_source as image_source
+from unbraid.search.discover import clock, image_source
 from unbraid.search.discover import plan as discovery_plan
 from unbraid.search.discover.clock import Clock
-from unbraid.search.discover.plan import seen_side
+from unbraid.search.discover.plan import DiscoveryPlan, seen_side
 from unbraid.search.pbt.scorer import Scorer
 from unbraid.search.pbt.search import SearchRun
 
@@ -50,7 +49,7 @@ def made(tmp_path_factory):
     """A discovery of a few steps in a folder of images, shared by tests that only look."""
     home = tmp_path_factory.mktemp("discover")
     source = folder_of(drawn_images(), home / "scans")
-    return door.discover(source, out=home / "found", **QUICK)
+    return ub.discover(source, out=home / "found", **QUICK)
 
 
 def test_it_writes_report_tables_and_models(made):
@@ -62,7 +61,7 @@ def test_it_writes_report_tables_and_models(made):
     assert list(table.columns[:2]) == ["image", "name"]
     assert table["name"].tolist()[:3] == ["scan 0.png", "scan 1.png", "scan 2.png"]
     assert len(table) == 120
-    assert f"Open in a browser: {made.path / 'report.html'}" in made.summary().splitlines()
+    assert f"Open in a browser: {made.path / 'discover.html'}" in made.summary().splitlines()
     assert len(made.models.members) == 2
     assert (
         repr(made) == f"<Discovered {made.path}: {len(made.found.factors)} factors in 120 images>"
@@ -103,7 +102,7 @@ def test_rows_of_images_rise_with_the_code(made):
 
 def test_resume_of_a_finished_one_changes_nothing(made):
     before = (made.path / "codes.csv").read_bytes()
-    again = door.resume_discovery(made.path, device="cpu", quiet=True)
+    again = ub.resume(made.path, device="cpu", quiet=True)
     assert (made.path / "codes.csv").read_bytes() == before
     assert again.found.udr == made.found.udr
     assert again.found.minutes == made.found.minutes
@@ -111,7 +110,7 @@ def test_resume_of_a_finished_one_changes_nothing(made):
 
 def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
     images = drawn_images(80)
-    whole = door.discover(images, out=tmp_path / "whole", **QUICK)
+    whole = ub.discover(images, out=tmp_path / "whole", **QUICK)
     calls, scores = [], Scorer.scores
 
     def interrupted(self, *rest):
@@ -122,20 +121,20 @@ def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Scorer, "scores", interrupted)
     with pytest.raises(UnbraidError) as told:
-        door.discover(images, out=tmp_path / "cut", **QUICK)
+        ub.discover(images, out=tmp_path / "cut", **QUICK)
     cut = tmp_path / "cut"
     assert (
         str(told.value)
         == f"stopped; everything so far is in {cut}. Go on with: unbraid resume {cut}"
     )
-    resumed = door.resume_discovery(cut, device="cpu", quiet=True)
+    resumed = ub.resume(cut, device="cpu", quiet=True)
     pd.testing.assert_frame_equal(resumed.codes, whole.codes)
     lineages = [SearchRun.open(tmp_path / name / "models").lineage for name in ("whole", "cut")]
     pd.testing.assert_frame_equal(*lineages)
 
 
 def test_arrays_and_datasets_are_stored_with_the_discovery(tmp_path):
-    made = door.discover(drawn_images(60), out=tmp_path / "array", **QUICK)
+    made = ub.discover(drawn_images(60), out=tmp_path / "array", **QUICK)
     assert np.load(tmp_path / "array" / "images.npy").shape == (60, 28, 28, 1)
     assert made.found.source == "an array"
     assert made.codes["name"].tolist() == [str(number) for number in range(60)]
@@ -143,7 +142,7 @@ def test_arrays_and_datasets_are_stored_with_the_discovery(tmp_path):
 
 def test_large_images_are_seen_small_and_the_report_says_so(tmp_path):
     images = np.kron(drawn_images(60), np.ones((1, 2, 3, 1), np.uint8))
-    made = door.discover(images, out=tmp_path / "large", **QUICK)
+    made = ub.discover(images, out=tmp_path / "large", **QUICK)
     assert made.models.dataset.image_shape == (32, 32, 1)
     assert made.found.resized_from == (56, 84)
     assert (
@@ -168,16 +167,16 @@ def test_images_of_16_bits_are_scaled_and_the_report_says_so(tmp_path):
         data, options = taken.stored(tmp_path)
         assert load(data, **options).fingerprint() == taken.dataset.fingerprint() == same
     assert image_source.take_images(drawn_images(60), {}, None, torch.device("cpu")).depth == ""
-    made = door.discover(deep, out=tmp_path / "out", **QUICK)
+    made = ub.discover(deep, out=tmp_path / "out", **QUICK)
     assert made.found.warnings[0] == DEPTH
     assert DEPTH in made.page.read_text("utf-8")
-    again = door.resume_discovery(tmp_path / "out", device="cpu", quiet=True)
+    again = ub.resume(tmp_path / "out", device="cpu", quiet=True)
     assert again.found.warnings == made.found.warnings
     pd.testing.assert_frame_equal(again.codes, made.codes)
-    record = read_json(tmp_path / "out" / "discovery.json")
+    record = read_json(tmp_path / "out" / "discover.json")
     assert record["depth"] == DEPTH
     del record["depth"]  # as earlier versions wrote it
-    assert door.DiscoveryPlan.from_record(record).depth == ""
+    assert DiscoveryPlan.from_record(record).depth == ""
 
 
 def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
@@ -189,7 +188,7 @@ def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
         Image.fromarray(image[..., 0]).resize((28, 40) if number % 2 else (40, 28)).save(
             folder / f"{number}.png"
         )
-    made = door.discover(
+    made = ub.discover(
         folder,
         out=tmp_path / "out",
         resize=28,
@@ -204,8 +203,7 @@ def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
     assert made.found.commands[0][0].startswith("unbraid discover photos/ --resize 28 --minutes ")
     assert made.summary().splitlines()[-1] == f"Next:  {made.found.commands[0][0]}"
     assert (
-        door.resume_discovery(tmp_path / "out", device="cpu", quiet=True).found.warnings
-        == made.found.warnings
+        ub.resume(tmp_path / "out", device="cpu", quiet=True).found.warnings == made.found.warnings
     )
 
 
@@ -214,8 +212,8 @@ def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
     assert made.found.factors == ()
     assert made.found.warnings == (
         (
-            "The models give back hardly anything of the images yet, so that nothing counts as"
-            " found. Give it more time."
+            "The models reconstruct hardly anything of the images yet, so nothing counts as found."
+            " Give it more time."
         ),
     )
 
@@ -223,21 +221,21 @@ def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
 def test_it_can_be_resumed_from_another_folder_and_with_moved_images(tmp_path, monkeypatch):
     folder_of(drawn_images(60), tmp_path / "scans")
     monkeypatch.chdir(tmp_path)
-    made = door.discover("scans", out="found", **QUICK)
+    made = ub.discover("scans", out="found", **QUICK)
     assert made.found.source == "scans"
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    again = door.resume_discovery("../found", device="cpu", quiet=True)
+    again = ub.resume("../found", device="cpu", quiet=True)
     pd.testing.assert_frame_equal(again.codes, made.codes)
     (tmp_path / "scans").rename(tmp_path / "moved")
-    moved = door.resume_discovery("../found", data="../moved", device="cpu", quiet=True)
+    moved = ub.resume("../found", data="../moved", device="cpu", quiet=True)
     pd.testing.assert_frame_equal(moved.codes, made.codes)
 
 
 def test_of_a_large_dataset_a_sample_is_drawn_and_its_numbers_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(image_source, "MOST_IMAGES", 60)
     data = load("sprites", image_size=28, x=12, y=8, scale=3)
-    made = door.discover(data, out=tmp_path / "out", **QUICK)
+    made = ub.discover(data, out=tmp_path / "out", **QUICK)
     numbers = made.codes["image"].to_numpy()
     assert len(numbers) == 60
     assert numbers.max() >= 60
@@ -249,7 +247,7 @@ def test_of_a_large_dataset_a_sample_is_drawn_and_its_numbers_are_told(tmp_path,
 def test_a_wanted_size_is_kept_and_told(tmp_path):
     images = np.kron(drawn_images(60), np.ones((1, 2, 2, 1), np.uint8))
     for options in ({"resize": 28}, {"data_options": {"resize": 28}}):
-        made = door.discover(
+        made = ub.discover(
             images, out=tmp_path / str(len(options.get("data_options", {}))), **(QUICK | options)
         )
         assert made.models.dataset.image_shape == (28, 28, 1)
@@ -257,12 +255,12 @@ def test_a_wanted_size_is_kept_and_told(tmp_path):
 
 
 def test_a_discovery_with_a_leaf_run(tmp_path):
-    made = door.discover(drawn_images(60), out=tmp_path / "deep", leaf_runs=1, **QUICK)
-    record = read_json(tmp_path / "deep" / "discovery.json")
+    made = ub.discover(drawn_images(60), out=tmp_path / "deep", leaf_runs=1, **QUICK)
+    record = read_json(tmp_path / "deep" / "discover.json")
     assert record["search"] is None
     assert record["recursion"]["leaf_runs"] == 1
     assert made.found.stages[0].startswith("In all 60 images, ")
-    again = door.resume_discovery(tmp_path / "deep", device="cpu", quiet=True)
+    again = ub.resume(tmp_path / "deep", device="cpu", quiet=True)
     pd.testing.assert_frame_equal(again.codes, made.codes)
 
 
@@ -317,7 +315,7 @@ def test_the_size_at_which_images_are_seen(height, width, device, resize, side):
 )
 def test_images_in_which_nothing_can_be_found_are_refused(tmp_path, images, message):
     with pytest.raises(InputError) as told:
-        door.discover(images, out=tmp_path / "out", **QUICK)
+        ub.discover(images, out=tmp_path / "out", **QUICK)
     assert str(told.value) == message
     assert not (tmp_path / "out").exists()
 
@@ -326,13 +324,13 @@ def test_images_of_two_sizes_are_refused_by_name(tmp_path):
     folder = folder_of(drawn_images(60), tmp_path / "mixed")
     Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 59.png")
     with pytest.raises(InputError) as told:
-        door.discover(folder, out=tmp_path / "out", **QUICK)
+        ub.discover(folder, out=tmp_path / "out", **QUICK)
     assert (
         str(told.value)
         == "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 59.png' of 30x20"
         " pixels. Crop them to one size, or scale all with --resize 64."
     )
-    made = door.discover(folder, out=tmp_path / "scaled", resize=32, **QUICK)
+    made = ub.discover(folder, out=tmp_path / "scaled", resize=32, **QUICK)
     assert made.models.dataset.image_shape == (32, 32, 1)
 
 
@@ -345,7 +343,7 @@ def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
     torn = folder / "scan 7.png"
     torn.write_bytes(torn.read_bytes()[:120])  # its header is whole
     with pytest.raises(InputError) as told:
-        door.discover(folder, out=tmp_path / "out", **QUICK)
+        ub.discover(folder, out=tmp_path / "out", **QUICK)
     lines = str(told.value).splitlines()
     assert [line.partition(".png ")[0] for line in lines] == ["scan 3", "scan 7", "scan 20"]
     assert (
@@ -356,7 +354,7 @@ def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
     Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 50.png")
     Image.fromarray(np.zeros((10, 30), np.uint8)).save(folder / "scan 51.png")
     with pytest.raises(InputError) as told:
-        door.discover(folder, out=tmp_path / "out", **QUICK)
+        ub.discover(folder, out=tmp_path / "out", **QUICK)
     assert str(told.value).splitlines() == [
         (
             "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 50.png' of 30x20"
@@ -367,7 +365,7 @@ def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
     for number in range(30):
         (folder / f"scan {number}.png").write_text("no image")
     with pytest.raises(InputError) as told:
-        door.discover(folder, out=tmp_path / "out", **QUICK)
+        ub.discover(folder, out=tmp_path / "out", **QUICK)
     assert len(str(told.value).splitlines()) == 11
     assert str(told.value).splitlines()[-1] == "And 21 more such problems."
     assert not (tmp_path / "out").exists()
@@ -396,14 +394,14 @@ def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
 )
 def test_bad_numbers_are_refused_by_name(tmp_path, options, message):
     with pytest.raises(InputError) as told:
-        door.discover(drawn_images(60), out=tmp_path / "out", **(QUICK | options))
+        ub.discover(drawn_images(60), out=tmp_path / "out", **(QUICK | options))
     assert str(told.value) == message
     assert not (tmp_path / "out").exists()
 
 
 def test_every_problem_is_told_at_once(tmp_path):
     with pytest.raises(InputError) as told:
-        door.discover(
+        ub.discover(
             drawn_images(60),
             out=tmp_path / "out",
             **(QUICK | {"population": 3, "models": 0, "latents": 0}),
@@ -418,22 +416,32 @@ def test_every_problem_is_told_at_once(tmp_path):
 def test_by_minutes_the_epochs_fit_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr(discovery_plan, "_LEAST_MINUTES", 0.01)
     monkeypatch.setattr(discovery_plan, "_MEASURED_SECONDS", {"cpu": 1.0})
-    made = door.discover(
+    made = ub.discover(
         drawn_images(100), out=tmp_path / "out", **(QUICK | {"steps": None, "minutes": 0.1})
     )
-    plan = door.DiscoveryPlan.from_record(read_json(tmp_path / "out" / "discovery.json"))
+    plan = DiscoveryPlan.from_record(read_json(tmp_path / "out" / "discover.json"))
     assert plan.minutes == 0.1
     assert plan.root.epoch_images >= 64
     # An epoch that begins in time may end late, by at most itself.
     assert made.found.minutes < 0.1 * 4
     given = []
-    monkeypatch.setattr(door, "Clock", lambda *words: given.append(words) or Clock(*words))
-    door.resume_discovery(tmp_path / "out", device="cpu", quiet=True)
+    monkeypatch.setattr(clock, "Clock", lambda *words: given.append(words) or Clock(*words))
+    ub.resume(tmp_path / "out", device="cpu", quiet=True)
     assert [minutes for minutes, _, _ in given] == [None], "after an interruption nothing is late"
 
 
-def test_the_public_name_is_the_function():
-    assert ub.discover is door.discover
+def test_the_command(unbraid, tmp_path):
+    images = load("sprites", image_size=28, x=12, y=6, scale=1).images(np.arange(72))
+    np.savez(tmp_path / "mine.npz", images=images)
+    out = tmp_path / "found"
+    words = ("--steps", "12", "--models", "2", "--latents", "2", "--device", "cpu")
+    answer = unbraid("discover", str(tmp_path / "mine.npz"), *words, "--out", str(out))
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    assert lines[-2] == f"Open in a browser: {out / 'discover.html'}"
+    assert lines[-1].startswith("Next:  unbraid discover ")
+    again = unbraid("resume", str(out), "--device", "cpu")
+    assert (again.code, again.out) == (0, answer.out)
 
 
 @pytest.mark.slow
@@ -441,7 +449,7 @@ def test_factors_are_found_that_were_not_shown(tmp_path):
     data = load(
         "sprites", image_size=28, x=16, y=10, scale=6, y_range=0.5, scale_min=0.18, scale_max=0.26
     )
-    made = door.discover(
+    made = ub.discover(
         data.images(np.arange(len(data))), out=tmp_path / "out", minutes=6, device="cpu", quiet=True
     )
     truth = data.factors(np.arange(len(data)))

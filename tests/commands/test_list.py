@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from unbraid.commands.list import KINDS, entries, listing
+from unbraid.commands.list import KINDS, entries, registry
+from unbraid.commands.list import list as listing
 from unbraid.core.errors import InputError
+from unbraid.core.registry import Registry
 
-HOME = Path(__file__).resolve().parents[1]
+HOME = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_everything_registered_is_listed(kind: str):
     rows = entries(kind)
-    assert [row.name for row in rows] == list(KINDS[kind])
+    assert [row.name for row in rows] == [*registry(kind)]
     text = listing(kind)
     assert text.splitlines()[0] == kind
     width = max([16, *(len(row.name) for row in rows)]) + 2
@@ -44,17 +46,19 @@ def test_all_lists_come_one_after_the_other():
 
 
 def test_an_empty_list_says_so(monkeypatch: pytest.MonkeyPatch):
-    from unbraid.core.registry import Registry
-
-    monkeypatch.setitem(KINDS, "studies", Registry("study", "unbraid.none", {}))
+    empty = Registry("study", "unbraid.none", {})
+    monkeypatch.setattr("unbraid.studies.STUDIES", empty)
     assert listing("studies") == "studies\n  none yet"
 
 
-def test_unknown_lists_are_refused():
+def test_unknown_lists_are_refused(unbraid):
     with pytest.raises(InputError) as caught:
         listing("objective")
-    assert (
-        str(caught.value)
-        == "list 'objective' is unknown; did you mean 'objectives'? Known: data, metrics, networks,"
-        " objectives, priors, studies."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("list", "objective")
+    assert "did you mean 'objectives'?" in problem.sentence
+    assert unbraid("list", "objective") == (2, "", f"unbraid: {problem}\n")
+
+
+def test_the_command_prints_it(unbraid):
+    assert unbraid("list", "metrics") == (0, listing("metrics") + "\n", "")

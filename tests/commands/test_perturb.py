@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.commands.perturb import perturb_data
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import InputError
 from unbraid.core.store import write_table
@@ -47,8 +46,8 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 def perturb(run: Any, out: Path, **options: Any) -> Any:
     data, data_options = options.pop("data", "sprites"), options.pop("data_options", SPRITES)
-    return perturb_data(
-        data, run, out=out, data_options=data_options, device="cpu", quiet=True, **options
+    return ub.perturb(
+        data, run=run, out=out, data_options=data_options, device="cpu", quiet=True, **options
     )
 
 
@@ -180,15 +179,15 @@ def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
     )
     assert (
         refused(lambda: perturb(None, out))
-        == "from must name a run on the same data, to read s from; got nothing. Give --from RUN, or"
-        " --noise uniform for the control."
+        == "run must name a run on the same data, to read s from; got nothing. Give run=FOLDER, or"
+        " noise=uniform for the control."
     )
     missing = refused(lambda: perturb(tmp_path / "none", out, data="dsprite", data_options={}))
     assert "dataset 'dsprite' is unknown; did you mean 'dsprites'?" in missing
     assert "run must be a folder made by `unbraid train`" in missing
     assert refused(lambda: perturb(run, out, noise="uniform", member=1)).splitlines() == [
         (
-            f"from belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
+            f"run belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
             " out."
         ),
         "member belongs to the pattern, and uniform noise has no use for it; got 1. Leave it out.",
@@ -214,7 +213,7 @@ def test_without_factors_a_member_must_be_named(tmp_path: Path):
     assert (
         refused(lambda: perturb(tmp_path / "run", tmp_path / "p", **own))
         == "member must be given where the data has no factors, since MIG cannot choose then; got"
-        " none. Choose one with --member, in 0..0."
+        " none. Choose one with member, in 0..0."
     )
     made = perturb(tmp_path / "run", tmp_path / "p", member=0, **own)
     assert made.data.record["provenance"]["steps"] == 14  # half the side
@@ -273,7 +272,7 @@ def test_without_a_folder_the_next_free_one_is_taken(
 ):
     monkeypatch.chdir(tmp_path)
     made = [
-        perturb_data("sprites", data_options={"x": 4, "y": 3, "scale": 1}, noise="uniform")
+        ub.perturb("sprites", data_options={"x": 4, "y": 3, "scale": 1}, noise="uniform")
         for _ in range(2)
     ]
     assert [one.data.folder for one in made] == [

@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 
 import unbraid as ub
 from unbraid.commands.command_line import app
-from unbraid.commands.reduce import EXAMPLES, reduce_labels
+from unbraid.commands.reduce import EXAMPLES
 from unbraid.core.errors import InputError
 from unbraid.scoring.files import read_array
-from unbraid.search.reduce.reduction import NO_PEAKS, ReductionRule, reduce
+from unbraid.search.reduce.reduction import NO_PEAKS, ReductionRule
+from unbraid.search.reduce.reduction import reduce as reduce_codes
 
 DATA: dict[str, Any] = {"image_size": 16, "x": 8, "y": 8, "scale": 16}
 
@@ -42,35 +43,35 @@ def files(folder: Path) -> list[str]:
 
 
 def test_what_is_kept_is_written(codes: NDArray[np.float64]) -> None:
-    made = reduce_labels(codes, out="out", names=["x", "y"])
-    assert files(Path("out")) == ["kept.csv", "kept.npy", "reduction.html"]
+    made = ub.reduce(codes, out="out", names=["x", "y"])
+    assert files(Path("out")) == ["kept.csv", "kept.npy", "reduce.html"]
     kept = np.load("out/kept.npy")
     assert kept.dtype == np.int64
     np.testing.assert_array_equal(kept, made.indices)
-    np.testing.assert_array_equal(kept, reduce(codes).indices)
+    np.testing.assert_array_equal(kept, reduce_codes(codes).indices)
     assert len(kept) == 16
     with open("out/kept.csv", newline="") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["position", "x", "y"]
     assert [int(row[0]) for row in rows[1:]] == kept.tolist()
     np.testing.assert_array_equal(np.array(rows[1:], dtype=np.float64)[:, 1:], codes[kept])
-    assert made.page == Path("out/reduction.html")
+    assert made.page == Path("out/reduce.html")
     np.testing.assert_array_equal(read_array(Path("out/kept.csv"), "labels")[:, 0], kept)
 
 
 def test_one_position_is_left_and_scales_vary(codes: NDArray[np.float64]) -> None:
     """The kept images are of one place, at every scale there is: what was not found."""
     data = ub.load("sprites", **DATA)
-    made = reduce_labels(codes, out="out", images=data)
+    made = ub.reduce(codes, out="out", images=data)
     factors = data.factors(made.indices)
     varying = {name: len(np.unique(factors[:, at])) for at, name in enumerate(data.factor_names)}
     assert {name: varying[name] for name in ("x", "y", "scale")} == {"x": 1, "y": 1, "scale": 16}
 
 
 def test_index_takes_another_candidate(codes: NDArray[np.float64]) -> None:
-    made = [reduce_labels(codes, index=index, out=f"out-{index}") for index in range(3)]
+    made = [ub.reduce(codes, index=index, out=f"out-{index}") for index in range(3)]
     assert len({tuple(one.indices.tolist()) for one in made}) == 3
-    assert reduce_labels(codes, index="2", out="text").indices.tolist() == made[2].indices.tolist()  # type: ignore[arg-type]
+    assert ub.reduce(codes, index="2", out="text").indices.tolist() == made[2].indices.tolist()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["codes.npy", "codes.npz", "codes.csv"])
@@ -82,11 +83,11 @@ def test_labels_from_files(codes: NDArray[np.float64], name: str) -> None:
         np.savez(name, labels=codes, other=np.zeros(3))
     else:
         np.savetxt(name, codes, delimiter=",", header="x,y", comments="")
-    made = reduce_labels(name)
+    made = ub.reduce(name)
     assert made.folder == Path("reductions/codes-1")
-    np.testing.assert_array_equal(made.indices, reduce(codes).indices)
-    assert reduce_labels(Path(name)).folder == Path("reductions/codes-2")
-    assert reduce_labels(codes).folder == Path("reductions/labels-1")
+    np.testing.assert_array_equal(made.indices, reduce_codes(codes).indices)
+    assert ub.reduce(Path(name)).folder == Path("reductions/codes-2")
+    assert ub.reduce(codes).folder == Path("reductions/labels-1")
 
 
 def discovered(codes: NDArray[np.float64]) -> pd.DataFrame:
@@ -109,9 +110,9 @@ def test_the_codes_of_discover_are_read_by_name(codes: NDArray[np.float64], name
         table.to_parquet(name)
     else:
         source = table
-    made = reduce_labels(source, columns="factor_1_x,factor_2_y", out="out")
+    made = ub.reduce(source, columns="factor_1_x,factor_2_y", out="out")
     assert made.names == ("factor_1_x", "factor_2_y")
-    np.testing.assert_array_equal(made.indices, reduce(codes).indices)
+    np.testing.assert_array_equal(made.indices, reduce_codes(codes).indices)
     lines = made.summary().splitlines()
     assert [line.partition(": ")[0] for line in lines[:2]] == ["factor_1_x", "factor_2_y"]
     page = made.page.read_text()
@@ -119,7 +120,7 @@ def test_the_codes_of_discover_are_read_by_name(codes: NDArray[np.float64], name
     assert "latent 0" not in page
     if name == "a table":
         assert (
-            "reduce_labels(labels, columns=[&#39;factor_1_x&#39;, &#39;factor_2_y&#39;], index=1)"
+            "ub.reduce(labels, columns=[&#39;factor_1_x&#39;, &#39;factor_2_y&#39;], index=1)"
             in page
         )
     else:
@@ -127,10 +128,10 @@ def test_the_codes_of_discover_are_read_by_name(codes: NDArray[np.float64], name
     kept = pd.read_csv("out/kept.csv", dtype={"name": str})
     assert kept.columns.tolist() == ["position", "name", "factor_1_x", "factor_2_y"]
     assert kept["name"].tolist() == table["name"].astype(str).iloc[made.indices].tolist()
-    every = reduce_labels(source, out="all")
+    every = ub.reduce(source, out="all")
     assert every.names == ("factor_1_x", "factor_2_y", "doubtful_1")
     assert every.summary().splitlines()[4] == f"{NO_PEAKS} Without steps: doubtful_1."
-    own = reduce_labels(source, columns=["factor_2_y"], names=["height"], out="own")
+    own = ub.reduce(source, columns=["factor_2_y"], names=["height"], out="own")
     assert own.names == ("height",)
     assert refusal(source, columns="x", out="taken") == [
         "column 'x' is unknown. Known: doubtful_1, factor_1_x, factor_2_y."
@@ -147,11 +148,11 @@ def test_the_command_takes_columns(codes: NDArray[np.float64]) -> None:
     lines = told.output.splitlines()
     assert lines[0].startswith("factor_2_y: 7 steps")
     assert lines[1].startswith("factor_1_x: 7 steps")
-    np.testing.assert_array_equal(np.load("out/kept.npy"), reduce(codes[:, ::-1]).indices)
+    np.testing.assert_array_equal(np.load("out/kept.npy"), reduce_codes(codes[:, ::-1]).indices)
 
 
 def test_the_summary(codes: NDArray[np.float64]) -> None:
-    lines = reduce_labels(codes, out="out", index=1).summary().splitlines()
+    lines = ub.reduce(codes, out="out", index=1).summary().splitlines()
     said = (
         r"7 steps cut its codes into 6 intervals, what lies before the first step and after the"
         r" last left out\. Chosen: the codes"
@@ -165,21 +166,21 @@ def test_the_summary(codes: NDArray[np.float64]) -> None:
         "",
         "16 of 1,024 images kept, candidate 1 of 0..24.",
         f"Written: {Path('out/kept.npy')}, {Path('out/kept.csv')}",
-        f"Open in a browser: {Path('out/reduction.html')}",
+        f"Open in a browser: {Path('out/reduce.html')}",
     ]
 
 
 def test_where_it_stops_only_the_page_is_written(codes: NDArray[np.float64]) -> None:
     noise = np.random.default_rng(0).random(len(codes))
-    made = reduce_labels(
+    made = ub.reduce(
         np.column_stack([codes, noise]), out="out", images="sprites", data_options=DATA
     )
-    assert files(Path("out")) == ["reduction.html"]
+    assert files(Path("out")) == ["reduce.html"]
     assert made.reduction.stopped == NO_PEAKS
     assert made.summary().splitlines()[-3:] == [
         "",
         f"{NO_PEAKS} Without steps: latent 2.",
-        f"Open in a browser: {Path('out/reduction.html')}",
+        f"Open in a browser: {Path('out/reduce.html')}",
     ]
     page = made.page.read_text()
     assert "images that are left out" in page
@@ -190,7 +191,7 @@ def test_where_it_stops_only_the_page_is_written(codes: NDArray[np.float64]) -> 
 
 def test_the_page_shows_examples_and_how_to_go_on(codes: NDArray[np.float64]) -> None:
     np.save("my codes.npy", codes)
-    made = reduce_labels(
+    made = ub.reduce(
         "my codes.npy", out="out", images="sprites", data_options=DATA, command="as typed"
     )
     page = made.page.read_text()
@@ -207,29 +208,28 @@ def test_the_page_shows_examples_and_how_to_go_on(codes: NDArray[np.float64]) ->
     shown = eval(line, {"ub": ub, "kept": np.load("out/kept.npy")})
     np.testing.assert_array_equal(shown, ub.load("sprites", **DATA).images(made.indices))
     images = shown[:1].repeat(len(codes), axis=0)
-    own = reduce_labels(codes, out="own", images=images).page.read_text()
+    own = ub.reduce(codes, out="own", images=images).page.read_text()
     assert "kept_images = images[kept]  # your images" in own
-    assert "reduce_labels(labels, index=1)" in own
+    assert "ub.reduce(labels, index=1)" in own
 
 
 def test_the_published_rule_is_offered_where_chance_refused_something(
     codes: NDArray[np.float64],
 ) -> None:
     noise = np.random.default_rng(1).random(20_000)
-    assert "ReductionRule(chance=None))" in reduce_labels(noise, out="noise").page.read_text()
+    assert "ub.reduce(labels, published=True)" in ub.reduce(noise, out="noise").page.read_text()
     assert (
-        reduce_labels(noise, out="published", rule=ReductionRule(chance=None)).reduction.stopped
-        is None
+        ub.reduce(noise, out="published", rule=ReductionRule(chance=None)).reduction.stopped is None
     )
     assert (
-        "ReductionRule(chance=None))"
-        not in reduce_labels(np.zeros(50), out="equal").page.read_text()
+        "ub.reduce(labels, published=True)"
+        not in ub.reduce(np.zeros(50), out="equal").page.read_text()
     )
 
 
 def refusal(*arguments: Any, **options: Any) -> list[str]:
     with pytest.raises(InputError) as caught:
-        reduce_labels(*arguments, **options)
+        ub.reduce(*arguments, **options)
     return str(caught.value).splitlines()
 
 
@@ -280,7 +280,7 @@ def test_bad_requests_write_nothing(codes: NDArray[np.float64]) -> None:
 
 def test_an_empty_folder_is_free(codes: NDArray[np.float64]) -> None:
     Path("empty").mkdir()
-    assert reduce_labels(codes, out="empty").folder == Path("empty")
+    assert ub.reduce(codes, out="empty").folder == Path("empty")
     assert refusal(codes, out="empty") == [
         "out must be a new or empty folder; got 'empty'. Choose another folder."
     ]
@@ -292,7 +292,7 @@ def test_the_command_for_another_candidate_keeps_rule_and_columns(
     pd.DataFrame({"name": range(len(codes)), "a": codes[:, 0], "b": codes[:, 1]}).to_csv(
         "t.csv", index=False
     )
-    made = reduce_labels("t.csv", columns="b", rule=ReductionRule(chance=None), out="out")
+    made = ub.reduce("t.csv", columns="b", published=True, out="out")
     assert "unbraid reduce t.csv --columns b --published --index 1" in made.page.read_text()
     kept = pd.read_csv("out/kept.csv")
     assert list(kept.columns) == ["position", "name", "b"]

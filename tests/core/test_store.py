@@ -332,7 +332,7 @@ def test_killed_writer_leaves_the_old_file_and_removable_leftovers(tmp_path):
     program = """
         import os, signal, sys
         from pathlib import Path
-        from unbraid import store
+        from unbraid.core import store
         os.replace = lambda *given: os.kill(os.getpid(), signal.SIGKILL)
         store.write_json(Path(sys.argv[1]) / "deep" / "record.json", {"version": 2})
     """
@@ -361,7 +361,7 @@ def test_remove_unfinished_takes_only_leftovers(tmp_path):
 HOLDER = """
     import sys, time
     from pathlib import Path
-    from unbraid.store import only_one
+    from unbraid.core.store import only_one
     with only_one(Path(sys.argv[1])):
         print("held", flush=True)
         sys.stdin.read()
@@ -394,6 +394,13 @@ def test_lock_is_given_back_after_an_error(tmp_path):
         raise RuntimeError("trouble")
     with store.only_one(tmp_path):
         pass
+
+
+def test_a_missing_folder_cannot_be_held(tmp_path):
+    with pytest.raises(UnbraidError) as error, store.only_one(tmp_path / "gone"):
+        pytest.fail("a folder that is not there is held")
+    assert str(error.value) == f"{tmp_path}/gone cannot be written: No such directory."
+    assert not (tmp_path / "gone").exists()
 
 
 class Trap:

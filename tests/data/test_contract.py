@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from unbraid.core.registry import Citation
-from unbraid.data import DATA, load
-from unbraid.data.official import OFFICIAL
+from unbraid.data import DATA, DRAWN, load
 from unbraid.testing.data_contract import check_dataset
 
 
@@ -25,10 +24,6 @@ def painting(tmp_path, monkeypatch):
     Image.fromarray(noise).save(tmp_path / "scream.jpg")
 
 
-DRAWN = sorted(set(DATA.built_in) - (set(OFFICIAL) - {"dsprites"}))
-"""Those that need no file; tests/data/official asks the same of the others."""
-
-
 @pytest.mark.parametrize("name", DRAWN)
 def test_registered_datasets_keep_the_contract(name):
     dataset = load(name)
@@ -36,7 +31,7 @@ def test_registered_datasets_keep_the_contract(name):
     assert isinstance(dataset.citation, Citation)
     assert dataset.licence
     assert type(dataset).__doc__.splitlines()[0].endswith(".")
-    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    assert (Path(__file__).parent / "drawn" / f"test_{name}.py").is_file()
     check_dataset(dataset)
 
 

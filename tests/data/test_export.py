@@ -111,7 +111,7 @@ def test_wrong_requests_are_refused_and_write_nothing(sprites, tmp_path):
         == "export takes indices or a count; got both. Leave one of them out."
     )
     for count in (1, 25, "many", True):
-        expected = f"count must be a whole number in 2..24, the size of sprites; got {count!r}."
+        expected = f"count must be a whole number in 2..24; got {count!r}."
         assert refusal(sprites, out, count=count) == expected
     assert refusal(sprites, out, indices=[0, 24]) == "indices must lie in 0..23; got 24."
     for seed in (-1, "abc", 1.5, None):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unbraid.core.errors import InputError
 from unbraid.data import load
-from unbraid.data.where_rule import TOTAL, SamplingRule, cumulative_weights, share
+from unbraid.data.where_rule import TOTAL, SamplingRule, count_images, cumulative_weights
 
 SPRITES = load("sprites", x=4, y=3, scale=2, shape=3)
 REMEDY = "Write a rule on the factors with == < and or, such as: shape != 2 or x < 16."
@@ -164,5 +164,5 @@ def test_totals_are_proportional_to_the_weights():
 
 
 def test_how_many_images_are_left():
-    assert share("x in (1, 3) and y != 2", SPRITES) == 24
-    assert share("correlated(x, y, 0.3)", SPRITES) == len(SPRITES) == 72
+    assert count_images("x in (1, 3) and y != 2", SPRITES) == 24
+    assert count_images("correlated(x, y, 0.3)", SPRITES) == len(SPRITES) == 72

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -150,59 +151,35 @@ def test_allowed_images_have_no_problems(side, channels):
 
 
 @pytest.mark.parametrize(
-    ("shape", "got"),
+    ("shape", "value", "nearest"),
     [
-        (
-            (1, 50, 50),
-            (
-                "50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use the network"
-                " mlp."
-            ),
-        ),
-        (
-            (3, 64, 32),
-            (
-                "64x32 with 3 channels. Make them 64x64 (resize=64 for your own), or use the"
-                " network mlp."
-            ),
-        ),
-        (
-            (3, 32, 64),
-            (
-                "32x64 with 3 channels. Make them 64x64 (resize=64 for your own), or use the"
-                " network mlp."
-            ),
-        ),
-        (
-            (1, 8, 8),
-            "8x8 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network mlp.",
-        ),
-        (
-            (3, 512, 512),
-            (
-                "512x512 with 3 channels. Make them 128x128 (resize=128 for your own), or use the"
-                " network mlp."
-            ),
-        ),
-        (
-            (1, 30, 30),
-            (
-                "30x30 with 1 channel. Make them 28x28 (resize=28 for your own), or use the network"
-                " mlp."
-            ),
-        ),
-        ((2, 64, 64), "64x64 with 2 channels. Use the network mlp."),
-        ((4, 50, 50), "50x50 with 4 channels. Use the network mlp."),
+        ((1, 50, 50), "50x50 with 1 channel", 64),
+        ((3, 64, 32), "64x32 with 3 channels", 64),
+        ((3, 32, 64), "32x64 with 3 channels", 64),
+        ((1, 8, 8), "8x8 with 1 channel", 28),
+        ((3, 512, 512), "512x512 with 3 channels", 128),
+        ((1, 30, 30), "30x30 with 1 channel", 28),
+        ((2, 64, 64), "64x64 with 2 channels", None),
+        ((4, 50, 50), "50x50 with 4 channels", None),
     ],
 )
-def test_other_images_are_refused_with_a_remedy(shape, got):
-    assert ConvLocatello().problems(shape) == [f"images {RULE}; got {got}"]
+def test_other_images_are_refused_with_a_remedy(shape, value, nearest):
+    (problem,) = ConvLocatello().problems(shape)
+    assert (problem.name, problem.rule, problem.value) == ("images", RULE, value)
+    assert "the network mlp" in problem.remedy
+    assert re.findall(r"resize=(\d+)", problem.remedy) == (
+        [] if nearest is None else [str(nearest)]
+    )
 
 
 def test_vectors_are_refused():
-    assert ConvBurgess().problems((2,)) == [
-        f"samples {RULE}; got vectors of shape (2,). Use the network mlp."
-    ]
+    (problem,) = ConvBurgess().problems((2,))
+    assert (problem.name, problem.rule, problem.value) == (
+        "samples",
+        RULE,
+        "vectors of shape (2,)",
+    )
+    assert problem.remedy == "Use the network mlp."
 
 
 def test_precision_changes_the_convolutions_only():

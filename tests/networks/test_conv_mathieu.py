@@ -127,12 +127,7 @@ def test_every_side_of_the_stack_is_taken(side):
 
 
 def test_other_images_are_refused_with_a_remedy():
-    rule = (
-        "must be square with a side of 28, 32, 64, 96, 128 and 1 or 3 channels for a convolutional"
-        " network"
-    )
-    told = (
-        f"images {rule}; got 50x50 with 1 channel. Make them 64x64 (resize=64 for your own), or use"
-        " the network mlp."
-    )
-    assert ConvMathieu().problems((1, 50, 50)) == [told]
+    (problem,) = ConvMathieu().problems((1, 50, 50))
+    assert (problem.name, problem.value) == ("images", "50x50 with 1 channel")
+    assert "28, 32, 64, 96, 128" in problem.rule
+    assert "64x64" in problem.remedy

@@ -32,8 +32,8 @@ INTERPRETED = pytest.mark.skipif(
     torch.cuda.is_available(), reason="kernels run on the device here, not in the interpreter"
 )
 CUTS = {
-    "reduce": Block(16, 256, loops=3),
-    "expand": Block(16, 256, 128, loops=2),
+    "conv": Block(16, 256, loops=3),
+    "conv_transpose": Block(16, 256, 128, loops=2),
     "weight": Block(16, 128, 128, programs=6),
     "first": Block(16, loops=2),
     "first weight": Block(16, programs=6),
@@ -145,7 +145,7 @@ class Draw:
         return torch.rand(*shape, generator=self.generator, device=self.generator.device)
 
     def layer(self, members: int, described: list[Weight]) -> tuple[Tensor, Tensor, Tensor]:
-        """Weight, lowered weight and bias as views into members' rows, as training has them."""
+        """Weight, its low-precision copy and bias as views into members' rows, as training has them."""
         layout = Layout((Weight("before", (5,)), *described))
         rows = torch.randn(
             members, layout.size, generator=self.generator, device=self.generator.device
@@ -153,9 +153,9 @@ class Draw:
         rows *= described[0].fan_in ** -0.5
         # Both sides see the rounded weight, so that only the products and sums differ.
         rows = rows.to(self.precision).float()
-        lowered = layout.views(rows.to(self.precision))[described[0].name]
+        low_weight = layout.views(rows.to(self.precision))[described[0].name]
         views = layout.views(rows)
-        return views[described[0].name], lowered, views[described[1].name]
+        return views[described[0].name], low_weight, views[described[1].name]
 
     def close(self, **pairs: tuple[Tensor, Tensor]) -> None:
         """Each found tensor has its expected one's shape, is finite and lies within the precision's
@@ -240,9 +240,9 @@ def test_convolution_and_its_gradients(
     pull = draw.normal(*out.shape)
     kept = torch.where(out > 0, pull, 0)
     to_x, to_weight, to_bias = torch.autograd.grad((out.relu() * pull).sum(), leaves)
-    value = launch.reduce(x, weight, bias, relu=True, block=cut.get("reduce"))
-    backward = launch.expand(kept, weight, sides, block=cut.get("expand"))
-    masked = launch.expand(kept, weight, sides, mask=x, block=cut.get("expand"))
+    value = launch.conv(x, weight, bias, relu=True, block=cut.get("conv"))
+    backward = launch.conv_transpose(kept, weight, sides, block=cut.get("conv_transpose"))
+    masked = launch.conv_transpose(kept, weight, sides, mask=x, block=cut.get("conv_transpose"))
     weights, biases = launch.weight_gradient(
         x, kept, kernel, bias_of_big=False, block=cut.get("weight")
     )
@@ -285,9 +285,11 @@ def test_transposed_convolution_and_its_gradients(
     pull = draw.normal(*out.shape)
     kept = torch.where(out > 0, pull, 0)
     to_x, to_weight, to_bias = torch.autograd.grad((out.relu() * pull).sum(), leaves)
-    value = launch.expand(x, weight, sides, bias, relu=True, block=cut.get("expand"))
-    backward = launch.reduce(kept, weight, block=cut.get("reduce"))
-    masked = launch.reduce(kept, weight, mask=x, block=cut.get("reduce"))
+    value = launch.conv_transpose(
+        x, weight, sides, bias, relu=True, block=cut.get("conv_transpose")
+    )
+    backward = launch.conv(kept, weight, block=cut.get("conv"))
+    masked = launch.conv(kept, weight, mask=x, block=cut.get("conv"))
     weights, biases = launch.weight_gradient(kept, x, 4, bias_of_big=True, block=cut.get("weight"))
     assert (value.dtype, backward.dtype, weights.dtype, biases.dtype) == (
         precision,
@@ -516,8 +518,8 @@ def test_nan_fills_its_own_member_and_reaches_no_other(device, precision):
     def everything(x: Tensor, image: Tensor) -> list[Tensor]:
         blocks = launch.by_blocks(image)
         values = [
-            launch.reduce(x, down, down_bias, relu=True),
-            launch.expand(x, down, (8, 8), relu=True),
+            launch.conv(x, down, down_bias, relu=True),
+            launch.conv_transpose(x, down, (8, 8), relu=True),
         ]
         values += [launch.first(blocks, first, first_bias, relu=True), launch.last(x, up, up_bias)]
         for kind in operators.LIKELIHOODS.values():
@@ -577,14 +579,14 @@ def test_encoders_chain_with_and_without_promises(
             for weight, low, bias in layers
         ]
         one = operators.conv_image(launch.by_blocks(image), *ours[0], promise)
-        two = operators.halve(one, *ours[1], promise, promise)
-        three = operators.halve(two, *ours[2], promise, False)
+        two = operators.conv(one, *ours[1], promise, promise)
+        three = operators.conv(two, *ours[2], promise, False)
         leaves = [leaf for weight, _, bias in ours for leaf in (weight, bias)]
         return [one, two, three, *torch.autograd.grad((three * pull).sum(), leaves)]
 
     one, two, three, *gradients = found = through(False)
     assert_promises_change_no_bit(draw, through(True), found)
-    leaves = exactly(*(part for _, lowered, bias in layers for part in (lowered, bias)))
+    leaves = exactly(*(part for _, low_weight, bias in layers for part in (low_weight, bias)))
     hidden = image.to(precision).double().movedim(2, -1)
     for number, value in enumerate((one, two, three)):
         exact = convolved(hidden, *leaves[2 * number : 2 * number + 2])
@@ -616,8 +618,8 @@ def test_decoders_chain_with_and_without_promises(
             for weight, low, bias in layers
         ]
         begin = before.detach().requires_grad_()
-        one = operators.double(begin.relu(), *ours[0], promise, promise)
-        two = operators.double(one, *ours[1], promise, promise)
+        one = operators.conv_transpose(begin.relu(), *ours[0], promise, promise)
+        two = operators.conv_transpose(one, *ours[1], promise, promise)
         if distance is None:
             last = operators.conv_transpose_to_image(two, *ours[2], promise)
         else:
@@ -631,7 +633,7 @@ def test_decoders_chain_with_and_without_promises(
     one, two, last, *gradients = found = through(False)
     assert_promises_change_no_bit(draw, through(True), found)
     start, *leaves = exactly(
-        before, *(part for _, lowered, bias in layers for part in (lowered, bias))
+        before, *(part for _, low_weight, bias in layers for part in (low_weight, bias))
     )
     hidden = start.relu()
     for number, value in enumerate((one, two)):
@@ -648,9 +650,9 @@ def test_decoders_chain_with_and_without_promises(
 
 
 OPERATORS = [
-    "halve",
+    "conv",
     "conv_image",
-    "double",
+    "conv_transpose",
     "conv_transpose_to_image",
     "conv_transpose_and_compare",
 ]
@@ -663,20 +665,20 @@ def test_operators_are_what_they_say_to_torch(name, device, precision, flags, mo
     monkeypatch.undo()  # torch's checks make tensors of every kind
     draw = Draw(device, precision)
     down, up = conv_weights("layer", 16, 32, 4), conv_transpose_weights("layer", 32, 16)
-    described = {"halve": down, "double": up, "conv_image": conv_weights("layer", 3, 16, 4)}
-    weight, lowered, bias = draw.layer(
+    described = {"conv": down, "conv_transpose": up, "conv_image": conv_weights("layer", 3, 16, 4)}
+    weight, low_weight, bias = draw.layer(
         2, described.get(name, conv_transpose_weights("layer", 32, 3))
     )
-    layer = (weight.requires_grad_(), lowered.detach(), bias.requires_grad_())
+    layer = (weight.requires_grad_(), low_weight.detach(), bias.requires_grad_())
     blocks, x = (
         launch.by_blocks(draw.images(2, 3, 3, 8, 8)),
-        draw.normal(2, 3, 4, 4, 16 if name == "halve" else 32),
+        draw.normal(2, 3, 4, 4, 16 if name == "conv" else 32),
     )
     x.requires_grad_()
     arguments = {
-        "halve": (x, *layer, flags, False),
+        "conv": (x, *layer, flags, False),
         "conv_image": (blocks, *layer, flags),
-        "double": (x, *layer, flags, False),
+        "conv_transpose": (x, *layer, flags, False),
         "conv_transpose_to_image": (x, *layer, flags),
         "conv_transpose_and_compare": (
             x,
@@ -699,7 +701,10 @@ def test_results_repeat_bit_by_bit(precision):
     _, weight, bias = draw.layer(3, conv_weights("layer", 32, 64, 4))
 
     def everything() -> list[Tensor]:
-        values = [launch.reduce(x, weight, bias, relu=True), launch.expand(y, weight, (32, 32))]
+        values = [
+            launch.conv(x, weight, bias, relu=True),
+            launch.conv_transpose(y, weight, (32, 32)),
+        ]
         return [
             *values,
             *launch.weight_gradient(x, y, 4, bias_of_big=False),
@@ -718,7 +723,7 @@ def test_a_second_derivative_is_refused_and_not_dropped():
         torch.rand(1, 16, 4, 4, 16),
         torch.rand(1, 16),
     )
-    out = operators.halve(x, weight, weight, bias, False, False)
+    out = operators.conv(x, weight, weight, bias, False, False)
     with pytest.raises(
         UnbraidError,
         match=r"^the kernels have no second derivatives; train an objective that needs them",
@@ -730,8 +735,9 @@ def test_a_second_derivative_is_refused_and_not_dropped():
 def test_a_weight_that_lies_otherwise_is_packed_first():
     x, weight = torch.rand(2, 1, 4, 4, 16), torch.rand(2, 16, 16, 4, 4).permute(0, 1, 3, 4, 2)
     assert not weight[0].is_contiguous()
-    assert torch.equal(launch.reduce(x, weight), launch.reduce(x, weight.contiguous()))
+    assert torch.equal(launch.conv(x, weight), launch.conv(x, weight.contiguous()))
     small = torch.rand(2, 1, 2, 2, 16)
     assert torch.equal(
-        launch.expand(small, weight, (4, 4)), launch.expand(small, weight.contiguous(), (4, 4))
+        launch.conv_transpose(small, weight, (4, 4)),
+        launch.conv_transpose(small, weight.contiguous(), (4, 4)),
     )

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 
 from unbraid.networks import layers
 from unbraid.networks.layers import (
-    carry_lowered,
+    carry_low_precision_copy,
+    conv,
     conv_image,
+    conv_transpose,
     conv_transpose_and_compare,
     conv_transpose_to_image,
     dense,
-    double,
-    halve,
     uses_kernels,
 )
 
@@ -68,12 +68,12 @@ def last(channels_first):
     return channels_first.permute(0, 2, 3, 1)
 
 
-def torch_halve(image, weight, bias):
+def torch_conv(image, weight, bias):
     """Torch's own on one member: images and result channels first."""
     return F.conv2d(image, first(weight), bias, stride=2, padding=weight.shape[1] // 2 - 1).relu()
 
 
-def torch_double(x, weight, bias):
+def torch_conv_transpose(x, weight, bias):
     return F.conv_transpose2d(first(x), first(weight), bias, stride=2, padding=1)
 
 
@@ -101,20 +101,18 @@ SIDES = [(2, 2), (3, 3), (6, 6), (7, 14), (28, 28)]
 @pytest.mark.parametrize("kernel", [4, 2])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 32), (3, 8), (8, 1)])
 @pytest.mark.parametrize("sides", SIDES)
-def test_halve(kernel, inputs, outputs, sides):
+def test_conv(kernel, inputs, outputs, sides):
     x, weight, bias = randoms(
         (3, 2, *sides, inputs), (3, outputs, kernel, kernel, inputs), (3, outputs)
     )
-    assert_members_agree(
-        halve, lambda x, *rest: last(torch_halve(first(x), *rest)), x, weight, bias
-    )
-    assert tuple(halve(x, weight, bias).shape) == (3, 2, sides[0] // 2, sides[1] // 2, outputs)
+    assert_members_agree(conv, lambda x, *rest: last(torch_conv(first(x), *rest)), x, weight, bias)
+    assert tuple(conv(x, weight, bias).shape) == (3, 2, sides[0] // 2, sides[1] // 2, outputs)
 
 
 @pytest.mark.parametrize("kernel", [4, 2])
 @pytest.mark.parametrize("channels", [1, 3, 5])
 @pytest.mark.parametrize("sides", SIDES)
-def test_halve_image(kernel, channels, sides):
+def test_conv_image(kernel, channels, sides):
     image, weight, bias = randoms(
         (3, 2, channels, *sides), (3, 8, kernel, kernel, channels), (3, 8)
     )
@@ -122,16 +120,24 @@ def test_halve_image(kernel, channels, sides):
     def layer(image, weight, bias):
         return conv_image(image, weight, bias, torch.float64)
 
-    assert_members_agree(layer, lambda *parts: last(torch_halve(*parts)), image, weight, bias)
+    assert_members_agree(layer, lambda *parts: last(torch_conv(*parts)), image, weight, bias)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(32, 1), (8, 3), (4, 4), (4, 5), (1, 32)])
 @pytest.mark.parametrize("sides", [(1, 1), (3, 3), (3, 5), (14, 14)])
-def test_double(inputs, outputs, sides):
+def test_conv_transpose(inputs, outputs, sides):
     x, weight, bias = randoms((3, 2, *sides, inputs), (3, inputs, 4, 4, outputs), (3, outputs))
-    assert_members_agree(double, lambda *parts: last(torch_double(*parts)).relu(), x, weight, bias)
-    assert_members_agree(conv_transpose_to_image, torch_double, x, weight, bias)
-    assert tuple(double(x, weight, bias).shape) == (3, 2, 2 * sides[0], 2 * sides[1], outputs)
+    assert_members_agree(
+        conv_transpose, lambda *parts: last(torch_conv_transpose(*parts)).relu(), x, weight, bias
+    )
+    assert_members_agree(conv_transpose_to_image, torch_conv_transpose, x, weight, bias)
+    assert tuple(conv_transpose(x, weight, bias).shape) == (
+        3,
+        2,
+        2 * sides[0],
+        2 * sides[1],
+        outputs,
+    )
     assert tuple(conv_transpose_to_image(x, weight, bias).shape) == (
         3,
         2,
@@ -152,17 +158,17 @@ def test_layers_without_relu(kernel):
     def from_image(image, weight, bias):
         return conv_image(image.movedim(-1, 2), weight, bias, torch.float64, relu=False)
 
-    assert_members_agree(lambda *parts: halve(*parts, relu=False), convolution, x, weight, bias)
+    assert_members_agree(lambda *parts: conv(*parts, relu=False), convolution, x, weight, bias)
     assert_members_agree(from_image, convolution, x, weight, bias)
     x, weight, bias = randoms((3, 2, 3, 5, 4), (3, 4, 4, 4, 8), (3, 8))
     assert_members_agree(
-        lambda *parts: double(*parts, relu=False),
-        lambda *parts: last(torch_double(*parts)),
+        lambda *parts: conv_transpose(*parts, relu=False),
+        lambda *parts: last(torch_conv_transpose(*parts)),
         x,
         weight,
         bias,
     )
-    assert (double(x, weight, bias, relu=False) < 0).any()
+    assert (conv_transpose(x, weight, bias, relu=False) < 0).any()
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -174,15 +180,17 @@ def test_layers_on_views_into_a_row(members):
     x = x.permute(0, 1, 3, 4, 2)
     weight, bias = rows[:, 13 : 13 + 16 * 5].view(members, 5, 4, 4, 1), rows[:, 900:905]
     for member in range(members):
-        expected = torch_halve(
+        expected = torch_conv(
             first(x[member]).contiguous(), weight[member].contiguous(), bias[member]
         )
-        close(halve(x, weight, bias)[member], last(expected))
+        close(conv(x, weight, bias)[member], last(expected))
         close(conv_image(x.permute(0, 1, 4, 2, 3), weight, bias, x.dtype)[member], last(expected))
     weight, bias = rows[:, 13 : 13 + 16 * 3].view(members, 1, 4, 4, 3), rows[:, 900:903]
     for member in range(members):
-        expected = torch_double(x[member].contiguous(), weight[member].contiguous(), bias[member])
-        close(double(x, weight, bias)[member], last(expected).relu())
+        expected = torch_conv_transpose(
+            x[member].contiguous(), weight[member].contiguous(), bias[member]
+        )
+        close(conv_transpose(x, weight, bias)[member], last(expected).relu())
         close(conv_transpose_to_image(x, weight, bias)[member], expected)
 
 
@@ -201,8 +209,8 @@ def test_promises_about_neighbours_change_no_bit(members):
         )
         leaves = [weight.requires_grad_() for weight in weights]
         hidden = conv_image(image, *leaves[:2], torch.float64, masked_later=promise)
-        hidden = halve(hidden, *leaves[2:4], after_relu=promise, masked_later=promise)
-        hidden = double(hidden, *leaves[4:6], after_relu=promise, masked_later=promise)
+        hidden = conv(hidden, *leaves[2:4], after_relu=promise, masked_later=promise)
+        hidden = conv_transpose(hidden, *leaves[4:6], after_relu=promise, masked_later=promise)
         out = conv_transpose_to_image(hidden, *leaves[6:], after_relu=promise)
         return [out, *torch.autograd.grad(out.square().sum(), leaves)]
 
@@ -216,20 +224,20 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("members", [1, 2])
 @pytest.mark.parametrize(
-    "kind", ["dense", "conv_image", "halve", "double", "conv_transpose_to_image"]
+    "kind", ["dense", "conv_image", "conv", "conv_transpose", "conv_transpose_to_image"]
 )
 def test_activations_say_the_precision_and_weights_keep_theirs(kind, members, device):
     shapes = {
         "dense": ((5, 64), (64, 32), 32),
         "conv_image": ((5, 3, 8, 8), (16, 4, 4, 3), 16),
-        "halve": ((5, 8, 8, 16), (32, 4, 4, 16), 32),
-        "double": ((5, 4, 4, 32), (32, 4, 4, 16), 16),
+        "conv": ((5, 8, 8, 16), (32, 4, 4, 16), 32),
+        "conv_transpose": ((5, 4, 4, 32), (32, 4, 4, 16), 16),
         "conv_transpose_to_image": ((5, 4, 4, 16), (16, 4, 4, 3), 3),
     }[kind]
     layer = {
         "dense": dense,
-        "halve": halve,
-        "double": double,
+        "conv": conv,
+        "conv_transpose": conv_transpose,
         "conv_transpose_to_image": conv_transpose_to_image,
     }.get(kind)
     x, weight, bias = randoms(
@@ -270,7 +278,7 @@ def test_a_carried_copy_takes_the_place_of_the_weight_on_the_device():
         tensor.float().cuda() for tensor in randoms((2, 5, 64), (2, 64, 32), (2, 32))
     )
     leaf = weight.clone().requires_grad_()
-    carry_lowered(leaf, 2 * weight.bfloat16())
+    carry_low_precision_copy(leaf, 2 * weight.bfloat16())
     out = dense(x.bfloat16(), leaf, bias)
     assert torch.equal(out, dense(x.bfloat16(), (2 * weight.bfloat16()).float(), bias))
     (gradient,) = torch.autograd.grad(out.float().sum(), leaf)
@@ -306,9 +314,9 @@ def test_a_cpu_has_no_kernels_and_compares_by_itself():
 
 @pytest.mark.parametrize("outputs", [1, 3, 8])
 @pytest.mark.parametrize("members", [1, 2])
-def test_double_in_bfloat16_stays_near(outputs, members):
+def test_conv_transpose_in_bfloat16_stays_near(outputs, members):
     parts = randoms((members, 2, 8, 8, 16), (members, 16, 4, 4, outputs), (members, outputs))
-    for layer in (double, conv_transpose_to_image):
+    for layer in (conv_transpose, conv_transpose_to_image):
         exact = layer(*parts)
         rough = layer(*(part.bfloat16() for part in parts))
         assert rough.dtype == torch.bfloat16
@@ -317,8 +325,8 @@ def test_double_in_bfloat16_stays_near(outputs, members):
 
 def test_nan_in_one_member_stays_there():
     x, weight, bias = randoms((3, 2, 6, 6, 4), (3, 8, 4, 4, 4), (3, 8))
-    clean = halve(x, weight, bias)
+    clean = conv(x, weight, bias)
     x[1] = torch.nan
-    torn = halve(x, weight, bias)
+    torn = conv(x, weight, bias)
     assert torch.equal(torn[[0, 2]], clean[[0, 2]])
     assert torn[1].isnan().all()

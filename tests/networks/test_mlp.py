@@ -10,6 +10,7 @@ from torch import nn
 from unbraid.core.errors import InputError
 from unbraid.core.random import Stream
 from unbraid.networks.mlp import Mlp
+from unbraid.testing.network_contract import check_network
 
 
 def test_layers_are_the_published_ones():
@@ -166,3 +167,24 @@ def test_options_are_refused_by_name(options, told):
     with pytest.raises(InputError) as caught:
         Mlp(**options)
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        *[((2,), {"hidden": 64}), ((1, 28, 28), {"hidden": 64}), ((3, 5, 7), {"hidden": 64})],
+        (
+            (2,),
+            {
+                "hidden": 100,
+                "encoder_layers": 1,
+                "decoder_layers": 1,
+                "activation": "relu",
+                "scale": "softplus",
+            },
+        ),
+        ((1, 8, 8), {"hidden": 128, "decoder_layers": 2, "activation": "relu"}),
+    ],
+)
+def test_every_option_keeps_the_contract(shape, options):
+    check_network("mlp", shape, **options)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every registered objective keeps the contract and has a test file; the contract notices what
-breaks it.
-"""
+"""Every registered objective keeps the contract, and the contract notices what breaks it."""
 
 from __future__ import annotations
 
@@ -107,7 +105,7 @@ def test_contract_notices_a_wrong_name_and_silent_class(monkeypatch):
         pass
 
     monkeypatch.setattr(OBJECTIVES, "load", lambda name: Silent)
-    with pytest.raises(AssertionError, match="^silent needs a docstring whose first paragraph is one sentence"):
+    with pytest.raises(AssertionError, match="docstring paragraph of silent must be one sentence"):
         check_objective("silent")
 
 
@@ -139,7 +137,7 @@ def cut_off(forward, loss):
 
 
 AUXILIARY_CASES = {
-    "reduced": (lambda forward, loss: loss.mean(dim=1), r"must be \(members, batch\), is \(3,\)"),
+    "reduced": (lambda forward, loss: loss.mean(dim=1), r"must be \(members, n\)"),
     "constant": (
         lambda forward, loss: loss.detach(),
         "must reach every auxiliary weight, and does not reach dense1.weight",
@@ -177,26 +175,6 @@ def test_contract_notices_a_broken_auxiliary_loss(case, monkeypatch):
     monkeypatch.setattr(OBJECTIVES, "load", lambda name: Broken)
     with pytest.raises(AssertionError, match=told):
         check_objective("broken")
-
-
-def test_contract_notices_terms_that_leave_the_wrong_thing_behind(monkeypatch):
-    @dataclass(frozen=True)
-    class Careless(FactorVAE):
-        """Leaves other logits for the discriminator's loss than it would compute."""
-
-        key = "careless"
-
-        def terms(self, forward):
-            terms = super().terms(forward)
-            forward.shared["logits"] = forward.shared["logits"].roll(1, 1)
-            return terms
-
-    monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
-    monkeypatch.setattr(OBJECTIVES, "load", lambda name: Careless)
-    with pytest.raises(
-        AssertionError, match="must be the same whether or not terms left something in shared"
-    ):
-        check_objective("careless")
 
 
 def test_contract_lets_an_auxiliary_loss_depend_on_the_latents(monkeypatch):

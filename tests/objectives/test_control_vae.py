@@ -227,13 +227,16 @@ def test_nonsense_is_refused_in_full(given, told):
 
 def test_an_empty_range_of_beta_is_refused():
     assert ControlVAE(beta_min=2, beta_max=2).problems(SETTING, STANDARD) == []
-    assert ControlVAE(beta_min=3, beta_max=2).problems(SETTING, STANDARD) == [
-        "control_vae: beta_max must be at least beta_min; got beta_min 3.0 and beta_max 2.0."
-    ]
-    assert ControlVAE(beta_min=linear(0, 5, 10), beta_max=4).problems(SETTING, STANDARD) == [
-        "control_vae: beta_max must be at least beta_min; got beta_min linear(0, 5, 10) and"
-        " beta_max 4.0."
-    ]
+    for objective, shown in (
+        (ControlVAE(beta_min=3, beta_max=2), "beta_min 3.0 and beta_max 2.0"),
+        (
+            ControlVAE(beta_min=linear(0, 5, 10), beta_max=4),
+            "beta_min linear(0, 5, 10) and beta_max 4.0",
+        ),
+    ):
+        (problem,) = objective.problems(SETTING, STANDARD)
+        assert (problem.name, problem.rule) == ("control_vae: beta_max", "must be at least beta_min")
+        assert problem.value == shown
 
 
 def test_rules_do_not_share_a_chunk():

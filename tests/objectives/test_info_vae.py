@@ -176,12 +176,10 @@ def test_nonsense_is_refused_in_full(given, told):
     ],
 )
 def test_a_reward_for_leaving_the_prior_is_refused(alpha, lambda_prior, told):
-    (line,) = InfoVAE(alpha=alpha, lambda_prior=lambda_prior).problems(SETTING, STANDARD)
-    assert (
-        line
-        == f"info_vae: alpha + lambda_prior must be at least 1; got {told}. Below 1 latents would"
-        " be rewarded for leaving the prior."
-    )
+    (problem,) = InfoVAE(alpha=alpha, lambda_prior=lambda_prior).problems(SETTING, STANDARD)
+    assert (problem.name, problem.value) == ("info_vae: alpha + lambda_prior", told)
+    assert problem.rule == "must be at least 1"
+    assert problem.remedy == "Below 1 latents would be rewarded for leaving the prior."
 
 
 def test_bounded_settings_are_allowed():

@@ -170,11 +170,10 @@ def test_single_precision_is_enough(name):
 
 
 def test_only_images_can_be_blurred():
-    told = (
-        "likelihood can blur images only, and this dataset has points; got 'gaussian+box3'. Leave"
-        " the blur out."
-    )
-    assert likelihood("mse+box3", bounded=False).problems((2,)) == [told]
+    (problem,) = likelihood("mse+box3", bounded=False).problems((2,))
+    assert (problem.name, problem.value) == ("likelihood", "gaussian+box3")
+    assert problem.rule == "can blur images only, and this dataset has points"
+    assert problem.remedy == "Leave the blur out."
     assert likelihood("mse+box3", bounded=True).problems((1, 28, 28)) == []
     assert likelihood("laplace", bounded=False).problems((2,)) == []
 

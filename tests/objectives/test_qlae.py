@@ -160,9 +160,9 @@ def test_other_priors_are_refused():
         key = "other"
 
     assert QLAE().problems(SETTING, Isotropic()) == []
-    assert QLAE().problems(SETTING, Other()) == [
-        f"qlae: prior {PRIOR_KINDS['none']}; got 'other'. Use the prior isotropic."
-    ]
+    (problem,) = QLAE().problems(SETTING, Other())
+    assert (problem.name, problem.rule) == ("qlae: prior", PRIOR_KINDS["none"])
+    assert (problem.value, problem.remedy) == ("other", "Use the prior isotropic.")
 
 
 SMALL = {

@@ -102,7 +102,7 @@ def test_the_estimate_grows_with_what_a_member_holds(small_plan, kernels: bool):
     # often as they are many.
     images = 4 * 8 * 784 * 64
     assert estimate("ada_gvae") - small >= images
-    assert estimate("s2_beta_vae") - small >= images
+    assert estimate(supervision="labels") - small >= images
     assert estimate("iwae", hyper={"importance_samples": 5}) - small >= 4 * images
     # The MMD holds distances of all pairs of a batch, latent by latent: four numbers for its
     # gradient and three results.

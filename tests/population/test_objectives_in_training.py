@@ -20,6 +20,7 @@ from unbraid.core.store import write_json
 from unbraid.objectives.objective import Forward, total_loss
 from unbraid.objectives.qlae import CODEBOOK
 from unbraid.objectives.schedule import Schedule
+from unbraid.objectives.supervision.few_labels import FewLabels
 from unbraid.population.adam import BETAS, EPSILON
 from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.cuda_graph import Stepper
@@ -163,12 +164,11 @@ def test_both_images_of_a_pair_are_compared_with_themselves(small_plan):
 # Labelled images
 
 
-@pytest.mark.parametrize("objective", ["s2_beta_vae", "supervised"])
-def test_labelled_images_stay_with_their_labels(small_plan, objective: str):
-    kind = ub.OBJECTIVES.load(
-        objective
-    )  # 11 labels in batches of 8: the set begins again in the middle of a batch
-    plan, dataset = small_plan(kind(label_count=11, label_seed=[4, 9]), seeds=2, latents=7)
+@pytest.mark.parametrize(("objective", "alone"), [("beta_vae", "no"), ("ae", "yes")])
+def test_labelled_images_stay_with_their_labels(small_plan, objective: str, alone: str):
+    # 11 labels in batches of 8: the set begins again in the middle of a batch.
+    labels = FewLabels(count=11, seed=[4, 9], alone=alone)
+    plan, dataset = small_plan(objective, supervision=labels, seeds=2, latents=7)
     program = program_of(plan, dataset)
     state = program.start()
     draws = program.draw(torch.arange(6))
@@ -200,7 +200,7 @@ def test_labelled_images_stay_with_their_labels(small_plan, objective: str):
 
 
 def test_unlabelled_images_are_those_of_the_objective_without_labels(small_plan):
-    plan, dataset = small_plan("s2_beta_vae", latents=7)
+    plan, dataset = small_plan("beta_vae", latents=7, supervision="labels")
     plain, _ = small_plan("beta_vae", latents=7)
     ours, theirs = (program_of(one, dataset).draw(torch.arange(3)) for one in (plan, plain))
     assert torch.equal(ours.indices[..., : plan.batch_size], theirs.indices)
@@ -208,7 +208,7 @@ def test_unlabelled_images_are_those_of_the_objective_without_labels(small_plan)
 
 
 def test_a_labelled_image_is_one_image_where_others_are_drawn_afresh(small_plan):
-    plan, dataset = small_plan("s2_beta_vae", latents=7)
+    plan, dataset = small_plan("beta_vae", latents=7, supervision="labels")
     program = program_of(plan, dataset)
     program.fresh_images = True
     images = program.draw(torch.arange(4)).images
@@ -259,8 +259,8 @@ RESUMED = [
     ),  # type: ignore[attr-defined]
     pytest.param(ub.QLAE(weight_decay=[0.1, "linear(1, 0, 8)"]), {}, id="weight decay"),  # type: ignore[attr-defined]
     pytest.param(
-        "s2_dip_vae_i",
-        {"latents": 7, "hyper": {"label_loss": "embed", "learn_sigma": "yes"}},
+        "dip_vae_i",
+        {"latents": 7, "supervision": "labels:loss=embed,learn_sigma=yes"},
         id="labels",
     ),
     pytest.param("info_vae", {"prior": "sparse:gamma=linear(0, 0.9, 8)"}, id="prior points"),

@@ -338,15 +338,20 @@ def test_numbers_after_a_comma_go_on_with_the_vector():
         ),  # type: ignore[attr-defined]
         (ub.AnnealedVAE(ramp_steps=10), 30, []),  # type: ignore[attr-defined]
         (
-            ub.S2BetaVAE(annealing="fine_tune"),  # type: ignore[attr-defined]
+            ub.FewLabels(annealing="fine_tune"),  # type: ignore[attr-defined]
             10_000,
-            [
-                "s2_beta_vae: the supervised term never counts in 10,000 steps; annealing_steps is"
-                " 10,000"
-            ],
+            ["labels: the supervised term never counts in 10,000 steps; annealing_steps is 10,000"],
         ),
-        (ub.S2BetaVAE(annealing="anneal", annealing_steps=9), 10, []),  # type: ignore[attr-defined]
+        (ub.FewLabels(annealing="anneal", annealing_steps=9), 10, []),  # type: ignore[attr-defined]
     ],
 )
 def test_what_does_not_come_to_its_end_is_remarked_on(objective: Any, steps: int, told: list[str]):
     assert objective.remarks(steps) == told
+
+
+def test_a_member_remarks_on_its_objective_and_its_supervision():
+    plan, _ = make_plan(
+        data(28), "annealed_vae", network="mlp", supervision="labels:annealing=anneal", steps=9
+    )
+    found = plan.members[0].remarks(9)
+    assert [line.partition(":")[0] for line in found] == ["annealed_vae", "labels"]

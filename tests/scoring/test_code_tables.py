@@ -104,7 +104,7 @@ def test_a_table_without_codes_is_refused_with_what_it_has(tmp_path: Path):
 def test_numbers_and_words_in_one_column_are_refused_where_it_counts(tmp_path: Path):
     path = tmp_path / "t.csv"
     path.write_text("name,x,y\na,1,2\n\nb,3,\nc,none,4\n")
-    remedy = "Write a number there, or choose others with columns (--columns)."
+    remedy = "Write a number there, or choose others with columns."
     assert refusal(path).splitlines() == [
         f"line 5 of {path}, 'x' must be a number; got 'none'. {remedy}",
         f"line 4 of {path}, 'y' must be a number; got ''. {remedy}",
@@ -131,7 +131,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path):
     )
     path.write_bytes(b"\xff\xfe\x00x")
     assert refusal(path).startswith(
-        f"{path} must be a text file of numbers and commas; got another ("
+        f"{path} must be a comma-separated text file in UTF-8; got another ("
     )
     torn = tmp_path / "t.parquet"
     TABLE.to_parquet(torn)

@@ -12,15 +12,23 @@ from typing import Any
 
 import pytest
 import typer
-from unbraid.objectives.supervision import SUPERVISIONS
 
 from unbraid.commands.command_line import app, describe
+from unbraid.core.errors import InputError, Problems
 from unbraid.core.registry import Registry
 from unbraid.core.spelling import as_source, parse_extra_options, split_names
 from unbraid.metrics import METRICS
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
+from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS
+from unbraid.population.resolve import (
+    choose_network,
+    choose_objectives,
+    choose_priors,
+    choose_supervisions,
+)
 from unbraid.scoring.metric_names import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +85,17 @@ def check_name(registry: Registry, spelled: str) -> str:
     return name
 
 
+def check_values(arguments: dict[str, Any], hyper: dict[str, Any]) -> None:
+    """Check what `train` would be given, as far as it can be without the data."""
+    problems = Problems()
+    choose_objectives(arguments.get("objective", "beta_vae"), hyper, problems)
+    choose_priors(arguments.get("prior", "isotropic"), {}, problems)
+    choose_supervisions(arguments.get("supervision"), problems)
+    choose_network(arguments.get("network", "conv_burgess"), {}, problems)
+    read_likelihood(arguments.get("likelihood", "bernoulli"))
+    assert problems.found == []
+
+
 def test_there_are_commands_to_check():
     assert len(lines()) >= 50
     assert len(inline()) >= 10
@@ -95,7 +114,12 @@ def test_a_command_in_a_block_of_code_is_taken_by_the_parser(line: str):
         spelled = [given] if isinstance(given, str) else given
         named = [check_name(OBJECTIVES, one) for word in spelled for one in split_names(word)]
         known = set().union(*(option_names(OBJECTIVES.load(one)) for one in named))
-        assert set(parse_extra_options(context.args)) <= known, line
+        hyper = parse_extra_options(context.args)
+        assert set(hyper) <= known, line
+        if name == "train":
+            words = {one.name: (one, context.params[one.name]) for one in VERBS[name].options}
+            given = {key: one.read(text) for key, (one, text) in words.items() if text}
+            check_values(given, hyper)
     else:
         assert not context.args
 
@@ -123,10 +147,14 @@ def test_every_command_has_its_section():
         "unbraid train dsprites beta_vea",
         "unbraid train dsprites factor_vae:beta=4",
         "unbraid train dsprites --network mlp:hiden=3",
+        "unbraid train dsprites --network mlp:hidden=many",
+        "unbraid train dsprites --beta -3",
+        "unbraid train dsprites --supervision labels:count=few",
+        "unbraid train dsprites --likelihood gausian",
         "unbraid report runs/first --steps 3",
         "unbraid train",
     ],
 )
 def test_a_wrong_command_would_be_noticed(line: str):
-    with pytest.raises((AssertionError, USAGE_ERROR)):
+    with pytest.raises((AssertionError, InputError, USAGE_ERROR)):
         test_a_command_in_a_block_of_code_is_taken_by_the_parser(line)

@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from tools.docs.__main__ import main
 from tools.docs.generate import FROM_CODE, FROM_RESULTS, NAMES, stale
-
 from unbraid.commands.list import KINDS, registry
 
 ROOT = Path(__file__).resolve().parents[2]

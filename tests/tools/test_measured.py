@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tools.docs import measured
 from tools.docs.generate import FROM_RESULTS
 

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.docs.metric_pages import about, fields, names, page, unwrapped
 
+from tools.docs import DocsError
+from tools.docs.metric_pages import about, fields, names, page, unwrapped
 from unbraid.metrics import METRICS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics"
@@ -36,7 +37,7 @@ def test_a_file_without_traps_is_refused(monkeypatch: pytest.MonkeyPatch):
     metric = METRICS.load("mig")
     words = "MIG: a gap.\n\nIt is defined.\n\nDeparts from disentanglement_lib: no."
     monkeypatch.setattr(sys.modules[metric.__module__], "__doc__", words)
-    with pytest.raises(ValueError, match=r"^unbraid\.metrics\.mig must open with .* 'Traps: "):
+    with pytest.raises(DocsError, match=r"^unbraid\.metrics\.mig must open with .* 'Traps: "):
         about(metric)
 
 

@@ -7,13 +7,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+
 from tools.docs import objective_pages
 from tools.docs.tables import cell
-from unbraid.objectives.supervision import SUPERVISIONS
-
 from unbraid.core.registry import Registry
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -7,7 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.docs.generate import MissingResult, stale, write
+from tools.docs import DocsError
+from tools.docs.generate import stale, write
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +20,7 @@ def main(words: list[str] | None = None, root: Path = ROOT) -> int:
     given = parser.parse_args(words)
     try:
         found = stale(root)
-    except MissingResult as error:
+    except DocsError as error:
         print(error, file=sys.stderr)
         return 1
     if given.check:

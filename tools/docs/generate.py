@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.docs import (
+    DocsError,
     command_pages,
     measured,
     metric_pages,
@@ -21,11 +22,10 @@ from tools.docs import (
     package_names,
     tables,
 )
-from unbraid.objectives.supervision import SUPERVISIONS
-
 from unbraid.metrics import METRICS
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS
 
 RESULTS = Path("benchmarks/results")
 NAMES = Path("src/unbraid/commands/names.py")
@@ -69,16 +69,12 @@ FROM_CODE: dict[str, Callable[[Path], str]] = {
 """Blocks made from registries, declarations and docstrings."""
 
 
-class MissingResult(Exception):
-    """A measured number that a page shows has not been measured."""
-
-
 def generated(root: Path) -> dict[Path, str]:
     """Every generated file by its path in the repository, with the text that it should have."""
     scores = _result(root, "metric_behaviour")["scores"]
     for name in metric_pages.names():
         if name not in scores:
-            raise MissingResult(
+            raise DocsError(
                 f"{RESULTS / 'metric_behaviour.json'} has no scores of the metric '{name}', which"
                 " its page shows. Mend this with:"
                 f" python benchmarks/metric_behaviour.py {name} && make docs"
@@ -145,7 +141,7 @@ def _orphans(root: Path) -> list[Path]:
 def _result(root: Path, name: str) -> Any:
     file = root / RESULTS / f"{name}.json"
     if not file.exists():
-        raise MissingResult(
+        raise DocsError(
             f"{RESULTS / file.name} is missing, which the docs show."
             f" Mend this with: git checkout {RESULTS / file.name}, or the benchmark that writes it"
         )

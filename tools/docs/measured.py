@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from tools.docs.tables import table
 from tools.docs.wrap import wrap, wrap_lines
-
 from unbraid.objectives import OBJECTIVES
 
 Record = dict[str, Any]

@@ -10,9 +10,9 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
+from tools.docs import DocsError
 from tools.docs.tables import source_file, table
 from tools.docs.templates import render
-
 from unbraid.metrics import METRICS
 from unbraid.scoring.metric_names import FAMILIES
 from unbraid.testing.standard_codes import KINDS
@@ -52,14 +52,14 @@ def names() -> list[str]:
 
 
 def about(metric: Any) -> About:
-    """The opening words of the metric's file, in parts; ValueError where one is missing."""
+    """The opening words of the metric's file, in parts; `DocsError` where one is missing."""
     text = inspect.cleandoc(sys.modules[metric.__module__].__doc__ or "")
     title, *rest = [unwrapped(paragraph) for paragraph in text.split("\n\n")]
     traps = [line.removeprefix(TRAPS) for line in rest if line.startswith(TRAPS)]
     departs = [line for line in rest if line.startswith((DEPARTS, ABSENT))]
     definition = [line for line in rest if not line.startswith((TRAPS, DEPARTS, ABSENT))]
     if len(traps) != 1 or len(departs) != 1 or not definition:
-        raise ValueError(
+        raise DocsError(
             f"{metric.__module__} must open with a title, a definition, one paragraph '{TRAPS}...'"
             f" and one '{DEPARTS}...' or '{ABSENT}...'"
         )

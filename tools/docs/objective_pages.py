@@ -9,7 +9,6 @@ from typing import Any
 
 from tools.docs.tables import cell, source_file, table
 from tools.docs.templates import render
-
 from unbraid.core.registry import Registry, summary
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS

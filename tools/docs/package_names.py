@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from unbraid.objectives.supervision import SUPERVISIONS
-
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.supervision import SUPERVISIONS
 
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """Objectives, priors and supervision as names of `unbraid`, for type checkers: `make docs`."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tools.docs.wrap import wrap
-
 from unbraid.core.registry import Registry, summary
 from unbraid.data import DATA
 from unbraid.data.official import OFFICIAL

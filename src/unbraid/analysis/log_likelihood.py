@@ -29,7 +29,7 @@ from torch import Tensor
 from unbraid.codes.codes import recorded_sample
 from unbraid.codes.encode import images_at_once
 from unbraid.core import random
-from unbraid.core.checks import read_whole
+from unbraid.core.checks import is_whole, read_whole
 from unbraid.core.errors import invalid
 from unbraid.core.random import Stream
 from unbraid.networks.network import Comparison, Network, Weights
@@ -83,17 +83,13 @@ def log_likelihood(
     folder = _folder(run)
     plan, dataset = folder.plan, folder.dataset
     samples = read_whole("samples", samples, 1, 100_000)
-    if (
-        isinstance(member, bool)
-        or not isinstance(member, int)
-        or not 0 <= member < len(plan.members)
-    ):
+    if not is_whole(member) or not 0 <= member < len(plan.members):
         raise invalid("member", f"must be one of 0..{len(plan.members) - 1}", member)
     chosen = plan.members[member]
     if not chosen.build().samples_latents:
         rule = "must be one whose objective draws latents from a posterior"
         raise invalid("member", rule, chosen.objective, "Train a vae, or another with a posterior.")
-    if isinstance(images, int) and not isinstance(images, bool):
+    if is_whole(images):
         indices = recorded_sample(len(dataset), read_whole("images", images, 2, 10**9))
     else:
         indices = dataset.grid.check_index(np.asarray(images).reshape(-1))

@@ -74,7 +74,7 @@ def add(
     Returns what `info` says of it.
     """
     from unbraid.data.info import describe
-    from unbraid.data.official.adding import add as add_files
+    from unbraid.data.official.add import add as add_files
 
     add_files(name, file, unverified=unverified)
     return describe(name)
@@ -83,7 +83,7 @@ def add(
 @command
 def remove(name: Annotated[str, Option("A published dataset that was added.")]) -> Path:
     """Delete what `unbraid data add` kept of a dataset; the published file is not touched."""
-    from unbraid.data.official.adding import remove as remove_files
+    from unbraid.data.official.add import remove as remove_files
 
     return remove_files(name)
 

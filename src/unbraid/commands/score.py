@@ -123,7 +123,7 @@ def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
     from unbraid.scoring.own_codes import printed
 
     if "folder" not in given:
-        text = printed(table, int(table["member"].max()) + 1, _line_width())
+        text = printed(table, _line_width())
         kept = f"\n\nAll scores, with their parts: {given['out']}" if "out" in given else ""
         return text + kept
     folder = given["folder"]

@@ -81,11 +81,11 @@ class Run:
 
     def summary(self) -> str:
         """How many models were trained, where they are, and what to type next."""
-        from unbraid.data.where_rule import share
+        from unbraid.data.where_rule import count_images
 
         lines, members, rule = [], self.members, self.folder.plan.where
         if rule:
-            part = f"{share(rule, self.dataset):,} of {len(self.dataset):,} images"
+            part = f"{count_images(rule, self.dataset):,} of {len(self.dataset):,} images"
             lines.append(f"Trained on {part}: {rule}")
         trained = int((members["status"] == "trained").sum())
         lines.append(f"Trained {trained} of {len(members)} models: {self.path}")

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
+
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 
 if TYPE_CHECKING:
@@ -206,20 +208,22 @@ def read_table(path: Path) -> pd.DataFrame:
 
 @contextlib.contextmanager
 def only_one(folder: Path, name: str = ".lock") -> Iterator[None]:
-    """Hold *folder* for one writing process; a second one is told so. The lock ends with its
-    process, however it ends.
-    """
-    import fcntl
+    """Hold *folder* for one writing process; a second one is refused.
 
+    The lock ends with its process, however that ends.
+    """
+    if not folder.is_dir():  # which the lock would make
+        raise UnbraidError(f"{folder} cannot be written: No such directory.")
+    lock = filelock.FileLock(folder / name, blocking=False)
     try:
-        opened = (folder / name).open("a")
+        lock.acquire()
+    except filelock.Timeout:
+        raise InputError(
+            f"{folder} is being written by another process; wait for it to end or stop it."
+        ) from None
     except OSError as error:
         raise UnbraidError(f"{folder} cannot be written: {error.strerror or error}.") from error
-    with opened as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"{folder} is being written by another process; wait for it to end or stop it."
-            ) from None
+    try:
         yield
+    finally:
+        lock.release()

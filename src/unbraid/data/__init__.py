@@ -17,25 +17,21 @@ if TYPE_CHECKING:
     from unbraid.data.loading import load as load
     from unbraid.data.subset import Subset as Subset
 
-DATA = Registry(
-    "dataset",
-    "unbraid.data",
-    {
-        "dsprites": "unbraid.data.drawn.dsprites:DSprites",
-        "color_dsprites": "unbraid.data.drawn.color_dsprites:ColorDSprites",
-        "noisy_dsprites": "unbraid.data.drawn.noisy_dsprites:NoisyDSprites",
-        "scream_dsprites": "unbraid.data.drawn.scream_dsprites:ScreamDSprites",
-        "shapes3d_drawn": "unbraid.data.drawn.shapes3d_drawn:Shapes3DDrawn",
-        "xysquares": "unbraid.data.drawn.xysquares:XYSquares",
-        "xyobject": "unbraid.data.drawn.xyobject:XYObject",
-        "xcolumns": "unbraid.data.drawn.xcolumns:XColumns",
-        "pinwheel": "unbraid.data.drawn.pinwheel:Pinwheel",
-        "sprites": "unbraid.data.drawn.sprites:Sprites",
-        **{
-            name: target for name, target in OFFICIAL.built_in.items() if name != "dsprites"
-        },  # which is drawn
-    },
-)
+DRAWN = {
+    "dsprites": "unbraid.data.drawn.dsprites:DSprites",
+    "color_dsprites": "unbraid.data.drawn.color_dsprites:ColorDSprites",
+    "noisy_dsprites": "unbraid.data.drawn.noisy_dsprites:NoisyDSprites",
+    "scream_dsprites": "unbraid.data.drawn.scream_dsprites:ScreamDSprites",
+    "shapes3d_drawn": "unbraid.data.drawn.shapes3d_drawn:Shapes3DDrawn",
+    "xysquares": "unbraid.data.drawn.xysquares:XYSquares",
+    "xyobject": "unbraid.data.drawn.xyobject:XYObject",
+    "xcolumns": "unbraid.data.drawn.xcolumns:XColumns",
+    "pinwheel": "unbraid.data.drawn.pinwheel:Pinwheel",
+    "sprites": "unbraid.data.drawn.sprites:Sprites",
+}
+"""Datasets that need no download."""
+# The drawn ones stand first, and dSprites is drawn, though its file can be added too.
+DATA = Registry("dataset", "unbraid.data", DRAWN | OFFICIAL.built_in | DRAWN)
 
 
 _HOMES = {

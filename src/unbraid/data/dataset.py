@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     Sampler = Callable[..., torch.Tensor]
 
 
+IN_MEMORY = "array"
+"""What `options` say in place of an array that was given in memory and cannot be loaded again."""
+
+
 class Dataset(ABC):
     """Images on a factor grid.
 

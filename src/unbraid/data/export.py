@@ -137,20 +137,9 @@ def _chosen(
     if indices is not None:
         chosen = dataset.grid.check_index(indices).reshape(-1)
     elif count is not None:
-        if (
-            isinstance(count, bool)
-            or not isinstance(count, (int, np.integer))
-            or not FEWEST_IMAGES <= count <= len(dataset)
-        ):
-            rule = (
-                f"must be a whole number in {FEWEST_IMAGES}..{len(dataset)}, the size of"
-                f" {dataset.name}"
-            )
-            raise invalid("count", rule, count)
+        count = read_whole("count", count, FEWEST_IMAGES, len(dataset))
         # A sample at random, since every n-th image would leave values of the fast factors out.
-        chosen = np.sort(
-            np.random.default_rng(seed).choice(len(dataset), int(count), replace=False)
-        )
+        chosen = np.sort(np.random.default_rng(seed).choice(len(dataset), count, replace=False))
     else:
         chosen = np.arange(len(dataset))
     if len(chosen) < FEWEST_IMAGES:

@@ -13,11 +13,11 @@ from typing import Any
 
 from unbraid.core.errors import DamagedFileError, InputError
 from unbraid.core.registry import summary
-from unbraid.data import DATA, load
+from unbraid.data import DATA, DRAWN, load
 from unbraid.data.dataset import Dataset, PixelDataset
 from unbraid.data.official import OFFICIAL, published
-from unbraid.data.official.added import check, folder_of, read_record
 from unbraid.data.official.source import Source
+from unbraid.data.official.stored import check, folder_of, read_record
 from unbraid.data.official.verify import NO, UNKNOWN, YES
 
 _VERIFIED = {
@@ -35,8 +35,10 @@ _MOST_FACTOR_LINES = 12
 
 def status(name: str) -> str:
     """One or two words on whether the dataset *name* can be loaded now."""
-    if name not in OFFICIAL or name == "dsprites":
-        return "drawn" if name in DATA.built_in else "plug-in"
+    if name in DRAWN:
+        return "drawn"
+    if name not in OFFICIAL:
+        return "plug-in"
     try:
         record = read_record(name)
     except DamagedFileError:
@@ -63,19 +65,14 @@ def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bo
     reads every stored byte.
     """
     lines: list[str] = []
-    here = name not in OFFICIAL or name == "dsprites" or status(name) not in ("not here", "damaged")
-    if here:
+    if status(name) not in ("not here", "damaged"):
         try:
             dataset = load(name, **(options or {}))
         except InputError as error:
             if name not in DATA or options:
                 raise
             # One that needs something of the user's, as a painting.
-            _say(
-                lines,
-                name,
-                " ".join((inspect.getdoc(DATA.load(name)) or "").split("\n\n")[0].split()),
-            )
+            _say(lines, name, summary(DATA.load(name)))
             _say(lines, "not ready", str(error))
             return "\n".join(lines)
         _about(lines, dataset)
@@ -84,16 +81,11 @@ def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bo
     if name in OFFICIAL:
         _origin(lines, name, full_check)
     elif full_check:
-        stored = "source" in dataset.options
-        _say(
-            lines,
-            "check",
-            (
-                "every file was read and found whole"
-                if stored
-                else "nothing is stored that could be damaged"
-            ),
+        read, none = (
+            "every file was read and found whole",
+            "nothing is stored that could be damaged",
         )
+        _say(lines, "check", read if "source" in dataset.options else none)
     return "\n".join(lines)
 
 
@@ -109,7 +101,7 @@ def _about(lines: list[str], dataset: Dataset) -> None:
     meanings = {factor.name: factor.meaning for factor in source.factors} if source else {}
     meanings |= dataset.factor_meanings
     _factors(lines, [(name, size, meanings.get(name, "")) for name, size in _named_sizes(dataset)])
-    if source is not None and dataset.name != "dsprites":
+    if source is not None and dataset.name not in DRAWN:
         _say(lines, "shown", source.shown)
     elif words[1:]:
         _say(lines, "shown", " ".join(" ".join(words[1:]).split()))

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import check_option_names
 from unbraid.core.errors import InputError, Shown, invalid, unknown
 from unbraid.data import DATA
-from unbraid.data.dataset import Dataset
+from unbraid.data.dataset import IN_MEMORY, Dataset
 
 _MADE_FROM_OTHERS = ("own", "perturbed", "subset")
-"""Names that need to be told of other data, and so stand in no list of datasets."""
+"""Names that need other data, and so stand in no list of datasets."""
 
 
 def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Dataset:
@@ -44,7 +44,7 @@ def _is_path(source: str) -> bool:
     separators = {os.sep, os.altsep or os.sep, "/"}
     return (
         any(mark in source for mark in separators)
-        or source.endswith((".npz", ".npy"))
+        or source.lower().endswith((".npz", ".npy"))
         or (source != "" and os.path.exists(source))
     )
 
@@ -56,7 +56,8 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
         rest = dict(options)
         return _perturbed(rest.pop("source", None), rest)
     if name == "subset":
-        return _subset(options)
+        check_option_names("subset", _subset, options)
+        return _subset(**options)
     if name not in DATA:
         first, colon, rest = name.partition(":")
         if colon and first in DATA:
@@ -91,17 +92,11 @@ def _own(source: Any, options: dict[str, Any]) -> Dataset:
 
 def _again(options: dict[str, Any]) -> Dataset:
     """Own data by the options it was saved with."""
-    from unbraid.data.own.own_images import IN_MEMORY
-
     rest = dict(options)
     source = rest.pop("source", None)
     if source is None:
-        raise invalid(
-            "own data",
-            "needs its source",
-            Shown("none"),
-            "Give the path or the array itself to load.",
-        )
+        remedy = "Give the path or the array itself to load."
+        raise invalid("own data", "needs its source", Shown("none"), remedy)
     if isinstance(source, str) and source == IN_MEMORY:
         rule = "was an array in memory and cannot be loaded again"
         raise invalid("own data", rule, IN_MEMORY, "Pass the array: load(array, ...).")
@@ -111,18 +106,47 @@ def _again(options: dict[str, Any]) -> Dataset:
 def _perturbed(source: Any, options: dict[str, Any]) -> Dataset:
     """What `unbraid perturb` wrote to a folder."""
     from unbraid.data.perturbed.dataset import Perturbed
+    from unbraid.data.perturbed.folder import read_record
 
     if options:
-        remedy = "Give them to `unbraid perturb`."
-        raise invalid(
-            "perturbed data", "takes no options but its folder", Shown(", ".join(options)), remedy
-        )
-    return Perturbed(source)
+        rule, remedy = "takes no options but its folder", "Give them to `unbraid perturb`."
+        raise invalid("perturbed data", rule, Shown(", ".join(options)), remedy)
+    if not isinstance(source, (str, os.PathLike)) or not str(source):
+        raise invalid("source", "must be a folder made by `unbraid perturb`", source)
+    folder = Path(source).expanduser().resolve()
+    original = read_record(folder)["base"]
+    try:
+        base = load(original["name"], **original["options"])
+    except InputError as error:
+        raise InputError(f"the original data of {folder} cannot be opened: {error}") from error
+    return Perturbed(folder, base)
 
 
-def _subset(options: dict[str, Any]) -> Dataset:
+def _subset(
+    of: str | os.PathLike[str] | None = None,
+    of_options: dict[str, Any] | None = None,
+    indices: str | os.PathLike[str] | ArrayLike | None = None,
+) -> Dataset:
     """Part of another dataset."""
-    from unbraid.data.subset import load_subset
+    from unbraid.data.subset import Subset
 
-    check_option_names("subset", load_subset, options)
-    return load_subset(**options)
+    if of is None:
+        remedy = (
+            "Name the dataset it is part of, as in load('subset', of='dsprites',"
+            " indices='some.npy')."
+        )
+        raise invalid("subset", "needs of=", Shown("none"), remedy)
+    if indices is None:
+        remedy = "Give the path of an .npy of whole numbers."
+        raise invalid("subset", "needs indices=", Shown("none"), remedy)
+    if of_options is not None and not isinstance(of_options, dict):
+        rule = "must be a dictionary of the other dataset's options"
+        raise invalid("of_options", rule, of_options, "For example of_options={'spacing': 3}.")
+    if isinstance(indices, str) and indices == IN_MEMORY:
+        rule = "were an array in memory and cannot be loaded again"
+        remedy = (
+            "Pass the dataset itself, data=Subset(base, indices), or save the indices with"
+            " numpy.save."
+        )
+        raise invalid("subset indices", rule, indices, remedy)
+    return Subset(load(of, **(of_options or {})), indices)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.arrays import read_npy
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.grid import samples_grid
-from unbraid.data.dataset import Dataset
-from unbraid.data.own.image_arrays import FEWEST_IMAGES, read_npy
-from unbraid.data.own.own_images import IN_MEMORY
+from unbraid.data.dataset import IN_MEMORY, Dataset
+from unbraid.data.own.image_arrays import FEWEST_IMAGES
 
 if TYPE_CHECKING:
     import torch
@@ -135,42 +135,6 @@ class Subset(Dataset):
         digest = hashlib.sha256(json.dumps([self.name, self.base.fingerprint()]).encode())
         digest.update(self.indices.astype("<i8").tobytes())
         return digest.hexdigest()
-
-
-def load_subset(
-    of: str | os.PathLike[str] | None = None,
-    of_options: dict[str, Any] | None = None,
-    indices: str | os.PathLike[str] | ArrayLike | None = None,
-) -> Subset:
-    """The subset that `load("subset", of=..., of_options=..., indices=...)` asks for; options of a
-    saved subset make it again.
-    """
-    from unbraid.data.loading import load
-
-    if of is None:
-        remedy = (
-            "Name the dataset it is part of, as in load('subset', of='dsprites',"
-            " indices='some.npy')."
-        )
-        raise invalid("subset", "needs of=", Shown("none"), remedy)
-    if indices is None:
-        raise invalid(
-            "subset", "needs indices=", Shown("none"), "Give the path of an .npy of whole numbers."
-        )
-    if of_options is not None and not isinstance(of_options, dict):
-        remedy = "For example of_options={'spacing': 3}."
-        raise invalid(
-            "of_options", "must be a dictionary of the other dataset's options", of_options, remedy
-        )
-    if isinstance(indices, str) and indices == IN_MEMORY:
-        remedy = (
-            "Pass the dataset itself, data=Subset(base, indices), or save the indices with"
-            " numpy.save."
-        )
-        raise invalid(
-            "subset indices", "were an array in memory and cannot be loaded again", indices, remedy
-        )
-    return Subset(load(of, **(of_options or {})), indices)
 
 
 def _opened(indices: str | os.PathLike[str]) -> tuple[Path, NDArray[Any]]:

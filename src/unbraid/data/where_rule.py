@@ -238,7 +238,7 @@ def _number(value: Any) -> Any:
     return np.asarray(value, dtype=np.float64)
 
 
-def share(rule: str, dataset: Dataset) -> int:
+def count_images(rule: str, dataset: Dataset) -> int:
     """How many images of *dataset* the rule lets training see at all."""
     return int(
         np.count_nonzero(

@@ -16,9 +16,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.core.registry import Citation
 from unbraid.networks.images import ImageNetwork, halvings
-from unbraid.networks.layers import conv_image, dense, double, halve
+from unbraid.networks.layers import conv, conv_image, conv_transpose, dense
 from unbraid.networks.layout import (
     Layout,
     Weight,
@@ -81,7 +82,7 @@ class ConvStack(ImageNetwork):
         hidden = conv_image(x, *first, precision or full, masked_later=depth > 1)
         for number in range(1, depth):
             at = layer(weights, f"encoder.conv{number + 1}")
-            hidden = halve(hidden, *at, after_relu=True, masked_later=number < depth - 1)
+            hidden = conv(hidden, *at, after_relu=True, masked_later=number < depth - 1)
         hidden = dense(hidden.flatten(2), *layer(weights, "encoder.dense"))
         hidden = (hidden.relu() if self.hidden_relu else hidden).to(full)
         return dense(hidden, *layer(weights, "encoder.mean")), dense(
@@ -95,7 +96,7 @@ class ConvStack(ImageNetwork):
         sample_shape: tuple[int, ...],
         precision: torch.dtype | None,
     ) -> Tensor:
-        """Two dense layers, then double in *precision* up to the last layer."""
+        """Two dense layers, then transposed convolutions in *precision* up to the last layer."""
         side = sample_shape[-1]
         depth = halvings(side)
         corner = side >> depth
@@ -104,7 +105,7 @@ class ConvStack(ImageNetwork):
         hidden = hidden.view(*z.shape[:2], corner, corner, CHANNELS[depth - 1])
         for number in range(depth - 1):
             at = layer(weights, f"decoder.conv{number + 1}")
-            hidden = double(hidden, *at, after_relu=True, masked_later=True)
+            hidden = conv_transpose(hidden, *at, after_relu=True, masked_later=True)
         return hidden
 
     def _last(self, weights: Weights, sample_shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
@@ -130,10 +131,4 @@ class ConvLocatello(ConvStack):
     """
 
     kernels = (4, 4, 2, 2, 2)
-    citation = Citation(
-        "Locatello et al.",
-        2019,
-        "Challenging common assumptions in the unsupervised learning of disentangled"
-        " representations",
-        "ICML",
-    )
+    citation = LOCATELLO_2019

@@ -22,7 +22,7 @@ from unbraid.core.registry import Citation
 from unbraid.networks.batch_norm import batch_norm, batch_norm_weights
 from unbraid.networks.conv import CHANNELS
 from unbraid.networks.images import ImageNetwork, halvings
-from unbraid.networks.layers import conv_image, dense, double, halve
+from unbraid.networks.layers import conv, conv_image, conv_transpose, dense
 from unbraid.networks.layout import (
     Layout,
     Weight,
@@ -96,7 +96,7 @@ class ConvBatchNorm(ImageNetwork):
         hidden = conv_image(x, *layer(weights, "encoder.conv1"), precision or full, relu=False)
         hidden = batch_norm(hidden, weights, "encoder.norm1").relu()
         for number in range(2, halvings(x.shape[-1]) + 1):
-            hidden = halve(hidden, *layer(weights, f"encoder.conv{number}"), relu=False)
+            hidden = conv(hidden, *layer(weights, f"encoder.conv{number}"), relu=False)
             hidden = batch_norm(hidden, weights, f"encoder.norm{number}").relu()
         hidden = dense(hidden.flatten(2), *layer(weights, "encoder.wide"))
         hidden = batch_norm(hidden, weights, "encoder.wide_norm").relu().to(full)
@@ -111,7 +111,7 @@ class ConvBatchNorm(ImageNetwork):
         sample_shape: tuple[int, ...],
         precision: torch.dtype | None,
     ) -> Tensor:
-        """Widen, spread over the corner, then double in *precision* up to the last layer."""
+        """Widen, spread over the corner, then transposed convolutions in *precision* up to the last layer."""
         depth = halvings(sample_shape[-1])
         hidden = dense(z, *layer(weights, "decoder.wide"))
         hidden = batch_norm(hidden, weights, "decoder.wide_norm").relu().to(precision or z.dtype)
@@ -121,7 +121,7 @@ class ConvBatchNorm(ImageNetwork):
         )
         hidden = batch_norm(hidden, weights, "decoder.corner_norm").relu()
         for number in range(1, depth):
-            hidden = double(hidden, *layer(weights, f"decoder.conv{number}"), relu=False)
+            hidden = conv_transpose(hidden, *layer(weights, f"decoder.conv{number}"), relu=False)
             hidden = batch_norm(hidden, weights, f"decoder.norm{number}").relu()
         return hidden
 

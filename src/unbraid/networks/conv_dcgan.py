@@ -19,10 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.core.registry import Citation
+from unbraid.core.citations import MATHIEU_2019
 from unbraid.networks.batch_norm import batch_norm, batch_norm_weights
 from unbraid.networks.images import ImageNetwork
-from unbraid.networks.layers import conv_image, dense, double, halve
+from unbraid.networks.layers import conv, conv_image, conv_transpose, dense
 from unbraid.networks.layout import (
     Layout,
     Weight,
@@ -56,9 +56,7 @@ class ConvDcgan(ImageNetwork):
     """
 
     sides = (32,)
-    citation = Citation(
-        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
-    )
+    citation = MATHIEU_2019
 
     @property
     def uses_columns(self) -> bool:
@@ -92,7 +90,7 @@ class ConvDcgan(ImageNetwork):
     def encode(
         self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Halve to the corner in *precision*, two heads over it."""
+        """Convolutions to the corner in *precision*, two heads over it."""
         hidden = _leaky(
             conv_image(
                 x,
@@ -101,9 +99,9 @@ class ConvDcgan(ImageNetwork):
                 relu=False,
             )
         )
-        hidden = halve(hidden, *_without_bias(weights, "encoder.conv2", _MIDDLE), relu=False)
+        hidden = conv(hidden, *_without_bias(weights, "encoder.conv2", _MIDDLE), relu=False)
         hidden = _leaky(batch_norm(hidden, weights, "encoder.norm2"))
-        hidden = halve(hidden, *_without_bias(weights, "encoder.conv3", _LAST), relu=False)
+        hidden = conv(hidden, *_without_bias(weights, "encoder.conv3", _LAST), relu=False)
         hidden = _leaky(batch_norm(hidden, weights, "encoder.norm3")).flatten(2).to(x.dtype)
         return dense(hidden, *layer(weights, "encoder.mean")), logvar_of_softplus(
             dense(hidden, *layer(weights, "encoder.std"))
@@ -116,7 +114,7 @@ class ConvDcgan(ImageNetwork):
         sample_shape: tuple[int, ...],
         precision: torch.dtype | None,
     ) -> Tensor:
-        """Spread over the corner, then double in *precision* up to the last layer."""
+        """Spread over the corner, then transposed convolutions in *precision* up to the last layer."""
         hidden = dense(z, *_without_bias(weights, "decoder.corner", _CORNER * _CORNER * _LAST)).to(
             precision or z.dtype
         )
@@ -124,7 +122,7 @@ class ConvDcgan(ImageNetwork):
             hidden.unflatten(2, (_CORNER, _CORNER, -1)), weights, "decoder.corner_norm"
         ).relu()
         for number, outputs in ((1, _MIDDLE), (2, _FIRST)):
-            hidden = double(
+            hidden = conv_transpose(
                 hidden, *_without_bias(weights, f"decoder.conv{number}", outputs), relu=False
             )
             hidden = batch_norm(hidden, weights, f"decoder.norm{number}").relu()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from unbraid.core.registry import Citation
+from unbraid.core.citations import MATHIEU_2019
 from unbraid.networks.conv import ConvStack
 from unbraid.networks.layout import Layout, starts_of_torch
 from unbraid.networks.network import Weights
@@ -32,9 +32,7 @@ class ConvMathieu(ConvStack):
     hidden = 128
     hidden_relu = False
     mirrored = (32, 64, 64, 64)
-    citation = Citation(
-        "Mathieu et al.", 2019, "Disentangling disentanglement in variational autoencoders", "ICML"
-    )
+    citation = MATHIEU_2019
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
         """Encoder, heads and decoder weights in order of use."""

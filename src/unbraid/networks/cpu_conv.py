@@ -17,8 +17,8 @@ _THIN_CHANNELS = 4
 """
 
 
-def halve(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tensor:
-    """Stride-2 convolution; shapes as in `layers.halve`."""
+def conv(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tensor:
+    """Stride-2 convolution; shapes as in `layers.conv`."""
     padding = weight.shape[2] // 2 - 1
     out = F.conv2d(
         _channels_first(x), _channels_first(weight), bias.squeeze(0), stride=2, padding=padding
@@ -27,15 +27,15 @@ def halve(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tens
     return out.permute(0, 2, 3, 1).unsqueeze(0)
 
 
-def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
-    """4x4 stride-2 transposed convolution; shapes as in `layers.double`."""
-    out: Tensor = _Double.apply(_channels_first(x), _channels_first(weight), bias.squeeze(0))  # type: ignore[assignment]
+def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
+    """4x4 stride-2 transposed convolution; shapes as in `layers.conv_transpose`."""
+    out: Tensor = _ConvTranspose.apply(_channels_first(x), _channels_first(weight), bias.squeeze(0))  # type: ignore[assignment]
     # In place before any view is taken: on a view it would cost copies of the whole gradient.
     out = out.relu_() if relu else out
     return out.permute(0, 2, 3, 1).unsqueeze(0)
 
 
-class _Double(torch.autograd.Function):
+class _ConvTranspose(torch.autograd.Function):
     """A transposed convolution with a derivative of its own.
 
     That is a convolution for the input and the weight gradient of a convolution for the weight,

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def halve(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tensor:
-    """Stride-2 convolution; shapes as in `layers.halve`."""
+def conv(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tensor:
+    """Stride-2 convolution; shapes as in `layers.conv`."""
     members, batch, height, width, _ = x.shape
     kernel = weight.shape[2]
     padding = kernel // 2 - 1
@@ -28,8 +28,8 @@ def halve(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool = True) -> Tens
     return out.view(members, batch, height // 2, width // 2, -1)
 
 
-def double(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
-    """4x4 stride-2 transposed convolution; shapes as in `layers.double`."""
+def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor, *, relu: bool) -> Tensor:
+    """4x4 stride-2 transposed convolution; shapes as in `layers.conv_transpose`."""
     members, batch, height, width, channels = x.shape
     rows = x.reshape(members, batch * height * width, channels)
     patches = (

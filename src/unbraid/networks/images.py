@@ -33,7 +33,7 @@ class ImageNetwork(Network):
     """Sides of the square images it takes."""
 
     def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
-        """Images must be square, of a side the stack can halve, with 1 or 3 channels."""
+        """Images must be square, of a side the network takes, with 1 or 3 channels."""
         allowed = ", ".join(map(str, self.sides))
         rule = (
             f"must be square with a side of {allowed} and 1 or 3 channels for a convolutional"

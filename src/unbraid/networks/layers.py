@@ -7,9 +7,9 @@ Measured, the fastest are
 
 - on CUDA, our own Triton kernels (`kernels/`), where Triton is installed and the channels suit
   them;
-- for one member on a CPU, the library's convolutions in channels-last layout (`one_member`), since
+- for one member on a CPU, the library's convolutions in channels-last layout (`cpu_conv`), since
   there members run side by side on the cores;
-- else one batched matrix product over explicit columns (`columns`), the plain form that runs
+- else one batched matrix product over explicit columns (`im2col`), the plain form that runs
   anywhere.
 
 Hidden activations have their channels last, `(members, batch, height, width, channels)`; images
@@ -34,8 +34,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from unbraid.core import triton_support
-from unbraid.networks import cpu_conv as one_member
-from unbraid.networks import im2col as columns
+from unbraid.networks import cpu_conv, im2col
 
 _MOST_NUMBERS = 2**31
 """Kernels count the numbers of a member's tensor in 32 bits."""
@@ -77,7 +76,7 @@ def _kernels(x: Tensor, channels: tuple[int, ...], numbers: int) -> ModuleType |
 
 
 def _reference(x: Tensor) -> ModuleType:
-    return one_member if x.shape[0] == 1 and x.device.type == "cpu" else columns
+    return cpu_conv if x.shape[0] == 1 and x.device.type == "cpu" else im2col
 
 
 def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -85,7 +84,7 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     out)`.
     """
     if x.device.type == "cuda" and x.dtype != weight.dtype:
-        return _MixedDense.apply(x, weight, _lowered(weight, x.dtype), bias)  # type: ignore[return-value]
+        return _MixedDense.apply(x, weight, _low_precision_copy(weight, x.dtype), bias)  # type: ignore[return-value]
     weight, bias = weight.to(x.dtype), bias.to(x.dtype)
     if x.shape[0] == 1:
         return torch.addmm(bias.squeeze(0), x.squeeze(0), weight.squeeze(0)).unsqueeze(0)
@@ -98,17 +97,17 @@ class _MixedDense(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(x, lowered)
-        return torch.baddbmm(bias.to(x.dtype).unsqueeze(1), x, lowered)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, low_weight)
+        return torch.baddbmm(bias.to(x.dtype).unsqueeze(1), x, low_weight)
 
     @staticmethod
     @once_differentiable
     def backward(
         ctx: Any, gradient: Tensor
     ) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
-        x, lowered = ctx.saved_tensors
-        to_x = torch.bmm(gradient, lowered.mT) if ctx.needs_input_grad[0] else None
+        x, low_weight = ctx.saved_tensors
+        to_x = torch.bmm(gradient, low_weight.mT) if ctx.needs_input_grad[0] else None
         to_weight = _bmm_float32(x.mT, gradient) if ctx.needs_input_grad[1] else None
         to_bias = gradient.sum(dim=1, dtype=torch.float32) if ctx.needs_input_grad[3] else None
         return to_x, to_weight, None, to_bias
@@ -151,14 +150,14 @@ def conv_image(
         )
         if operators is not None and precision in (torch.float32, torch.bfloat16):
             return operators.conv_image(
-                _blocks(image), weight, _lowered(weight, precision), bias, masked_later
+                _blocks(image), weight, _low_precision_copy(weight, precision), bias, masked_later
             )
-    return halve(
+    return conv(
         image.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later, relu=relu
     )
 
 
-def halve(
+def conv(
     x: Tensor,
     weight: Tensor,
     bias: Tensor,
@@ -174,11 +173,13 @@ def halve(
     """
     operators = _kernels(x, (weight.shape[1], weight.shape[4]), _numbers(x)) if relu else None
     if operators is not None:
-        return operators.halve(x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later)
-    return _reference(x).halve(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
+        return operators.conv(
+            x, weight, _low_precision_copy(weight, x.dtype), bias, after_relu, masked_later
+        )
+    return _reference(x).conv(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 
 
-def double(
+def conv_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor,
@@ -195,10 +196,10 @@ def double(
     numbers = 4 * _numbers(x) // weight.shape[1] * weight.shape[4]
     operators = _kernels(x, (weight.shape[1], weight.shape[4]), numbers) if relu else None
     if operators is not None:
-        return operators.double(
-            x, weight, _lowered(weight, x.dtype), bias, after_relu, masked_later
+        return operators.conv_transpose(
+            x, weight, _low_precision_copy(weight, x.dtype), bias, after_relu, masked_later
         )
-    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
+    return _reference(x).conv_transpose(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 
 
 def conv_transpose_to_image(
@@ -208,9 +209,13 @@ def conv_transpose_to_image(
     operators = _kernels(x, (weight.shape[1],), _numbers(x)) if weight.shape[4] <= 4 else None
     if operators is not None:
         return operators.conv_transpose_to_image(
-            x, weight, _lowered(weight, x.dtype), bias, after_relu
+            x, weight, _low_precision_copy(weight, x.dtype), bias, after_relu
         )
-    return _reference(x).double(x, weight.to(x.dtype), bias.to(x.dtype), relu=False).movedim(-1, 2)
+    return (
+        _reference(x)
+        .conv_transpose(x, weight.to(x.dtype), bias.to(x.dtype), relu=False)
+        .movedim(-1, 2)
+    )
 
 
 def conv_transpose_and_compare(
@@ -231,7 +236,7 @@ def conv_transpose_and_compare(
         return None
     kind = operators.LIKELIHOODS[distance]
     return operators.conv_transpose_and_compare(
-        x, weight, _lowered(weight, x.dtype), bias, _blocks(image), kind, after_relu
+        x, weight, _low_precision_copy(weight, x.dtype), bias, _blocks(image), kind, after_relu
     )[0]
 
 
@@ -264,15 +269,15 @@ def _blocks(image: Tensor) -> Tensor:
     return made[1]
 
 
-def carry_lowered(weight: Tensor, lowered: Tensor) -> None:
+def carry_low_precision_copy(weight: Tensor, low_precision_copy: Tensor) -> None:
     """Let *weight* carry a copy of itself in lower precision, which layers then take instead of
     making one.
     """
-    weight.unbraid_lowered = lowered  # type: ignore[attr-defined]
+    weight.unbraid_low_precision_copy = low_precision_copy  # type: ignore[attr-defined]
 
 
-def _lowered(weight: Tensor, precision: torch.dtype) -> Tensor:
-    carried = getattr(weight, "unbraid_lowered", None)
+def _low_precision_copy(weight: Tensor, precision: torch.dtype) -> Tensor:
+    carried = getattr(weight, "unbraid_low_precision_copy", None)
     return (
         carried
         if carried is not None and carried.dtype == precision

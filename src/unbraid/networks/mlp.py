@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unbraid.core.checks import read_whole_number
 from unbraid.core.errors import Problems
 from unbraid.core.registry import Citation
 from unbraid.networks.layers import dense
@@ -50,9 +51,7 @@ class Mlp(Network):
         """Check the options."""
         problems = Problems()
         for name, least in (("hidden", 1), ("encoder_layers", 0), ("decoder_layers", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                problems.add(name, f"must be a whole number of at least {least}", value)
+            read_whole_number(problems, name, getattr(self, name), least)
         for name, allowed in (("activation", ACTIVATIONS), ("scale", SCALES)):
             if getattr(self, name) not in allowed:
                 problems.add(name, f"must be {' or '.join(allowed)}", getattr(self, name))

@@ -10,7 +10,6 @@ returns is back in the units of the samples.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unbraid.core.checks import is_finite
 from unbraid.core.errors import Problem, Problems
 from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
@@ -51,7 +51,7 @@ class Standardised(Network):
                 if isinstance(given, Sequence) and not isinstance(given, str)
                 else (given,)
             )
-            if not values or not all(_is_finite(value) for value in values):
+            if not values or not all(map(is_finite, values)):
                 problems.add(name, "must be a finite number, or one for each channel", given)
             elif name == "std" and min(values) <= 0:
                 problems.add(
@@ -146,7 +146,3 @@ def _constant(
     """The values on *device*, copied there once: a captured step cannot ask the host."""
     with torch.inference_mode(False):  # a derivative may need it later, whoever asked first
         return torch.tensor(values, dtype=dtype, device=device).reshape(shape)
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -90,9 +90,8 @@ def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> li
         problems.add("prior_options", "goes to priors given by name", options, remedy)
 
     def built(text: str) -> Prior:
-        name, spelled = as_source(text)
+        name, own = as_named(text)
         name, usual = OTHER_NAMES.get(name.replace("-", "_"), (name.replace("-", "_"), {}))
-        own = {key: as_number(value) for key, value in spelled.items()}
         return _made(PRIORS, name, usual | options | own)
 
     example = "'sparse' or unbraid.Sparse(gamma=0.8)"

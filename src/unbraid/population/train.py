@@ -62,7 +62,7 @@ def train_run(
         with explain_oom(
             device,
             f"the data '{run.dataset.name}'",
-            "Free some memory, or train on a CPU with --device cpu.",
+            "Free some memory, or train on a CPU.",
         ):
             # Both are the same for all chunks, which train side by side on a CPU.
             sampler, rule = run.dataset.sampler(device), rule_on(run.plan, run.dataset, device)

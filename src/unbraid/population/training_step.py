@@ -20,7 +20,7 @@ from unbraid.core.random import Stream
 from unbraid.data.dataset import Dataset
 from unbraid.data.few_labels import LabelledSets
 from unbraid.data.where_rule import TOTAL, cumulative_weights
-from unbraid.networks.layers import carry_lowered
+from unbraid.networks.layers import carry_low_precision_copy
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import TrainedWeights
 from unbraid.objectives.hyper import stack
@@ -369,7 +369,7 @@ class TrainingStep:
         )
         if adam.low_precision_copy is not None:
             for name, copy in layout.views(adam.low_precision_copy).items():
-                carry_lowered(leaves[name], copy)
+                carry_low_precision_copy(leaves[name], copy)
         return leaves
 
     def _record(self, state: State, values: Tensor, healthy: Tensor) -> None:

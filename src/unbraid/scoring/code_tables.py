@@ -9,7 +9,6 @@ unless others are asked for.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 
 from unbraid.core.errors import Problems, Shown, invalid, unknown
 from unbraid.core.spelling import split_list
-from unbraid.scoring.files import is_number, read_array
+from unbraid.core.tables import CsvTable, is_number, read_csv, read_parquet
+from unbraid.scoring.files import read_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,18 +52,14 @@ def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) 
     if isinstance(source, Path):
         _check_kind(source, argument)
         if source.suffix.lower() == ".parquet":
-            table = _read_parquet(source)
+            table = read_parquet(source)
             return replace(
                 _chosen(_numbers_of(table, str(source)), columns, table.columns),
                 images=_named(table),
             )
         if source.suffix.lower() == ".csv" and (cells := _named_cells(source)) is not None:
-            found = _chosen(
-                _numbers_in(*cells, None if columns is None else _asked_for(columns), source),
-                columns,
-                cells[0],
-            )
-            return replace(found, images=tuple(cells[0]["name"]) if "name" in cells[0] else None)
+            found = _chosen(_numbers_in(cells, columns), columns, cells.names or ())
+            return replace(found, images=_image_names(cells))
     if columns is not None:
         value = Shown(str(source) if isinstance(source, Path) else "an array")
         remedy = "Leave them out, or give a .csv or .parquet with a line of names."
@@ -148,79 +144,46 @@ def _named(table: pd.DataFrame) -> tuple[str, ...] | None:
     return tuple(map(str, table["name"])) if "name" in table.columns else None
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow as pa
+def _named_cells(path: Path) -> CsvTable | None:
+    """The .csv at *path*; None without a line of names, when it is a plain array."""
+    table = read_csv(path)
+    if table.names is not None:
+        _check_names(table.names, str(path))
+        return table
+    if _counts_up(table.rows[0]):
+        rule, value = "must be names or codes, and may be either", Shown(",".join(table.rows[0]))
+        remedy = "Give the columns names in the first line."
+        raise invalid(table.line(0), rule, value, remedy)
+    return None
 
-    try:
-        return pd.read_parquet(path)
-    except (pa.ArrowException, ValueError, OSError) as error:
-        value = Shown(f"one that cannot be read ({' '.join(str(error).split())})")
-        raise invalid(
-            str(path), "must be a complete Parquet file", value, "Write it again."
-        ) from error
 
-
-def _named_cells(path: Path) -> tuple[dict[str, list[str]], list[int]] | None:
-    """The cells of a .csv by column and the lines they stand in; None without a line of names, when
-    it is a plain array.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            numbered = [
-                (reader.line_num, row) for row in reader if any(cell.strip() for cell in row)
-            ]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise invalid(
-            str(path), "must be a text file of numbers and commas", Shown(f"another ({error})")
-        ) from error
-    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
-    if rows and _counts_up(rows[0]):
-        rule, remedy = (
-            "must be names or codes, and may be either",
-            "Give the columns names in the first line.",
-        )
-        raise invalid(f"line {lines[0]} of {path}", rule, Shown(",".join(rows[0])), remedy)
-    if len(rows) < 2 or all(map(is_number, rows[0])):
+def _image_names(table: CsvTable) -> tuple[str, ...] | None:
+    """The column `name`, where there is one."""
+    if table.names is None or "name" not in table.names:
         return None
-    names = [name.strip() for name in rows[0]]
-    if not all(names):
-        remedy = "Write it without (pandas: to_csv(..., index=False))."
-        raise invalid(
-            str(path), "must not have a column without a name, such as an index", rows[0], remedy
-        )
-    _check_names(names, str(path))
-    for number, row in numbered[1:]:
-        if len(row) != len(names):
-            remedy = "Separate them by commas, as many in each line."
-            raise invalid(
-                f"line {number} of {path}",
-                f"must have {len(names)} values",
-                Shown(",".join(row)),
-                remedy,
-            )
-    return {name: [row[at] for row in rows[1:]] for at, name in enumerate(names)}, lines[1:]
+    column = table.names.index("name")
+    return tuple(row[column] for row in table.rows)
 
 
 def _numbers_in(
-    cells: Mapping[str, list[str]], lines: Sequence[int], wanted: Sequence[str] | None, path: Path
+    table: CsvTable, columns: str | Sequence[str] | None
 ) -> dict[str, NDArray[np.float64]]:
-    """Columns of numbers; one that is wanted and has numbers and words is refused."""
+    """Columns of numbers; one that is asked for and has numbers and words is refused."""
+    wanted = None if columns is None else _asked_for(columns)
     problems, found = Problems(), dict[str, NDArray[np.float64]]()
-    for name, column in cells.items():
+    names = table.names or ()
+    for at, name in enumerate(names):
+        column = [row[at] for row in table.rows]
         if name in NOT_CODES or not any(map(is_number, column)):
             continue
-        bad = next((at for at, cell in enumerate(column) if not is_number(cell)), None)
+        bad = next((row for row, cell in enumerate(column) if not is_number(cell)), None)
         if bad is None:
             found[name] = np.array(column, dtype=np.float64)
         elif wanted is None or name in wanted:
-            remedy = "Write a number there, or choose others with columns (--columns)."
-            problems.add(
-                f"line {lines[bad]} of {path}, '{name}'", "must be a number", column[bad], remedy
-            )
+            remedy = "Write a number there, or choose others with {columns}."
+            problems.add(f"{table.line(bad)}, '{name}'", "must be a number", column[bad], remedy)
     problems.raise_if_any()
-    _check_any(found, str(path), list(cells))
+    _check_any(found, str(table.path), names)
     return found
 
 

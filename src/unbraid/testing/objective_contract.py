@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective, ours or a plug-in's: `check_objective("my_vae")` in a test."""
+"""The contract of an objective, ours or another package's: `check_objective("my_vae")` in a test."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from dataclasses import replace
 from functools import cache
@@ -12,31 +13,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unbraid.core.errors import InputError
+from unbraid.core.registry import Citation
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.objective import Forward, Objective, Setting, total_loss
-from unbraid.testing.checks import check_description, refusal
 
 MEMBERS, BATCH, LATENTS = 3, 8, 4
-SIZES = (3, 5)
-"""Values of the factors that labelled data has in these checks."""
-SETTING = Setting(LATENTS, (1, 4, 4), SIZES, dataset_size=15)
+SETTING = Setting(LATENTS, (1, 4, 4), (3, 5), dataset_size=15)
 _LEAVES = ("reconstruction", "mean", "logvar", "z")
-_PARTS = ("permutation", "prior_points", "labelled_mean", "labels", "label_sizes")
+_PARTS = ("permutation", "prior_points")
 """What else of a forward pass has a member axis, where it is there."""
 
 
 def check_objective(name: str) -> None:
-    """Assert everything that plans, training and reports rely on; the message names what fails."""
+    """Assert all that plans, training and reports rely on, naming the promise that is broken."""
     kind = OBJECTIVES.load(name)
-    check_description(name, kind)
-    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
+    _check_description(name, kind)
     _check_config(name, kind)
     _check_terms(name, kind())
     _check_members_are_separate(name, kind())
-    _check_posterior(name, kind())
+    _check_latents(name, kind())
     _check_learned(name, kind())
     _check_auxiliary(name, kind())
+
+
+def _check_description(name: str, kind: type[Objective]) -> None:
+    assert dataclasses.is_dataclass(kind), f"{name} must be a dataclass"
+    assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
+    assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
+    assert getattr(kind, "label", ""), f"{name} needs a label"
+    first = (inspect.cleandoc(kind.__dict__.get("__doc__") or "")).split("\n\n")[:1]
+    assert first, f"{name} needs a docstring; its first paragraph is the table's description"
+    # A dataclass without a docstring gets its own signature for one.
+    assert first[0].endswith("."), (
+        f"the first docstring paragraph of {name} must be one sentence, is {first[0]!r}"
+    )
+    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
 
 
 def _check_config(name: str, kind: type[Objective]) -> None:
@@ -59,9 +72,13 @@ def _check_config(name: str, kind: type[Objective]) -> None:
         ]
         if item.metadata["kind"] == "choice":
             wrongs = [(3, f"must be one of {', '.join(item.metadata['options'])}; got 3.")]
-        for wrong, rule in wrongs:
-            message = refusal(lambda field=field, wrong=wrong: kind(**{field: wrong}))
-            expected = f"{name}: {field} {rule}"
+        for wrong, told in wrongs:
+            message = ""
+            try:
+                kind(**{field: wrong})
+            except InputError as error:
+                message = str(error)
+            expected = f"{name}: {field} {told}"
             assert message == expected, (
                 f"{name}({field}={wrong!r}) must be an InputError that says '{expected}', not"
                 f" '{message}'"
@@ -95,21 +112,12 @@ def _forward(objective: Objective) -> Forward:
         ).argsort(dim=-1)
     if objective.needs_prior_points:
         more["prior_points"] = normal(MEMBERS, BATCH, LATENTS)
-    if objective.labels is not None:
-        sizes = torch.tensor(SIZES, dtype=torch.float64).expand(MEMBERS, -1)
-        more["label_sizes"] = sizes
-        more["label_values"] = max(SIZES)
-        more["labels"] = torch.floor(
-            torch.rand(MEMBERS, BATCH, len(SIZES), generator=generator, dtype=torch.float64)
-            * sizes.unsqueeze(1)
-        )
-        more["labelled_mean"] = normal(MEMBERS, BATCH, LATENTS)
     forward = replace(forward, **more)
     return _of_members(objective, forward, torch.arange(MEMBERS))
 
 
 def _of_members(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with these members' own learned numbers, memory and auxiliary network."""
+    """*forward* with learned numbers, memory and auxiliary network of these members, all different."""
     weights = {name: rows[members] for name, rows in _learned(objective).items()}
     memory = {name: value + 0.1 * members.double() for name, value in objective.memory.items()}
     return _with_auxiliary(objective, replace(forward, weights=weights, memory=memory), members)
@@ -128,19 +136,22 @@ def _learned(objective: Objective) -> dict[str, Tensor]:
 
 
 def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with the auxiliary network of these members, each with weights of its own."""
+    """*forward* with what the auxiliary network of these members says, other weights for each."""
     network = objective.auxiliary_network()
     if network is None:
         return forward
     layout = network.layout(LATENTS)
     weights = layout.views(_random_rows(layout.size)[members])
-    return replace(forward, auxiliary=lambda z: network(weights, z))
+    return replace(forward, auxiliary=network(weights, objective.auxiliary_input(forward)))
 
 
-def _differentiated(objective: Objective, forward: Forward) -> tuple[Tensor, dict[str, Tensor]]:
+def _differentiated(
+    objective: Objective, forward: Forward, members: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss of each member and its gradients, zeros where it does not depend on the tensor."""
     leaves = {leaf: getattr(forward, leaf).detach().clone().requires_grad_() for leaf in _LEAVES}
-    loss = total_loss(objective.terms(replace(forward, **leaves)))
+    followed = _with_auxiliary(objective, replace(forward, **leaves), members)
+    loss = total_loss(objective.terms(followed))
     gradients = torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True)
     return loss.detach(), dict(zip(_LEAVES, gradients, strict=True))
 
@@ -160,7 +171,7 @@ def _check_terms(name: str, objective: Objective) -> None:
         assert torch.isfinite(term.value).all(), (
             f"{name}: {term_name} must be finite on ordinary posteriors"
         )
-    loss, gradients = _differentiated(objective, _forward(objective))
+    loss, gradients = _differentiated(objective, _forward(objective), torch.arange(MEMBERS))
     assert tuple(loss.shape) == (MEMBERS,), f"the loss of {name} must have one entry per member"
     for leaf, gradient in gradients.items():
         assert torch.isfinite(gradient).all(), f"{name}: the gradient to {leaf} must be finite"
@@ -178,8 +189,8 @@ def _check_terms(name: str, objective: Objective) -> None:
 
 
 def _check_members_are_separate(name: str, objective: Objective) -> None:
-    forward = _forward(objective)
-    loss, gradients = _differentiated(objective, forward)
+    forward, members = _forward(objective), torch.arange(MEMBERS)
+    loss, gradients = _differentiated(objective, forward, members)
     # No rotation: a term that looks at the next member would rotate with it.
     order = torch.tensor([2, 1, 0])
     moved: dict[str, Any] = {leaf: getattr(forward, leaf)[order] for leaf in _LEAVES}
@@ -187,7 +198,7 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
         if (value := getattr(forward, part)) is not None:
             moved[part] = value[order]
     turned = _of_members(objective, replace(forward, **moved), order)
-    turned_loss, turned_gradients = _differentiated(objective, turned)
+    turned_loss, turned_gradients = _differentiated(objective, turned, order)
     assert torch.equal(turned_loss, loss[order]), (
         f"{name} mixes members: losses must move with the members"
     )
@@ -197,7 +208,7 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
     torn = {leaf: getattr(forward, leaf).clone() for leaf in _LEAVES}
     for tensor in torn.values():
         tensor[1] = torch.nan
-    torn_loss, torn_gradients = _differentiated(objective, replace(forward, **torn))
+    torn_loss, torn_gradients = _differentiated(objective, replace(forward, **torn), members)
     others = torch.tensor([0, 2])
     assert torch.equal(torn_loss[others], loss[others]), (
         f"{name}: NaN in one member must not reach another's loss"
@@ -207,37 +218,28 @@ def _check_members_are_separate(name: str, objective: Objective) -> None:
         assert same, f"{name}: NaN in one member must not reach another's gradient to {leaf}"
 
 
-def _check_posterior(name: str, objective: Objective) -> None:
-    """Posteriors and latents keep their shapes, and a NaN in one member reaches no other."""
+def _check_latents(name: str, objective: Objective) -> None:
+    """Latents have the shape of the noise, and a NaN in one member reaches no other."""
     forward = _forward(objective)
-    rows, drawn = forward.mean.shape[1], forward.z.shape[1]
-    changed = (
-        torch.zeros(MEMBERS, rows // 2, dtype=torch.int64) if objective.pairs is not None else None
-    )
     noise = torch.randn(
-        MEMBERS, drawn, LATENTS, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+        forward.z.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64
     )
 
-    def latents(mean: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        shared = objective.posterior(mean, forward.logvar, changed)
-        return (*shared, objective.latents(*shared, noise, forward.weights))
+    def latents(mean: Tensor) -> Tensor:
+        return objective.latents(mean, forward.logvar, noise, forward.weights)
 
     found = latents(forward.mean)
-    for what, tensor, count in zip(
-        ("means", "log-variances", "latents"), found, (rows, rows, drawn), strict=True
-    ):
-        shape = (MEMBERS, count, LATENTS)
-        assert tuple(tensor.shape) == shape, (
-            f"{name}: {what} must have the shape {shape}, have {tuple(tensor.shape)}"
-        )
-        assert torch.isfinite(tensor).all(), f"{name}: {what} must be finite on ordinary posteriors"
+    shape = tuple(forward.z.shape)
+    assert tuple(found.shape) == shape, (
+        f"{name}: latents must have the shape {shape}, have {tuple(found.shape)}"
+    )
+    assert torch.isfinite(found).all(), f"{name}: latents must be finite on ordinary posteriors"
     torn_mean = forward.mean.clone()
     torn_mean[1] = torch.nan
     others = torch.tensor([0, 2])
-    for tensor, torn in zip(found, latents(torn_mean), strict=True):
-        assert torch.equal(torn[others], tensor[others]), (
-            f"{name}: NaN in one member must not reach another's latents"
-        )
+    assert torch.equal(latents(torn_mean)[others], found[others]), (
+        f"{name}: NaN in one member must not reach another's latents"
+    )
     for tensor in objective.representation(forward.mean, forward.logvar, forward.weights):
         assert tensor.shape == forward.mean.shape, (
             f"{name}: the representation must have the posteriors' shape"
@@ -245,7 +247,7 @@ def _check_posterior(name: str, objective: Objective) -> None:
 
 
 def _check_learned(name: str, objective: Objective) -> None:
-    """Learned numbers bear the objective's prefix and get gradients; memory is complete."""
+    """Learned numbers bear the objective's prefix and follow the loss; all memory is written."""
     forward = _forward(objective)
     weights = {key: value.clone().requires_grad_() for key, value in forward.weights.items()}
     assert all(key.startswith("objective.") for key in weights), (
@@ -284,24 +286,14 @@ def _check_auxiliary(name: str, objective: Objective) -> None:
         key: view.clone().requires_grad_()
         for key, view in layout.views(_random_rows(layout.size)).items()
     }
-    forward = _forward(objective)
     # As in training the latents depend on the encoder; the loss may depend on them, but is followed
     # by these weights alone.
-    forward = replace(
-        forward, z=forward.z.requires_grad_(), auxiliary=lambda z: network(weights, z)
-    )
-    loss = objective.auxiliary_loss(forward)
-    assert tuple(loss.shape) == (
-        MEMBERS,
-        BATCH,
-    ), f"the auxiliary loss of {name} must be (members, batch), is {tuple(loss.shape)}"
-    after = replace(forward)
-    objective.terms(after)
-    same = torch.allclose(objective.auxiliary_loss(after), loss, rtol=1e-9)
-    assert same, (
-        f"the auxiliary loss of {name} must be the same whether or not terms left something in"
-        " shared"
-    )
+    forward = _forward(objective)
+    forward = replace(forward, z=forward.z.requires_grad_())
+    seen = objective.auxiliary_input(forward)
+    loss = objective.auxiliary_loss(replace(forward, auxiliary=network(weights, seen)))
+    assert loss.dim() == 2, f"the auxiliary loss of {name} must be (members, n)"
+    assert len(loss) == MEMBERS, f"the auxiliary loss of {name} must be (members, n)"
     gradients: tuple[Tensor | None, ...] = (None,) * len(weights)
     if loss.requires_grad:
         gradients = torch.autograd.grad(loss.sum(), list(weights.values()), allow_unused=True)
@@ -317,7 +309,9 @@ def _check_auxiliary(name: str, objective: Objective) -> None:
         )
     z = forward.z.detach().clone()
     z[1] = torch.nan
-    torn, others = objective.auxiliary_loss(replace(forward, z=z)), torch.tensor([0, 2])
+    broken = replace(forward, z=z)
+    broken = replace(broken, auxiliary=network(weights, objective.auxiliary_input(broken)))
+    torn, others = objective.auxiliary_loss(broken), torch.tensor([0, 2])
     assert torch.equal(torn[others], loss[others]), (
         f"{name}: NaN in one member must not reach another's auxiliary loss"
     )

@@ -183,13 +183,8 @@ def test_so_is_the_cross_entropy_of_probabilities() -> None:
 def test_points_have_no_blur_and_no_cross_entropy() -> None:
     points = ub.load("pinwheel")
     assert parse_loss("mse").problems(points) == []
-    assert parse_loss("bce+box3").problems(points) == [
-        (
-            "loss needs samples between 0 and 1, and this dataset has real-valued ones; got"
-            " 'bce+box3'. Use the loss mse."
-        ),
-        (
-            "loss can blur images only, and this dataset has points; got 'bce+box3'. Leave the blur"
-            " out."
-        ),
-    ]
+    bounded, blurred = parse_loss("bce+box3").problems(points)
+    assert {one.name for one in (bounded, blurred)} == {"loss"}
+    assert bounded.rule == "needs samples between 0 and 1, and this dataset has real-valued ones"
+    assert blurred.rule == "can blur images only, and this dataset has points"
+    assert (bounded.remedy, blurred.remedy) == ("Use the loss mse.", "Leave the blur out.")

@@ -28,7 +28,6 @@ from unbraid.analysis.perturbation.expansiveness import (
 from unbraid.analysis.perturbation.expansiveness_dsprites import examine
 from unbraid.core.errors import InputError
 from unbraid.data import load
-from unbraid.data.perturbed.dataset import Perturbed
 from unbraid.data.perturbed.folder import write_perturbed
 from unbraid.data.perturbed.pattern import half_rows, make_pattern, standardised, usual_shift_scale
 
@@ -216,7 +215,7 @@ def test_a_report_on_perturbed_data(tmp_path):
         tmp_path / "p", base, **options, pattern=pattern, half_rows=halves, s=s, provenance=told
     )
     write_perturbed(tmp_path / "u", base, **options)
-    report = perturbation_report(Perturbed(tmp_path / "p"))
+    report = perturbation_report(load(tmp_path / "p"))
     table = report.table()
     assert table.index.tolist() == ["scale", "x", "y", "s"]
     assert table["rows_per_step"].tolist() == pytest.approx([0.0, 4.0, 0.0, 4.0], abs=0.3)
@@ -224,10 +223,10 @@ def test_a_report_on_perturbed_data(tmp_path):
     assert report.max_norm <= 0.1
     assert report.max_norm == pytest.approx(0.1, abs=1e-6)
     assert report.max_norm_images == len(base)
-    effect = s_of(Perturbed(tmp_path / "p"))
+    effect = s_of(load(tmp_path / "p"))
     assert table.loc["s", "change"] == pytest.approx(effect.changes(0.1).mean())
     assert table.loc["s", "explained_variance"] == pytest.approx(effect.explained_variance(0.1))
-    control = perturbation_report(Perturbed(tmp_path / "u"))
+    control = perturbation_report(load(tmp_path / "u"))
     assert control.table().index.tolist() == ["scale", "x", "y"]
     assert "rows_per_step" not in control.table()
-    assert max_norm(Perturbed(tmp_path / "u"), 5)[1] == 5
+    assert max_norm(load(tmp_path / "u"), 5)[1] == 5

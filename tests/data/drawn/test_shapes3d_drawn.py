@@ -34,7 +34,7 @@ def dataset():
 
 @pytest.fixture(scope="module")
 def benchmark():
-    file = Path(__file__).resolve().parents[2] / "benchmarks" / "shapes3d_error.py"
+    file = Path(__file__).resolve().parents[3] / "benchmarks" / "shapes3d_error.py"
     spec = importlib.util.spec_from_file_location("shapes3d_error", file)
     assert spec is not None
     assert spec.loader is not None

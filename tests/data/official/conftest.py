@@ -13,7 +13,7 @@ import pytest
 from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.data.official import published
-from unbraid.data.official.adding import add
+from unbraid.data.official.add import add
 from unbraid.data.official.source import Source
 from unbraid.testing.official_files import small_source
 

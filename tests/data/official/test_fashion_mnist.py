@@ -15,7 +15,7 @@ import pytest
 
 from unbraid.core.errors import InputError
 from unbraid.data import load
-from unbraid.data.official.adding import add
+from unbraid.data.official.add import add
 from unbraid.data.official.fashion_mnist import SOURCE, FashionMNIST
 from unbraid.testing.official_files import idx
 

@@ -357,18 +357,25 @@ def test_what_is_wrong_with_factors_csv_is_told_line_by_line(folder):
         + "img3.png,1\nimg99.png,0\n"
     )
     assert message(folder).splitlines() == [
-        f"{path} line 13 may name each image once, but line 5 has it too; got 'img3.png'.",
-        f"{path} line 14 must name an image of the folder; got 'img99.png'.",
+        f"line 13 of {path} may name each image once, but line 5 has it too; got 'img3.png'.",
+        f"line 14 of {path} must name an image of the folder; got 'img99.png'.",
         f"{path} must have a row for every image; got none for 'img11.png'.",
     ]
     path.write_text(
         "file,shape\n"
         + "".join(f"img{nth}.png,{nth}\n" for nth in range(10))
-        + "img10.png,red\nimg11.png,1,2\n"
+        + "img11.png,red\nimg10.png,1.5\n"
     )
     assert message(folder).splitlines() == [
-        f"{path} line 12, 'shape' must be a whole number; got 'red'.",
-        f"{path} line 13 must have 1 factor values; got 2.",
+        f"line 13 of {path}, 'shape' must be a whole number; got '1.5'.",
+        f"line 12 of {path}, 'shape' must be a whole number; got 'red'.",
+    ]
+    path.write_text("file,shape\nimg0.png,1,2\nimg1.png\n")
+    assert [
+        line.split(" must have 2 values; got ")[0] for line in message(folder).splitlines()
+    ] == [
+        f"line 2 of {path}",
+        f"line 3 of {path}",
     ]
     path.write_text("name,shape\nimg0.png,1\n")
     expected = (
@@ -377,6 +384,6 @@ def test_what_is_wrong_with_factors_csv_is_told_line_by_line(folder):
     )
     assert message(folder) == expected
     path.write_text("file,shape\n")
-    assert message(folder) == f"{path} must have a header and a row for each image; got 1 rows."
+    assert message(folder) == f"{path} must have a row for each image; got none."
     path.write_bytes(b"file,shape\n\xff\xfe\x00,1\n")
     assert message(folder).startswith(f"{path} must be a comma-separated text file in UTF-8; got ")

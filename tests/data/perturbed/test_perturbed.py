@@ -49,7 +49,7 @@ def written(folder: Path, base: Dataset, kind: str = "pattern", **options: Any) 
             "provenance": {"shift_scale": 9.0, "rows_per_step": 4.0},
         }
     write_perturbed(folder, base, **usual, **found)
-    return Perturbed(folder)
+    return load("perturbed", source=folder)
 
 
 def samples(data: Dataset) -> np.ndarray:
@@ -168,10 +168,10 @@ def test_fingerprints_tell_everything_that_matters(tmp_path, monkeypatch):
     assert len({one.fingerprint() for one in data}) == len(variants)
     shutil.move(tmp_path / "0", tmp_path / "moved")
     monkeypatch.chdir(tmp_path)
-    moved = Perturbed("moved")
+    moved = load("perturbed", source="moved")
     assert moved.fingerprint() == data[0].fingerprint()
     assert moved.options == {"source": str(tmp_path / "moved")}
-    gone = told(lambda: Perturbed(**data[0].options))
+    gone = told(lambda: load("perturbed", **data[0].options))
     assert (
         gone
         == "perturbed data must be a folder made by `unbraid perturb`, with a perturbed.json in"
@@ -212,33 +212,33 @@ def test_damage_is_noticed(tmp_path):
         path.write_bytes(content)
 
     flip((copy("a") / "perturbed.json"), 40)
-    assert "is damaged" in told(lambda: Perturbed(tmp_path / "a"), DamagedFileError)
+    assert "is damaged" in told(lambda: load("perturbed", source=tmp_path / "a"), DamagedFileError)
     flip((copy("b") / "perturbation.safetensors"), -7)
-    shown = told(lambda: Perturbed(tmp_path / "b"), DamagedFileError)
+    shown = told(lambda: load("perturbed", source=tmp_path / "b"), DamagedFileError)
     assert (
         shown
         == f"{tmp_path / 'b' / 'perturbation.safetensors'} is damaged: its content does not match"
         " its checksum."
     )
     (copy("c") / "perturbation.safetensors").unlink()
-    shown = told(lambda: Perturbed(tmp_path / "c"), DamagedFileError)
+    shown = told(lambda: load("perturbed", source=tmp_path / "c"), DamagedFileError)
     assert (
         shown
         == f"{tmp_path / 'c' / 'perturbation.safetensors'} is missing. Perturb the data again."
     )
     (copy("d") / "perturbed.json").unlink()
     assert is_perturbed(tmp_path / "d")
-    shown = told(lambda: Perturbed(tmp_path / "d"), DamagedFileError)
+    shown = told(lambda: load("perturbed", source=tmp_path / "d"), DamagedFileError)
     assert (
         shown
         == f"{tmp_path / 'd'} has no perturbed.json: writing it was not finished. Remove it and"
         " perturb again."
     )
     shutil.copy(other.folder / "perturbed.json", copy("e") / "perturbed.json")
-    shown = told(lambda: Perturbed(tmp_path / "e"), DamagedFileError)
+    shown = told(lambda: load("perturbed", source=tmp_path / "e"), DamagedFileError)
     assert "does not belong to the perturbed.json beside it" in shown
     write_json(copy("f") / "perturbed.json", {**data.record, "format": 9})
-    shown = told(lambda: Perturbed(tmp_path / "f"))
+    shown = told(lambda: load("perturbed", source=tmp_path / "f"))
     assert (
         shown
         == f"{tmp_path / 'f' / 'perturbed.json'} must have format 1; got format 9. Perturb again"
@@ -255,7 +255,7 @@ def test_damage_is_noticed(tmp_path):
         half_rows=data.half_rows[1:],
         s=data.s,
     )
-    shown = told(lambda: Perturbed(tmp_path / "g"), DamagedFileError)
+    shown = told(lambda: load("perturbed", source=tmp_path / "g"), DamagedFileError)
     assert shown.endswith("is damaged: its pattern does not fit the data. Perturb the data again.")
 
 
@@ -263,15 +263,15 @@ def test_an_original_that_changed_or_went_away_is_noticed(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (12, 8, 8), dtype=np.uint8)
     np.save(tmp_path / "own.npy", images)
     folder = written(tmp_path / "p", load(tmp_path / "own.npy"), "uniform").folder
-    check_dataset(Perturbed(folder))
+    check_dataset(load("perturbed", source=folder))
     np.save(tmp_path / "own.npy", images[::-1])
     changed = (
         f"the original data of {folder} has changed since it was perturbed: 'own' has another"
         " fingerprint. Perturb it again."
     )
-    assert told(lambda: Perturbed(folder)) == changed
+    assert told(lambda: load("perturbed", source=folder)) == changed
     (tmp_path / "own.npy").unlink()
-    assert told(lambda: Perturbed(folder)).startswith(
+    assert told(lambda: load("perturbed", source=folder)).startswith(
         f"the original data of {folder} cannot be opened: data must be an existing"
     )
 

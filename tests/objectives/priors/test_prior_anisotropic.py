@@ -177,14 +177,13 @@ def test_data_that_is_all_zero_is_refused():
 
 def test_wrong_numbers_of_variances_are_refused():
     assert PRIOR.problems(3) == []
-    assert PRIOR.problems(4) == [
-        "anisotropic: variances must be 4 numbers, one for each latent; got (4.0, 1.0, 0.25). Or"
-        " use pca."
-    ]
-    assert Anisotropic().problems(4) == [
-        "anisotropic: variances must be numbers before training; the plan takes pca from its data;"
-        " got 'pca'. Give 4 numbers."
-    ]
+    (problem,) = PRIOR.problems(4)
+    assert problem.name == "anisotropic: variances"
+    assert problem.rule == "must be 4 numbers, one for each latent"
+    assert (problem.value, problem.remedy) == ((4.0, 1.0, 0.25), "Or use pca.")
+    (problem,) = Anisotropic().problems(4)
+    assert problem.rule == "must be numbers before training; the plan takes pca from its data"
+    assert (problem.value, problem.remedy) == ("pca", "Give 4 numbers.")
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,10 @@ def test_members_have_radii_and_variances_of_their_own():
 def test_latents_depend_on_each_other_and_one_is_too_few():
     assert not PRIOR.factorised
     assert PRIOR.problems(2) == []
-    assert PRIOR.problems(1) == [
-        "mixture needs at least 2 latents, the plane of its clusters; got 1. Train with more"
-        " latents, or use the prior isotropic."
-    ]
+    (problem,) = PRIOR.problems(1)
+    assert (problem.name, problem.value) == ("mixture", 1)
+    assert problem.rule == "needs at least 2 latents, the plane of its clusters"
+    assert problem.remedy == "Train with more latents, or use the prior isotropic."
 
 
 @pytest.mark.parametrize(

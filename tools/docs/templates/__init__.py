@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from tools.docs.wrap import wrap_lines
 
 _TEMPLATES = Environment(

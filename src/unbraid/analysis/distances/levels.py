@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from unbraid.analysis.distances.perceived_loss import PerceivedLoss
+from unbraid.core.checks import is_whole
 from unbraid.core.errors import Shown, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import explain_oom
@@ -129,7 +130,7 @@ def member_perception(
 def check_member(run: RunFolder, member: int) -> None:
     """Refuse a member that the run does not have or that diverged."""
     last = len(run.plan.members) - 1
-    if not isinstance(member, int) or member not in range(last + 1):
+    if not is_whole(member) or not 0 <= member <= last:
         raise invalid("member", f"must be one of 0..{last}", member)
     table = run.members()
     if table.loc[table["member"] == member, "status"].item() == "diverged":

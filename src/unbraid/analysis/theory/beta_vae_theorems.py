@@ -41,8 +41,7 @@ from unbraid.analysis.theory.gaussian_toy import (
     random_toy,
     reconstruction,
 )
-from unbraid.analysis.theory.matrices import above_zero
-from unbraid.core.checks import read_whole
+from unbraid.core.checks import above_zero, read_whole
 from unbraid.core.errors import Shown, invalid
 
 Array = NDArray[np.float64]

@@ -20,8 +20,8 @@ from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from unbraid.analysis.theory.matrices import above_zero, covariance_matrix, rotation_matrix
-from unbraid.core.checks import read_whole
+from unbraid.analysis.theory.matrices import covariance_matrix, rotation_matrix
+from unbraid.core.checks import above_zero, read_whole
 
 Array = NDArray[np.float64]
 _NODES = {1: 96, 2: 96, 3: 40}

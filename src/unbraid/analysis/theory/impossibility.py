@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from unbraid.analysis.theory.matrices import finite_matrix, rotation_matrix
-from unbraid.core.checks import read_whole
+from unbraid.core.checks import is_real, read_whole
 from unbraid.core.errors import Shown, invalid
 from unbraid.metrics.mig import mig
 
@@ -60,7 +60,7 @@ def mixing_reflection(latents: int, alpha: float | None = None) -> NDArray[np.fl
     _check_latents(read_whole("latents", latents, 1))
     if alpha is None:
         alpha = (1.0 - math.sqrt(0.5)) / 2.0 if latents == 2 else 1.0 / latents
-    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0.0 < alpha < 0.5:
+    if not is_real(alpha) or not 0.0 < alpha < 0.5:
         raise invalid("alpha", "must lie between 0 and 0.5, both left out", alpha)
     direction = np.full(latents, math.sqrt((1.0 - alpha) / (latents - 1)))
     direction[0] = math.sqrt(alpha)

@@ -29,9 +29,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbraid.analysis.theory.matrices import above_zero
 from unbraid.analysis.theory.optimal_rotation import optimal_rotation
-from unbraid.core.checks import read_whole
+from unbraid.core.checks import above_zero, is_real, read_whole
 from unbraid.core.errors import invalid
 
 DEVIATIONS = (1.0, 0.6)
@@ -103,7 +102,7 @@ def local_axes(
     seed: int = 0,
 ) -> LocalAxes:
     """Train small networks on the toy and measure their axes; a dozen seconds on one core."""
-    if not (isinstance(ripple, (int, float)) and 0.0 < ripple <= 1.0):
+    if not is_real(ripple) or not 0.0 < ripple <= 1.0:
         rule = "must be a number above 0 and at most 1"
         raise invalid("ripple", rule, ripple, "The same without a ripple is trained beside it.")
     above_zero("frequency", frequency)

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the theory's functions share: matrices, rotations and positive numbers, refused by
-name when they are none.
-"""
+"""Checks of matrices: finite numbers, rotations, covariances, refused by name when they are none."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,13 +69,3 @@ def covariance_matrix(name: str, value: ArrayLike, size: int | None = None) -> N
             "Variances lie above 0.",
         )
     return matrix
-
-
-def above_zero(name: str, value: float, remedy: str = "") -> float:
-    """*value* as a finite number above 0."""
-    number = math.nan
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-        number = float(value)
-    if not 0.0 < number < math.inf:
-        raise invalid(name, "must be a finite number above 0", value, remedy)
-    return number

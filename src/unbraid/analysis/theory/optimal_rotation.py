@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
-from unbraid.analysis.theory.matrices import above_zero, finite_matrix, rotation_matrix
-from unbraid.core.checks import read_whole
+from unbraid.analysis.theory.matrices import finite_matrix, rotation_matrix
+from unbraid.core.checks import above_zero, read_whole
 from unbraid.core.errors import Shown, invalid
 
 

@@ -29,8 +29,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.stats import ortho_group
 
-from unbraid.analysis.theory.matrices import above_zero, covariance_matrix
-from unbraid.core.checks import read_whole
+from unbraid.analysis.theory.matrices import covariance_matrix
+from unbraid.core.checks import above_zero, read_whole
 
 Array = NDArray[np.float64]
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 class ColorDSprites(DSpritesVariant):
-    """Color-dSprites: dSprites with each sprite in a random bright colour, drawn afresh whenever it
-    is trained on.
-    """
+    """Color-dSprites: dSprites in random bright colours, drawn afresh at every training step."""
 
     def __init__(self, seed: int = 0, file: str | os.PathLike[str] | None = None) -> None:
         super().__init__(seed, file)

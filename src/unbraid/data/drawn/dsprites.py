@@ -19,62 +19,42 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.errors import Shown, invalid
-from unbraid.core.grid import FactorGrid
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset, gather_on
 from unbraid.data.drawn.dsprites_drawing import (
     IMAGES_PER_SPRITE,
-    ORIENTATIONS,
-    POSITIONS,
-    SCALES,
-    SHAPES,
     SIDE,
     SPRITES,
     draw_all,
     draw_some,
     unpack,
 )
+from unbraid.data.drawn.dsprites_grid import CITATION, GRID, MEANINGS
 
 if TYPE_CHECKING:
     import torch
 
     from unbraid.data.dataset import Sampler
 
-_GRID = FactorGrid(
-    ("shape", "scale", "orientation", "x", "y"),
-    (SHAPES, SCALES, ORIENTATIONS, POSITIONS, POSITIONS),
-)
 _drawn = functools.cache(draw_all)
 
 
 class DSprites(Dataset):
-    """dSprites: white squares, ellipses and hearts with 5 factors, drawn from code with no
-    download.
+    """dSprites: white squares, ellipses and hearts with 5 factors, drawn without a download.
 
     `file` may name the published npz, which is then checked and used instead of the drawing.
     """
 
-    citation: ClassVar[Citation] = Citation(
-        "L. Matthey, I. Higgins, D. Hassabis, A. Lerchner",
-        2017,
-        "dSprites: Disentanglement testing Sprites dataset",
-        "https://github.com/google-deepmind/dsprites-dataset",
-    )
+    citation: ClassVar[Citation] = CITATION
     licence: ClassVar[str] = (
         "Apache-2.0 (the published set); drawn here from its published description"
     )
 
-    factor_meanings: ClassVar[dict[str, str]] = {
-        "shape": "square, ellipse, heart",
-        "scale": "0.5 to 1",
-        "orientation": "0 to 360 degrees, both ends: 0 and 39 are the same",
-        "x": "left to right",
-        "y": "top to bottom",
-    }
+    factor_meanings: ClassVar[dict[str, str]] = MEANINGS
 
     def __init__(self, file: str | os.PathLike[str] | None = None) -> None:
         self.name = "dsprites"
-        self.grid = _GRID
+        self.grid = GRID
         self.image_shape = (SIDE, SIDE, 1)
         self.options: dict[str, Any] = {}
         self._packed: NDArray[np.uint64] | None = None

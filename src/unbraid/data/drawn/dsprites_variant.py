@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import read_whole
-from unbraid.core.registry import Citation
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.data.dataset import Dataset
 from unbraid.data.drawn.dsprites import DSprites
 
@@ -27,18 +27,11 @@ if TYPE_CHECKING:
 
     from unbraid.data.dataset import Sampler
 
-LOCATELLO = Citation(
-    "F. Locatello, S. Bauer, M. Lucic, G. Rätsch, S. Gelly, B. Schölkopf, O. Bachem",
-    2019,
-    "Challenging common assumptions in the unsupervised learning of disentangled representations",
-    "ICML",
-)
-
 
 class DSpritesVariant(Dataset):
     """dSprites in colour by a rule of chance; a subclass says how to paint."""
 
-    citation: ClassVar = LOCATELLO
+    citation: ClassVar = LOCATELLO_2019
     licence: ClassVar[str] = "Apache-2.0 (dSprites and the recipe); drawn here"
     factor_meanings: ClassVar[dict[str, str]] = DSprites.factor_meanings
     fresh: ClassVar[bool] = True

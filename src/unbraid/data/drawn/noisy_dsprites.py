@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 class NoisyDSprites(DSpritesVariant):
-    """Noisy-dSprites: white sprites on a background of coloured noise, drawn afresh whenever it is
-    trained on.
-    """
+    """Noisy-dSprites: white sprites on coloured noise, drawn afresh at every training step."""
 
     def __init__(self, seed: int = 0, file: str | os.PathLike[str] | None = None) -> None:
         super().__init__(seed, file)

@@ -33,9 +33,7 @@ _DOT_STD_PIXELS = 1.0
 
 
 class Pinwheel(Dataset):
-    """Pinwheel: points of the plane in spiral arms, 1 factor, for decomposition with a clustered
-    prior.
-    """
+    """Pinwheel: points of the plane in spiral arms, 1 factor, to try clustered priors on."""
 
     citation: ClassVar = Citation(
         "E. Mathieu, T. Rainforth, N. Siddharth, Y. W. Teh",

@@ -32,8 +32,7 @@ FILE_NAME = "scream.jpg"
 
 
 class ScreamDSprites(DSpritesVariant):
-    """Scream-dSprites: sprites cut as negatives into random pieces of a painting, drawn afresh
-    whenever it is trained on.
+    """Scream-dSprites: sprites as negatives in pieces of a painting, drawn afresh at every step.
 
     `painting` is an image file of The Scream; by default scream.jpg in the folder where datasets
     are kept.

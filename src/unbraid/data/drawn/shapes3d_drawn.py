@@ -54,9 +54,7 @@ def _drawn() -> NDArray[np.int16]:
 
 
 class Shapes3DDrawn(Dataset):
-    """3D Shapes drawn: a calibrated ray-caster's copy of the scene with 6 factors, no download; not
-    the published file.
-    """
+    """3D Shapes drawn: a ray-cast copy of the scene with 6 factors; not the published file."""
 
     citation: ClassVar[Citation] = Citation(
         "C. Burgess, H. Kim",

@@ -39,9 +39,7 @@ _ELONGATION = 1.6
 
 
 class Sprites(PixelDataset):
-    """Sprites: one bright antialiased shape with the factors and sizes you choose, for CPU work and
-    tests.
-    """
+    """Sprites: one bright antialiased shape with the factors and sizes you choose, for a CPU."""
 
     citation: ClassVar = Citation(
         "The Unbraid authors",

@@ -21,9 +21,7 @@ from unbraid.data.drawn.xysquares import POSITIONS, SIDE, SQUARE, covers
 
 
 class XColumns(PixelDataset):
-    """XColumns: three coloured columns with 3 position factors whose overlap `spacing` (1..8
-    pixels) sets.
-    """
+    """XColumns: three coloured columns, 3 positions; `spacing` (1..8 pixels) sets the overlap."""
 
     citation: ClassVar = Citation(
         "N. Michlo",

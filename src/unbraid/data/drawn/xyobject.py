@@ -44,9 +44,7 @@ PALETTES = {
 
 
 class XYObject(Dataset):
-    """XYObject: one coloured square with factors x, y, scale and color, positions `spacing` pixels
-    apart.
-    """
+    """XYObject: one coloured square with factors x, y, scale and color, `spacing` pixels apart."""
 
     citation: ClassVar = Citation(
         "N. Michlo",

@@ -29,9 +29,7 @@ _NAMES = ("x_R", "y_R", "x_G", "y_G", "x_B", "y_B")
 
 
 class XYSquares(Dataset):
-    """XYSquares: three coloured squares with 6 position factors whose overlap `spacing` (1..8
-    pixels) sets.
-    """
+    """XYSquares: three coloured squares, 6 positions; `spacing` (1..8 pixels) sets the overlap."""
 
     citation: ClassVar = Citation(
         "N. Michlo, R. Klein, S. James",

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.data.dataset import PixelDataset
-from unbraid.data.official.added import not_here, open_array, read_record
 from unbraid.data.official.source import Published, Source
+from unbraid.data.official.stored import not_here, open_array, read_record
 from unbraid.data.official.verify import verify
 
 

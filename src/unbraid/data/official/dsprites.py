@@ -14,9 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.data.drawn.dsprites import DSprites
 from unbraid.data.drawn.dsprites_drawing import SIDE
-from unbraid.data.official.added import not_here, open_array, read_record
+from unbraid.data.drawn.dsprites_grid import CITATION, GRID, MEANINGS
 from unbraid.data.official.dsprites_file import read_file
 from unbraid.data.official.reading import one_file
 from unbraid.data.official.source import (
@@ -27,10 +26,11 @@ from unbraid.data.official.source import (
     Source,
     factors_of,
 )
+from unbraid.data.official.stored import not_here, open_array, read_record
 
 SOURCE = Source(
     name="dsprites",
-    # md5: quoted alike by several projects (ganmodokix/vaetc, data/drawn/dsprites.py, and others).
+    # md5: quoted alike by several projects (ganmodokix/vaetc, data/dsprites.py, and others).
     # No published size is known to us.
     files=(
         PublishedFile(
@@ -42,11 +42,11 @@ SOURCE = Source(
     page="https://github.com/google-deepmind/dsprites-dataset",
     get="dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
     typed="dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
-    factors=factors_of(DSprites().grid, DSprites.factor_meanings),
+    factors=factors_of(GRID, MEANINGS),
     image_shape=(SIDE, SIDE, 1),
     shown="all images of the file; its constant colour is no factor here",
     licence="Apache-2.0",
-    citation=DSprites.citation,
+    citation=CITATION,
     instead="`dsprites` is drawn without it.",
 )
 

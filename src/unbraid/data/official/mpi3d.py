@@ -20,6 +20,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.arrays import npy_header
 from unbraid.core.errors import Shown
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import as_planes
@@ -130,23 +131,19 @@ SOURCE_REAL = _source("real", "0f33f609918fb5c97996692f91129802")
 
 
 class MPI3DToy(_MPI3D):
-    """MPI3D toy: simple renderings of a robot arm with an object, 7 factors, from the published
-    file.
-    """
+    """MPI3D toy: simple renderings of a robot arm with an object, 7 factors."""
 
     source: ClassVar[Source] = SOURCE_TOY
 
 
 class MPI3DRealistic(_MPI3D):
-    """MPI3D realistic: realistic renderings of a robot arm with an object, 7 factors, from the
-    published file.
-    """
+    """MPI3D realistic: realistic renderings of a robot arm with an object, 7 factors."""
 
     source: ClassVar[Source] = SOURCE_REALISTIC
 
 
 class MPI3DReal(_MPI3D):
-    """MPI3D real: photographs of a robot arm with an object, 7 factors, from the published file."""
+    """MPI3D real: photographs of a robot arm with an object, 7 factors."""
 
     source: ClassVar[Source] = SOURCE_REAL
 
@@ -155,9 +152,7 @@ def _images(archive: zipfile.ZipFile) -> int:
     """How many images the header speaks of; 0 where it cannot be read, which `_check_header` tells."""
     with archive.open(_MEMBER) as member:
         try:
-            if np.lib.format.read_magic(member) != (1, 0):
-                return 0
-            shape, _, _ = np.lib.format.read_array_header_1_0(member)
+            shape, _, _ = npy_header(member)
         except ValueError:
             return 0
     return shape[0] if shape else 0

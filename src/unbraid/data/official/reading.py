@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from unbraid.core.arrays import npy_header
 from unbraid.core.errors import InputError, Shown, invalid
 from unbraid.core.progress import Progress
 from unbraid.data.official.source import PublishedFile, Source
@@ -115,11 +116,7 @@ def npy_dtype(
     its dtype.
     """
     try:
-        version = np.lib.format.read_magic(member)
-        if version != (1, 0):
-            # Written only for headers above 64 KiB; reading one could take up to 4 GiB.
-            raise ValueError(f"version {version[0]}.{version[1]}")
-        found, fortran_order, dtype = np.lib.format.read_array_header_1_0(member)
+        found, fortran_order, dtype = npy_header(member)
     except ValueError as error:
         value = Shown(f"none that can be read ({' '.join(str(error).split())})")
         raise refuse(f"{must_hold} '{key}' as an .npy array", value) from error

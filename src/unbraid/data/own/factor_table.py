@@ -5,21 +5,21 @@ column a factor.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.arrays import read_npy
 from unbraid.core.checks import raise_shortened
 from unbraid.core.errors import Problems, Shown, invalid
 from unbraid.core.grid import relabel
-from unbraid.data.own.image_arrays import read_npy
+from unbraid.core.tables import CsvTable, read_csv
 
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}(\.0*)?\s*")
 
@@ -107,89 +107,60 @@ def table_from_file(
         return table_from_array(read_npy(path), count, names)
     if path.suffix.lower() != ".csv":
         raise invalid("factors", "must be a .npy or .csv file", Shown(os.fspath(path)))
-    header, lines = _read_csv(path)
+    table = read_csv(path, named=True)
+    if not table.rows:
+        raise invalid(str(path), "must have a row for each image", Shown("none"))
+    header, rows = table.names or (), table.rows
     if files is not None:
-        lines = _in_file_order(path, header, lines, files)
-        header = header[1:]
+        order = _in_file_order(table, files)
+        table = replace(table, lines=[table.lines[row] for row in order])
+        header, rows = header[1:], [rows[row][1:] for row in order]
     elif header[0] == "file":
+        rule, value = "may name files only for a folder of images", Shown("a column 'file'")
         remedy = "Take the column out and put the rows in the order of the images."
-        raise invalid(
-            str(path),
-            "may name files only for a folder of images",
-            Shown("a column 'file'"),
-            remedy,
-        )
-    rows = _parse(path, header, lines)
-    return table_from_array(rows, count, header if names is None else names)
+        raise invalid(str(path), rule, value, remedy)
+    numbers = _whole_cells(table, header, rows)
+    return table_from_array(numbers, count, header if names is None else names)
 
 
-def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Header words, and each row with its line number in the file."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise invalid(
-            str(path), "must be a comma-separated text file in UTF-8", Shown(str(error))
-        ) from error
-    if len(rows) < 2:
-        raise invalid(
-            str(path), "must have a header and a row for each image", Shown(f"{len(rows)} rows")
-        )
-    return [word.strip() for word in rows[0][1]], rows[1:]
-
-
-def _in_file_order(
-    path: Path, header: list[str], lines: list[tuple[int, list[str]]], files: Sequence[str]
-) -> list[tuple[int, list[str]]]:
-    """Rows without their `file` cell, sorted as *files*; each file must have exactly one."""
+def _in_file_order(table: CsvTable, files: Sequence[str]) -> list[int]:
+    """The row of each of *files*; each must have exactly one."""
+    header = table.names or ()
     if header[0] != "file" or len(header) < 2:
+        rule, value = "must have `file` as first column, then factors", Shown(",".join(header))
         remedy = "Write a header such as: file,shape,size."
-        raise invalid(
-            str(path),
-            "must have `file` as first column, then factors",
-            Shown(",".join(header)),
-            remedy,
-        )
-    known, found = set(files), {}
+        raise invalid(str(table.path), rule, value, remedy)
+    known, found = set(files), dict[str, int]()
     problems = Problems()
-    for line, cells in lines:
+    for row, cells in enumerate(table.rows):
         name = cells[0].strip()
         if name not in known:
-            problems.add(f"{path} line {line}", "must name an image of the folder", name)
+            problems.add(table.line(row), "must name an image of the folder", name)
         elif name in found:
-            problems.add(
-                f"{path} line {line}",
-                f"may name each image once, but line {found[name][0]} has it too",
-                name,
-            )
+            rule = f"may name each image once, but line {table.lines[found[name]]} has it too"
+            problems.add(table.line(row), rule, name)
         else:
-            found[name] = (line, cells[1:])
+            found[name] = row
     for name in files:
         if name not in found:
-            problems.add(str(path), "must have a row for every image", Shown(f"none for '{name}'"))
+            value = Shown(f"none for '{name}'")
+            problems.add(str(table.path), "must have a row for every image", value)
     raise_shortened(problems)
     return [found[name] for name in files]
 
 
-def _parse(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> NDArray[np.int64]:
+def _whole_cells(
+    table: CsvTable, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> NDArray[np.int64]:
+    """The cells of *rows*, which stand in the lines of *table*, as whole numbers."""
     problems = Problems()
-    rows = np.zeros((len(lines), len(header)), dtype=np.int64)
-    for nth, (line, cells) in enumerate(lines):
-        if len(cells) != len(header):
-            problems.add(
-                f"{path} line {line}",
-                f"must have {len(header)} factor values",
-                Shown(f"{len(cells)}"),
-            )
-            continue
+    numbers = np.zeros((len(rows), len(header)), dtype=np.int64)
+    for nth, cells in enumerate(rows):
         for column, cell in enumerate(cells):
             if _WHOLE.fullmatch(cell):
-                rows[nth, column] = int(cell.split(".")[0])
+                numbers[nth, column] = int(cell.split(".")[0])
             else:
-                problems.add(
-                    f"{path} line {line}, '{header[column]}'", "must be a whole number", cell
-                )
+                where = f"{table.line(nth)}, '{header[column]}'"
+                problems.add(where, "must be a whole number", cell)
     raise_shortened(problems)
-    return rows
+    return numbers

@@ -1,104 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of images from memory, .npy and .npz, brought to uint8 `(n, height, width, channels)`.
-Pickles are never opened.
-"""
+"""Arrays of images brought to uint8 `(n, height, width, channels)`."""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Problem, Shown, invalid
+from unbraid.core.errors import Shown, invalid
 from unbraid.data.own.image_depth import ValueRange, array_to_bytes
 
 SMALLEST_SIDE, LARGEST_SIDE = 8, 512
 FEWEST_IMAGES = 2
-_UNREADABLE = (
-    ValueError,
-    OSError,
-    EOFError,
-    MemoryError,
-    SyntaxError,
-    KeyError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-def read_npy(path: Path) -> NDArray[Any]:
-    """The array in the .npy file at *path*."""
-    try:
-        with path.open("rb") as stream:
-            return np.lib.format.read_array(stream, allow_pickle=False)
-    except _UNREADABLE as error:
-        raise InputError(_damaged(path, error)) from error
-
-
-def read_npz(
-    path: Path, image_key: str, factor_key: str | None
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Images under *image_key*, and labels under *factor_key*; without one, under `factors` if the
-    file has that.
-    """
-    if not zipfile.is_zipfile(path):
-        value = Shown(f"a file of {path.stat().st_size} bytes that is none or was cut off")
-        raise invalid(str(path), "must be a complete .npz (zip) file", value, "Write it again.")
-    keys = npz_keys(path)
-    shown = Shown(f"the keys {', '.join(keys)}" if keys else "no keys")
-    if image_key not in keys:
-        raise invalid(str(path), f"must hold '{image_key}'", shown, "Name the key with images=KEY.")
-    if factor_key is not None and factor_key not in keys:
-        raise invalid(
-            str(path), f"must hold '{factor_key}'", shown, "Name the key with factors=KEY."
-        )
-    labels = factor_key or ("factors" if "factors" in keys else None)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _member(archive, image_key), None if labels is None else _member(archive, labels)
-    except _UNREADABLE as error:
-        raise InputError(_damaged(path, error)) from error
-
-
-def _member(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
-    with archive.open(f"{key}.npy") as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
-
-
-def npz_keys(path: Path) -> list[str]:
-    """Keys of the .npz at *path*; none when it is not a zip file, which reading it then says."""
-    if not zipfile.is_zipfile(path):
-        return []
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return [
-                name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")
-            ]
-    except _UNREADABLE as error:
-        raise InputError(_damaged(path, error)) from error
-
-
-def _damaged(path: Path, error: BaseException) -> Problem:
-    if "allow_pickle" in str(error) or "pickled" in str(error):
-        remedy = "Save plain numbers with numpy.save or numpy.savez."
-        return Problem(
-            str(path),
-            "must hold plain arrays; pickles are not opened",
-            Shown("something else"),
-            remedy,
-        )
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return Problem(
-        str(path),
-        "must be a complete numpy file",
-        Shown(f"one that cannot be read ({reason})"),
-        "Write it again.",
-    )
 
 
 def as_pixels(

@@ -18,25 +18,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.arrays import npz_keys, read_npy, read_npz
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.grid import samples_grid
-from unbraid.data.dataset import PixelDataset, as_planes
+from unbraid.data.dataset import IN_MEMORY, PixelDataset, as_planes
 from unbraid.data.own.factor_table import FactorTable, no_factors, table_from_array, table_from_file
-from unbraid.data.own.image_arrays import (
-    LARGEST_SIDE,
-    SMALLEST_SIDE,
-    as_pixels,
-    npz_keys,
-    read_npy,
-    read_npz,
-    resized,
-)
+from unbraid.data.own.image_arrays import LARGEST_SIDE, SMALLEST_SIDE, as_pixels, resized
 from unbraid.data.own.image_depth import ABOUT
 from unbraid.data.own.image_folder import LABELS, read_folder
-
-IN_MEMORY = "array"
-"""What `options` says in place of an array that was given in memory and cannot be loaded again."""
 
 
 class OwnImages(PixelDataset):
@@ -171,31 +161,30 @@ def _read_npz(
     side: int | None,
     described: dict[str, Any],
 ) -> tuple[Pixels, FactorTable, dict[str, Any]]:
+    keys = npz_keys(path)
     # A word that is neither a file nor a path is meant as a key, so that the message can list the
     # keys there are.
-    meant_as_key = isinstance(factors, str) and (
-        factors in npz_keys(path) or not factors.lower().endswith((".npy", ".csv"))
+    is_key = isinstance(factors, str) and (
+        factors in keys or not factors.lower().endswith((".npy", ".csv"))
     )
-    stored, stored_labels = read_npz(path, images or "images", factors if meant_as_key else None)
-    pixels, depth = _finish(stored, f"{path.name} '{images or 'images'}'", side)
+    key, labels_key = images or "images", factors if is_key else "factors"
+    stored = read_npz(path, key, "Name the key with images=KEY.")
+    pixels, depth = _finish(stored, f"{path.name} '{key}'", side)
     if images is not None:
         described["images"] = images
-    if meant_as_key:
+    if is_key:
         described["factors"] = factors
-    if names is None and stored_labels is not None:
+    if names is None and "factor_names" in keys and labels_key in keys:
         names = _stored_names(path)
-    if meant_as_key or (factors is None and stored_labels is not None):
-        return (pixels, depth), table_from_array(stored_labels, len(pixels), names), described
+    if is_key or (factors is None and labels_key in keys):
+        labels = read_npz(path, labels_key, "Name the key with factors=KEY.")
+        return (pixels, depth), table_from_array(labels, len(pixels), names), described
     return (pixels, depth), *_labels(factors, len(pixels), names, None, described)
 
 
-def _stored_names(path: Path) -> list[str] | None:
-    """Names of the factors that an .npz itself gives, under `factor_names`, as `export` writes
-    them.
-    """
-    if "factor_names" not in npz_keys(path):
-        return None
-    words, _ = read_npz(path, "factor_names", None)
+def _stored_names(path: Path) -> list[str]:
+    """Names of the factors that an .npz itself gives, as `export` writes them."""
+    words = read_npz(path, "factor_names")
     if words.dtype.kind != "U" or words.ndim != 1:
         value = Shown(f"{words.dtype} of shape {words.shape}")
         raise invalid(

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core import store
-from unbraid.core.errors import InputError, Problems, Shown, invalid
+from unbraid.core.errors import InputError, Problems, Shown
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.folder import read_pattern, read_record
@@ -41,8 +41,7 @@ class Perturbed(Dataset):
     """Perturbed data: any set of images changed by at most ε, by a pattern that turns VAEs to other
     axes or by plain noise.
 
-    `source` is the folder that it was written to; `base` the original data, where it is open
-    already.
+    `source` is the folder that it was written to; `base` the original data.
     """
 
     citation: ClassVar = Citation(
@@ -53,12 +52,15 @@ class Perturbed(Dataset):
     )
     licence: ClassVar[str] = "that of the original data"
 
-    def __init__(self, source: str | os.PathLike[str], *, base: Dataset | None = None) -> None:
-        if not isinstance(source, (str, os.PathLike)) or not str(source):
-            raise invalid("source", "must be a folder made by `unbraid perturb`", source)
+    def __init__(self, source: str | os.PathLike[str], base: Dataset) -> None:
         self.folder = Path(source).expanduser().resolve()
         self.record = read_record(self.folder)
-        self.base = _open_base(self.folder, self.record["base"], base)
+        if base.fingerprint() != self.record["base"]["fingerprint"]:
+            raise InputError(
+                f"the original data of {self.folder} has changed since it was perturbed:"
+                f" '{base.name}' has another fingerprint. Perturb it again."
+            )
+        self.base = base
         self.name = "perturbed"
         self.options = {"source": str(self.folder)}
         self.grid = self.base.grid
@@ -234,21 +236,6 @@ class Perturbed(Dataset):
                 digest.update(f"{array.shape} {self.pattern.origin}".encode())
                 digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
-
-
-def _open_base(folder: Path, told: dict[str, Any], base: Dataset | None) -> Dataset:
-    from unbraid.data.loading import load
-
-    try:
-        base = load(told["name"], **told["options"]) if base is None else base
-    except InputError as error:
-        raise InputError(f"the original data of {folder} cannot be opened: {error}") from error
-    if base.fingerprint() != told["fingerprint"]:
-        raise InputError(
-            f"the original data of {folder} has changed since it was perturbed: '{base.name}' has"
-            " another fingerprint. Perturb it again."
-        )
-    return base
 
 
 def check_base(problems: Problems, base: Dataset) -> None:

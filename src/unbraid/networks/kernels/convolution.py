@@ -6,9 +6,9 @@ A stride-2 convolution ties a big image `(members, batch, height, width, big)` t
 half the height and width with `small` channels, through weights `(members, small, kernel, kernel,
 big)`. Three kernels follow that tie:
 
-- `reduce_kernel`, big -> small: a convolution's value and a transposed convolution's input
+- `conv_kernel`, big -> small: a convolution's value and a transposed convolution's input
   gradient;
-- `expand_kernel`, small -> big: a transposed convolution's value and a convolution's input
+- `conv_transpose_kernel`, small -> big: a transposed convolution's value and a convolution's input
   gradient;
 - `weight_kernel`, both -> weights and bias: the weight gradient of either.
 
@@ -103,7 +103,7 @@ def _weight_places(k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.const
 
 
 @triton.jit
-def expand_kernel(
+def conv_transpose_kernel(
     small_ptr, weight_ptr, bias_ptr, mask_ptr, big_ptr, blocks, weight_stride, bias_stride, small_values, big_values,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
     BIAS: tl.constexpr, RELU: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
@@ -215,7 +215,7 @@ def weight_kernel(
 
 
 @triton.jit
-def reduce_kernel(
+def conv_kernel(
     big_ptr, weight_ptr, bias_ptr, mask_ptr, small_ptr, columns, weight_stride, bias_stride, small_values, big_values,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
     BIAS: tl.constexpr, RELU: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,

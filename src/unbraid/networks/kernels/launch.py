@@ -8,7 +8,7 @@ import triton
 from torch import Tensor
 
 from unbraid.networks.kernels import tuned
-from unbraid.networks.kernels.convolution import expand_kernel, reduce_kernel, weight_kernel
+from unbraid.networks.kernels.convolution import conv_kernel, conv_transpose_kernel, weight_kernel
 from unbraid.networks.kernels.image import (
     RAW,
     block_kernel,
@@ -23,7 +23,7 @@ _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3,
 """Of a product's right factor: what older versions of Triton can do."""
 
 
-def reduce(
+def conv(
     big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False, mask: Tensor | None = None,
     block: Block | None = None,
 ) -> Tensor:  # fmt: skip
@@ -34,12 +34,12 @@ def reduce(
     """
     members, batch, height, width, channels = big.shape
     small, reach = weight.shape[1], weight.shape[2] // 2
-    block = block or tuned.reduce_block(members, height, channels, small, _low(big))
+    block = block or tuned.conv_block(members, height, channels, small, _low(big))
     big, weight = big.contiguous(), _packed(weight)
     out = big.new_empty(members, batch, height // 2, width // 2, small)
     columns, loops = batch * (width // 2), min(block.loops, height // 2)
     with torch.cuda.device_of(big):
-        reduce_kernel[(triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops))](
+        conv_kernel[(triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops))](
             big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0), _stride(bias),
             out[0].numel(), big[0].numel(),
             HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
@@ -50,17 +50,17 @@ def reduce(
     return out
 
 
-def expand(
+def conv_transpose(
     small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *, relu: bool = False,
     mask: Tensor | None = None, block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """The transpose of `reduce`, to images of *size* (height, width), which halves to that of
+    """The transpose of `conv`, to images of *size* (height, width), which halves to that of
     *small*.
     """
     members, batch, _, _, channels = small.shape
     reach, big = weight.shape[2] // 2, weight.shape[4]
     height, width = size
-    block = block or tuned.expand_block(members, channels, _low(small))
+    block = block or tuned.conv_transpose_block(members, channels, _low(small))
     small, weight = small.contiguous(), _packed(weight)
     # A 2x2 kernel does not reach the last row and column of an odd image.
     make = small.new_zeros if reach == 1 and (height % 2 or width % 2) else small.new_empty
@@ -68,7 +68,7 @@ def expand(
     blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
     columns = min(block.columns, 4 * big)
     with torch.cuda.device_of(small):
-        expand_kernel[(triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns)](
+        conv_transpose_kernel[(triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns)](
             small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0), _stride(bias),
             small[0].numel(), out[0].numel(),
             HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,

@@ -2,8 +2,8 @@
 """The kernels as torch operators with derivatives, so that a training step can be differentiated,
 traced and captured.
 
-A layer's weight enters twice: as it is stored, which is what the gradient belongs to, and lowered
-to the precision of the products, which is what the kernel reads. Gradients of weights and biases
+A layer's weight enters twice: as it is stored, which is what the gradient belongs to, and as
+`low_weight`, its copy in the precision of the products, which is what the kernel reads. Gradients of weights and biases
 come back in float32 whatever the precision.
 
 ReLUs are fused with the layer before them, and their derivative with the kernel that reads the
@@ -46,63 +46,75 @@ def _masked(gradient: Tensor, out: Tensor, masked_later: bool) -> Tensor:
     return gradient if masked_later else torch.where(out > 0, gradient, torch.zeros_like(gradient))
 
 
-@torch.library.custom_op("unbraid::halve", mutates_args=())
-def halve(
-    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+@torch.library.custom_op("unbraid::conv", mutates_args=())
+def conv(
+    x: Tensor,
+    weight: Tensor,
+    low_weight: Tensor,
+    bias: Tensor,
+    after_relu: bool,
+    masked_later: bool,
 ) -> Tensor:
     """ReLU of a stride-2 convolution, channels last: x `(members, batch, height, width, in)`."""
-    return launch.reduce(x, lowered, bias, relu=True)
+    return launch.conv(x, low_weight, bias, relu=True)
 
 
-@halve.register_fake
+@conv.register_fake
 def _(
-    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+    x: Tensor,
+    weight: Tensor,
+    low_weight: Tensor,
+    bias: Tensor,
+    after_relu: bool,
+    masked_later: bool,
 ) -> Tensor:
     return x.new_empty(x.shape[0], x.shape[1], x.shape[2] // 2, x.shape[3] // 2, weight.shape[1])
 
 
-def _halve_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    x, _, lowered, _, ctx.after_relu, ctx.masked_later = inputs
-    ctx.save_for_backward(x, lowered, output)
+def _conv_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    x, _, low_weight, _, ctx.after_relu, ctx.masked_later = inputs
+    ctx.save_for_backward(x, low_weight, output)
 
 
-def _halve_backward(ctx: Any, gradient: Tensor) -> tuple:
+def _conv_backward(ctx: Any, gradient: Tensor) -> tuple:
     _only_once()
-    x, lowered, out = ctx.saved_tensors
+    x, low_weight, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
     to_x = None
     if ctx.needs_input_grad[0]:
-        to_x = launch.expand(
-            gradient, lowered, tuple(x.shape[2:4]), mask=x if ctx.after_relu else None
+        to_x = launch.conv_transpose(
+            gradient, low_weight, tuple(x.shape[2:4]), mask=x if ctx.after_relu else None
         )
-    to_weight, to_bias = launch.weight_gradient(x, gradient, lowered.shape[2], bias_of_big=False)
+    to_weight, to_bias = launch.weight_gradient(x, gradient, low_weight.shape[2], bias_of_big=False)
     return to_x, to_weight, None, to_bias, None, None
 
 
-halve.register_autograd(_halve_backward, setup_context=_halve_context)
+conv.register_autograd(_conv_backward, setup_context=_conv_context)
 
 
 @torch.library.custom_op("unbraid::conv_image", mutates_args=())
 def conv_image(
-    blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool
+    blocks: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor, masked_later: bool
 ) -> Tensor:
     """The same on images by blocks, with a 4x4 kernel; no gradient goes to them."""
-    return launch.first(blocks, lowered, bias, relu=True)
+    return launch.first(blocks, low_weight, bias, relu=True)
 
 
 @conv_image.register_fake
-def _(blocks: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, masked_later: bool) -> Tensor:
+def _(
+    blocks: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor, masked_later: bool
+) -> Tensor:
     members, batch, rows, columns, _ = blocks.shape
-    return lowered.new_empty(members, batch, rows - 1, columns - 1, weight.shape[1])
+    return low_weight.new_empty(members, batch, rows - 1, columns - 1, weight.shape[1])
 
 
-def _halve_image_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+def _conv_image_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
     blocks, weight, _, _, ctx.masked_later = inputs
     ctx.channels = weight.shape[4]
     ctx.save_for_backward(blocks, output)
 
 
-def _halve_image_backward(ctx: Any, gradient: Tensor) -> tuple:
+def _conv_image_backward(ctx: Any, gradient: Tensor) -> tuple:
     _only_once()
     blocks, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
@@ -110,32 +122,42 @@ def _halve_image_backward(ctx: Any, gradient: Tensor) -> tuple:
     return None, to_weight, None, to_bias, None
 
 
-conv_image.register_autograd(_halve_image_backward, setup_context=_halve_image_context)
+conv_image.register_autograd(_conv_image_backward, setup_context=_conv_image_context)
 
 
-@torch.library.custom_op("unbraid::double", mutates_args=())
-def double(
-    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+@torch.library.custom_op("unbraid::conv_transpose", mutates_args=())
+def conv_transpose(
+    x: Tensor,
+    weight: Tensor,
+    low_weight: Tensor,
+    bias: Tensor,
+    after_relu: bool,
+    masked_later: bool,
 ) -> Tensor:
     """ReLU of a 4x4 stride-2 transposed convolution, channels last: x `(members, batch, height,
     width, in)`.
     """
-    return launch.expand(x, lowered, (2 * x.shape[2], 2 * x.shape[3]), bias, relu=True)
+    return launch.conv_transpose(x, low_weight, (2 * x.shape[2], 2 * x.shape[3]), bias, relu=True)
 
 
-@double.register_fake
+@conv_transpose.register_fake
 def _(
-    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool, masked_later: bool
+    x: Tensor,
+    weight: Tensor,
+    low_weight: Tensor,
+    bias: Tensor,
+    after_relu: bool,
+    masked_later: bool,
 ) -> Tensor:
     return x.new_empty(x.shape[0], x.shape[1], 2 * x.shape[2], 2 * x.shape[3], weight.shape[4])
 
 
-def _double_backward(ctx: Any, gradient: Tensor) -> tuple:
+def _conv_transpose_backward(ctx: Any, gradient: Tensor) -> tuple:
     _only_once()
-    x, lowered, out = ctx.saved_tensors
+    x, low_weight, out = ctx.saved_tensors
     gradient = _masked(gradient, out, ctx.masked_later)
     to_x = (
-        launch.reduce(gradient, lowered, mask=x if ctx.after_relu else None)
+        launch.conv(gradient, low_weight, mask=x if ctx.after_relu else None)
         if ctx.needs_input_grad[0]
         else None
     )
@@ -143,35 +165,35 @@ def _double_backward(ctx: Any, gradient: Tensor) -> tuple:
     return to_x, to_weight, None, to_bias, None, None
 
 
-double.register_autograd(_double_backward, setup_context=_halve_context)
+conv_transpose.register_autograd(_conv_transpose_backward, setup_context=_conv_context)
 
 
 @torch.library.custom_op("unbraid::conv_transpose_to_image", mutates_args=())
 def conv_transpose_to_image(
-    x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool
+    x: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor, after_relu: bool
 ) -> Tensor:
     """4x4 stride-2 transposed convolution to images `(members, batch, channels, 2 height, 2
     width)`, without ReLU.
     """
-    return launch.last(x, lowered, bias)
+    return launch.last(x, low_weight, bias)
 
 
 @conv_transpose_to_image.register_fake
-def _(x: Tensor, weight: Tensor, lowered: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
+def _(x: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor, after_relu: bool) -> Tensor:
     return x.new_empty(x.shape[0], x.shape[1], weight.shape[4], 2 * x.shape[2], 2 * x.shape[3])
 
 
 def _to_image_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    x, _, lowered, _, ctx.after_relu = inputs
-    ctx.save_for_backward(x, lowered)
+    x, _, low_weight, _, ctx.after_relu = inputs
+    ctx.save_for_backward(x, low_weight)
 
 
 def _to_image_backward(ctx: Any, gradient: Tensor) -> tuple:
     _only_once()
-    x, lowered = ctx.saved_tensors
+    x, low_weight = ctx.saved_tensors
     ones = x.new_ones(x.shape[:2], dtype=torch.float32)
     slope = launch.by_blocks(gradient.to(x.dtype))
-    to_x, to_weight, to_bias = launch.last_backward(x, slope, ones, lowered, mask=ctx.after_relu)
+    to_x, to_weight, to_bias = launch.last_backward(x, slope, ones, low_weight, mask=ctx.after_relu)
     return to_x, to_weight, None, to_bias, None
 
 
@@ -182,7 +204,7 @@ conv_transpose_to_image.register_autograd(_to_image_backward, setup_context=_to_
 def conv_transpose_and_compare(
     x: Tensor,
     weight: Tensor,
-    lowered: Tensor,
+    low_weight: Tensor,
     bias: Tensor,
     true: Tensor,
     likelihood: int,
@@ -191,14 +213,14 @@ def conv_transpose_and_compare(
     """Distance `(members, batch)` of that image from the *true* one, by blocks, and its slope for
     the way back.
     """
-    return launch.last_distance(x, lowered, bias, true, likelihood)
+    return launch.last_distance(x, low_weight, bias, true, likelihood)
 
 
 @conv_transpose_and_compare.register_fake
 def _(
     x: Tensor,
     weight: Tensor,
-    lowered: Tensor,
+    low_weight: Tensor,
     bias: Tensor,
     true: Tensor,
     likelihood: int,
@@ -211,17 +233,17 @@ def _(
 
 
 def _compare_context(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    x, _, lowered, _, _, _, ctx.after_relu = inputs
-    ctx.save_for_backward(x, lowered, output[1])
+    x, _, low_weight, _, _, _, ctx.after_relu = inputs
+    ctx.save_for_backward(x, low_weight, output[1])
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 
 def _compare_backward(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple:
     _only_once()
-    x, lowered, slope = ctx.saved_tensors
+    x, low_weight, slope = ctx.saved_tensors
     to_x, to_weight, to_bias = launch.last_backward(
-        x, slope, gradient, lowered, mask=ctx.after_relu
+        x, slope, gradient, low_weight, mask=ctx.after_relu
     )
     return to_x, to_weight, None, to_bias, None, None, None
 

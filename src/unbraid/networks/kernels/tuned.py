@@ -40,8 +40,8 @@ class Block(NamedTuple):
     """Programs wanted where a sum is split: six for each of the 132 multiprocessors of an H200."""
 
 
-def reduce_block(members: int, height: int, big: int, small: int, low: bool) -> Block:
-    """Of `reduce_kernel`."""
+def conv_block(members: int, height: int, big: int, small: int, low: bool) -> Block:
+    """Of `conv_kernel`."""
     many = members >= _MANY
     if not low:
         return Block(64, 32, loops=height // 2 if many else 2, products=_SPLIT)
@@ -52,8 +52,8 @@ def reduce_block(members: int, height: int, big: int, small: int, low: bool) -> 
     return Block(128, 128, loops=16) if many else Block(64, 256, loops=2)
 
 
-def expand_block(members: int, small: int, low: bool) -> Block:
-    """Of `expand_kernel`."""
+def conv_transpose_block(members: int, small: int, low: bool) -> Block:
+    """Of `conv_transpose_kernel`."""
     loops = 4 if members >= _MANY else 1
     if not low:
         return (

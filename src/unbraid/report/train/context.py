@@ -8,7 +8,7 @@ from typing import Any
 
 from unbraid.core.folders import PAGES, record_path
 from unbraid.data.dataset import Dataset
-from unbraid.data.where_rule import share
+from unbraid.data.where_rule import count_images
 from unbraid.metrics import METRICS
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
@@ -196,7 +196,7 @@ def _part(plan: Plan, dataset: Dataset) -> list[tuple[str, str]]:
     """The rule by which training picked its images, if any."""
     if not plan.where:
         return []
-    seen = f"{share(plan.where, dataset):,} of {len(dataset):,} images; scores are of all"
+    seen = f"{count_images(plan.where, dataset):,} of {len(dataset):,} images; scores are of all"
     return [("Trained where", f"{plan.where} ({seen})")]
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.checks import is_whole
 from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
 from unbraid.core.store import read_json
 from unbraid.data.home import data_home
@@ -70,7 +71,7 @@ def _is_array(one: object) -> bool:
         return False
     file, size, digest = one.get("file"), one.get("bytes"), one.get("sha256")
     named = isinstance(file, str) and file.endswith(".npy") and Path(file).name == file
-    sized = isinstance(size, int) and not isinstance(size, bool) and size >= 0
+    sized = is_whole(size) and size >= 0
     return (
         named
         and sized

@@ -62,7 +62,7 @@ def test_the_dataset_uses_the_added_file_when_asked_to(small, monkeypatch):
     images[1500, 0, 0] = 1
     np.savez(sprites.file(), imgs=images, latents_classes=classes)
     sprites.add(unverified=True)
-    monkeypatch.setattr(dsprites, "_GRID", sprites.source.grid)
+    monkeypatch.setattr(dsprites, "GRID", sprites.source.grid)
     dataset = load("dsprites", file="added")
     assert dataset.options == {"file": "added"}
     assert np.array_equal(dataset.images(np.arange(2048))[..., 0], images * np.uint8(255))

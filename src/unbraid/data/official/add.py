@@ -26,9 +26,9 @@ from unbraid.core import store
 from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, invalid, unknown
 from unbraid.core.progress import Progress
 from unbraid.data.official import OFFICIAL, published
-from unbraid.data.official.added import FORMAT, RECORD, folder_of, read_record
 from unbraid.data.official.reading import readable
 from unbraid.data.official.source import Content, Source
+from unbraid.data.official.stored import FORMAT, RECORD, folder_of, read_record
 from unbraid.data.official.verify import overall, verify
 
 _HEADER_BYTES = 4096

@@ -24,10 +24,11 @@ from unbraid.core import store
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.core.registry import Citation
 from unbraid.data import DATA, load
-from unbraid.data.official import OFFICIAL, adding, published
-from unbraid.data.official.added import check, read_record
-from unbraid.data.official.adding import add
+from unbraid.data.official import OFFICIAL, published
+from unbraid.data.official import add as adding
+from unbraid.data.official.add import add
 from unbraid.data.official.mpi3d import MPI3DToy
+from unbraid.data.official.stored import check, read_record
 from unbraid.testing.data_contract import check_dataset
 
 HOW = (
@@ -237,7 +238,7 @@ import os, sys, time
 from dataclasses import replace
 from pathlib import Path
 from unbraid.data.official.mpi3d import MPI3DToy
-from unbraid.data.official import adding
+from unbraid.data.official import add as adding
 from unbraid.testing.official_files import small_source
 
 folder, stage = Path(sys.argv[1]), sys.argv[2]

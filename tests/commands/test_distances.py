@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`distances`: what is written where, what is printed, and which data goes with a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import unbraid as ub
+
+from .conftest import SPRITES
+
+QUICK = {"pairs": 30, "quiet": True, "device": "cpu"}
+
+
+def test_it_measures_writes_and_prints(run: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = ub.distances("xysquares:spacing=8", loss="mse+box3", **QUICK)
+    assert made.page == Path("distances/xysquares-mse-box3/distances.html")
+    names = ["distances.html", "distances.svg", "importance.csv", "matrices.csv", "order.csv"]
+    assert sorted(path.name for path in made.page.parent.iterdir()) == names
+    lines = made.summary().splitlines()
+    assert lines[0] == "inputs (mse+box3)"
+    assert lines[-1] == f"Open in a browser: {made.page}"
+    assert "random pairs" in made.summary()
+    assert ub.distances(run=run, **QUICK).page == run / "distances-0-mse" / "distances.html"
+    own = ub.distances("sprites", data_options=SPRITES, run=run, out=tmp_path / "own", **QUICK)
+    assert own.page.parent == tmp_path / "own"
+
+
+def test_the_command(unbraid, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = unbraid("distances", "xysquares", "--pairs", "30", "--device", "cpu")
+    assert answer.code == 0
+    assert answer.out.count("undefined") == 6
+    page = Path("distances/xysquares-mse/distances.html")
+    assert answer.out.endswith(f"\n\nOpen in a browser: {page}\n")
+    assert "unbraid distances xysquares --pairs 30" in page.read_text()
+
+
+def test_nothing_and_other_data_are_refused(run: Path, refused):
+    (problem,) = refused(lambda: ub.distances("xysquares", member=1))
+    assert (problem.name, problem.value) == ("member", 1)
+    (problem,) = refused(ub.distances)
+    assert (problem.name, problem.value) == ("distances", "neither")
+    (problem,) = refused(lambda: ub.distances("xysquares", run=run))
+    assert (problem.name, problem.value) == ("data", "xysquares")
+    assert f"must be what {run} was trained on" in problem.rule

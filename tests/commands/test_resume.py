@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`resume`: any kind of folder, moved data, damaged files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unbraid as ub
+from unbraid.commands.resume import resume
+from unbraid.core.folders import RECORDS
+from unbraid.core.store import write_json
+
+from .conftest import SMALL
+
+
+def test_a_finished_run_is_left_as_it_is(run: Path, contents):
+    before = contents(run)
+    opened = resume(run, device="cpu", quiet=True)
+    assert isinstance(opened, ub.Run)
+    assert contents(run) == before
+
+
+def test_an_unfinished_run_is_neither_scored_nor_reported_before(run: Path, refused):
+    for path in [
+        *(run / "checkpoint").glob("*step-000000020*"),
+        run / "members.parquet",
+        run / "history.parquet",
+    ]:
+        path.unlink()
+    again = ub.open_run(run, device="cpu")
+    for ask in (lambda: again.score("mig", quiet=True), again.report):
+        (problem,) = refused(ask)
+        assert (problem.name, problem.rule) == ("run", "must be trained to the end")
+    opened = resume(run, device="cpu", quiet=True)
+    assert isinstance(opened, ub.Run)
+    assert len(opened.score("mig", quiet=True)) == 4
+
+
+@pytest.mark.parametrize("kind", [name for name in RECORDS if name != "train"])
+def test_options_of_moved_data_are_read_alike(tmp_path: Path, monkeypatch, kind: str):
+    write_json(tmp_path / RECORDS[kind].record, {})
+    given: list[object] = []
+    monkeypatch.setattr(
+        f"unbraid.commands.{kind}.resume_folder", lambda *words: given.extend(words)
+    )
+    resume(tmp_path, data="there.npz:resize=64", device="cpu", quiet=True)
+    assert given == [tmp_path, "there.npz:resize=64", "cpu", True]
+
+
+def test_a_run_whose_data_was_moved_is_given_the_place(unbraid, tmp_path: Path):
+    images = np.random.default_rng(0).integers(0, 256, (12, 20, 20), dtype=np.uint8)
+    here, there, out = tmp_path / "here.npz", tmp_path / "there.npz", str(tmp_path / "run")
+    np.savez(here, images=images, factors=np.arange(12) % 4)
+    ub.train(here, "vae", out=out, **{**SMALL, "data_options": {"resize": 28}})
+    here.rename(there)
+    assert unbraid("report", out).code == 2
+    assert "fingerprint" in unbraid("report", out, "--data", str(there)).err
+    moved = ("--data", f"{there}:resize=28")
+    assert unbraid("report", out, *moved).code == 0
+    assert unbraid("score", out, "--metrics", "mig", *moved).code == 0
+    assert unbraid("resume", out, *moved).code == 0
+
+
+def test_what_is_no_such_folder_is_refused(unbraid, tmp_path: Path):
+    answer = unbraid("resume", str(tmp_path))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("unbraid: folder must hold one of discover.json, rpu.json, ")
+    for command in ("score", "report"):
+        answer = unbraid(command, str(tmp_path))
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.endswith(f"got '{tmp_path}'.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["score", "resume", "report"])
+def test_a_damaged_plan_is_code_one(unbraid, run: Path, contents, command: str):
+    path = run / "plan.json"
+    path.write_text(path.read_text().replace('"steps": 20', '"steps": 21'))
+    before = contents(run)
+    message = f"unbraid: {path} is damaged: its content does not match its checksum.\n"
+    assert unbraid(command, str(run)) == (1, "", message)
+    assert contents(run) == before
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_said(unbraid, run: Path):
+    path = run / "checkpoint" / "members-00001-00001.step-000000020.safetensors"
+    whole = path.read_bytes()
+    spoiled = bytearray(whole)
+    spoiled[-50] ^= 1
+    path.write_bytes(bytes(spoiled))
+    damaged = f"{path} is damaged: its content does not match its checksum."
+    answer = unbraid("report", str(run))
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith(f"unbraid: {damaged} Run `unbraid resume {run}`")
+    answer = unbraid("resume", str(run))
+    assert answer.code == 0
+    assert answer.err.splitlines()[:2] == [
+        damaged,
+        "going on from the last good checkpoint, members-00001-00001.step-000000010.safetensors.",
+    ]
+    assert answer.out.splitlines()[0] == f"Trained 4 of 4 models: {run}"
+    assert path.read_bytes() == whole

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`score`: of a run and of anybody's codes, and which options belong to which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import unbraid as ub
+from unbraid import metrics
+
+from .conftest import SMALL
+
+RNG = np.random.default_rng(0)
+FACTORS = RNG.integers(0, 5, (300, 2))
+CODES = FACTORS + 0.3 * RNG.standard_normal((300, 2))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    np.save(tmp_path / "z.npy", CODES)
+    np.save(tmp_path / "y.npy", FACTORS)
+    return ("--codes", str(tmp_path / "z.npy"), "--factors", str(tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ({"metrics": ["migg"]}, "metric", "migg"),
+        ({"metrics": []}, "metrics", []),
+        ({"metrics": "mig", "representation": "sample"}, "representation", "sample"),
+        ({"metrics": "mig:bin=3"}, "option of mig", "bin"),
+        ({"metrics": "mig:bins"}, "option of mig", "bins"),
+    ],
+)
+def test_a_bad_request_for_scores(run: Path, contents, refused, options, name, value):
+    before = contents(run)
+    found = refused(lambda: ub.score(run, quiet=True, **options))
+    assert [(one.name, one.value) for one in found] == [(name, value)]
+    assert contents(run) == before
+
+
+def test_images_without_labels_have_unsupervised_scores(unbraid, image_folder: Path, tmp_path):
+    run = tmp_path / "run"
+    ub.train(image_folder, "beta_vae", out=run, **{**SMALL, "data_options": {}})
+    assert unbraid("report", str(run)).code == 0
+    answer = unbraid("score", str(run), "--metrics", "mig")
+    assert answer.code == 2
+    assert answer.err.startswith(f"unbraid: the data of {run} has no factors, and mig compares ")
+    answer = unbraid("score", str(run))
+    assert answer.code == 0
+    assert {"hoyer", "total_correlation", "elbo"} <= set(answer.out.split())
+    Image.fromarray(np.zeros((28, 28), np.uint8)).save(image_folder / "3.png")
+    answer = unbraid("resume", str(run))
+    assert answer.code == 2
+    assert f"the data of {run} has changed since the run began" in answer.err
+
+
+def test_own_codes_have_a_line_for_each_metric(unbraid, files):
+    answer = unbraid("score", *files, "--metrics", "mig,factor_vae_score")
+    assert answer.code == 0
+    lines = [line.split() for line in answer.out.splitlines()]
+    assert [line[0] for line in lines] == ["mig", "factor_vae_score"]
+    assert float(lines[0][1]) == pytest.approx(metrics.mig(CODES, FACTORS).score, abs=1e-4)
+    assert "train_accuracy" in lines[1]
+
+
+def test_all_numbers_go_to_a_file(unbraid, files, tmp_path: Path):
+    out = tmp_path / "scores.csv"
+    words = ("score", *files, "--metrics", "mig", "--out", str(out))
+    assert unbraid(*words).out.splitlines()[-1] == f"All scores, with their parts: {out}"
+    columns = ["member", "metric", "quantity", "value", "seconds"]
+    assert pd.read_csv(out).columns.tolist() == columns
+    again = unbraid(*words)
+    assert again.code == 2
+    assert again.err.startswith(f"unbraid: --out must not exist yet; got '{out}'.")
+
+
+def test_what_was_read_is_said_and_options_stay_with_their_metric(unbraid, files):
+    names = ["sap:continuous=true", "mig:bins=10"]
+    answer = unbraid("score", *files, "--metrics", ",".join(names))
+    assert answer.err.splitlines()[0] == "read codes (300, 2), factors (300, 2)"
+    assert [line.split()[0] for line in answer.out.splitlines()] == names
+
+
+def test_a_model_without_a_value_keeps_its_row(unbraid, tmp_path: Path, files):
+    np.save(tmp_path / "many.npy", np.stack([CODES, np.full_like(CODES, np.nan)]))
+    words = ("--codes", str(tmp_path / "many.npy"), *files[2:], "--metrics", "mig")
+    assert unbraid("score", *words).out.splitlines()[-1].split() == ["1", "NaN"]
+
+
+@pytest.mark.parametrize(
+    ("options", "rule", "value"),
+    [
+        ({}, "needs a run folder, or codes of your own", "neither"),
+        (
+            {"folder": "runs/a", "codes": "z.npy", "seed": 3},
+            "takes codes, seed for your own codes only",
+            "a run",
+        ),
+        (
+            {"codes": "z.npy", "representation": "sampled"},
+            "takes representation for runs only",
+            "codes",
+        ),
+    ],
+)
+def test_it_is_a_run_or_codes(refused, options, rule, value):
+    (problem,) = refused(lambda: ub.score(**options))
+    assert (problem.name, problem.rule, problem.value) == ("score", rule, value)
+
+
+def test_a_bad_name_for_the_table_is_refused_first(refused, tmp_path: Path):
+    (problem,) = refused(lambda: ub.score(codes="none.npy", out=tmp_path / "scores.txt"))
+    assert (problem.name, problem.value) == ("out", str(tmp_path / "scores.txt"))
