@@ -124,9 +124,15 @@ def population_rate(
 ) -> dict[str, float]:
     """Model-steps a second of a population, and the memory it took."""
     plan, dataset = make_plan(
-        DATA[channels], objective, seeds=members, steps=10**9, batch_size=BATCH, latents=LATENTS, precision=precision,
+        DATA[channels],
+        objective,
+        seeds=members,
+        steps=10**9,
+        batch_size=BATCH,
+        latents=LATENTS,
+        precision=precision,
         log_every=10**6,
-    )  # fmt: skip
+    )
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -312,7 +318,7 @@ class Kernels:
 
 
 def operations_a_step(channels: int) -> float:
-    """Multiplications and additions of one model-step: forward, and twice that for the gradients."""
+    """Operations of one model-step: forward, and twice that for the gradients."""
     layers = [(16 * channels, 32, 1024), (512, 32, 256), (512, 64, 64), (1024, 64, 16)]
     convolutions = 2 * sum(depth * small * positions for depth, small, positions in layers)
     dense = 2 * 1024 * 256 + 256 * 2 * LATENTS + LATENTS * 256
@@ -401,8 +407,8 @@ def main() -> None:
         )
         for row in record["kernels"]:
             print(
-                f"{row['kernel']:<64}{row['ms']:>8.3f}{row['floor_ms']:>8.3f}{row['ms'] / row['floor_ms']:>7.1f}"
-                f"  {row['floor']}"
+                f"{row['kernel']:<64}{row['ms']:>8.3f}{row['floor_ms']:>8.3f}"
+                f"{row['ms'] / row['floor_ms']:>7.1f}  {row['floor']}"
             )
         save()
     record["encoding"] = encoding(device, many, 256 if options.quick else len(load("dsprites")))

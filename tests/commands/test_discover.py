@@ -61,7 +61,7 @@ def test_it_writes_report_tables_and_models(made):
     assert list(table.columns[:2]) == ["image", "name"]
     assert table["name"].tolist()[:3] == ["scan 0.png", "scan 1.png", "scan 2.png"]
     assert len(table) == 120
-    assert f"Open in a browser: {made.path / 'report.html'}" in made.summary().splitlines()
+    assert f"Open in a browser: {made.path / 'discover.html'}" in made.summary().splitlines()
     assert len(made.models.members) == 2
     assert (
         repr(made) == f"<Discovered {made.path}: {len(made.found.factors)} factors in 120 images>"

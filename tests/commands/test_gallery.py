@@ -16,7 +16,7 @@ QUICK = STATEMENTS[1]
 
 
 def test_the_command_says_a_line_for_each(unbraid, tmp_path: Path, monkeypatch):
-    fails = replace(QUICK, title="Mine", verdict=lambda found: Verdict(False, "number 5"))
+    fails = replace(QUICK, title="Mine", verdict=lambda found: Verdict(False, (), "number 5"))
     monkeypatch.setattr(statements, "STATEMENTS", [QUICK, fails])
     monkeypatch.chdir(tmp_path)
     answer = unbraid("gallery", "--seed", "4")

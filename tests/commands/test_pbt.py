@@ -8,7 +8,7 @@ import pytest
 
 import unbraid as ub
 from unbraid.commands.pbt import PbtResult
-from unbraid.report.pbt.context import MARK
+from unbraid.report.page import is_page
 
 DATA = {"image_size": 16, "x": 6, "y": 4, "scale": 1}
 SMALL = {
@@ -33,7 +33,7 @@ def test_lineage_winner_and_page(by_labels: PbtResult):
     first_and_second = by_labels.lineage.groupby("epoch").size().tolist()
     assert first_and_second == [10, 5], "with labels, twice as many in the first epoch"
     assert by_labels.score == by_labels.lineage["score"].max()
-    assert MARK in (by_labels.path / "pbt.html").read_bytes()
+    assert is_page(by_labels.path / "pbt.html", "pbt")
     assert (by_labels.path / "pbt.json").is_file()
     winner = by_labels.winner
     assert winner.score("mig", quiet=True)["mig"].iloc[0] == pytest.approx(

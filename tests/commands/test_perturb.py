@@ -179,15 +179,15 @@ def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
     )
     assert (
         refused(lambda: perturb(None, out))
-        == "from must name a run on the same data, to read s from; got nothing. Give --from RUN, or"
-        " --noise uniform for the control."
+        == "run must name a run on the same data, to read s from; got nothing. Give run=FOLDER, or"
+        " noise=uniform for the control."
     )
     missing = refused(lambda: perturb(tmp_path / "none", out, data="dsprite", data_options={}))
     assert "dataset 'dsprite' is unknown; did you mean 'dsprites'?" in missing
     assert "run must be a folder made by `unbraid train`" in missing
     assert refused(lambda: perturb(run, out, noise="uniform", member=1)).splitlines() == [
         (
-            f"from belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
+            f"run belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
             " out."
         ),
         "member belongs to the pattern, and uniform noise has no use for it; got 1. Leave it out.",
@@ -213,7 +213,7 @@ def test_without_factors_a_member_must_be_named(tmp_path: Path):
     assert (
         refused(lambda: perturb(tmp_path / "run", tmp_path / "p", **own))
         == "member must be given where the data has no factors, since MIG cannot choose then; got"
-        " none. Choose one with --member, in 0..0."
+        " none. Choose one with member, in 0..0."
     )
     made = perturb(tmp_path / "run", tmp_path / "p", member=0, **own)
     assert made.data.record["provenance"]["steps"] == 14  # half the side

@@ -10,7 +10,7 @@ import unbraid as ub
 from unbraid.commands.rpu import RpuResult
 from unbraid.commands.train import Run
 from unbraid.core.errors import StoppedError
-from unbraid.report.rpu.context import MARK
+from unbraid.report.page import is_page
 from unbraid.search.rpu.plan import make_recursion
 from unbraid.search.rpu.recursion import Recursion
 from unbraid.search.rpu.stages import Stage, StageKind
@@ -45,12 +45,12 @@ def test_stages_and_final_populations(tmp_path):
     again = ub.resume(tmp_path / "run", device="cpu", quiet=True)
     assert isinstance(again, RpuResult)
     assert [stage.name for stage in again.stages] == names
-    assert MARK in (tmp_path / "run" / "rpu.html").read_bytes()
+    assert is_page(tmp_path / "run" / "rpu.html", "rpu")
 
 
 def test_it_ends_with_a_page_and_a_summary(unbraid, tmp_path):
     made = ub.rpu("sprites", "beta_tcvae", out=tmp_path / "run", **ROOT_ALONE)
-    assert MARK in (tmp_path / "run" / "rpu.html").read_bytes()
+    assert is_page(tmp_path / "run" / "rpu.html", "rpu")
     assert (tmp_path / "run" / "rpu.json").is_file()
     root, final = made.stages
     (scores,) = made.final_scores.values()

@@ -151,7 +151,7 @@ def test_priors_schedules_and_conventions_from_the_shell(unbraid, tmp_path: Path
         ((DATA, "beta_va"), "objective 'beta_va'", "did you mean 'beta_vae'?"),
         ((DATA, "beta_vae", "--betta", "4"), "option 'betta'", "did you mean 'beta'?"),
         ((DATA, "beta_vae", "--stepz", "4"), "option 'stepz'", "did you mean 'steps'?"),
-        ((DATA, "beta_vae:betta=4"), "option of beta_vae 'betta'", "did you mean 'beta'?"),
+        ((DATA, "beta_vae:betta=4"), "beta_vae option 'betta'", "did you mean 'beta'?"),
         ((DATA, "beta_vae", "--beta", "1,-4"), "beta_vae: beta ", "got -4."),
         ((DATA, "beta_vae", "--beta", "x"), "beta_vae: beta ", "got 'x'."),
         ((DATA, "beta_vae", "--beta", "linear(0, 4)"), "beta_vae: beta ", "got linear(0, 4), "),

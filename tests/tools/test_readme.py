@@ -70,7 +70,9 @@ def test_the_objective_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.
     objective = executed(code, monkeypatch)["MyVAE"](weight=[0, 2])
     data = {"image_size": 28, "x": 4, "y": 4, "scale": 1}
     out = tmp_path / "run"
-    run = ub.train("sprites", objective, data_options=data, steps=2, network="mlp", out=out)
+    run = ub.train(
+        "sprites", objective, data_options=data, steps=2, network="mlp:hidden=8", out=out
+    )
     assert run.members["status"].tolist() == ["trained", "trained"]
     assert run.members["weight"].tolist() == [0.0, 2.0]
 

@@ -151,24 +151,3 @@ def raise_shortened(problems: Problems) -> None:
             Problem.of(f"And {left_out} more such problem{'s' if left_out > 1 else ''}.")
         ]
     problems.raise_if_any()
-
-
-def read_whole_number(problems: Problems, name: str, value: Any, least: int, most: int) -> int:
-    """*value* where it is a whole number in range, else *least* with the problem recorded."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        problems.add(name, f"must be a whole number of at least {least}", Shown(repr(value)))
-    elif value > most:
-        problems.add(name, f"must be at most {most}", value)
-    else:
-        return value
-    return least
-
-
-def is_finite(value: Any) -> bool:
-    """Whether *value* is a number that float32 can hold."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 3e38
-
-
-def plain(value: Any) -> Any:
-    """NumPy numbers and arrays as Python's own."""
-    return value.tolist() if hasattr(value, "tolist") else value

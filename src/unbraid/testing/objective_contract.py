@@ -25,7 +25,7 @@ _PARTS = ("permutation", "prior_points")
 
 
 def check_objective(name: str) -> None:
-    """Assert all that plans, training and reports rely on, naming the promise that is broken."""
+    """Assert everything that plans, training and reports rely on; the message names what fails."""
     kind = OBJECTIVES.load(name)
     check_description(name, kind)
     assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
@@ -117,7 +117,7 @@ def _learned(objective: Objective) -> dict[str, Tensor]:
 
 
 def _with_auxiliary(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with what the auxiliary network of these members says, other weights for each."""
+    """*forward* with the auxiliary network of these members, each with weights of its own."""
     network = objective.auxiliary_network()
     if network is None:
         return forward
@@ -228,7 +228,7 @@ def _check_latents(name: str, objective: Objective) -> None:
 
 
 def _check_learned(name: str, objective: Objective) -> None:
-    """Learned numbers bear the objective's prefix and follow the loss; all memory is written."""
+    """Learned numbers bear the objective's prefix and get gradients; memory is complete."""
     forward = _forward(objective)
     weights = {key: value.clone().requires_grad_() for key, value in forward.weights.items()}
     assert all(key.startswith("objective.") for key in weights), (

@@ -23,7 +23,6 @@ from unbraid.analysis.distances.levels import euclidean, kl
 from unbraid.analysis.distances.perceived_distances import RANDOM, Distances, perceived_distances
 from unbraid.analysis.distances.perceived_loss import parse_loss
 from unbraid.analysis.distances.tally import ground_truth, rank_correlations
-from unbraid.commands.distances import measure_distances, printed
 from unbraid.commands.train import Run
 from unbraid.core.errors import InputError
 
@@ -376,31 +375,6 @@ def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
         assert one.spearman == pytest.approx(other.spearman, abs=1e-9, nan_ok=True)
 
 
-def test_the_door_measures_writes_and_prints(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found, page = measure_distances(
-        "xysquares", "mse+box3", data_options={"spacing": "8"}, pairs=30, quiet=True, device="cpu"
-    )
-    assert page == Path("distances/xysquares-mse-box3/distances.html")
-    names = ["distances.html", "distances.svg", "importance.csv", "matrices.csv", "order.csv"]
-    assert sorted(path.name for path in page.parent.iterdir()) == names
-    text = printed(found)
-    assert text.splitlines()[0] == "inputs (mse+box3)"
-    assert "random pairs" in text
-    _, page = measure_distances(run=run.path, pairs=30, quiet=True, device="cpu")
-    assert page == run.path / "distances-0-mse" / "distances.html"
-    assert (
-        measure_distances(
-            "sprites", data_options=SMALL, run=run.path, pairs=30, out=tmp_path, quiet=True
-        )[1].parent
-        == tmp_path
-    )
-    plain = printed(measure_distances("xysquares", pairs=30, quiet=True)[0])
-    assert plain.count("undefined") == 6
-
-
 def test_a_member_that_diverged_is_refused(tmp_path: Path) -> None:
     small: dict[str, Any] = {
         "network": "mlp",
@@ -422,24 +396,6 @@ def test_a_member_that_diverged_is_refused(tmp_path: Path) -> None:
         match=r"^member must be one that did not diverge; got 0, which did\. Choose another\.$",
     ):
         perceived_distances(run.dataset, run=run.folder)
-
-
-def test_the_door_refuses_nothing_and_other_data(run: Run) -> None:
-    with pytest.raises(
-        InputError, match=r"^member belongs to a run; got 1\. Give the run too: --run FOLDER\.$"
-    ):
-        measure_distances("xysquares", member=1)
-    with pytest.raises(
-        InputError,
-        match=(
-            r"^distances need data or a run to look at\. For example: unbraid distances dsprites\.$"
-        ),
-    ):
-        measure_distances()
-    rule = f"data must be what {run.path} was trained on, which is sprites"
-    message = f"{rule}; got 'xysquares'. Leave the data out: the run knows its own."
-    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        measure_distances("xysquares", run=run.path)
 
 
 def test_names_of_data() -> None:

@@ -24,7 +24,6 @@ from unbraid.report.gallery.context import held_sentence
 from unbraid.report.gallery.figures import Panel
 from unbraid.report.gallery.statements import STATEMENTS, Statement, Verdict
 
-from ...conftest import Unbraid
 from ..pages import Page, assert_drawn, assert_sound, drawn
 
 KEYS = [
@@ -184,53 +183,6 @@ def test_the_mixed_grid_is_that_of_the_map(made: GalleryResult) -> None:
         found.mapping(z), np.stack([after["x"], after["y"]], axis=1), atol=1e-4
     )
     assert before["marker"]["color"] == after["marker"]["color"]
-
-
-def test_the_command_line_says_a_line_for_each(
-    unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(statements, "STATEMENTS", [STATEMENTS[1], own(True), own(False)])
-    monkeypatch.chdir(tmp_path)
-    answer = unbraid("gallery", "--seed", "4")
-    lines = answer.out.splitlines()
-    assert answer.code == 0
-    assert re.fullmatch(
-        rf"holds  {STATEMENTS[1].title}: both sides agree to \de-1\d nats for β from 0\.25 to 16",
-        lines[0],
-    )
-    assert lines[1:] == [
-        f"holds  Mine {UNSEEN}: number 5",
-        f"FAILS  Mine {UNSEEN}: number 5",
-        "",
-        f"2 of 3 statements hold in this computation. Not met: Mine {UNSEEN}.",
-        f"Open in a browser: {Path('gallery') / 'gallery.html'}",
-    ]
-    assert "unbraid gallery --seed 4" in (tmp_path / "gallery" / "gallery.html").read_text()
-    assert (
-        unbraid("gallery", "--out", str(tmp_path / "gallery")).code == 0
-    )  # its own page is written anew
-
-
-def test_bad_requests_compute_and_write_nothing(
-    unbraid: Unbraid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(seed: int) -> None:
-        raise AssertionError("computed")
-
-    monkeypatch.setattr(statements, "STATEMENTS", [replace(STATEMENTS[0], compute=never)])
-    monkeypatch.chdir(tmp_path)
-    answer = unbraid("gallery", "--seed", "lucky")
-    assert (answer.code, answer.out) == (2, "")
-    assert "'lucky'" in answer.err
-    for seed in ("lucky", -1):
-        assert refused(seed=seed) == ("seed", seed)
-    assert list(tmp_path.iterdir()) == []
-    Path("file").write_text("")
-    Path("mine").mkdir()
-    Path("mine/gallery.html").write_text("<p>my own images</p>")
-    for out in ("file", "file/deeper", "mine"):
-        assert refused(out=out) == ("out", out)
-    assert Path("mine/gallery.html").read_text() == "<p>my own images</p>"
 
 
 def refused(**options: Any) -> tuple[str, Any]:
