@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels on machines without a GPU: in Triton's interpreter, or, without Triton, not collected."""
+"""Threads of parallel tests, and kernels on machines without a GPU."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # The workers are the parallelism: with threads of their own, or processes with threads, they
+    # take turns on the cores. Libraries ask once, when they are imported.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared fixtures: where the real images and golden numbers lie, and the command line called in
-this process.
-"""
+"""Shared fixtures: real images, the command line in this process, problems, relative speed."""
 
 from __future__ import annotations
 
@@ -18,6 +16,8 @@ import pytest
 from hypothesis import settings
 
 from unbraid.commands import command_line as cli
+from unbraid.core.errors import InputError
+from unbraid.scoring import metric_inputs
 
 # A check of a commit must not depend on luck; elsewhere every run looks at other examples.
 settings.register_profile("ci", derandomize=True)
@@ -25,19 +25,15 @@ if os.environ.get("CI") == "true":
     settings.load_profile("ci")
 
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # The workers are the parallelism: with threads of their own they take turns on the cores and
-    # all take longer.
-    import torch
-
-    torch.set_num_threads(1)
+@pytest.fixture(scope="session", autouse=True)
+def scores_in_this_process() -> None:
+    """Starting processes takes longer than the few scores of a test; one test asks for them."""
+    metric_inputs.WORTH_PROCESSES = 10**6
 
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real images and reference numbers beside the checkout; missing it fails in CI
-    and skips elsewhere.
-    """
+    """The folder of real images and reference numbers beside the checkout; CI must have it."""
     beside = Path(__file__).resolve().parents[2] / "shared"
     folder = Path(os.environ.get("UNBRAID_SHARED", beside))
     if not folder.is_dir():
@@ -74,13 +70,29 @@ def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return call
 
 
+Refused = Callable[..., list[tuple[str, str, str]]]
+
+
+@pytest.fixture(scope="session")
+def refused() -> Refused:
+    """Calls a function that must raise `InputError`: name, rule and value of each problem."""
+
+    def call(
+        function: Callable[..., Any], *given: Any, **options: Any
+    ) -> list[tuple[str, str, str]]:
+        with pytest.raises(InputError) as caught:
+            function(*given, **options)
+        return [(one.name, one.rule, str(one.value)) for one in caught.value.problems]
+
+    return call
+
+
 Pace = Callable[[Callable[[], Any]], float]
 
 
 @pytest.fixture
 def pace() -> Pace:
-    """CPU time of a task in units of a fixed piece of work done beside it, the least of three
-    tries.
+    """CPU time of a task in units of a fixed piece of work beside it, the least of three tries.
 
     Machines differ by a factor of four and busy ones by more: a bound in seconds fails by luck, a
     ratio does not.

@@ -138,24 +138,24 @@ CASES = {
     # On the data in `perturbed`.
     "run_perturbed": Case(metrics="mig,sap,udr,elbo", data="perturbed"),
     # By agreement, and by labels, stopped within an epoch.
-    "pbt_finished": Case(page="search.html"),
-    "pbt_interrupted": Case(finished=False, page="search.html"),
+    "pbt_finished": Case(page="pbt.html"),
+    "pbt_interrupted": Case(finished=False, page="pbt.html"),
     # With a leaf-run and a final population; stopped within the leaf-run.
-    "rpu_finished": Case(runs=("root", "final-1"), page="recursion.html"),
-    "rpu_interrupted": Case(finished=False, runs=("root", "final-1"), page="recursion.html"),
+    "rpu_finished": Case(runs=("root", "final-1"), page="rpu.html"),
+    "rpu_interrupted": Case(finished=False, runs=("root", "final-1"), page="rpu.html"),
     # Of one search; with a recursion, stopped within the final population.
     "discover_finished": Case(
         runs=("models",),
         metrics="udr",
         data="discover_finished/images.npy",
-        page="report.html",
+        page="discover.html",
     ),
     "discover_interrupted": Case(
         finished=False,
         runs=("recursion/root", "recursion/final-1"),
         metrics="udr,active_units",
         data="discover_interrupted/images.npy",
-        page="report.html",
+        page="discover.html",
     ),
 }
 PERTURBED = "perturbed"

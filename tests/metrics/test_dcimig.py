@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics import dcimig
 
@@ -59,15 +58,13 @@ def test_a_single_factor_is_compared_with_nothing() -> None:
     assert dcimig((FULL[:, [0]] < 2) * 1.0, FULL[:, [0]]).score == pytest.approx(0.5, abs=1e-12)
 
 
-def test_refusals() -> None:
-    with pytest.raises(
-        InputError, match=r"^bins must be a whole number of at least 2; got True\.$"
-    ):
-        dcimig(FULL, FULL, bins=True)
-    with pytest.raises(
-        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 2\)\.$"
-    ):
-        dcimig(FULL[:1], FULL[:1])
+def test_refusals(refused) -> None:
+    assert refused(dcimig, FULL, FULL, bins=True) == [
+        ("bins", "must be a whole number of at least 2", "True")
+    ]
+    assert refused(dcimig, FULL[:1], FULL[:1]) == [
+        ("codes", "must have at least 2 rows", "shape (1, 2)")
+    ]
 
 
 def test_the_formula_written_out(golden_case) -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics import explicitness
 from unbraid.metrics.explicitness import area_under_roc
@@ -150,15 +149,10 @@ def test_a_factor_that_stands_still_in_the_test_part_is_left_out_and_listed(samp
     assert result.score == pytest.approx(result.per_factor[1:].mean())
 
 
-def test_a_test_part_without_any_difference_is_refused(sample) -> None:
+def test_a_test_part_without_any_difference_is_refused(sample, refused) -> None:
     codes, factors = sample
-    with pytest.raises(InputError) as told:
-        explicitness(codes, factors, codes[:1], factors[:1])
-    rule = (
-        "test_factors must take at least two values in some column that varies in factors; got one"
-        " value in each of them."
-    )
-    assert str(told.value) == rule
+    ((name, _, shown),) = refused(explicitness, codes, factors, codes[:1], factors[:1])
+    assert (name, shown) == ("test_factors", "one value in each of them")
 
 
 def test_one_latent_one_factor_two_samples() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics import modularity
 from unbraid.metrics.modularity import modularity_per_latent
@@ -55,17 +54,14 @@ def test_the_reference_agrees_where_every_factor_varies(sample) -> None:
     assert modularity(*sample, compat="disentanglement_lib").score == modularity(*sample).score
 
 
-def test_refusals() -> None:
-    with pytest.raises(
-        InputError, match=r"^compat 'dlib' is unknown\. Known: disentanglement_lib\.$"
-    ):
-        modularity(FULL, FULL, compat="dlib")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InputError, match=r"^bins must be a whole number of at least 2; got 0\.$"):
-        modularity(FULL, FULL, bins=0)
-    with pytest.raises(
-        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 3\)\.$"
-    ):
-        modularity(FULL[:1], FULL[:1])
+def test_refusals(refused) -> None:
+    assert refused(modularity, FULL, FULL, compat="dlib") == [("compat", "is unknown", "dlib")]
+    assert refused(modularity, FULL, FULL, bins=0) == [
+        ("bins", "must be a whole number of at least 2", "0")
+    ]
+    assert refused(modularity, FULL[:1], FULL[:1]) == [
+        ("codes", "must have at least 2 rows", "shape (1, 3)")
+    ]
 
 
 def test_one_varying_factor_cannot_be_mixed_with_anything() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Information by nearest neighbours: closed forms, the definition written out slowly, scikit-learn."""
+"""Information by nearest neighbours: closed forms, the definition written out, scikit-learn."""
 
 from __future__ import annotations
 

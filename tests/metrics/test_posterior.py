@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KL of Gaussian posteriors: closed form, and its digits where the posterior is nearly the prior."""
+"""KL of Gaussian posteriors: closed form, and its digits near the prior."""
 
 from __future__ import annotations
 

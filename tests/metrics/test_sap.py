@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics import sap
 from unbraid.metrics._line_svm import train_lines
@@ -177,13 +176,12 @@ def test_constant_codes_score_zero_and_find_the_commonest_value_at_best(sample) 
     assert all(value in share for value, share in zip(result.score_matrix[0], shares, strict=True))
 
 
-def test_two_samples_are_enough_and_one_is_not() -> None:
+def test_two_samples_are_enough_and_one_is_not(refused) -> None:
     codes, factors = np.array([[0.0], [1.0]]), np.array([[0], [1]])
     assert sap(codes, factors, codes[:1], factors[:1]).score == 1.0
-    with pytest.raises(
-        InputError, match=r"^codes must have at least 2 rows; got shape \(1, 1\)\.$"
-    ):
-        sap(codes[:1], factors[:1], codes, factors)
+    assert refused(sap, codes[:1], factors[:1], codes, factors) == [
+        ("codes", "must have at least 2 rows", "shape (1, 1)")
+    ]
 
 
 @settings(deadline=None, max_examples=20)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_factors, check_codes_grid
 from unbraid.metrics._sharing import SharedFactor
@@ -92,12 +91,8 @@ def test_rows_of_a_value() -> None:
     assert grouped().rows_of(1, 3).tolist() == [3, 7, 11]
 
 
-def test_a_factor_that_never_repeats_is_refused() -> None:
+def test_a_factor_that_never_repeats_is_refused(refused) -> None:
     factors = np.column_stack([np.arange(6) % 2, np.arange(6)])
-    with pytest.raises(InputError) as told:
-        SharedFactor.of(check_codes_factors(np.zeros((6, 1)), factors))
-    assert (
-        str(told.value)
-        == "factor 1 must have rows that share a value; got 6 rows with 6 values. Pass codes of a"
-        " whole grid, or drop the factor."
-    )
+    assert refused(SharedFactor.of, check_codes_factors(np.zeros((6, 1)), factors)) == [
+        ("factor 1", "must have rows that share a value", "6 rows with 6 values")
+    ]

@@ -20,12 +20,14 @@ from unbraid.testing.network_contract import check_network
 
 SHAPES = ((2,), (1, 28, 28), (3, 32, 32), (1, 64, 64), (3, 96, 96), (1, 128, 128))
 LARGEST = (1, 128, 128)
-MOST_WEIGHTS = 5_000_000
+MOST_WEIGHTS = 2_000_000
+OPTIONS = {"mlp": {"hidden": 64}}
+"""Where the default network is too large to be tested quickly."""
 
 
 def taken(name):
     """The shapes that a network takes, but for those that make it large and the test slow."""
-    network = NETWORKS.load(name)()
+    network = NETWORKS.load(name)(**OPTIONS.get(name, {}))
     return [
         shape
         for shape in SHAPES
@@ -42,7 +44,7 @@ def taken(name):
     ],
 )
 def test_registered_networks_keep_the_contract(name, shape):
-    check_network(name, shape)
+    check_network(name, shape, **OPTIONS.get(name, {}))
 
 
 @pytest.mark.parametrize("name", list(NETWORKS.built_in))

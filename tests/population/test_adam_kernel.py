@@ -74,7 +74,7 @@ def fresh() -> Adam:
 
 
 def bits(adam: Adam, member: int) -> list[torch.Tensor]:
-    tensors = (adam.weights, adam.gradient_mean, adam.gradient_square, adam.lowered)
+    tensors = (adam.weights, adam.gradient_mean, adam.gradient_square, adam.low_precision_copy)
     return [
         tensor[member].cpu().view(torch.uint8).clone() for tensor in tensors if tensor is not None
     ]
@@ -91,8 +91,8 @@ def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
             for tensor in (start.weights, start.gradient_mean, start.gradient_square)
         )
     )
-    ours.keep_lowered(precision)
-    assert ours.lowered is not None
+    ours.keep_low_precision_copy(precision)
+    assert ours.low_precision_copy is not None
     held = bits(ours, 1)
     for step in range(6):
         gradient = Gradient(LAYOUT, [part.to(device) for part in gradients(step)])
@@ -114,7 +114,7 @@ def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
     assert all(
         torch.equal(before, after) for before, after in zip(held, bits(ours, 1), strict=True)
     )
-    assert torch.equal(ours.lowered, ours.weights.to(precision))
+    assert torch.equal(ours.low_precision_copy, ours.weights.to(precision))
     gaps = torch.ones_like(ours.weights, dtype=torch.bool)
     for view in LAYOUT.views(gaps).values():
         view.fill_(False)

@@ -106,8 +106,8 @@ def test_the_lowered_copy_follows_the_weights_through_replays(small_plan, precis
     state, _ = by_stepper(TrainingStep(plan, plan.members, dataset, torch.device("cuda")), 34)
     for adam in (state.model, state.auxiliary):
         assert adam is not None
-        assert (adam.lowered is None) == (precision == "float32")
-        assert adam.lowered is None or torch.equal(adam.lowered, adam.weights.to(torch.bfloat16))
+        assert (adam.low_precision_copy is None) == (precision == "float32")
+        assert adam.low_precision_copy is None or torch.equal(adam.low_precision_copy, adam.weights.to(torch.bfloat16))
 
 
 @pytest.mark.gpu

@@ -59,9 +59,9 @@ def advanced(program: TrainingStep, state: State, steps: int) -> State:
 
 def forward_of(program: TrainingStep, state: State, draws: Draws, at: int = 0) -> Forward:
     leaves = program._leaves(program.layout, state.model)
-    return program._forward(
-        program.objective.at(state.clock.to(torch.float32)), leaves, state, draws, at
-    )
+    step = state.clock.to(torch.float32)
+    supervision = [one.at(step) for one in program.supervision]
+    return program._forward(program.objective.at(step), supervision, leaves, state, draws, at)
 
 
 def different(left: State, right: State) -> list[str]:
@@ -397,7 +397,7 @@ def test_running_means_follow_the_batches_and_stay_with_their_member(small_plan)
     for step in range(3):
         leaves = program._leaves(program.layout, state.model)
         draws = program.draw(torch.tensor([step]))
-        program._forward(program.objective, leaves, state, draws, 0)
+        program._forward(program.objective, [], leaves, state, draws, 0)
         noted = {name: leaves.notes[name].clone() for name in names}
         program.step(state)
         views = program.layout.views(state.model.weights)
@@ -470,7 +470,7 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
         beside = dataclasses.replace(state, model=dataclasses.replace(state.model, weights=rows))
         leaves = program._leaves(program.layout, beside.model)
         forward = program._forward(
-            program.objective, leaves, beside, program.draw(torch.tensor([step])), 0
+            program.objective, [], leaves, beside, program.draw(torch.tensor([step])), 0
         )
         loss = total_loss(program.objective.terms(forward)).sum()
         gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)

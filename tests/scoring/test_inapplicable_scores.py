@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores that would be numbers about nothing are left out with the reason: no posterior, another
-prior, no likelihood.
-"""
+"""Scores that would mean nothing are left out: no posterior, another prior, no likelihood."""
 
 from __future__ import annotations
 
@@ -13,9 +11,14 @@ import pytest
 import unbraid as ub
 
 SMALL: dict[str, Any] = {
-    "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28}, "network": "mlp:hidden=8", "latents": 3, "batch_size": 8,
-    "steps": 6, "learning_rate": 1e-3, "quiet": True,
-}  # fmt: skip
+    "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28},
+    "network": "mlp:hidden=8",
+    "latents": 3,
+    "batch_size": 8,
+    "steps": 6,
+    "learning_rate": 1e-3,
+    "quiet": True,
+}
 
 
 def test_without_a_posterior_there_is_no_bound_no_activity_and_no_draw(
@@ -23,15 +26,9 @@ def test_without_a_posterior_there_is_no_bound_no_activity_and_no_draw(
 ):
     run = ub.train("sprites", ["vae", "qlae", "ae"], out=tmp_path / "run", **SMALL)
     table = run.score(["mig", "elbo", "active_units"], representation=["mean", "sampled"])
-    told = capsys.readouterr().err
-    assert (
-        "elbo, active_units: left out for members 1, 2, whose objective has no use for a posterior"
-        " variance.\n" in told
-    )
-    assert (
-        "sampled: left out for members 1, 2, whose objective has no use for a posterior variance.\n"
-        in told
-    )
+    warned = capsys.readouterr().err
+    assert "elbo, active_units: left out for members 1, 2, whose objective" in warned
+    assert "sampled: left out for members 1, 2, whose objective" in warned
     assert table.loc[(0, "vae")][["mig", "elbo", "active_units"]].notna().all().all()
     assert table.loc[(1, "qlae", "mean")][["elbo", "active_units"]].isna().all()
     assert table.loc[(1, "qlae", "mean")]["mig"] >= 0
@@ -45,17 +42,13 @@ def test_a_bound_needs_the_standard_prior_and_a_likelihood(
         "sprites", "vae", prior=["isotropic", "student_t"], out=tmp_path / "prior", **SMALL
     )
     table = run.score("elbo")
-    assert (
-        "elbo: left out for members 1, whose prior is not the standard normal"
-        in capsys.readouterr().err
-    )
+    assert "elbo: left out for members 1, whose prior" in capsys.readouterr().err
     assert table.index.get_level_values("member").tolist() == [0]
     blurred = ub.train(
         "sprites", "vae", likelihood="gaussian+box3", out=tmp_path / "blurred", **SMALL
     )
     table = blurred.score(["mig", "elbo"])
-    assert (
-        "elbo: left out for members 0, since the overlap loss gaussian+box3 is no likelihood.\n"
-        in capsys.readouterr().err
-    )
+    warned = capsys.readouterr().err
+    assert "elbo: left out for members 0" in warned
+    assert "overlap loss gaussian+box3" in warned
     assert "elbo" not in table.columns

@@ -12,6 +12,7 @@ from unbraid.scoring.metric_names import (
     known_words,
     metric_names,
     needs,
+    options,
 )
 
 
@@ -49,18 +50,30 @@ def test_without_factors_groups_mean_what_can_be_computed() -> None:
 def test_a_group_with_nothing_to_compute_is_said() -> None:
     problems = Problems()
     assert metric_names(["supervised"], problems, labelled=False) == []
-    assert [str(one) for one in problems.found] == [
-        "without factors there is nothing to compute in 'supervised'. Give factors, or ask for"
-        " unsupervised metrics."
-    ]
+    (problem,) = problems.found
+    assert (problem.name, problem.value) == ("metrics", ["supervised"])
+    assert "{metrics=unsupervised}" in problem.remedy
     assert names("usual", labelled=False) == names("unsupervised", labelled=False)
 
 
 def test_unknown_words_are_told_with_the_nearest() -> None:
     problems = Problems()
     metric_names(["mgi", "unsuperwised", "mig"], problems, labelled=True)
-    known = ", ".join(sorted(known_words()))
-    assert [str(one) for one in problems.found] == [
-        f"metric 'mgi' is unknown; did you mean 'mig'? Known: {known}.",
-        f"metric 'unsuperwised' is unknown; did you mean 'unsupervised'? Known: {known}.",
+    assert [(one.name, one.rule, one.value) for one in problems.found] == [
+        ("metric", "is unknown", "mgi"),
+        ("metric", "is unknown", "unsuperwised"),
     ]
+    assert all(", ".join(sorted(known_words())) in one.remedy for one in problems.found)
+
+
+def test_options_are_read_as_everywhere() -> None:
+    name = "some:bins=1e3,alpha=0.5,exact=True,compat=null,method=lasso,train_sizes=10,100"
+    assert options(name) == {
+        "bins": 1000,
+        "alpha": 0.5,
+        "exact": True,
+        "compat": None,
+        "method": "lasso",
+        "train_sizes": [10, 100],
+    }
+    assert options("mig:") == options("mig") == {}

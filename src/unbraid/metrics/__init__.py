@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of codes against factors: pure functions of arrays, samples first, that return their
-evidence.
+"""Scores of codes against factors: pure functions of arrays that return their evidence.
 
 `codes` are float `(n, latents)`, `factors` whole numbers `(n, factors)`, NumPy or torch; codes with
 a leading member axis are scored one by one in one call (`Members`). A function says by its
@@ -11,63 +10,78 @@ it is for, where it comes from and what it returns. `check_codes`, `check_codes_
 
 from __future__ import annotations
 
-from unbraid.core.registry import Registry
+from unbraid.core.registry import Registry, home
 from unbraid.metrics._arrays import check_codes as check_codes
 from unbraid.metrics._arrays import check_codes_factors as check_codes_factors
 from unbraid.metrics._arrays import check_codes_grid as check_codes_grid
 from unbraid.metrics._arrays import check_split as check_split
 from unbraid.metrics._describe import Members as Members
+from unbraid.metrics._describe import Metric as Metric
 from unbraid.metrics._describe import describe as describe
+
+# Every metric: one import of its function and its result, in the order of the tables. The modules
+# need only NumPy; predictors are imported when called. A metric has the name of its file, and the
+# import binds the function over the module.
+# isort: off
+from unbraid.metrics.mig import MIG as MIG, mig as mig
+from unbraid.metrics.mig_sup import MIGSup as MIGSup, mig_sup as mig_sup
+from unbraid.metrics.jemmig import JEMMIG as JEMMIG, jemmig as jemmig
+from unbraid.metrics.dcimig import DCIMIG as DCIMIG, dcimig as dcimig
+from unbraid.metrics.dci import DCI as DCI, dci as dci
+from unbraid.metrics.dci_es import DCIES as DCIES, dci_es as dci_es
+from unbraid.metrics.sap import SAP as SAP, sap as sap
+from unbraid.metrics.modularity import Modularity as Modularity, modularity as modularity
+from unbraid.metrics.explicitness import Explicitness as Explicitness, explicitness as explicitness
+from unbraid.metrics.infomec import InfoMEC as InfoMEC, infomec as infomec
+from unbraid.metrics.beta_vae_score import (
+    BetaVAEScore as BetaVAEScore,
+    beta_vae_score as beta_vae_score,
+    beta_vae_score_of_pairs as beta_vae_score_of_pairs,
+)
+from unbraid.metrics.factor_vae_score import (
+    FactorVAEScore as FactorVAEScore,
+    factor_vae_score as factor_vae_score,
+    factor_vae_score_of_batches as factor_vae_score_of_batches,
+)
+from unbraid.metrics.kim_mnih_score import (
+    KimMnihScore as KimMnihScore,
+    kim_mnih_score as kim_mnih_score,
+)
+from unbraid.metrics.irs import IRS as IRS, irs as irs
+from unbraid.metrics.unified_scores import (
+    UnifiedScores as UnifiedScores,
+    unified_scores as unified_scores,
+)
+from unbraid.metrics.total_correlation import (
+    TotalCorrelation as TotalCorrelation,
+    total_correlation as total_correlation,
+)
+from unbraid.metrics.wasserstein_correlation import (
+    WassersteinCorrelation as WassersteinCorrelation,
+    wasserstein_correlation as wasserstein_correlation,
+)
+from unbraid.metrics.pairwise_information import (
+    PairwiseInformation as PairwiseInformation,
+    pairwise_information as pairwise_information,
+)
+from unbraid.metrics.udr import UDR as UDR, udr as udr
+from unbraid.metrics.active_units import ActiveUnits as ActiveUnits, active_units as active_units
+from unbraid.metrics.elbo import ELBO as ELBO, elbo as elbo
+from unbraid.metrics.hoyer import Hoyer as Hoyer, hoyer as hoyer
+from unbraid.metrics.downstream import Downstream as Downstream, downstream as downstream
+from unbraid.metrics.downstream_reduced import (
+    DownstreamReduced as DownstreamReduced,
+    downstream_reduced as downstream_reduced,
+)
+from unbraid.metrics.downstream_strong import (
+    DownstreamStrong as DownstreamStrong,
+    downstream_strong as downstream_strong,
+)
+from unbraid.metrics.fairness import Fairness as Fairness, fairness as fairness
+# isort: on
 
 METRICS = Registry(
     "metric",
     "unbraid.metrics",
-    {
-        "mig": "unbraid.metrics.mig:mig",
-        "mig_sup": "unbraid.metrics.mig_sup:mig_sup",
-        "jemmig": "unbraid.metrics.jemmig:jemmig",
-        "dcimig": "unbraid.metrics.dcimig:dcimig",
-        "dci": "unbraid.metrics.dci:dci",
-        "dci_es": "unbraid.metrics.dci_es:dci_es",
-        "sap": "unbraid.metrics.sap:sap",
-        "modularity": "unbraid.metrics.modularity:modularity",
-        "explicitness": "unbraid.metrics.explicitness:explicitness",
-        "infomec": "unbraid.metrics.infomec:infomec",
-        "beta_vae_score": "unbraid.metrics.beta_vae_score:beta_vae_score",
-        "factor_vae_score": "unbraid.metrics.factor_vae_score:factor_vae_score",
-        "kim_mnih_score": "unbraid.metrics.kim_mnih_score:kim_mnih_score",
-        "irs": "unbraid.metrics.irs:irs",
-        "unified_scores": "unbraid.metrics.unified_scores:unified_scores",
-        "total_correlation": "unbraid.metrics.total_correlation:total_correlation",
-        "wasserstein_correlation": (
-            "unbraid.metrics.wasserstein_correlation:wasserstein_correlation"
-        ),
-        "pairwise_information": "unbraid.metrics.pairwise_information:pairwise_information",
-        "udr": "unbraid.metrics.udr:udr",
-        "active_units": "unbraid.metrics.active_units:active_units",
-        "elbo": "unbraid.metrics.elbo:elbo",
-        "hoyer": "unbraid.metrics.hoyer:hoyer",
-        "downstream": "unbraid.metrics.downstream:downstream",
-        "downstream_reduced": "unbraid.metrics.downstream_reduced:downstream_reduced",
-        "downstream_strong": "unbraid.metrics.downstream_strong:downstream_strong",
-        "fairness": "unbraid.metrics.fairness:fairness",
-    },
-)
-
-# A metric has the name of its file, so importing the file puts the module where
-# `unbraid.metrics.mig` should be the function. Binding all functions now, once, settles it: Python
-# sets that attribute only when a module is first imported. The modules need only NumPy; predictors
-# are imported when called.
-for _name in METRICS.built_in:
-    _function = METRICS.load(_name)
-    globals()[_name] = _function
-    globals()[_function.result.__name__] = _function.result
-
-# The same scores of batches that were drawn elsewhere; no metrics of their own, for no run has such
-# batches.
-from unbraid.metrics.beta_vae_score import (  # noqa: E402
-    beta_vae_score_of_pairs as beta_vae_score_of_pairs,
-)
-from unbraid.metrics.factor_vae_score import (  # noqa: E402
-    factor_vae_score_of_batches as factor_vae_score_of_batches,
+    {name: home(thing) for name, thing in list(globals().items()) if hasattr(thing, "needs")},
 )

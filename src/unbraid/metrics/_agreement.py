@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agreement of models on their latents, for many groups of models at once: what UDR (Duan et al.
-2020) is made of.
+"""Agreement of models on their latents, many groups at once: the parts of UDR (Duan et al. 2020).
 
 `udr.py` says what is measured. Here it is computed for tensors with a leading group axis, on the
 device where they lie, in double precision: all Lasso regressions or rank correlations between the
@@ -25,6 +24,7 @@ from torch import Tensor
 from unbraid.core.errors import Problems, Shown, invalid, unknown
 from unbraid.metrics._arrays import LARGEST_CODE
 from unbraid.metrics._lasso import lasso, lasso_to_gap
+from unbraid.metrics._posterior import gaussian_kl
 from unbraid.metrics._standardise import ROUNDING_SHARE, SMALLEST_MOVE
 
 Method = Literal["lasso", "spearman"]
@@ -39,9 +39,7 @@ BLOCK_BYTES = 2**28
 
 @dataclass(frozen=True)
 class Agreement:
-    """Scores of all models with their evidence; a group with a number that is not finite has NaN
-    for all but `informative`.
-    """
+    """Scores with their evidence; NaN, but for `informative`, for a group that is not finite."""
 
     per_model: Tensor
     """`(groups, models)`: the median over the others of the column below."""
@@ -58,8 +56,7 @@ class Agreement:
 
 
 def mean_kl(mean: Tensor, logvar: Tensor) -> Tensor:
-    """Mean KL divergence of `N(mean, exp(logvar))` to N(0, 1) of each latent, nats: `(..., n,
-    latents)` to `(..., latents)`.
+    """Mean KL of `N(mean, exp(logvar))` to N(0, 1), nats: `(..., n, latents)` to `(..., latents)`.
 
     >>> mean_kl(torch.tensor([[0.0, 2.0]]), torch.zeros(1, 2))
     tensor([0., 2.], dtype=torch.float64)
@@ -68,8 +65,7 @@ def mean_kl(mean: Tensor, logvar: Tensor) -> Tensor:
         shown = Shown(f"{tuple(mean.shape)} and {tuple(logvar.shape)}")
         raise invalid("mean and logvar", "must have the same shape", shown)
     mean, logvar = mean.detach().double(), logvar.detach().double()
-    # expm1 keeps what is left of exp(v) - v - 1 when v is small.
-    return 0.5 * (mean**2 + (torch.expm1(logvar) - logvar)).mean(dim=-2)
+    return gaussian_kl(mean, logvar, torch.expm1).mean(dim=-2)
 
 
 def agreement_scores(
@@ -84,7 +80,8 @@ def agreement_scores(
 ) -> Tensor:
     """Score `(groups, models)` of every model within its group; the options are those of `udr`.
 
-    *codes* `(groups, models, n, latents)` and *kl* `(groups, models, latents)` lie on one device, where the scores will be too.
+    *codes* `(groups, models, n, latents)` and *kl* `(groups, models, latents)` lie on one device,
+    where the scores will be too.
 
     >>> code = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> group = torch.stack([code, 3.0 - code.flip(1)])
@@ -112,14 +109,13 @@ def agreement(
     tolerance: float,
     as_reference: bool = False,
 ) -> Agreement:
-    """Scores and evidence for all groups in one block, unchecked; *as_reference* for what `compat`
-    changes in `udr`.
-    """
+    """Scores and evidence for one block of groups; *as_reference* is `compat` of `udr`."""
     # From here on samples are last, side by side in memory, since almost everything runs over them.
     codes, kl = codes.detach().double().mT.contiguous(), kl.detach().double()
+    # NaN is not <= anything.
     sound = (codes.abs() <= LARGEST_CODE).flatten(1).all(dim=1) & kl.isfinite().flatten(1).all(
         dim=1
-    )  # NaN is not <= anything
+    )
     codes = torch.where(sound[:, None, None, None], codes, 0.0)
     shown = (kl > (BLANK_KL if as_reference else min(BLANK_KL, kl_threshold))) & varying_latents(
         codes
@@ -143,9 +139,7 @@ def agreement(
 
 
 def pair_scores(similarity: Tensor, counted: Tensor) -> Tensor:
-    """Score of each pair `(..., models, models)` from *similarity*, over the latents *counted*
-    `(..., models, latents)` of both.
-    """
+    """Score of each pair `(..., models, models)`, over the latents *counted* of both models."""
     kept = torch.where(
         counted[..., :, None, :, None] & counted[..., None, :, None, :], similarity, 0.0
     )
@@ -156,17 +150,13 @@ def pair_scores(similarity: Tensor, counted: Tensor) -> Tensor:
 
 
 def _strength(matrices: Tensor, dim: int) -> Tensor:
-    """Largest entry squared by the sum of all, along *dim*; 0 where there is none, or NaN among
-    them.
-    """
+    """Largest entry squared by the sum of all, along *dim*; 0 where all are 0 or one is NaN."""
     largest, total = matrices.amax(dim=dim), matrices.sum(dim=dim)
     return torch.where(total > 0, largest**2 / total, 0.0)
 
 
 def _median_of_others(pairwise: Tensor) -> Tensor:
-    """Of every column of *pairwise* `(groups, models, models)` the median over the rows of the
-    other models.
-    """
+    """The median of each column of *pairwise* over the rows of the other models."""
     models = pairwise.shape[-1]
     model = torch.arange(models, device=pairwise.device)
     others = (model[:, None] + model[1:]) % models
@@ -186,9 +176,8 @@ def _lasso_similarity(codes: Tensor, shown: Tensor, alpha: float, tolerance: flo
     # done before they start.
     same = torch.eye(models, dtype=torch.bool, device=codes.device)[:, None, :, None]
     cross = torch.where(same, 0.0, correlation).reshape(groups * models, latents, models * latents)
-    squares = (
-        shown.double().flatten(1).repeat_interleave(models, dim=0)
-    )  # standardised latents have mean square 1
+    # Standardised latents have mean square 1.
+    squares = shown.double().flatten(1).repeat_interleave(models, dim=0)
     coefficients = (
         lasso_to_gap(gram, cross, squares, alpha, tolerance)
         if tolerance
@@ -207,18 +196,14 @@ def _rank_similarity(codes: Tensor, shown: Tensor, if_blank: float) -> Tensor:
 
 
 def _correlations(codes: Tensor) -> Tensor:
-    """Of every latent with every latent of all models of its group, `(groups, models, latents,
-    models, latents)`.
-    """
+    """All correlations in a group, `(groups, models, latents, models, latents)`."""
     groups, models, latents, samples = codes.shape
     together = standardise(codes).flatten(1, 2)
     return (together @ together.mT / samples).reshape(groups, models, latents, models, latents)
 
 
 def average_ranks(codes: Tensor) -> Tensor:
-    """Rank 1..n of each value of *codes* `(..., latents, n)` within its latent; equal values share
-    the mean of their places.
-    """
+    """Rank 1..n within each latent of *codes* `(..., latents, n)`; ties share their mean rank."""
     ordered, order = codes.sort(dim=-1)
     place = torch.arange(codes.shape[-1], device=codes.device)
     step = ordered[..., 1:] != ordered[..., :-1]
@@ -243,9 +228,7 @@ def varying_latents(codes: Tensor) -> Tensor:
 
 
 def standardise(codes: Tensor) -> Tensor:
-    """*codes* `(..., latents, n)` with mean 0 and variance 1 (dividing by n) in each latent;
-    constant latents are all 0.
-    """
+    """*codes* `(..., latents, n)` with mean 0 and variance 1; constant latents are all 0."""
     varying = varying_latents(codes)[..., None]
     centred = torch.where(varying, codes - codes.mean(dim=-1, keepdim=True), 0.0)
     # In units of the largest deviation no square overflows or vanishes.
@@ -300,8 +283,6 @@ def _check_tensors(codes: Tensor, kl: Tensor) -> None:
 
 
 def _bytes_of_a_group(codes: Tensor) -> int:
-    """About what a group takes at most: a few copies of its codes, and of the Gram matrix of each
-    of its regressions.
-    """
+    """About what a group takes at most: copies of its codes and of its Gram matrices."""
     _, models, samples, latents = codes.shape
     return 8 * (9 * models * samples * latents + 5 * models**2 * latents**3)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes and factors as the metrics want them: checked once, with every problem named before
-anything is computed.
-"""
+"""Codes and factors as metrics want them, checked with every problem named at once."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ LARGEST_CODE = 1e30
 
 @dataclass(frozen=True)
 class Labelled:
-    """Checked codes with their factor values; `levels` are the values renumbered 0..size-1 in order
-    of value.
-    """
+    """Checked codes and factors; `levels` are the values renumbered 0..size-1 in their order."""
 
     codes: NDArray[np.float64]
     factors: NDArray[np.int64]
@@ -41,9 +37,7 @@ class Labelled:
 
 
 def to_numpy(values: ArrayLike) -> NDArray:
-    """*values* as a NumPy array, or one message; a torch tensor is taken off its graph and device
-    without importing torch.
-    """
+    """*values* as a NumPy array, or one message; torch tensors without importing torch."""
     if hasattr(values, "detach"):
         tensor = values.detach().cpu()  # pyright: ignore[reportAttributeAccessIssue]
         try:
@@ -148,8 +142,7 @@ def _nothing_varies(factors: int) -> Problem:
 
 
 def check_codes_factors(codes: ArrayLike, factors: ArrayLike) -> Labelled:
-    """Codes `(n, latents)` and whole-number factors `(n, factors)`, refused with every problem at
-    once.
+    """Codes `(n, latents)` and whole factors `(n, factors)`; every problem at once.
 
     Constant factors pass as long as one factor varies; a caller leaves them out by `varying`.
     """
@@ -174,7 +167,7 @@ def check_codes(
 def check_posterior(
     mean: ArrayLike, logvar: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Posterior means and log-variances, both `(n, latents)`, refused with every problem at once."""
+    """Posterior means and log-variances, both `(n, latents)`; every problem at once."""
     problems = Problems()
     means, logvars = (
         _read_codes(mean, "mean", 1, problems),
@@ -225,9 +218,7 @@ def check_split(
 
 
 def check_codes_grid(codes: ArrayLike, grid: FactorGrid | ArrayLike) -> Labelled:
-    """Codes of a whole `FactorGrid` in C order, or of any rows with their factor values `(n,
-    factors)` as *grid*.
-    """
+    """Codes of a whole `FactorGrid` in C order, or of rows with factor values as *grid*."""
     if not isinstance(grid, FactorGrid):
         return check_codes_factors(codes, grid)
     problems = Problems()
@@ -248,9 +239,7 @@ def check_codes_grid(codes: ArrayLike, grid: FactorGrid | ArrayLike) -> Labelled
 
 
 def check_counts(**options: tuple[int, int]) -> None:
-    """Refuse options given as `name=(value, least)` that are no whole numbers or too small, all at
-    once.
-    """
+    """Refuse options `name=(value, least)` that are no whole numbers or too small, all at once."""
     problems = Problems()
     for name, (value, least) in options.items():
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)

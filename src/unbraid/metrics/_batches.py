@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that somebody drew from a generator of their own, and the factor that each shares,
-checked.
-"""
+"""Batches that were drawn elsewhere, and the factor that each shares, checked."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ def read_batches(
     least: int,
     problems: Problems,
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.int64]]:
-    """The *batches* of one part by name, `(batches, batch, latents)` of one shape, and the *factor*
-    of each, `(batches,)`.
-    """
+    """The *batches* by name, `(batches, batch, latents)`, and the *factor* of each `(batches,)`."""
     read = [_read_codes(values, name, least, problems) for name, values in batches.items()]
     shapes = {array.shape for array in read}
     if len(shapes) > 1:
@@ -46,9 +42,7 @@ def read_batches(
 
 
 def check_latents(arrays: Mapping[str, NDArray[np.float64]], problems: Problems) -> None:
-    """Record a problem where the last axes of *arrays* differ; those with a problem of their own
-    are passed over.
-    """
+    """Record a problem where sound *arrays* differ in their number of latents."""
     latents = {name: array.shape[-1] for name, array in arrays.items() if array.ndim > 1}
     if len(set(latents.values())) > 1:
         shown = Shown(", ".join(str(count) for count in latents.values()))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric function says about itself: its label, its family, its paper, its result and what
-it has to be given.
+"""What a metric says about itself: its label, family, paper, result and what it has to be given.
 
 `needs` tells a caller that scores many metrics what to pass:
 
@@ -24,29 +23,26 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError, Shown, invalid, unknown
+from unbraid.core.errors import InputError, Problem, Shown, invalid, unknown
 from unbraid.core.registry import Citation
 
 Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
 Family = Literal["supervised", "unsupervised", "usefulness"]
-Function = TypeVar("Function", bound=Callable[..., object])
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned", covariant=True)
 
 AXES_OF_A_MEMBER = {"codes": 2, "test_codes": 2, "mean": 2, "logvar": 2, "reconstruction": 1}
-"""Arguments that differ between members, with the axes that one member's has; factors and grids are
-shared.
-"""
+"""Arguments that differ between members, with one member's number of axes; others are shared."""
 
 
 class Result(Protocol):
-    """What every metric returns: a frozen dataclass with a score, its range and its direction, and
-    the evidence.
-    """
+    """What every metric returns: a frozen dataclass with a score, its range and the evidence."""
 
     range: ClassVar[tuple[float, float]]
     higher_is_better: ClassVar[bool]
@@ -57,10 +53,26 @@ class Result(Protocol):
         ...
 
 
+class Metric(Protocol[Parameters, Returned]):
+    """A function made by `describe`: called as it was written, with its description beside it."""
+
+    __name__: str
+    label: str
+    needs: Needs
+    family: Family
+    citation: Citation
+    result: type[Result]
+    compares_factors: bool
+    revision: int
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        """The result of one member; codes with a leading member axis return `Members` instead."""
+        ...
+
+
 @dataclass(frozen=True)
 class Members(Sequence[Any]):
-    """The results of a batch of members, in their order; an attribute is that of every result,
-    stacked.
+    """The results of a batch of members; an attribute is that of every result, stacked.
 
     >>> from unbraid.metrics import mig
     >>> factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -88,9 +100,8 @@ class Members(Sequence[Any]):
         values = [np.asarray(getattr(result, name)) for result in self.results]
         if len({value.shape for value in values}) == 1:
             return np.stack(values)
-        uneven = np.empty(
-            len(values), dtype=object
-        )  # such as lists of latents, longer for some members
+        # Such as lists of latents, longer for some members.
+        uneven = np.empty(len(values), dtype=object)
         uneven[:] = values
         return uneven
 
@@ -104,13 +115,12 @@ def describe(
     family: Family = "supervised",
     compares_factors: bool = False,
     revision: int = 1,
-) -> Callable[[Function], Function]:
-    """Put `label`, `needs`, `citation`, `result` (the class returned) and `family` on a metric
-    function as attributes.
+) -> Callable[[Callable[Parameters, Returned]], Metric[Parameters, Returned]]:
+    """Make a function a metric: attach its description and let it take a leading member axis.
 
-    *compares_factors* says that the metric asks which of the factors a latent knows: with a single one everything is perfect.
-    *revision* rises when the same codes get other numbers, so that stored scores of an earlier one are not taken for current.
-    The function also learns to take a leading member axis.
+    *result* is the class it returns. *compares_factors* says that it asks which of the factors a
+    latent knows: with a single factor everything would be perfect. *revision* rises when the same
+    codes get other numbers, so that stored scores of an earlier revision are not taken for current.
     """
     for name, word, known in (
         ("needs", needs, get_args(Needs)),
@@ -126,7 +136,7 @@ def describe(
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
 
-    def attach(function: Function) -> Function:
+    def attach(function: Callable[Parameters, Returned]) -> Metric[Parameters, Returned]:
         described: Any = function if needs == "population" else _with_member_axis(function)
         described.__dict__.update(about)
         return described
@@ -135,9 +145,7 @@ def describe(
 
 
 def _with_member_axis(function: Callable[..., Any]) -> Callable[..., Any]:
-    """*function*, which takes one member, made to take many: where the first argument has one axis
-    more, it is called for each.
-    """
+    """*function*, called for each member where its first argument has one axis more."""
     signature = inspect.signature(function)
     first = next(iter(signature.parameters))
 
@@ -155,10 +163,16 @@ def _with_member_axis(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 results.append(function(**{**arguments, **own}))
             except InputError as error:
-                raise InputError(f"member {member}: {error}") from error
+                raise InputError(*(of_member(member, one) for one in error.problems)) from error
         return Members(tuple(results))
 
     return for_one_or_many
+
+
+def of_member(member: int, problem: Problem) -> Problem:
+    """*problem*, saying which member has it."""
+    sentence = problem.sentence and f"member {member}: {problem.sentence}"
+    return replace(problem, name=f"member {member}: {problem.name}", sentence=sentence)
 
 
 def _axes(values: Any) -> int:
@@ -170,7 +184,7 @@ def _axes(values: Any) -> int:
 
 
 def _count_members(apart: dict[str, Any]) -> int:
-    """How many members the arguments hold; refused unless all have the axis, with the same length."""
+    """How many members the arguments hold; all must have the axis, with the same length."""
     lengths = {}
     for name, value in apart.items():
         if np.ndim(value) != AXES_OF_A_MEMBER[name] + 1:

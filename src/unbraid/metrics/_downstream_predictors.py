@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unbraid.core.errors import InputError, Shown, invalid, unknown
 from unbraid.metrics._arrays import Labelled
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._trees import Fit, fit_lightgbm, fit_sklearn
 
 Backend = Literal["lightgbm", "sklearn"]
@@ -28,9 +28,7 @@ PENALTIES = 10
 
 @dataclass(frozen=True)
 class Trees:
-    """Boosted trees of one backend; scikit-learn's break ties by one stream for all fits, as the
-    reference's do.
-    """
+    """Boosted trees of one backend; scikit-learn's draw from one stream for all fits."""
 
     backend: Backend
     seed: int
@@ -59,8 +57,7 @@ class Trees:
 def fit_logistic(
     codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Predicted levels of both parts by logistic regression whose penalty is chosen by five-fold
-    cross-validation.
+    """Levels of both parts by logistic regression with a cross-validated penalty.
 
     scikit-learn's own loop over penalties and folds is used, not a faster one: at weak penalties it
     stops after 100 iterations without having converged, so that only the same arithmetic chooses
@@ -72,20 +69,18 @@ def fit_logistic(
     if np.all(levels == levels[0]):
         return np.full(len(codes), levels[0]), np.full(len(test_codes), levels[0])
     model = LogisticRegressionCV(Cs=PENALTIES, cv=KFold(min(FOLDS, len(codes))), scoring="accuracy")
-    with as_far_as_it_gets():
+    with accept_unconverged():
         model.fit(codes, levels)
         return np.asarray(model.predict(codes)), np.asarray(model.predict(test_codes))
 
 
 def accuracy(prediction: NDArray[np.int64], levels: NDArray[np.int64]) -> float:
-    """Share of rows predicted right; a level of -1, which training never showed, counts as wrong."""
+    """Share of rows predicted right; a level of -1, unknown in training, counts as wrong."""
     return float(np.mean(prediction == levels))
 
 
 def check_two_vary(rows: Labelled) -> NDArray[np.int64]:
-    """Columns of the factors that vary, refused where there are fewer than two to set against each
-    other.
-    """
+    """Columns of the factors that vary; fewer than two are refused."""
     varying = np.flatnonzero(rows.varying)
     if len(varying) < 2:
         raise invalid("factors", "must vary in at least two columns", Shown(f"{len(varying)}"))

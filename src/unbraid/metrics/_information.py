@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discrete information by counting: equal-width bins, contingency tables, entropy and mutual
-information in nats.
+"""Information by counting: equal-width bins, tables, entropy and mutual information in nats.
 
 The plug-in estimates of Chen et al. (2018) as computed by disentanglement_lib: 20 equal-width bins
 between the smallest and the largest value of a latent, the largest value in the last bin. Departs:
@@ -19,9 +18,7 @@ ROUNDING_NATS = 1e-12
 
 
 def histogram_bins(codes: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
-    """Bin 0..bins-1 of every code `(n, latents)`, equal-width bins for each latent; a constant
-    latent fills bin 0.
-    """
+    """Equal-width bin 0..bins-1 of every code `(n, latents)`; constant latents fill bin 0."""
     columns = np.ascontiguousarray(codes.T)
     placed = np.zeros(columns.shape, dtype=np.int64)
     for latent, values in enumerate(columns):
@@ -33,9 +30,7 @@ def histogram_bins(codes: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
 
 
 def _place(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bin of each value by division, and by search for the few that rounding carried over an
-    edge.
-    """
+    """The bin of each value by division, corrected by search where rounding crossed an edge."""
     bins, inner = len(edges) - 1, edges[1:-1]
     placed = ((values - edges[0]) / (edges[-1] - edges[0]) * bins).astype(np.int64)
     np.minimum(placed, bins - 1, out=placed)  # the largest value
@@ -57,18 +52,15 @@ def entropy(labels: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.float
 def mutual_information(
     left: NDArray[np.int64], left_size: int, right: NDArray[np.int64], right_sizes: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Mutual information in nats `(left columns, right columns)` of labels in 0..left_size-1 and
-    0..right_size-1.
-    """
+    """Mutual information in nats `(left columns, right columns)` of two sets of labels."""
     samples, columns = left.shape
     width, starts = sum(right_sizes), np.cumsum([0, *right_sizes[:-1]])
     # The values of all right columns side by side, so that one count of a left column serves them
     # all.
     beside = np.ascontiguousarray(right.T) + starts[:, None]
     counts = np.empty((columns, left_size, width))
-    cells = np.empty_like(
-        beside
-    )  # written over for each left column: fresh memory costs more than the counting
+    # Written over for each left column: fresh memory costs more than the counting.
+    cells = np.empty_like(beside)
     for column, labels in enumerate(np.ascontiguousarray(left.T)):
         np.add(beside, labels * width, out=cells)
         counts[column] = np.bincount(cells.ravel(), minlength=left_size * width).reshape(
@@ -80,9 +72,7 @@ def mutual_information(
 def _information_of_counts(
     counts: NDArray[np.float64], starts: NDArray[np.int64], samples: int
 ) -> NDArray[np.float64]:
-    """Information of tables `(tables, left values, right values)`, several right columns side by
-    side from *starts* on.
-    """
+    """Information of tables `(tables, left values, right values)`."""
     of_value = counts.sum(axis=1, keepdims=True)
     of_row = counts.sum(axis=2, keepdims=True) / len(starts)  # every column holds all samples
     # Paired this way the logarithms cancel exactly for a constant latent.

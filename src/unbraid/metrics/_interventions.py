@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Setting one factor and leaving the others: rows looked up in codes that have every combination of
-the factors' values.
-"""
+"""Setting one factor and leaving the others: rows looked up among all combinations of values."""
 
 from __future__ import annotations
 
@@ -45,8 +43,7 @@ class Interventions:
         )
 
     def draw(self, factor: int, points: int, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Rows that agree in all but *factor*, which has each of its values once: as many such
-        groups as *points*.
+        """*points* groups of rows that differ in *factor* alone, which has each of its values once.
 
         The first of them is any row; of several rows with a combination one is drawn.
         """

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many Lasso regressions at once (Tibshirani 1996), by cyclic coordinate descent (Friedman et al.
-2010) on their products.
+"""Many Lasso regressions at once (Tibshirani 1996) by coordinate descent (Friedman et al. 2010).
 
 A regression minimises `1/2 w'Gw - c'w + alpha |w|_1`, which is scikit-learn's objective with `G =
 X'X / n` and `c = X'y / n` of centred columns. Regressions on the same columns share their Gram
@@ -49,12 +48,11 @@ SMALLEST_VIOLATION = 1e-11
 def lasso_to_gap(
     gram: Tensor, cross: Tensor, squares: Tensor, alpha: float, tolerance: float
 ) -> Tensor:
-    """Coefficients `(batch, d, targets)` with a duality gap of at most *tolerance* times *squares*,
-    by scikit-learn's rule.
+    """Coefficients `(batch, d, targets)` up to scikit-learn's rule for the duality gap.
 
-    *squares* `(batch, targets)`, or `(targets,)` where they are the same for all, are the mean squares of the targets. A
-    regression stops after the first sweep in which no coefficient moved by more than *tolerance* of
-    the largest and the gap is small enough.
+    *squares* `(batch, targets)`, or `(targets,)` where they are the same for all, are the mean
+    squares of the targets. A regression stops after the first sweep in which no coefficient moved
+    by more than *tolerance* of the largest and the gap is small enough.
     """
     batch, _, targets = cross.shape
     grams, crosses = _side_by_side(gram, cross)
@@ -86,9 +84,7 @@ def lasso_to_gap(
 
 
 def lasso(gram: Tensor, cross: Tensor, alpha: float) -> Tensor:
-    """Coefficients `(batch, d, targets)` at the minimum; a column whose entry on the diagonal of
-    *gram* is 0 gets 0.
-    """
+    """Coefficients `(batch, d, targets)` at the minimum; 0 where the diagonal of *gram* is 0."""
     grams, crosses = _side_by_side(gram, cross)
     coefficients, unexplained = torch.zeros_like(crosses), crosses.clone()
     for _ in range(FIRST_SWEEPS):
@@ -139,8 +135,7 @@ def _slope(grams: Tensor, crosses: Tensor, coefficients: Tensor) -> Tensor:
 
 
 def _sweep(grams: Tensor, unexplained: Tensor, coefficients: Tensor, alpha: float) -> Tensor:
-    """Let every coefficient in turn take its best value given the others, in place; the largest
-    move of each regression.
+    """One sweep of coordinate descent, in place; the largest move of each regression.
 
     *unexplained* is the slope `c - Gw`, which is kept up to date.
     """
@@ -173,9 +168,7 @@ def _gap(
 
 
 def _violation(slope: Tensor, coefficients: Tensor, alpha: float) -> Tensor:
-    """How far each regression is from optimal: the slope of the objective that is left at any of
-    its coefficients.
-    """
+    """How far each regression is from optimal: the largest slope left at a coefficient."""
     moving = (slope - alpha * coefficients.sign()).abs()
     resting = (slope.abs() - alpha).clamp(min=0.0)
     return torch.where(coefficients != 0, moving, resting).amax(dim=0)
@@ -184,9 +177,7 @@ def _violation(slope: Tensor, coefficients: Tensor, alpha: float) -> Tensor:
 def _newton_step(
     grams: Tensor, crosses: Tensor, coefficients: Tensor, alpha: float
 ) -> tuple[Tensor, Tensor]:
-    """The minimum with the signs held, or the first point on the way there where a coefficient
-    reaches 0; and which are whole.
-    """
+    """The minimum with the signs held, cut where a coefficient reaches 0; and which are uncut."""
     moving = coefficients != 0
     slope = torch.where(
         moving, _slope(grams, crosses, coefficients) - alpha * coefficients.sign(), 0.0
@@ -203,8 +194,7 @@ def _newton_step(
 
 
 def _solve(matrices: Tensor, right: Tensor) -> Tensor:
-    """`x` of `matrices @ x = right`, `(d, d, regressions)` and `(d, regressions)`, by Cholesky's
-    factors `L diag(pivots) L'`.
+    """`x` of `matrices @ x = right` for many regressions, by the factors `L diag(pivots) L'`.
 
     Columns that are linear functions of others leave directions without curvature. The penalty can
     still fall along them, so they are not left out: a pivot is at least a small share of the

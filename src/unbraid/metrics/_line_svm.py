@@ -39,12 +39,12 @@ Vectors = NDArray[np.float64]
 def train_lines(
     numbers: NDArray[np.float64], levels: NDArray[np.int64], sizes: Sequence[int]
 ) -> Vectors:
-    """Slope and offset `(2, classes of all factors)` that tell each class from the rest by
-    *numbers* `(n,)`.
+    """Slope and offset `(2, classes of all factors)` that tell each class from the rest.
 
     *levels* `(n, factors)` number the classes of each factor from 0, all of *sizes* occurring.
 
-    >>> low_and_high = train_lines(np.array([-5.0, -5.0, 5.0, 5.0]), np.array([[0], [0], [1], [1]]), [2])
+    >>> numbers, levels = np.array([-5.0, -5.0, 5.0, 5.0]), np.array([[0], [0], [1], [1]])
+    >>> low_and_high = train_lines(numbers, levels, [2])
     >>> np.sign(low_and_high[0])
     array([-1.,  1.])
     """
@@ -119,9 +119,7 @@ class _Losses:
         self._others = self._below_all[:, -1:] - self._own
 
     def __call__(self, lines: Vectors) -> tuple[NDArray[np.float64], Vectors, NDArray[np.float64]]:
-        """Loss `(problems,)`, slope `(2, problems)` and curvature `(3, problems)`: w with w, w with
-        b, b with b.
-        """
+        """Loss `(problems,)`, slope `(2, problems)` and curvature `(3, problems)`: ww, wb, bb."""
         w, b = lines
         own = self._own_sums(1.0 - b, w) * self._inside
         others = self._other_sums(-1.0 - b, w) * self._outside
@@ -165,9 +163,7 @@ class _Losses:
     def _place(
         self, reach: NDArray[np.float64], w: NDArray[np.float64], sides: tuple[str, str]
     ) -> NDArray[np.int64]:
-        """Where `x = reach / w` falls among the sorted numbers; *sides* for rising and falling
-        lines.
-        """
+        """Where `x = reach / w` falls in the sorted numbers; *sides* for rising and falling."""
         with np.errstate(over="ignore"):  # an almost flat line crosses beyond all numbers
             number = reach / np.where(w == 0, 1.0, w)
         rising, falling = (np.searchsorted(self._sorted, number, side) for side in sides)  # pyright: ignore[reportArgumentType, reportCallIssue]
@@ -189,9 +185,7 @@ def _running_sums(numbers: NDArray[np.float64], unit: float) -> NDArray[np.float
 def _conjugate_gradients(
     slope: Vectors, curvature: NDArray[np.float64], radius: NDArray[np.float64]
 ) -> tuple[Vectors, Vectors]:
-    """Step towards the minimum of each quadratic model, cut at *radius*, and what is left of the
-    slope there.
-    """
+    """Step towards each quadratic model's minimum within *radius*, and the slope left."""
     step, left = np.zeros_like(slope), -slope
     direction, square = left, _dot(left, left)
     enough = CONJUGATE_TOLERANCE * np.sqrt(square)

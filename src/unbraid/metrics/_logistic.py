@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def as_far_as_it_gets() -> Iterator[None]:
-    """Inside, fits that stop at their number of iterations are taken as they are, as the reference
-    takes them.
+def accept_unconverged() -> Iterator[None]:
+    """Inside, fits that stop at their number of iterations are accepted.
 
     The products are too small for several cores, which spend most of their time waiting for each
     other: with two, a fit takes two to three times as long as with one.
@@ -22,7 +21,6 @@ def as_far_as_it_gets() -> Iterator[None]:
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", FutureWarning)  # announcements of coming defaults
-        warnings.filterwarnings(
-            "ignore", "The number of unique classes", UserWarning
-        )  # few rows are the caller's choice
+        # Few rows are the caller's choice.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         yield

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutual information of a continuous latent and a discrete factor by nearest neighbours (Ross
-2014), by sorting.
+"""Information of continuous latents about discrete factors by nearest neighbours (Ross 2014).
 
 `I = psi(n) + psi(k) - mean psi(n_v) - mean psi(m)`: `n_v` samples share a sample's factor value,
 `m` samples of any value, itself included, lie nearer than the k-th neighbour of the same value;
@@ -32,9 +31,7 @@ FAR = 1e300
 def neighbour_information(
     codes: NDArray[np.float64], levels: NDArray[np.int64], *, neighbours: int, seed: int
 ) -> NDArray[np.float64]:
-    """Information in nats `(latents, factors)`; a constant latent has none, nor has a factor whose
-    values are all unique.
-    """
+    """Information in nats `(latents, factors)`; 0 for constant latents and unique values."""
     noise = NOISE * np.random.RandomState(seed % 2**32).standard_normal(len(codes))
     psi = _digamma(len(codes))
     nats = np.zeros((codes.shape[1], levels.shape[1]))
@@ -76,9 +73,7 @@ def _digamma(largest: int) -> NDArray[np.float64]:
 def _radius_among_equals(
     ordered: NDArray[np.float64], labels: NDArray[np.int64], neighbours: int
 ) -> NDArray[np.float64]:
-    """Distance of each sample to its k-th neighbour of the same label, or to the farthest where
-    there are fewer.
-    """
+    """Distance to the k-th neighbour of the same label, or to the farthest of fewer."""
     grouped = np.argsort(labels, kind="stable")
     values, group = ordered[grouped], labels[grouped]
     place = np.arange(len(values)) + neighbours * (group + 1)
@@ -110,9 +105,7 @@ def _count_nearer(ordered: NDArray[np.float64], radius: NDArray[np.float64]) -> 
 
 
 def _first_beyond(ordered: NDArray[np.float64], radius: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Index of the first code at least a radius above each; the sum `code + radius` may round past
-    it, hence the steps.
-    """
+    """Index of the first code at least a radius above each, exact in spite of rounding."""
     fenced = np.append(ordered, FAR)
     first = np.searchsorted(ordered, ordered + radius)
     while (short := np.flatnonzero(fenced[first] - ordered < radius)).size:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks for rank correlations: equal values share the mean of their places, as in Spearman's
-coefficient with ties.
-"""
+"""Ranks for Spearman's correlation: equal values share the mean of their places."""
 
 from __future__ import annotations
 

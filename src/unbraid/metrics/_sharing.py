@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of rows that share the value of one factor: the intervention behind the β-VAE and
-FactorVAE scores.
+"""Batches of rows that share a factor's value, for the β-VAE and FactorVAE scores.
 
 On a whole factor grid this is the sampling of the papers: the shared value and all other factors
 are uniform. On any other labelled sample, "shares factor k" means drawn uniformly, with
@@ -72,9 +71,7 @@ class SharedFactor:
     def draw(
         self, batches: int, batch: int, generator: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Factors `(batches,)` and rows `(batches, batch)`: in a batch all rows have the same value
-        of its factor.
-        """
+        """Factors `(batches,)` and rows `(batches, batch)` that share their batch's factor."""
         place = self._places(batches, generator)[:, None]
         example = self._examples(place, 1, generator)
         return self.factors[place[:, 0]], self._alike(
@@ -84,9 +81,7 @@ class SharedFactor:
     def draw_pairs(
         self, batches: int, batch: int, generator: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Factors `(batches,)` and two rows `(batches, batch)`: each pair has its own value of its
-        batch's factor in common.
-        """
+        """Factors `(batches,)` and pairs of rows `(batches, batch)` that share that factor."""
         place = self._places(batches, generator)[:, None]
         first = self._examples(place, batch, generator)
         return (
@@ -104,9 +99,7 @@ class SharedFactor:
     def _examples(
         self, place: NDArray[np.int64], width: int, generator: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Rows `(batches, width)` drawn from those that share their value of the factor at *place*
-        `(batches, 1)`.
-        """
+        """Rows `(batches, width)` drawn from those that share the factor at *place*."""
         alone = self.count == 1
         if not alone.any():
             return generator.integers(len(self.levels), size=(len(place), width))
@@ -120,9 +113,7 @@ class SharedFactor:
     def _alike(
         self, place: NDArray[np.int64], example: NDArray[np.int64], uniform: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """A row for each *uniform* number, with the value that row *example* has of the factor at
-        *place*.
-        """
+        """A row for each *uniform* number with *example*'s value of the factor at *place*."""
         level = self.levels[example, place]
         within = (uniform * self.count[place, level]).astype(np.int64)
         within += self.start[place, level]

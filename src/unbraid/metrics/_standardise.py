@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes put on a common scale: which latents vary, by how much, and all of them with mean 0 and
-variance 1.
-"""
+"""Codes on a common scale: which latents vary, by how much, and all standardised."""
 
 from __future__ import annotations
 
@@ -23,17 +21,13 @@ def varying_latents(codes: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def standard_deviations(codes: NDArray[np.float64], *, lost: int = 0) -> NDArray[np.float64]:
-    """Standard deviation of each latent of *codes* `(..., n, latents)`, 0 where it is constant;
-    divides by n - *lost*.
-    """
+    """Standard deviation of each latent, 0 where constant; divides by n - *lost*."""
     _, deviations = _centred(codes)
     return deviations * np.sqrt(codes.shape[-2] / (codes.shape[-2] - lost))
 
 
 def standardise(codes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """*codes* `(..., n, latents)` with mean 0 and variance 1 (dividing by n) in each latent;
-    constant latents are all 0.
-    """
+    """*codes* `(..., n, latents)` with mean 0 and variance 1; constant latents are all 0."""
     centred, deviations = _centred(codes)
     return centred / np.where(deviations > 0, deviations, 1.0)[..., None, :]
 

@@ -41,9 +41,7 @@ class Binned:
 
     @classmethod
     def of(cls, codes: NDArray[np.float64], test_codes: NDArray[np.float64]) -> Binned:
-        """Bin every latent of *codes* and *test_codes* `(n, latents)`; cuts are halfway between
-        training values.
-        """
+        """Bin every latent of both parts; cuts are halfway between training values."""
         train, test = (np.empty(part.shape[::-1], dtype=np.uint16) for part in (codes, test_codes))
         for latent, (values, asked) in enumerate(zip(codes.T, test_codes.T, strict=True)):
             distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -57,9 +55,8 @@ class Binned:
             below, above = distinct[last], distinct[last + 1]
             halfway = (below + above) / 2
             train[latent] = bin_of_value[place]
-            test[latent] = np.searchsorted(
-                np.where(halfway < above, halfway, below), asked
-            )  # of neighbours it rounds to one
+            # Of neighbours it rounds to one.
+            test[latent] = np.searchsorted(np.where(halfway < above, halfway, below), asked)
         widest = train.max(initial=0)
         narrow = np.uint8 if widest < 256 else np.uint16
         return cls(train.astype(narrow), test.astype(narrow))
@@ -67,18 +64,15 @@ class Binned:
 
 @dataclass(frozen=True)
 class Trees:
-    """The splits of a round of trees `(trees, 7)`: root, its two children, their four; a sample
-    goes right above the cut.
-    """
+    """Splits of a round of trees `(trees, 7)`, parents first; a sample goes right above the cut."""
 
     latent: NDArray[np.int64]
     cut: NDArray[np.uint16]
 
     def leaf(self, bins: NDArray[np.unsignedinteger]) -> NDArray[np.uint8]:
         """Leaf 0..7 `(trees, n)` of each sample of *bins* `(latents, n)`."""
-        cut = np.minimum(self.cut, np.iinfo(bins.dtype).max).astype(
-            bins.dtype
-        )  # bytes compare fastest with bytes
+        # Bytes compare fastest with bytes.
+        cut = np.minimum(self.cut, np.iinfo(bins.dtype).max).astype(bins.dtype)
         right = [bins[self.latent[:, node]] > cut[:, node, None] for node in range(INNER_NODES)]
         second = _choose(right[0], right[2], right[1])
         third = _choose(
@@ -96,9 +90,7 @@ def _choose(
 
 
 class Grower:
-    """Grows one tree for each column of residuals, round after round, and adds up the variance that
-    each latent removes.
-    """
+    """Grows trees on residuals, round after round, and adds up the variance each latent removes."""
 
     def __init__(
         self, data: list[lightgbm.Dataset], orders: list[NDArray[np.int64]], columns: int
@@ -113,9 +105,7 @@ class Grower:
         self._rounds = 0
 
     def grow(self, residual: NDArray[np.float64]) -> Trees | None:
-        """Trees that predict *residual* `(columns, n)`; None when there is no variance left that a
-        split could remove.
-        """
+        """Trees that predict *residual* `(columns, n)`; None when no split removes variance."""
         earlier, turn = divmod(self._rounds, len(self._boosters))
         booster = self._boosters[turn]
         gradient = np.negative(residual, dtype=np.float32, casting="same_kind").ravel()
@@ -158,9 +148,7 @@ PARAMETERS: dict[str, Any] = {
 def as_datasets(
     bins: NDArray[np.unsignedinteger], orders: list[NDArray[np.int64]]
 ) -> list[lightgbm.Dataset]:
-    """LightGBM's form of *bins* `(latents, n)`, once for each order of the latents; a bin's number
-    is its value.
-    """
+    """LightGBM's form of *bins* `(latents, n)`, once for each order of the latents."""
     import lightgbm
 
     rows = np.ascontiguousarray(bins.T, dtype=np.float32)
@@ -171,9 +159,7 @@ def as_datasets(
 
 
 def _read_trees(text: str, order: NDArray[np.int64]) -> Trees:
-    """The trees of LightGBM's text *text*, whose latents stand in *order*; a missing split sends
-    every sample left.
-    """
+    """The trees in LightGBM's *text*, latents in *order*; a missing split sends samples left."""
     written = text.split("\nTree=")[1:]
     latent = np.zeros((len(written), INNER_NODES), dtype=np.int64)
     cut = np.full((len(written), INNER_NODES), np.iinfo(np.uint16).max, dtype=np.uint16)
@@ -189,9 +175,8 @@ def _read_trees(text: str, order: NDArray[np.int64]) -> Trees:
         while waiting:
             node, place = waiting.pop()
             latent[tree, place] = order[int(chosen[node])]
-            cut[tree, place] = int(
-                float(threshold[node])
-            )  # halfway between the numbers of two bins
+            # Halfway between the numbers of two bins.
+            cut[tree, place] = int(float(threshold[node]))
             for child, below in (
                 (int(left[node]), 2 * place + 1),
                 (int(right[node]), 2 * place + 2),

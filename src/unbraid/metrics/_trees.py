@@ -71,9 +71,7 @@ def fit_lightgbm(
 def lightgbm_fitter(
     codes: NDArray[np.float64], test_codes: NDArray[np.float64], seed: int
 ) -> Callable[[NDArray[np.int64]], Fit]:
-    """`fit_lightgbm` for many factors of the same codes: what depends on codes alone is prepared
-    once.
-    """
+    """`fit_lightgbm` for many factors of the same codes, which are prepared once."""
     alike = latents_ordered_alike(codes)
     first = [group[0] for group in alike]
     bins = Binned.of(codes[:, first], test_codes[:, first])
@@ -104,12 +102,12 @@ def lightgbm_fitter(
 
 
 def latents_ordered_alike(codes: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    """Groups of latents that a tree cannot tell apart: they order the samples of *codes* `(n,
-    latents)` alike, or in reverse.
+    """Groups of latents that order the samples alike or in reverse: trees cannot tell them apart.
 
     Constant latents, which no tree can use, are in no group.
 
-    >>> latents_ordered_alike(np.array([[1.0, 9.0, 5.0, 4.0], [2.0, 3.0, 5.0, 6.0], [3.0, 0.0, 5.0, 5.0]]))
+    >>> codes = np.array([[1.0, 9.0, 5.0, 4.0], [2.0, 3.0, 5.0, 6.0], [3.0, 0.0, 5.0, 5.0]])
+    >>> latents_ordered_alike(codes)
     [array([0, 1]), array([3])]
     """
     groups: dict[bytes, list[int]] = {}
@@ -129,9 +127,7 @@ def _always(level: Any, codes: NDArray[np.float64], test_codes: NDArray[np.float
 
 
 class _Boosting:
-    """Scores `(columns, n)` of both parts, one column for each class, or one column of log-odds for
-    two classes.
-    """
+    """Scores `(columns, n)` of both parts: a column per class, or one of log-odds for two."""
 
     def __init__(self, classes: NDArray[np.int64], bins: Binned) -> None:
         share = np.bincount(classes) / len(classes)
@@ -172,15 +168,12 @@ class _Boosting:
         residual: NDArray[np.float64],
         probability: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """What each leaf adds to the score: its residuals over its curvature, times the learning
-        rate.
-        """
+        """What each leaf adds to the score: residuals over curvature, times the learning rate."""
         slots = LEAVES * self.columns
         slope = np.bincount(leaf.ravel(), residual.ravel(), slots)
         curvature = np.bincount(leaf.ravel(), (probability * (1.0 - probability)).ravel(), slots)
-        redundant = (
-            (self.columns - 1) / self.columns if self.columns > 1 else 1.0
-        )  # Friedman 2001, algorithm 6
+        # Friedman 2001, algorithm 6.
+        redundant = (self.columns - 1) / self.columns if self.columns > 1 else 1.0
         step = np.divide(
             slope, curvature, where=curvature > SMALLEST_CURVATURE, out=np.zeros(slots)
         )

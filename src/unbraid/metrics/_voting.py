@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latent that varies least in a batch, beside how it varies over all rows: one vote of the
-FactorVAE score and its kin.
-"""
+"""The latent that varies least in a batch: one vote of the FactorVAE score and its kin."""
 
 from __future__ import annotations
 
@@ -29,30 +27,23 @@ class Spread:
     def of(
         cls, codes: NDArray[np.float64], *, active_std: float = 0.0, constant_too: bool = False
     ) -> Spread:
-        """The spread of *codes*; latents of at least *active_std* vote, exactly constant ones only
-        if *constant_too*.
-        """
+        """The spread of *codes*; latents of at least *active_std* vote, constant ones if asked."""
         # Computed, the spread of a constant need not be 0: 0.1 has no exact mean in binary.
         std = np.where(np.ptp(codes, axis=0) > 0, codes.std(axis=0, ddof=1), 0.0)
         return cls(codes.mean(axis=0), std, ((std > 0) | constant_too) & (std >= active_std))
 
     @property
     def constant_voter(self) -> int | None:
-        """The first constant latent that votes: its ratio of variances is 0/0, which the reference
-        takes for the least.
-        """
+        """The first constant latent that votes: 0/0, which the reference takes for the least."""
         constant = np.flatnonzero(self.active & (self.std == 0))
         return int(constant[0]) if len(constant) else None
 
     def table(self, codes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Standardised codes of the active latents and their squares, side by side, for
-        `least_varying`.
-        """
+        """Standardised active latents and their squares, side by side, for `least_varying`."""
         standard = codes[:, self.active] - self.mean[self.active]
         standard /= np.where(self.std > 0, self.std, 1.0)[self.active]
-        table = np.empty(
-            (len(codes), 2 * standard.shape[1])
-        )  # rows together in memory, unlike chosen columns
+        # Rows lie together in memory, unlike chosen columns.
+        table = np.empty((len(codes), 2 * standard.shape[1]))
         table[:, : standard.shape[1]] = standard
         table[:, standard.shape[1] :] = standard**2
         return table

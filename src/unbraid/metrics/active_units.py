@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Active units (Burda et al. 2016; Zietlow et al. 2021; Estermann et al. 2020): how many latents a
-model uses.
+"""Active units (Burda et al. 2016; Zietlow et al. 2021): how many latents a model uses.
 
 A VAE switches latents off: their posterior becomes the prior, whatever the image. Three published
 rules say which are on:
@@ -90,10 +89,10 @@ def active_units(
     rule: Rule = "posterior_variance",
     threshold: float | None = None,
 ) -> ActiveUnits:
-    """How many latents the model uses, by the variance of their posterior, their KL or the spread
-    of their means.
+    """How many latents the model uses, by posterior variance, KL or spread of the means.
 
-    *mean* and *logvar* are those of the posteriors, `(n, latents)`. *threshold* is the rule's usual one unless given.
+    *mean* and *logvar* are those of the posteriors, `(n, latents)`. *threshold* is the rule's usual
+    one unless given.
 
     >>> import numpy as np
     >>> mean = np.array([[-1.0, 0.0], [1.0, 0.0]])
@@ -127,9 +126,7 @@ def active_units(
 
 
 def _active(rule: str, judged: NDArray[np.float64], threshold: float) -> NDArray[np.bool_]:
-    """Which latents the rule calls active; each compares as published, that is below, above, or at
-    least.
-    """
+    """Which latents the rule calls active; each compares as published."""
     if rule == "posterior_variance":
         return judged < threshold
     return judged > threshold if rule == "kl" else judged >= threshold

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""β-VAE score (Higgins et al. 2017, section 3): a linear classifier names the factor that pairs of
-samples share.
+"""β-VAE score (Higgins et al. 2017, section 3): a linear classifier names the shared factor.
 
 A point is the mean over 64 pairs of `|z_1 - z_2|`, all pairs sharing one and the same factor (each
 pair its own value of it); its label is that factor. The classifier is a logistic regression with
@@ -36,7 +35,7 @@ from unbraid.metrics._arrays import check_codes_grid, check_counts
 from unbraid.metrics._batches import check_latents, read_batches
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._sharing import SharedFactor
 
 ROWS_AT_ONCE = 1 << 16
@@ -49,9 +48,7 @@ Points = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class BetaVAEScore:
-    """Test accuracy of the classifier, with its training accuracy and the mean differences it works
-    on.
-    """
+    """Test and training accuracy of the classifier and the mean differences it works on."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -89,14 +86,14 @@ def beta_vae_score(
     seed: int = 0,
     compat: Compat | None = None,
 ) -> BetaVAEScore:
-    """How well a linear classifier tells from differences of codes which factor pairs of samples
-    share.
+    """How well a linear classifier names the factor that pairs of codes share.
 
-    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows. Each point averages *batch* pairs.
+    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor
+    values `(n, factors)` of the rows. Each point averages *batch* pairs.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
-    >>> beta_vae_score(grid.to_factors(range(64)) * 1.0, grid, train_points=200, test_points=100).score
+    >>> codes = grid.to_factors(range(64)) * 1.0
+    >>> beta_vae_score(codes, grid, train_points=200, test_points=100).score
     1.0
     """
     reference = as_reference(compat)
@@ -137,8 +134,9 @@ def beta_vae_score_of_pairs(
 ) -> BetaVAEScore:
     """The β-VAE score of pairs that were drawn elsewhere, for a generator without a grid.
 
-    *first* and *second* `(points, batch, latents)` hold the codes of pairs, each pair with one value of the factor number
-    *factor* `(points,)` in common; the three `test_` arguments are fresh ones.
+    *first* and *second* `(points, batch, latents)` hold the codes of pairs, each pair with one
+    value of the factor number *factor* `(points,)` in common; the three `test_` arguments are fresh
+    ones.
 
     >>> first, second = np.random.default_rng(0).normal(size=(2, 40, 16, 2))
     >>> factor = np.arange(40) % 2
@@ -177,9 +175,7 @@ def _pieces(count: int, batch: int) -> list[slice]:
 
 
 def _mean_size(difference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean absolute value over each batch of *difference* `(points, batch, latents)`, which is
-    written over.
-    """
+    """Mean absolute value over each batch of *difference*, which is overwritten."""
     return np.abs(difference, out=difference).mean(axis=1)
 
 
@@ -199,12 +195,12 @@ def _score(
 def _classifier(
     train: NDArray[np.float64], labels: NDArray[np.int64], seed: int
 ) -> Callable[[NDArray[np.float64]], NDArray[np.int64]]:
-    """What a logistic regression fitted on *train* says about other points; one class needs no fit."""
+    """A logistic regression fitted on *train*, asked for other points; one class needs no fit."""
     if labels.min() == labels.max():
         return lambda points: np.full(len(points), labels[0])
     from sklearn.linear_model import LogisticRegression
 
     classifier = LogisticRegression(random_state=seed % 2**32)
-    with as_far_as_it_gets():
+    with accept_unconverged():
         classifier.fit(train, labels)
     return lambda points: np.asarray(classifier.predict(points))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCI, disentanglement, completeness, informativeness (Eastwood and Williams 2018, section 2):
-which latents predict which factors.
+"""DCI: disentanglement, completeness, informativeness (Eastwood and Williams 2018, section 2).
 
 Boosted trees predict each factor from all latents: 100 rounds of depth-3 trees with learning rate
 0.1. R `(latents, factors)` holds their importances, the share of each latent in the variance that
@@ -56,7 +55,7 @@ SMALLEST_SHARE = 1e-11
 
 @dataclass(frozen=True)
 class DCI:
-    """The three scores, each latent's and factor's own, and the importances they were taken from."""
+    """The three scores, each latent's and factor's own, and the importances behind them."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -97,9 +96,7 @@ def completeness(importance: NDArray[np.float64]) -> tuple[float, NDArray[np.flo
 
 
 def _concentration(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 minus the entropy of each row as shares, to the base of their number; a row of one share is
-    concentrated.
-    """
+    """1 minus the entropy of each row as shares, to the base of their number; 1 for one share."""
     shares = rows + SMALLEST_SHARE
     shares = shares / shares.sum(axis=1, keepdims=True)
     if rows.shape[1] == 1:
@@ -133,11 +130,10 @@ def dci(
     backend: Backend = "lightgbm",
     seed: int = 0,
 ) -> DCI:
-    """How far each latent matters to a single factor when boosted trees predict the factors, with
-    completeness and accuracy.
+    """How far each latent matters to a single factor when boosted trees predict the factors.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. *backend* grows the trees: `lightgbm` quickly,
-    `sklearn` as published.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. *backend* grows the trees:
+    `lightgbm` quickly, `sklearn` as published.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 5)

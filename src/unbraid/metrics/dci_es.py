@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCI-ES, explicitness and size beside DCI (Eastwood et al. 2023): how little capacity it takes to
-use the codes.
+"""DCI-ES, explicitness and size beside DCI (Eastwood et al. 2023): how little capacity codes need.
 
 Probes of growing capacity `c_1 < ... < c_T` predict each factor from all latents, with test losses
 `l_1 ... l_T`. The less capacity the lowest loss `l*` takes, the more explicit the codes:
@@ -44,7 +43,7 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestClassifier
@@ -109,7 +108,8 @@ def dci_es(
 ) -> DCIES:
     """How little depth random forests need to predict the factors from all latents.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. Forests have *trees* trees and are read at *depths*.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. Forests have *trees* trees
+    and are read at *depths*.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 10)
@@ -162,11 +162,11 @@ def dci_es(
 def explicitness_of_curve(
     capacities: Sequence[float], losses: Sequence[float] | NDArray[np.float64], baseline: float
 ) -> float:
-    """Explicitness of a loss-capacity curve: 1 for the lowest loss at once, -1 for none below
-    *baseline*.
+    """Explicitness of a loss-capacity curve: 1 for the lowest loss at once, -1 for none.
 
-    >>> explicitness_of_curve([1, 2, 3], [0.8, 0.4, 0.0], 0.8), explicitness_of_curve([1, 2, 3], [0.0, 0.0, 0.0], 0.8)
-    (0.0, 1.0)
+    >>> curves = [0.8, 0.4, 0.0], [0.0, 0.0, 0.0]
+    >>> [explicitness_of_curve([1, 2, 3], losses, 0.8) for losses in curves]
+    [0.0, 1.0]
     """
     reached = np.minimum(losses, baseline)
     lowest = float(reached.min())
@@ -198,7 +198,7 @@ def _grow(
 ) -> RandomForestClassifier:
     from sklearn.ensemble import RandomForestClassifier
 
-    with as_far_as_it_gets():
+    with accept_unconverged():
         return RandomForestClassifier(
             n_estimators=trees, max_depth=depth, random_state=seed % 2**32
         ).fit(codes, levels)
@@ -221,9 +221,8 @@ def predictions_by_depth(
         node, depth = np.zeros(len(codes), dtype=np.int64), 0
         for vote, asked in zip(votes, depths, strict=True):
             for _ in range(depth, min(asked, tree.max_depth)):
-                latent = np.maximum(
-                    tree.feature[node], 0
-                )  # a leaf has none, and stays where it is below
+                # A leaf has none, and stays where it is below.
+                latent = np.maximum(tree.feature[node], 0)
                 goes_left = single[rows, latent] <= tree.threshold[node]
                 below = np.where(goes_left, tree.children_left[node], tree.children_right[node])
                 node = np.where(tree.children_left[node] >= 0, below, node)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCIMIG, also 3CharM (Sepliarskaia et al. 2019): how much of the factors is held by latents that
-hold little else.
+"""DCIMIG, also 3CharM (Sepliarskaia et al. 2019): factors held by latents that hold little else.
 
 Each latent is credited to the factor that it knows most about, with its gap `D_j = I(z_j; v_k*) -
 second largest I(z_j; v_k)` in nats. A factor takes the largest gap credited to it, 0 if none is;
@@ -37,9 +36,7 @@ from unbraid.metrics._information import entropy, histogram_bins, mutual_informa
 
 @dataclass(frozen=True)
 class DCIMIG:
-    """The share of all entropy, each factor's share, each latent's gap and the information they
-    were taken from.
-    """
+    """The share of all entropy, by factor, the gaps of the latents and their information."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -72,10 +69,10 @@ class DCIMIG:
     result=DCIMIG,
 )
 def dcimig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> DCIMIG:
-    """Share of the factors' entropy that is held by a latent of their own, over what that latent
-    knows of the next factor.
+    """Share of the factors' entropy that is held by latents of their own.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into
+    *bins* equal-width bins.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])

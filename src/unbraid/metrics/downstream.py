@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Downstream accuracy (Locatello et al. 2019): how well simple predictors learn the factors from
-few and from many codes.
+"""Downstream accuracy (Locatello et al. 2019): how well simple predictors learn the factors.
 
 Each factor is predicted from all latents by multinomial logistic regression, whose penalty
 five-fold cross-validation chooses among 10 (inverse strengths from 1e-4 to 1e4), and by boosted
@@ -40,9 +39,9 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.core.errors import InputError, invalid, unknown
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
-from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, fit_logistic
 
@@ -84,16 +83,14 @@ class LearningCurve:
         return float(self.mean_test[self.sizes.index(size)]) if size in self.sizes else None
 
     def efficiency(self, size: int) -> float | None:
-        """Mean test accuracy after *size* rows beside that at the largest size; None where there is
-        no such ratio.
-        """
+        """Mean test accuracy after *size* rows over that at the largest size, or None."""
         few, most = self.at(size), float(self.mean_test[-1])
         return few / most if few is not None and size < self.sizes[-1] and most > 0 else None
 
 
 @dataclass(frozen=True)
 class Downstream:
-    """Mean test accuracies of both predictors; None for what was not asked for or has too few rows."""
+    """Mean test accuracies of both predictors; None for what was not asked for."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -141,11 +138,10 @@ def downstream(
     backend: Backend = "lightgbm",
     seed: int = 0,
 ) -> Downstream:
-    """How well logistic regression and boosted trees predict the factors after few and after many
-    samples.
+    """How well logistic regression and trees predict the factors from few and many samples.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. Each of *train_sizes* takes as many leading rows;
-    *backend* grows the trees.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. Each of *train_sizes* takes
+    as many leading rows; *backend* grows the trees.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)

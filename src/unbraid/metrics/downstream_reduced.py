@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduced downstream accuracy (a task of disentanglement_lib): what is left of a factor when its
-latent is taken away.
+"""Reduced downstream accuracy (disentanglement_lib): prediction without a factor's best latent.
 
 For each factor in turn the latent that matters most to boosted trees which predict it is taken out
 of the codes, `remove` times over, with new trees each time; then trees predict all factors from
@@ -28,8 +27,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
-from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, check_two_vary
 from unbraid.metrics._trees import Fit
@@ -84,11 +83,10 @@ def downstream_reduced(
     backend: Backend = "lightgbm",
     seed: int = 0,
 ) -> DownstreamReduced:
-    """How much worse a factor is predicted than the others once the latents that matter most to it
-    are gone.
+    """How much worse a factor is predicted than the others once its best latents are gone.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`, at least two of which vary. Leading rows are used, at most
-    *train* and *test*; *backend* grows the trees.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`, at least two of which vary.
+    Leading rows are used, at most *train* and *test*; *backend* grows the trees.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 25)
@@ -137,9 +135,7 @@ def _own_and_others(accuracies: NDArray[np.float64]) -> tuple[float, float]:
 
 
 class _Fits:
-    """Trees for each set of latents and each factor, grown once: factors often lose the same
-    latent.
-    """
+    """Trees for each set of latents and each factor, grown once."""
 
     def __init__(
         self, trees: Trees, train: Labelled, test: Labelled, train_rows: int, test_rows: int

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strong downstream accuracy (Locatello et al. 2020): prediction of a factor where another one has
-values never seen before.
+"""Strong downstream accuracy (Locatello et al. 2020): prediction under a shift of another factor.
 
 Boosted trees learn a factor from rows in which another factor has one and the same value, and are
 tested on rows in which that other factor has any other value: a shift between training and test
@@ -93,9 +92,9 @@ def downstream_strong(
 ) -> DownstreamStrong:
     """How well a factor is predicted where another one has values that training never showed.
 
-    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows, at least two of which vary. At most *train* and *test* rows are used in each experiment;
-    *backend* grows the trees.
+    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor
+    values `(n, factors)` of the rows, at least two of which vary. At most *train* and *test* rows
+    are used in each experiment; *backend* grows the trees.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
     >>> downstream_strong(grid.to_factors(range(64)) * 1.0, grid).score
@@ -107,10 +106,11 @@ def downstream_strong(
     varying = check_two_vary(rows)
     generator = np.random.default_rng(seed)
     shape = (len(rows.sizes), experiments)
+    # Of training rows, then of test rows.
     strong, plain = (
         np.full((2, *shape), np.nan),
         np.full((2, shape[0]), np.nan),
-    )  # of training rows, then of test rows
+    )
     held_factor, held_level, learned = np.full(shape, -1), np.full(shape, -1), np.full(shape[0], -1)
     for target in varying:
         held = _draw_held(rows, varying[varying != target], experiments, generator)

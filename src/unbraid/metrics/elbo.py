@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ELBO, the evidence lower bound (Kingma and Welling 2014), and its KL in three parts (Chen et al.
-2018, eq. 2).
+"""ELBO, evidence lower bound (Kingma and Welling 2014), its KL in parts (Chen et al. 2018, eq. 2).
 
 `ELBO = -(reconstruction + KL)` in nats for an average sample: `reconstruction` is the mean of the
 given negative log-likelihoods, `KL` the mean divergence of the posteriors `q(z|x) = N(mean,
@@ -96,9 +95,9 @@ def elbo(
 ) -> ELBO:
     """Evidence lower bound in nats, with its reconstruction, its KL and the three parts of the KL.
 
-    *mean* and *logvar* are those of the posteriors, `(n, latents)`, *reconstruction* `(n,)` the negative log-likelihood of each
-    sample in nats. The parts are estimated on at most *samples* rows, chosen and drawn from by
-    *seed*.
+    *mean* and *logvar* are those of the posteriors, `(n, latents)`, *reconstruction* `(n,)` the
+    negative log-likelihood of each sample in nats. The parts are estimated on at most *samples*
+    rows, chosen and drawn from by *seed*.
 
     >>> import numpy as np
     >>> result = elbo(np.array([[1.0], [-1.0]]), np.zeros((2, 1)), np.array([10.0, 12.0]))
@@ -135,9 +134,7 @@ def elbo(
 def _log_densities(
     mean: NDArray[np.float64], logvar: NDArray[np.float64], noise: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], ...]:
-    """At one draw from each posterior: log q(z|x), log q(z), sum of log q(z_d) and log p(z), each
-    `(n,)`.
-    """
+    """At one draw per posterior: log q(z|x), log q(z), sum of log q(z_d), log p(z), each `(n,)`."""
     z = mean + np.exp(0.5 * logvar) * noise
     own_each = -0.5 * (noise**2 + logvar + LOG_2PI)
     precision = np.exp(-logvar)

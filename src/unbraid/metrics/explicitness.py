@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explicitness (Ridgeway and Mozer 2018): how well a linear classifier reads the factors off all
-latents together.
+"""Explicitness (Ridgeway and Mozer 2018): how well a linear classifier reads off the factors.
 
 Codes are standardised by mean and standard deviation of the training part. For each factor a
 logistic regression with scikit-learn's defaults (L2, C = 1, all classes at once) learns its values;
@@ -33,7 +32,7 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._standardise import varying_latents
 
 AUC_OF_CHANCE = 0.5
@@ -76,8 +75,7 @@ class Explicitness:
 def explicitness(
     codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike
 ) -> Explicitness:
-    """How well logistic regression on all latents ranks the values of each factor, as an area under
-    the ROC curve.
+    """How well logistic regression on all latents ranks the factors' values (area under the ROC).
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`.
 
@@ -113,9 +111,7 @@ def explicitness(
 def _standardise(
     codes: NDArray[np.float64], test_codes: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both parts less the training mean, over the training deviation; a constant latent is 0 in
-    both.
-    """
+    """Both parts standardised by the training part; a constant latent is 0 in both."""
     mean, deviation = codes.mean(axis=0), codes.std(axis=0)
     varies = varying_latents(codes) & (deviation > 0)
     standard, test_standard = (
@@ -130,7 +126,7 @@ def _probabilities(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     from sklearn.linear_model import LogisticRegression
 
-    with as_far_as_it_gets():
+    with accept_unconverged():
         model = LogisticRegression().fit(codes, levels)
         return model.predict_proba(codes), model.predict_proba(test_codes)
 
@@ -141,9 +137,7 @@ def _unseen_values(test: Labelled, factor: int) -> int:
 
 
 def _mean_area(probability: NDArray[np.float64], levels: NDArray[np.int64], unseen: int) -> float:
-    """Mean AUC over the values that occur, among them *unseen* ones that no column of *probability*
-    stands for.
-    """
+    """Mean AUC over the values that occur, *unseen* ones without a column among them."""
     areas = [
         area_under_roc(column, levels == level)
         for level, column in enumerate(probability.T)

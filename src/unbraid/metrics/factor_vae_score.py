@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FactorVAE score (Kim and Mnih 2018, section 4): a majority vote tells from the latent that stands
-still which factor does.
+"""FactorVAE score (Kim and Mnih 2018, section 4): a vote of the latent that varies least.
 
 A vote: choose a factor, draw a batch of 64 rows that share its value, and take the latent whose
 variance in the batch is smallest beside its variance over all rows, `argmin over j of
@@ -50,7 +49,7 @@ Votes = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class FactorVAEScore:
-    """Test accuracy of the majority vote, with the training votes and the latents that took part."""
+    """Test accuracy of the majority vote, the training votes and the latents that took part."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -88,11 +87,12 @@ def factor_vae_score(
 ) -> FactorVAEScore:
     """How well the latent that varies least in a batch tells which factor the batch shares.
 
-    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows. Without any active latent the score is 0.
+    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor
+    values `(n, factors)` of the rows. Without any active latent the score is 0.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
-    >>> factor_vae_score(grid.to_factors(range(64)) * 1.0, grid, train_votes=200, test_votes=100).score
+    >>> codes = grid.to_factors(range(64)) * 1.0
+    >>> factor_vae_score(codes, grid, train_votes=200, test_votes=100).score
     1.0
     """
     reference = as_reference(compat)
@@ -133,13 +133,15 @@ def factor_vae_score_of_batches(
 ) -> FactorVAEScore:
     """The FactorVAE score of batches that were drawn elsewhere, for a generator without a grid.
 
-    *batches* `(votes, batch, latents)` hold codes whose factor number *factor* `(votes,)` has one value within a batch;
-    *test_batches* and *test_factor* are fresh ones. *codes* `(n, latents)` of freely drawn rows give the variance over all.
+    *batches* `(votes, batch, latents)` hold codes whose factor number *factor* `(votes,)` has one
+    value within a batch; *test_batches* and *test_factor* are fresh ones. *codes* `(n, latents)` of
+    freely drawn rows give the variance over all.
 
     >>> draws = np.random.default_rng(0).normal(size=(3, 40, 16, 2))
     >>> factor = np.arange(40) % 2
     >>> draws[:2, np.arange(40), :, factor] = 1.0
-    >>> factor_vae_score_of_batches(draws[0], factor, draws[1], factor, draws[2].reshape(-1, 2)).score
+    >>> spread = draws[2].reshape(-1, 2)
+    >>> factor_vae_score_of_batches(draws[0], factor, draws[1], factor, spread).score
     1.0
     """
     _check_threshold(active_std)
@@ -191,9 +193,7 @@ def _score(
     factors: int,
     constant_factors: tuple[int, ...],
 ) -> FactorVAEScore:
-    """Each latent gets the factor that it was chosen for most often in *train*; without votes the
-    accuracies are 0.
-    """
+    """Majority vote learned from *train*; without votes the accuracies are 0."""
     votes = tally(*train, (factors, len(active)))
     factor_of_latent = votes.argmax(axis=0)
     train_accuracy, score = (

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unfairness (Locatello et al. 2019, "On the Fairness of Disentangled Representations", section 4):
-predictions that depend on a factor they are not about.
+"""Unfairness (Locatello et al. 2019): predictions that depend on a factor they are not about.
 
 Boosted trees predict a target factor from the codes. A second, sensitive factor is then set to each
 of its values, and the predictions at one value are compared with those at all values together by
@@ -81,8 +80,7 @@ class Fairness:
 
 
 def total_variation(counts: NDArray[np.int64]) -> tuple[float, float]:
-    """Mean and largest total variation of the columns of *counts* `(predicted, sensitive)` to all
-    of them pooled.
+    """Mean and largest total variation of columns of *counts* to all of them pooled.
 
     Columns weigh as much as they count; an empty one is left out.
 
@@ -96,13 +94,13 @@ def total_variation(counts: NDArray[np.int64]) -> tuple[float, float]:
 
 
 def aggregate(unfairness: NDArray[np.float64]) -> dict[str, float]:
-    """Means and maxima of *unfairness* `(target, sensitive)` in both orders, NaN left out:
-    `max_target:mean_sensitive` and so on.
+    """Means and maxima of *unfairness* in both orders: `max_target:mean_sensitive` and so on.
 
     What is named last is taken first: that one is the largest, over the targets, of the mean over
     the sensitive factors.
 
-    >>> aggregate(np.array([[np.nan, 0.25, 0.75], [0.0, np.nan, 0.0], [0.0, 0.5, np.nan]]))["max_target:mean_sensitive"]
+    >>> unfairness = np.array([[np.nan, 0.25, 0.75], [0.0, np.nan, 0.0], [0.0, 0.5, np.nan]])
+    >>> aggregate(unfairness)["max_target:mean_sensitive"]
     0.5
     """
     known = ~np.isnan(unfairness)
@@ -139,9 +137,9 @@ def fairness(
 ) -> Fairness:
     """How far the prediction of one factor moves when another one is set, as total variation.
 
-    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows, at least two of which vary. Trees of *backend* learn from at most *train* rows; *points*
-    rows are drawn for each pair of factors where the second can be set.
+    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor
+    values `(n, factors)` of the rows, at least two of which vary. Trees of *backend* learn from at
+    most *train* rows; *points* rows are drawn for each pair of factors where the second can be set.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
     >>> fairness(grid.to_factors(range(64)) * 1.0, grid).score
@@ -199,9 +197,7 @@ def fairness(
 def _predict(
     trees: Trees, rows: Labelled, target: int, learned: NDArray[np.int64], asked: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Levels of *target* for the rows *asked*, in their places, by trees that *learned* from
-    others; -1 elsewhere.
-    """
+    """Levels of *target* for the rows *asked* by trees that *learned* others; -1 elsewhere."""
     said = np.full(len(rows.codes), -1)
     said[asked] = trees.fit(
         rows.codes[learned], rows.levels[learned, target], rows.codes[asked]

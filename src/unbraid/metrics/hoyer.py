@@ -26,8 +26,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import MATHIEU_2019
 from unbraid.metrics._arrays import check_codes
-from unbraid.metrics._citations import MATHIEU_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._standardise import constant_latents, standard_deviations
 
@@ -54,10 +54,10 @@ class Hoyer:
     result=Hoyer,
 )
 def hoyer(codes: ArrayLike) -> Hoyer:
-    """How few latents each sample uses, from 0 (all equally) to 1 (a single one), averaged over
-    samples.
+    """How few latents each sample uses, from 0 (all equally) to 1 (a single one).
 
-    *codes* are `(n, latents)`, usually the posterior means; each latent counts in units of its standard deviation.
+    *codes* are `(n, latents)`, usually the posterior means; each latent counts in units of its
+    standard deviation.
 
     >>> import numpy as np
     >>> round(hoyer(np.eye(4)).score, 12)

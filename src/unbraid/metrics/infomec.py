@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InfoMEC: InfoM (modularity), InfoE (explicitness) and InfoC (compactness) from information alone
-(Hsu et al. 2023).
+"""InfoMEC (Hsu et al. 2023): modularity, explicitness and compactness from information alone.
 
 All is read from `N(z_j, s_k) = I(z_j; s_k) / H(s_k)`. Information of continuous latents is
 estimated by 10 nearest neighbours on standardised codes (Ross 2014), that of `discrete` latents by
@@ -51,7 +50,7 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, mutual_information
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._neighbours import neighbour_information
 from unbraid.metrics._standardise import standardise
 
@@ -61,7 +60,7 @@ Explicitness = Literal["classification", "regression"]
 
 @dataclass(frozen=True)
 class InfoMEC:
-    """The three scores, each latent's and factor's own, and the information they were taken from."""
+    """The three scores, each latent's and factor's own, and the information behind them."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -111,11 +110,10 @@ def infomec(
     neighbours: int = 10,
     seed: int = 0,
 ) -> InfoMEC:
-    """How far latents know one factor only (InfoM), factors are read off linearly (InfoE) and sit
-    in one latent (InfoC).
+    """How modular (InfoM), linearly explicit (InfoE) and compact (InfoC) the latents are.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. *discrete* says that each latent takes few values,
-    which then count as they are; *neighbours* serves the others.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. *discrete* says that each
+    latent takes few values, which then count as they are; *neighbours* serves the others.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -154,9 +152,7 @@ def infomec(
 
 
 def concentration(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest share of each row's sum, rescaled so that an even row is 0; a row of zeros is 0, a
-    single share is all.
-    """
+    """Largest share of each row's sum, rescaled so that an even row is 0 and a single share 1."""
     if rows.shape[1] == 0:
         return np.zeros(len(rows))
     total, least = rows.sum(axis=1), 1.0 / rows.shape[1]
@@ -217,11 +213,10 @@ def _classified(inputs: Any, levels: NDArray[np.int64], size: int) -> float:
     from sklearn.metrics import log_loss
 
     classifier = LogisticRegression(C=np.inf, class_weight="balanced", solver="lbfgs", max_iter=100)
-    with as_far_as_it_gets():
+    with accept_unconverged():
         classifier.fit(inputs, levels)
-        loss = log_loss(
-            levels, classifier.predict_proba(inputs)
-        )  # a probability of 0 costs 36 nats there, not infinity
+        # A probability of 0 costs 36 nats there, not infinity.
+        loss = log_loss(levels, classifier.predict_proba(inputs))
     return float(1.0 - loss / np.log(size))
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IRS, the interventional robustness score (Suter et al. 2019): how far a latent stays put while
-all factors but one change.
+"""IRS, interventional robustness score (Suter et al. 2019): latents should follow one factor only.
 
 Where factor `k` has the value `v`, the latent `j` should have one value whatever the other factors
 do; its deviation is `d_jk(v)`, the 99 % quantile of `|z_j - mean of z_j given v|` over the rows
@@ -45,9 +44,7 @@ MOST_VALUES = 20
 
 @dataclass(frozen=True)
 class IRS:
-    """The weighted mean over latents, each latent's score and parent, and the matrix they were
-    taken from.
-    """
+    """The weighted mean over latents, each latent's score and parent, and their matrix."""
 
     range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -82,10 +79,10 @@ class IRS:
 def irs(
     codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat: Compat | None = None
 ) -> IRS:
-    """How little each latent moves with one factor held and the others changing, beside how far it
-    moves at all.
+    """How little each latent moves with one factor held while the others change.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; *quantile* 1 takes the largest deviation, as the paper.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; *quantile* 1 takes the
+    largest deviation, as the paper.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -112,9 +109,8 @@ def irs(
     max_deviation[active] = np.abs(centred).max(axis=1)
     for factor in np.flatnonzero(compared):
         deviation = _mean_deviation(centred, _groups(sample, int(factor), reference), quantile)
-        matrix[active, factor] = np.clip(
-            1.0 - deviation / max_deviation[active], -1.0, 1.0
-        )  # rounding can pass both
+        # Rounding can pass both.
+        matrix[active, factor] = np.clip(1.0 - deviation / max_deviation[active], -1.0, 1.0)
     per_latent[active] = matrix[np.ix_(active, compared)].max(axis=1)
     parent[active] = np.flatnonzero(compared)[matrix[np.ix_(active, compared)].argmax(axis=1)]
     score = float(np.average(per_latent[active], weights=max_deviation[active]))
@@ -122,9 +118,7 @@ def irs(
 
 
 def _groups(sample: Labelled, factor: int, reference: bool) -> NDArray[np.int64]:
-    """A number for each row: rows with the same value of *factor*, or with values of the same bin,
-    have the same.
-    """
+    """A group for each row: rows with the same value, or bin of values, of *factor*."""
     if sample.sizes[factor] <= MOST_VALUES and not reference:
         return sample.levels[:, factor]
     return histogram_bins(sample.factors[:, [factor]].astype(np.float64), MOST_VALUES)[:, 0]
@@ -133,9 +127,7 @@ def _groups(sample: Labelled, factor: int, reference: bool) -> NDArray[np.int64]
 def _mean_deviation(
     centred: NDArray[np.float64], group: NDArray[np.int64], quantile: float
 ) -> NDArray[np.float64]:
-    """The *quantile* of `|z - mean of the group|` of each latent `(latents, n)`, averaged over
-    groups, large or small.
-    """
+    """The *quantile* of `|z - mean of the group|` of each latent, averaged over groups."""
     count = np.bincount(group)
     count = count[count > 0]
     end = np.cumsum(count)
@@ -150,9 +142,7 @@ def _mean_deviation(
 
 
 def _quantile(values: NDArray[np.float64], quantile: float) -> NDArray[np.float64]:
-    """The *quantile* of each row by linear interpolation, as NumPy's, several times faster;
-    *values* are reordered.
-    """
+    """The *quantile* of each row as NumPy interpolates it, but faster; reorders *values*."""
     place = quantile * (values.shape[1] - 1)
     below = int(place)
     values.partition(below, axis=1)

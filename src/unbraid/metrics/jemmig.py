@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JEMMIG, the joint entropy minus the mutual information gap (Do and Tran 2020): a MIG that also
-fines what else the latent holds.
+"""JEMMIG, joint entropy minus MIG (Do and Tran 2020): a MIG that fines what else the latent holds.
 
 `JEMMIG_k = H(z_j*, v_k) - I(z_j*; v_k) + I(z_j'; v_k)` in nats, where `j*` and `j'` are the latents
 that know most and second most about factor `k`. The first two terms are `H(z_j* | v_k) + H(v_k |
@@ -42,9 +41,7 @@ from unbraid.metrics._information import ROUNDING_NATS, entropy, histogram_bins,
 
 @dataclass(frozen=True)
 class JEMMIG:
-    """The mean over factors, each factor's value in score and nats, and the matrices they were
-    taken from.
-    """
+    """The mean over factors, each factor's score and nats, and the matrices behind them."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -77,10 +74,10 @@ class JEMMIG:
     result=JEMMIG,
 )
 def jemmig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> JEMMIG:
-    """Gap between the two latents that know most about a factor, less what the best holds besides,
-    from 0 to 1.
+    """Gap between the two latents that know most about a factor, less what the best holds besides.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into
+    *bins* equal-width bins.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -95,9 +92,8 @@ def jemmig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> JEMMIG:
     latent_entropy = entropy(placed, [bins] * placed.shape[1])
     joint = latent_entropy[:, None] + factor_entropy - information
     best = information >= information.max(axis=0) - ROUNDING_NATS
-    nats = np.maximum(
-        np.where(best, joint, np.inf).min(axis=0) - top_gap(information), 0.0
-    )  # rounding can pass 0
+    # Rounding can pass 0.
+    nats = np.maximum(np.where(best, joint, np.inf).min(axis=0) - top_gap(information), 0.0)
     mean_nats, nats_per_factor = over_varying(nats, sample.varying)
     score, per_factor = over_varying(
         np.clip(1.0 - nats / (factor_entropy + np.log(bins)), 0.0, 1.0), sample.varying

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kim-Mnih score as used by Mathieu et al. (2019, experiments): the FactorVAE score with large
-batches and one set of votes.
+"""Kim-Mnih score (Mathieu et al. 2019, experiments): the FactorVAE score with large batches.
 
 A vote: choose a factor and one of its values, draw 1,000 different rows with that value (all rows
 if there are fewer), and take the latent whose variance there is smallest after division by its
@@ -31,10 +30,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import MATHIEU_2019
 from unbraid.core.errors import invalid
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_grid, check_counts
-from unbraid.metrics._citations import MATHIEU_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.metrics._voting import ROWS_AT_ONCE, Spread
@@ -74,12 +73,11 @@ def kim_mnih_score(
     student_t_df: float | None = None,
     seed: int = 0,
 ) -> KimMnihScore:
-    """How well the latent that varies least among rows with one value of a factor tells the factor,
-    by majority.
+    """How well the latent that varies least where a factor is fixed tells which factor it is.
 
-    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor values `(n, factors)` of the
-    rows. With *student_t_df* the codes belong to a Student-t prior of that many degrees of freedom.
-    Without any active latent the score is 0.
+    *grid* is the `FactorGrid` whose points the rows of *codes* are, in C order, or the factor
+    values `(n, factors)` of the rows. With *student_t_df* the codes belong to a Student-t prior of
+    that many degrees of freedom. Without any active latent the score is 0.
 
     >>> grid = FactorGrid(("x", "y"), (8, 8))
     >>> kim_mnih_score(grid.to_factors(range(64)) * 1.0, grid).score
@@ -106,9 +104,7 @@ def kim_mnih_score(
 
 
 def _to_gaussian(codes: NDArray[np.float64], df: float) -> NDArray[np.float64]:
-    """Each code at the same quantile of a Gaussian as it has of Student's t; both tails by the
-    lower, which loses no digits.
-    """
+    """Codes at the same quantile of a Gaussian as of Student's t, by the lower tail."""
     from scipy.special import ndtri, stdtr
 
     tail = np.maximum(stdtr(df, -np.abs(codes)), np.finfo(np.float64).tiny)
@@ -118,9 +114,7 @@ def _to_gaussian(codes: NDArray[np.float64], df: float) -> NDArray[np.float64]:
 def _turns(
     shared: SharedFactor, votes: int, generator: np.random.Generator
 ) -> Iterator[tuple[int, int, int]]:
-    """Place of a factor, level and how many of the *votes* it gets: factors take turns, and each
-    factor's values in theirs.
-    """
+    """Place of a factor, level and its number of *votes*: factors take turns, and so do values."""
     first = generator.integers(len(shared.factors))
     for place in range(len(shared.factors)):
         mine = len(range((place - first) % len(shared.factors), votes, len(shared.factors)))
@@ -134,9 +128,7 @@ def _turns(
 def _batches(
     rows: NDArray[np.int64], votes: int, batch: int, generator: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Batches `(some, batch)` of different *rows* that make up *votes*, and how many votes each
-    counts for.
-    """
+    """Batches `(some, batch)` of different *rows*, and the votes that each counts for."""
     if len(rows) <= batch:
         yield rows[None, :], votes
         return

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIG, the mutual information gap (Chen et al. 2018, eq. 6): information of latents about a factor,
-best minus second best.
+"""MIG, the mutual information gap (Chen et al. 2018, eq. 6): best latent minus second best.
 
 `MIG = mean over k of (I(z_j*; v_k) - second largest I(z_j; v_k)) / H(v_k)`, where `j*` is the
 latent that knows most about factor `k`. Information is counted: each latent is cut into 20
@@ -37,9 +36,7 @@ from unbraid.metrics._information import entropy, histogram_bins, mutual_informa
 
 @dataclass(frozen=True)
 class MIG:
-    """The mean gap, the gap of each factor (NaN where constant) and the information it was taken
-    from.
-    """
+    """The mean gap, the gap of each factor (NaN where constant) and the information behind it."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -67,10 +64,10 @@ class MIG:
     result=MIG,
 )
 def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> MIG:
-    """Gap between the two latents that know most about a factor, as a share of the factor's
-    entropy.
+    """Gap between the two latents that know most about a factor, as a share of its entropy.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into
+    *bins* equal-width bins.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -83,8 +80,7 @@ def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> MIG:
         histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
     )
     factor_entropy = entropy(sample.levels, sample.sizes)
-    gaps = np.minimum(
-        top_gap(information) / np.where(sample.varying, factor_entropy, 1.0), 1.0
-    )  # rounding can pass 1
+    # Rounding can pass 1.
+    gaps = np.minimum(top_gap(information) / np.where(sample.varying, factor_entropy, 1.0), 1.0)
     score, per_factor = over_varying(gaps, sample.varying)
     return MIG(score, per_factor, information, factor_entropy, sample.constant_factors)

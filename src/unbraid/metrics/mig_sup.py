@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIG-sup, the supplement of MIG (Li et al. 2020): information about factors in a latent, best
-minus second best.
+"""MIG-sup (Li et al. 2020): information about factors in a latent, best minus second best.
 
 `MIG-sup = mean over j of (N(z_j; v_k*) - second largest N(z_j; v_k))` with `N(z_j; v_k) = I(z_j;
 v_k) / H(v_k)` and `k*` the factor that latent `j` knows most about, as a share. Where MIG asks that
@@ -73,12 +72,11 @@ class MIGSup:
 def mig_sup(
     codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, least_variance: float = 0.0
 ) -> MIGSup:
-    """Gap between the two factors that a latent knows most about, as shares of their entropies,
-    averaged over latents.
+    """Gap between the two factors that a latent knows most about, as shares of their entropies.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
-    Latents whose variance is below *least_variance* are left out of the mean; without any left the
-    score is 0.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into
+    *bins* equal-width bins. Latents whose variance is below *least_variance* are left out of the
+    mean; without any left the score is 0.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])

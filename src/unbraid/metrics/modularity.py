@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modularity (Ridgeway and Mozer 2018, eq. 2): how far each latent is from knowing about one factor
-only.
+"""Modularity (Ridgeway and Mozer 2018, eq. 2): how far each latent knows one factor only.
 
 `modularity_j = 1 - sum over k != k* of I(z_j; v_k)^2 / ((K - 1) I(z_j; v_k*)^2)`, where `k*` is the
 factor that latent `j` knows most about and `K` the number of factors; the plain mean over latents,
@@ -78,8 +77,8 @@ def modularity(
 ) -> Modularity:
     """How nearly each latent carries information about a single factor, averaged over latents.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into *bins* equal-width bins.
-    With *compat* constant factors count as factors.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; each latent is cut into
+    *bins* equal-width bins. With *compat* constant factors count as factors.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])

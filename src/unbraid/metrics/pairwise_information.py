@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairwise information (the mutual information score of Locatello et al. 2019): what one latent
-tells about another.
+"""Pairwise information (Locatello et al. 2019): what one latent tells about another.
 
 Each latent is cut into 20 equal-width bins between its smallest and largest value, and the score is
 the mean, over all pairs of different latents, of the mutual information of the two by counting, in
 nats. Unlike the Gaussian scores it sees dependence of every form, as far as the bins resolve it.
 
-Traps: counting overestimates information, by about `(bins - 1)^2 / (2 n)` nats a pair where the
+Traps: counting overestimates information, by about `(bins - 1)^2 / (2 n)` nats per pair where the
 bins fill evenly: independent normal latents of 1,000 samples score 0.15, of 10,000 samples 0.015,
 so compare at equal n and equal bins. A rotation of independent latents that are not Gaussian scores
 above 0 although nothing correlates. A constant latent shares no information but counts in the mean:
@@ -25,8 +24,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes, check_counts
-from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins, mutual_information
 
@@ -51,10 +50,10 @@ class PairwiseInformation:
     result=PairwiseInformation,
 )
 def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInformation:
-    """Mean mutual information between two different latents, in nats, by counting in equal-width
-    bins.
+    """Mean mutual information of two latents in nats, by counting in equal-width bins.
 
-    *codes* are `(n, latents)`; each latent is cut into *bins* bins. A single latent shares nothing and scores 0.
+    *codes* are `(n, latents)`; each latent is cut into *bins* bins. A single latent shares nothing
+    and scores 0.
 
     >>> import numpy as np
     >>> one = np.array([0.0, 1.0, 0.0, 1.0])

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SAP, the separated attribute predictability (Kumar et al. 2018, section 3): one latent predicts a
-factor, best minus second best.
+"""SAP, separated attribute predictability (Kumar et al. 2018, section 3): best minus second best.
 
 Each latent alone predicts each factor, which gives a matrix S `(latents, factors)`; `SAP = mean
 over k of (largest S_jk - second largest S_jk)`. For classes S is the plain test accuracy of a
@@ -37,16 +36,14 @@ from unbraid.metrics._aggregation import over_varying, top_gap
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._line_svm import COST, train_lines
-from unbraid.metrics._logistic import as_far_as_it_gets
+from unbraid.metrics._logistic import accept_unconverged
 
 SMALLEST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class SAP:
-    """The mean gap, the gap of each factor (NaN where constant) and the predictability it was taken
-    from.
-    """
+    """The mean gap, each factor's gap (NaN where constant) and the predictability behind it."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -80,8 +77,8 @@ def sap(
 ) -> SAP:
     """Gap between the two latents that alone predict a factor best with a linear model.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. With *continuous* the values of the factors count as
-    numbers, and the test part is checked but not used.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. With *continuous* the values
+    of the factors count as numbers, and the test part is checked but not used.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -111,9 +108,7 @@ def _squared_correlations(train: Labelled) -> NDArray[np.float64]:
 
 
 def svm_accuracies(train: Labelled, test: Labelled) -> NDArray[np.float64]:
-    """Test accuracy `(latents, factors)` of a linear SVM that has one latent; 0 for a constant
-    factor.
-    """
+    """Test accuracy `(latents, factors)` of a linear SVM on one latent; 0 for constant factors."""
     accuracy = np.zeros((train.codes.shape[1], len(train.sizes)))
     many = [factor for factor, size in enumerate(train.sizes) if size > 2]
     sizes = [train.sizes[factor] for factor in many]
@@ -146,6 +141,6 @@ def _told_apart(
     """
     from sklearn.svm import LinearSVC
 
-    with as_far_as_it_gets():
+    with accept_unconverged():
         classifier = LinearSVC(C=COST, class_weight="balanced", dual="auto", random_state=0)
         return np.asarray(classifier.fit(np.ascontiguousarray(codes), levels).predict(test_codes))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian total correlation (Watanabe 1960; Locatello et al. 2019): how far the latents are from
-independent, in nats.
+"""Gaussian total correlation (Watanabe 1960; Locatello et al. 2019) of the latents, in nats.
 
 The total correlation is the KL divergence from the joint distribution of the latents to the product
 of their own distributions. It is taken of the Gaussian that has the covariance `S` of the codes:
@@ -31,8 +30,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes
-from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._standardise import constant_latents, standardise
 
@@ -43,9 +42,7 @@ SMALLEST_EIGENVALUE = 1e-13
 
 @dataclass(frozen=True)
 class TotalCorrelation:
-    """Total correlation in nats, the correlations it was taken from, and the latents that others
-    determine.
-    """
+    """Total correlation in nats, the correlations behind it, and redundant latents."""
 
     range: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     higher_is_better: ClassVar[bool] = False
@@ -68,10 +65,10 @@ class TotalCorrelation:
     result=TotalCorrelation,
 )
 def total_correlation(codes: ArrayLike) -> TotalCorrelation:
-    """How far the latents are from linearly independent: total correlation of a Gaussian with their
-    covariance, in nats.
+    """How far the latents are from linearly independent: Gaussian total correlation in nats.
 
-    *codes* are `(n, latents)`. A single latent, or none that varies, has nothing to depend on and scores 0.
+    *codes* are `(n, latents)`. A single latent, or none that varies, has nothing to depend on and
+    scores 0.
 
     >>> import numpy as np
     >>> codes = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UDR, unsupervised disentanglement ranking (Duan et al. 2020): models that disentangle agree with
-each other.
+"""UDR, unsupervised disentanglement ranking (Duan et al. 2020): good models agree with each other.
 
 Models of one kind, trained from different seeds, encode the same samples. Disentangled codes differ
 by order, sign and scale of the latents only; entangled ones differ in countless ways. So for each
@@ -57,9 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UDR:
-    """The mean over models, each model's score, the agreement of every pair and the matrices it was
-    taken from.
-    """
+    """The mean over models, each model's score, every pair's agreement and its matrices."""
 
     range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     higher_is_better: ClassVar[bool] = True
@@ -105,10 +102,10 @@ def udr(
 ) -> UDR:
     """How far each model agrees with the others on its latents, up to their order, sign and scale.
 
-    *codes* `(models, n, latents)` are those of the same n samples by at least two models, *kl* `(models, latents)` the mean KL of
-    each latent in nats. With *filter_low_kl* off, uninformative latents count as latents that agree
-    with nothing. *alpha* is the weight of the Lasso's penalty and *tolerance* the duality gap at
-    which it stops, scikit-learn's default; 0 for the minimum.
+    *codes* `(models, n, latents)` are those of the same n samples by at least two models, *kl*
+    `(models, latents)` the mean KL of each latent in nats. With *filter_low_kl* off, uninformative
+    latents count as latents that agree with nothing. *alpha* is the weight of the Lasso's penalty
+    and *tolerance* the duality gap at which it stops, scikit-learn's default; 0 for the minimum.
 
     >>> import numpy as np
     >>> code = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
@@ -125,9 +122,15 @@ def udr(
     check_options(method, kl_threshold, alpha, tolerance)
     rows, nats = (torch.from_numpy(array)[None] for array in _check_population(codes, kl))
     found = agreement(
-        rows, nats, method=method, kl_threshold=kl_threshold, filter_low_kl=filter_low_kl, alpha=alpha, tolerance=tolerance,
+        rows,
+        nats,
+        method=method,
+        kl_threshold=kl_threshold,
+        filter_low_kl=filter_low_kl,
+        alpha=alpha,
+        tolerance=tolerance,
         as_reference=exactly,
-    )  # fmt: skip
+    )
     per_model = found.per_model[0].numpy()
     evidence = (found.pairwise, found.similarity, found.informative)
     return UDR(float(per_model.mean()), per_model, *(part[0].numpy() for part in evidence))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unified scores (Locatello et al. 2020): every matrix of DCI, MIG and SAP with the aggregation of
-every score.
+"""Unified scores (Locatello et al. 2020): matrices and aggregations of DCI, MIG and SAP crossed.
 
 DCI, MIG, SAP and modularity each build a matrix `(latents, factors)` and aggregate it. Taken apart,
 three matrices (importance to boosted trees, mutual information in nats, test accuracy of an SVM on
@@ -103,13 +102,12 @@ class UnifiedScores:
 
     @property
     def twelve(self) -> NDArray[np.float64]:
-        """`(3, 4)`: importance, information, accuracy by DCI disentanglement, MIG, SAP, modularity."""
+        """`(3, 4)`: importance, information, accuracy by DCI, MIG, SAP, modularity."""
         return np.stack([each.four for each in (self.importance, self.information, self.accuracy)])
 
 
 def aggregate(matrix: NDArray[np.float64], factor_entropy: NDArray[np.float64]) -> Aggregated:
-    """Everything that is read off *matrix* `(latents, factors)` of factors with *factor_entropy* in
-    nats.
+    """All scores of *matrix* `(latents, factors)`; *factor_entropy* is in nats.
 
     >>> found = aggregate(np.array([[0.9, 0.0], [0.1, 0.6]]), np.log([2.0, 4.0]))
     >>> float(found.sap), found.max_precision
@@ -139,8 +137,7 @@ def aggregate(matrix: NDArray[np.float64], factor_entropy: NDArray[np.float64]) 
 
 
 def connected_groups(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The distinct entries of *matrix* `(latents, factors)`, falling, and the groups that edges of
-    at least each make.
+    """The distinct entries of *matrix*, falling, and the groups that edges of at least each make.
 
     A group is a connected set of latents and factors with an edge; an entry of 0 never is one.
     """
@@ -194,8 +191,8 @@ def unified_scores(
 ) -> UnifiedScores:
     """Importances, information and accuracies, each aggregated as DCI, MIG, SAP and modularity do.
 
-    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; *bins* are those of MIG, *backend* and *seed* those
-    of DCI.
+    *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`; *bins* are those of MIG,
+    *backend* and *seed* those of DCI.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]] * 5)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian Wasserstein correlation (disentanglement_lib): how far the latents are from independent
-ones.
+"""Gaussian Wasserstein correlation (disentanglement_lib): how dependent the latents are.
 
 The squared 2-Wasserstein distance between the Gaussian with the covariance `S` of the codes and the
 product of its marginals, the Gaussian with the diagonal `D` of S: `W = 2 tr S - 2 tr (D^1/2 S
@@ -29,8 +28,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes
-from unbraid.metrics._citations import LOCATELLO_2019
 from unbraid.metrics._describe import describe
 from unbraid.metrics._standardise import standard_deviations, standardise
 
@@ -40,7 +39,7 @@ FAR = 1e60
 
 @dataclass(frozen=True)
 class WassersteinCorrelation:
-    """The squared distance, the same as a share of all variance, and the variance of each latent."""
+    """The squared distance, also as a share of all variance, and each latent's variance."""
 
     range: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     higher_is_better: ClassVar[bool] = False
@@ -63,10 +62,10 @@ class WassersteinCorrelation:
     result=WassersteinCorrelation,
 )
 def wasserstein_correlation(codes: ArrayLike) -> WassersteinCorrelation:
-    """How far the latents are from linearly independent: squared Wasserstein distance from Gaussian
-    to product of marginals.
+    """How far the latents are from linearly independent: squared Gaussian Wasserstein distance.
 
-    *codes* are `(n, latents)`. Constant latents add nothing; where nothing varies both numbers are 0.
+    *codes* are `(n, latents)`. Constant latents add nothing; where nothing varies both numbers are
+    0.
 
     >>> import numpy as np
     >>> codes = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
@@ -96,13 +95,10 @@ def wasserstein_correlation(codes: ArrayLike) -> WassersteinCorrelation:
 
 
 def _trace_of_root(product: NDArray[np.float64]) -> float:
-    """Trace of the square root of *product*, whose imaginary part is rounding; NaN where none is
-    found.
-    """
+    """Trace of the square root of *product*; NaN where none is found."""
     from scipy.linalg import sqrtm
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter(
-            "ignore"
-        )  # of a singular product it says that the root may be inexact
+        # Of a singular product it says that the root may be inexact.
+        warnings.simplefilter("ignore")
         return float(np.real(np.trace(sqrtm(product))))

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of one member, and a metric applied to it: one result, or the rows of a table, or
-why there are none.
-"""
+"""What a metric is given of one member, and the metric applied to it."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ WORTH_PROCESSES = 4
 
 @dataclasses.dataclass(frozen=True)
 class MetricInputs:
-    """Codes of one member and whatever else is known of them; the first *train* rows are for
-    fitting.
-    """
+    """Codes of one member and what is known of them; the first *train* rows are for fitting."""
 
     codes: NDArray[Any]
     train: int
@@ -59,16 +55,16 @@ class Outcome:
     complaint: str
 
 
-def evaluate(name: str, material: MetricInputs) -> Any:
+def evaluate(name: str, inputs: MetricInputs) -> Any:
     """The result of metric *name*, any but one that compares models, on one member."""
     function, kind = metric(name), needs(name)
     if kind == "posterior":
-        return function(material.mean, material.logvar)
+        return function(inputs.mean, inputs.logvar)
     if kind == "elbo":
-        return function(material.mean, material.logvar, material.reconstruction)
+        return function(inputs.mean, inputs.logvar, inputs.reconstruction)
     if kind == "codes":
-        return function(material.codes)
-    codes, factors, train = material.codes, material.factors, material.train
+        return function(inputs.codes)
+    codes, factors, train = inputs.codes, inputs.factors, inputs.train
     assert factors is not None, f"{name} compares codes with factors"
     varying = sum(len(np.unique(column)) > 1 for column in factors.T)
     if METRICS.load(base(name)).compares_factors and varying < 2:
@@ -79,34 +75,30 @@ def evaluate(name: str, material: MetricInputs) -> Any:
     return function(codes, factors)
 
 
-def evaluate_together(name: str, materials: Sequence[MetricInputs]) -> NDArray[np.float64]:
+def evaluate_together(name: str, inputs: Sequence[MetricInputs]) -> NDArray[np.float64]:
     """The score of each model by metric *name*, which compares models."""
-    if len(materials) < 2:
+    if len(inputs) < 2:
         rule = "compares models that differ only by their seed and needs at least two"
-        raise invalid(name, rule, len(materials), "Train with more seeds.")
-    kl = np.stack([material.kl_per_latent() for material in materials])
-    return metric(name)(np.stack([material.codes for material in materials]), kl).per_model
+        raise invalid(name, rule, len(inputs), "Train with more seeds.")
+    kl = np.stack([each.kl_per_latent() for each in inputs])
+    return metric(name)(np.stack([each.codes for each in inputs]), kl).per_model
 
 
-def score_task(task: Task, materials: Sequence[MetricInputs]) -> Outcome:
+def score_task(task: Task, inputs: Sequence[MetricInputs]) -> Outcome:
     """Rows of one task, or why there are none."""
     began = time.perf_counter()
     who = f"member{'s' * (len(task.members) > 1)} {', '.join(map(str, task.members))}"
     try:
         if needs(task.metric) == "population":
-            scores = evaluate_together(task.metric, materials)
+            scores = evaluate_together(task.metric, inputs)
             found = [{"score": float(score)} for score in scores]
         else:
-            found = [_scalars(evaluate(task.metric, materials[0]))]
+            found = [_scalars(evaluate(task.metric, inputs[0]))]
     except InputError as error:
         return Outcome(task, [], f"{who}: {task.metric} has no value: {error}")
     except Exception as error:  # one score that fails must not cost the others theirs
-        what = f"{type(error).__name__}: {error}"
-        return Outcome(
-            task,
-            [],
-            f"{who}: {task.metric} has no value: it failed unexpectedly, please report it ({what})",
-        )
+        why = f"it failed unexpectedly, please report it ({type(error).__name__}: {error})"
+        return Outcome(task, [], f"{who}: {task.metric} has no value: {why}")
     seconds = (time.perf_counter() - began) / len(task.members)
     rows = [
         (member, task.metric, task.representation, quantity, value, seconds, revision(task.metric))
@@ -118,9 +110,8 @@ def score_task(task: Task, materials: Sequence[MetricInputs]) -> Outcome:
 
 def _scalars(result: Any) -> dict[str, float]:
     """Every single number of a result, its score among them."""
-    numbers = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)} | {
-        "score": result.score
-    }
+    names = dict.fromkeys([*(field.name for field in dataclasses.fields(result)), "score"])
+    numbers = {name: getattr(result, name) for name in names}
     return {
         name: float(value)
         for name, value in numbers.items()

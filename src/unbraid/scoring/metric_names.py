@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which metrics a request means: names, names with options as in `infomec:pruning=tripod`, and
-groups of them.
-"""
+"""Which metrics a request means: names, with options as in `infomec:pruning=tripod`, and groups."""
 
 from __future__ import annotations
 
@@ -10,13 +8,13 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from unbraid.core.errors import Problems, unknown
+from unbraid.core.errors import Problem, Problems, unknown
 from unbraid.core.spelling import as_named
 from unbraid.metrics import METRICS
 
 USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
-"""The six of Locatello et al. (2019), which most papers report; without factors, the unsupervised
-ones take their place.
+"""The six of Locatello et al. (2019), which most papers report; where there are no factors, the
+unsupervised ones take their place.
 """
 FAMILIES = ("supervised", "unsupervised", "usefulness")
 GROUPS = ("usual", *FAMILIES, "all")
@@ -30,7 +28,7 @@ def base(name: str) -> str:
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options in *name*: numbers, true, false, null, or words.
+    """The options in *name*, as values.
 
     >>> options("infomec:pruning=tripod,neighbours=5"), options("mig")
     ({'pruning': 'tripod', 'neighbours': 5}, {})
@@ -65,11 +63,10 @@ def metric_names(
     labelled: bool,
     possible: Sequence[str] | None = None,
 ) -> list[str]:
-    """The metrics that *wanted* means, each once, groups spelled out; what is unknown goes to
-    *problems*.
+    """The metrics that *wanted* means, each once; what is unknown goes to *problems*.
 
-    Where there are no factors, or *possible* kinds of metric are given, groups mean those metrics
-    that can be computed.
+    A group means all its metrics, or where there are no factors, or *possible* kinds of metric are
+    given, those that can be computed.
     """
     kinds = possible if possible is not None else None if labelled else WITHOUT_FACTORS
     names = [
@@ -77,18 +74,13 @@ def metric_names(
     ]
     names = list(dict.fromkeys(names))
     if not wanted:
-        problems.add(
-            "metrics",
-            "needs at least one name",
-            list(wanted),
-            f"Known: {', '.join(known_words())}.",
-        )
+        known = f"Known: {', '.join(known_words())}."
+        problems.add("metrics", "needs at least one name", [], known)
     elif not names:
-        words = ", ".join(wanted)
-        problems.say(
-            f"without factors there is nothing to compute in '{words}'. Give factors, or ask for"
-            " unsupervised metrics."
-        )
+        sentence = f"without factors there is nothing to compute in '{', '.join(wanted)}'."
+        remedy = "Give factors, or ask for {metrics=unsupervised}."
+        rule = "must be possible without factors"
+        problems.say(Problem("metrics", rule, list(wanted), remedy, sentence))
     for name in names:
         if base(name) not in METRICS:
             problems.say(unknown("metric", base(name), known_words()))

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problems, Shown, invalid
+from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
+from unbraid.core.split import training_rows
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
+from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, left_out, metric_names, needs
@@ -21,15 +23,16 @@ if TYPE_CHECKING:
 
 OWN = "own"
 """What stands for the representation, which only the owner knows."""
-TRAIN_SHARE = 2 / 3
-"""The studies' 10,000 training and 5,000 test points."""
 LACKING = {
-    "posterior": "log-variances (--logvar), shaped like the codes",
-    "elbo": "log-variances (--logvar) and the reconstruction's nats (--reconstruction)",
-    "population": (
-        "codes of at least two models, (members, n, latents), with their log-variances (--logvar)"
-    ),
+    "posterior": "log-variances, shaped like the codes",
+    "elbo": "log-variances and the reconstruction's nats",
+    "population": "codes of at least two models, (members, n, latents), with their log-variances",
 }
+"""What a metric without factors needs beside codes."""
+OPTIONS = {"elbo": "{logvar} and {reconstruction}"} | dict.fromkeys(
+    ("posterior", "population"), "{logvar}"
+)
+"""The options that give it."""
 
 
 def score_codes(
@@ -45,14 +48,14 @@ def score_codes(
     progress: Callable[[int], None] = lambda scores: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
-    """Scores of codes `(n, latents)`, or `(members, n, latents)` of several models: member, metric,
-    quantity, value, seconds.
+    """Scores of codes `(n, latents)`, or of several models `(members, n, latents)`, as a table.
 
-    *factors* are whole numbers `(n, factors)`; without them only metrics that look at codes alone have a value. *logvar*, shaped
-    like *codes* (which then are posterior means), and *reconstruction* `(n,)` in nats serve the
-    metrics about posteriors. At most *samples* rows are used, in an order drawn by *seed*: two
-    thirds for fitting, one for testing. *total* is told how many scores there will be, *progress*
-    how many more are done, *warn* what is left out and why.
+    Its columns are member, metric, quantity, value and seconds.
+    *factors* are whole numbers `(n, factors)`; without them only metrics that look at codes alone
+    have a value. *logvar*, shaped like *codes* (which then are posterior means), and
+    *reconstruction* `(n,)` in nats serve the metrics about posteriors. At most *samples* rows are
+    used, in an order drawn by *seed*: two thirds for fitting, one for testing. *total* gets how
+    many scores there will be, *progress* how many more are done, *warn* what is left out and why.
     """
     import pandas as pd
 
@@ -65,7 +68,7 @@ def score_codes(
     if not problems.found:
         for name in names:
             if needs(name) not in kinds:
-                problems.say(f"{name} needs {_lacking(needs(name))}.")
+                problems.say(_lacks(name))
     problems.raise_if_any()
     assert given is not None
     rows = np.random.default_rng(seed).permutation(given.codes.shape[1])[:samples]
@@ -81,7 +84,7 @@ def score_codes(
     total(sum(len(task.members) for task in tasks))
     found = []
     for outcome in score_tasks(
-        tasks, lambda task: [given.material(member, rows) for member in task.members], cores()
+        tasks, lambda task: [given.inputs(member, rows) for member in task.members], cores()
     ):
         if outcome.complaint:
             warn(
@@ -109,7 +112,7 @@ def _tell(
 ) -> None:
     """What is left out without having been asked for by name."""
     if rows < given.codes.shape[1]:
-        warn(f"{rows:,} of {given.codes.shape[1]:,} rows are used (--samples).")
+        warn(f"{rows:,} of {given.codes.shape[1]:,} rows are used (samples).")
     reasons: dict[str, list[str]] = {}
     for name in left_out(words, names):
         reasons.setdefault(_lacking(needs(name)), []).append(name)
@@ -150,30 +153,27 @@ class _Given:
         return [kind for kind, possible in known.items() if possible]
 
     def healthy(self, warn: Callable[[str], None]) -> tuple[int, ...]:
-        """Members whose codes are finite; the others are told, and where there are none all is
-        refused.
-        """
-        members, complaints = [], []
+        """Members whose codes are finite; *warn* names the others, and none at all is refused."""
+        failed: dict[int, InputError] = {}
         for member, codes in enumerate(self.codes):
             try:
                 check_codes(codes, least_rows=1)
-                members.append(member)
             except InputError as error:
-                complaints.append(
-                    str(error) if len(self.codes) == 1 else f"member {member} is left out: {error}"
-                )
-        if not members:
-            raise InputError(*complaints)
-        for line in complaints:
-            warn(line)
-        return tuple(members)
+                failed[member] = error
+        if len(failed) == len(self.codes):
+            several = len(failed) > 1
+            problems = [(m, one) for m, error in failed.items() for one in error.problems]
+            raise InputError(*(of_member(m, one) if several else one for m, one in problems))
+        for member, error in failed.items():
+            warn(f"member {member} is left out: {error}")
+        return tuple(member for member in range(len(self.codes)) if member not in failed)
 
-    def material(self, member: int, rows: NDArray[np.int64]) -> MetricInputs:
+    def inputs(self, member: int, rows: NDArray[np.int64]) -> MetricInputs:
         """One member's arrays, *rows* of them."""
         codes = self.codes[member][rows]
         return MetricInputs(
             codes=codes,
-            train=max(1, round(len(rows) * TRAIN_SHARE)),
+            train=training_rows(len(rows)),
             factors=None if self.factors is None else self.factors[rows],
             mean=codes,
             logvar=None if self.logvar is None else self.logvar[member][rows],
@@ -189,9 +189,7 @@ def _read(
     logvar: ArrayLike | None,
     reconstruction: ArrayLike | None,
 ) -> _Given:
-    """The arrays with a member axis; shapes that do not fit the codes, and factors that are no
-    whole numbers, are refused.
-    """
+    """The arrays, checked, with a member axis."""
     z = to_numpy(codes)
     if z.ndim not in (2, 3) or 0 in z.shape:
         raise invalid(
@@ -221,9 +219,7 @@ def _read(
 
 
 def _whole_numbers(factors: NDArray, length: int, problems: Problems) -> NDArray:
-    """Factors `(n, factors)` as integers; one factor may be a flat array, and whole numbers may be
-    stored as floats.
-    """
+    """Factors `(n, factors)` as integers; one factor may be flat, and floats may be whole."""
     y = factors[:, None] if factors.ndim == 1 else factors
     if y.ndim != 2 or len(y) != length:
         rule = f"must have the shape ({length}, factors) to fit the codes"
@@ -252,18 +248,19 @@ def _whole_numbers(factors: NDArray, length: int, problems: Problems) -> NDArray
     return y
 
 
+def _lacks(name: str) -> Problem:
+    """Metric *name* needs something that was not given."""
+    rule = f"needs {_lacking(needs(name))}"
+    remedy = f"Give {OPTIONS.get(needs(name), '{factors}')}."
+    return Problem(name, rule, None, remedy, f"{name} {rule}.")
+
+
 def _lacking(kind: str) -> str:
-    return (
-        LACKING[kind]
-        if kind in WITHOUT_FACTORS
-        else "factors (--factors), whole numbers (n, factors)"
-    )
+    return LACKING[kind] if kind in WITHOUT_FACTORS else "factors, whole numbers (n, factors)"
 
 
 def printed(table: pd.DataFrame, members: int, width: int) -> str:
-    """The scores for reading: one line a metric with its parts, or one row a model where there are
-    several *members*.
-    """
+    """The scores for reading: one line per metric with its parts, or one row per model."""
     rows: Any
     if members > 1:
         wide: Any = table[table["quantity"] == "score"].pivot(

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.core.errors import DamagedFileError, InputError, Problems, unknown
+from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, unknown
 from unbraid.core.store import only_one, read_table, write_table
 from unbraid.metrics import METRICS
+from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
@@ -21,9 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WRITING_SHARE = 20
-"""Between two writings of the table lies so many times what one takes: a kill loses a second of
-scoring at most.
-"""
+"""Between two writings of the table lies so many times what one takes: a kill loses little."""
 
 
 def check_request(
@@ -33,23 +33,23 @@ def check_request(
     problems = Problems()
     names = metric_names(metrics, problems, labelled=run.dataset.labelled)
     if not representations:
-        problems.add(
-            "representation",
-            "needs at least one name",
-            list(representations),
-            f"Known: {', '.join(REPRESENTATIONS)}.",
-        )
+        known = f"Known: {', '.join(REPRESENTATIONS)}."
+        problems.add("representation", "needs at least one name", [], known)
     for kind in representations:
         if kind not in REPRESENTATIONS:
             problems.say(unknown("representation", kind, REPRESENTATIONS))
     without = [] if run.dataset.labelled else needing_factors(names)
     if without:
         verb = "compares" if len(without) == 1 else "compare"
-        problems.say(
+        sentence = (
             f"the data of {run.path} has no factors, and {', '.join(without)} {verb} codes with"
-            " factors. Give factors when loading the data (factors=...), or score with --metrics"
-            " unsupervised."
+            " factors."
         )
+        remedy = (
+            "Give factors when loading the data (factors=...), or score with"
+            " {metrics=unsupervised}."
+        )
+        problems.say(Problem("metrics", "must do without factors", without, remedy, sentence))
     problems.raise_if_any()
     return names
 
@@ -61,11 +61,11 @@ def score_run(
     progress: Callable[[int, bool], None] = lambda scores, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> pd.DataFrame:
-    """Compute what is missing of the request and return all its rows; finished scores are on disk
-    soon, and when it is stopped.
+    """Compute what is missing of the request and return all its rows.
 
     Codes, and for `elbo` reconstructions, must be stored. Members that diverged have no codes worth
-    scoring and are left out. A score that cannot be computed is told through *warn* and has no row.
+    scoring and are left out. A score that cannot be computed has no row, and *warn* says why.
+    Finished scores are on disk soon, and when it is stopped.
     """
     names = check_request(run, metrics, representations)
     healthy = run.members().query("status != 'diverged'")["member"].tolist()
@@ -97,18 +97,19 @@ def _score_missing(
 ) -> None:
     """Compute the scores that are not on disk, adding each to the table as it is done."""
     stored = stored_scores(run)
-    senseless = _inapplicable(run, names, representations, healthy, warn)
+    inapplicable = _inapplicable(run, names, representations, healthy, warn)
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
     tasks = [
         task
         for task in _tasks(run, names, representations, healthy)
-        if not senseless & {(member, task.metric, task.representation) for member in task.members}
+        if not inapplicable
+        & {(member, task.metric, task.representation) for member in task.members}
         and any((member, task.metric, task.representation) not in done for member in task.members)
     ]
     whole = len(healthy) * len(names) * len(representations)
     progress(whole - sum(len(task.members) for task in tasks), True)  # done before, or left out
     with _Table(run, stored) as table:
-        for outcome in score_tasks(tasks, lambda task: _materials(run, task), cores()):
+        for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores()):
             if outcome.complaint:
                 warn(outcome.complaint)
             table.add(outcome.rows)
@@ -122,59 +123,46 @@ def _inapplicable(
     healthy: Sequence[int],
     warn: Callable[[str], None],
 ) -> set[tuple[int, str, str]]:
-    """Member, metric and representation of scores that would be numbers about nothing; the reasons
-    go to *warn*.
+    """Member, metric and representation of scores that would mean nothing; *warn* says why.
 
     Objectives that decode the mean leave their encoder's variance untrained, an overlap loss is no
     likelihood, and the KL of an evidence bound is measured from the standard normal.
     """
-    without = [member for member in healthy if not run.plan.members[member].build().samples_latents]
-    other = [
-        member
-        for member in healthy
-        if run.plan.members[member].prior != "isotropic" and member not in without
-    ]
+    members = run.plan.members
+    without = [member for member in healthy if not members[member].build().samples_latents]
+    sampling = [member for member in healthy if member not in without]
     bounds = [name for name in names if needs(name) == "elbo"]
     posterior = [name for name in names if needs(name) in ("elbo", "posterior")]
+    alone = [name for name in names if needs(name) != "population"]
     found: set[tuple[int, str, str]] = set()
 
     def leave_out(
-        what: str, members: Sequence[int], metrics: Sequence[str], kinds: Sequence[str], why: str
+        members: list[int], metrics: list[str], kinds: Sequence[str], why: str, what: str = ""
     ) -> None:
         if members and metrics and kinds:
-            warn(f"{what}: left out for members {', '.join(map(str, members))}, {why}.")
-            found.update(
-                (member, name, kind) for member in members for name in metrics for kind in kinds
-            )
+            whose = ", ".join(map(str, members))
+            warn(f"{what or ', '.join(metrics)}: left out for members {whose}, {why}.")
+            found.update(product(members, metrics, kinds))
 
     why = "whose objective has no use for a posterior variance"
-    leave_out(", ".join(posterior), without, posterior, representations, why)
+    leave_out(without, posterior, representations, why)
     drawn = [kind for kind in representations if kind == "sampled"]
-    leave_out(
-        "sampled", without, [name for name in names if needs(name) != "population"], drawn, why
-    )
-    if "+" in run.plan.likelihood:
+    leave_out(without, alone, drawn, why, "sampled")
+    if read_likelihood(run.plan.likelihood).blur:
         why = f"since the overlap loss {run.plan.likelihood} is no likelihood"
-        leave_out(
-            ", ".join(bounds),
-            [member for member in healthy if member not in without],
-            bounds,
-            representations,
-            why,
-        )
+        leave_out(sampling, bounds, representations, why)
     else:
         why = (
             "whose prior is not the standard normal from which its KL is measured; "
             "unbraid.analysis.log_likelihood.log_likelihood knows every prior"
         )
-        leave_out(", ".join(bounds), other, bounds, representations, why)
+        others = [member for member in sampling if members[member].prior != "isotropic"]
+        leave_out(others, bounds, representations, why)
     return found
 
 
 class _Table:
-    """The scores on disk, with rows added as they come: written at once, then as often as writing
-    takes little of the time.
-    """
+    """The scores on disk, with rows added as they come; written seldom enough to cost little."""
 
     def __init__(self, run: RunFolder, stored: pd.DataFrame) -> None:
         self.path, self.table = run.path / "scores.parquet", stored
@@ -213,9 +201,7 @@ class _Table:
 def _tasks(
     run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int]
 ) -> list[Task]:
-    """One task for each member, metric and representation; one for all seeds of a setting where the
-    metric compares models.
-    """
+    """One task per member, metric and representation; metrics that compare models get siblings."""
     alone = [name for name in names if needs(name) != "population"]
     together = [name for name in names if needs(name) == "population"]
     tasks = [
@@ -237,7 +223,7 @@ def _tasks(
     ]
 
 
-def _materials(run: RunFolder, task: Task) -> list[MetricInputs]:
+def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
     """What the task's metric needs of each of its members, read from disk."""
     kind, store = needs(task.metric), CodeStore(run)
     found = []
@@ -262,9 +248,7 @@ def _materials(run: RunFolder, task: Task) -> list[MetricInputs]:
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:
-    """Every current score on disk, with the columns of `COLUMNS`; those of an earlier revision of
-    their metric are left out.
-    """
+    """Every score on disk, with the columns of `COLUMNS`, but those of an earlier revision."""
     import pandas as pd
 
     path = run.path / "scores.parquet"

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a dataset, for ours and for those of other packages: call
-`check_dataset(MyDataset())` in a test.
-"""
+"""The contract of a dataset, ours or a plug-in's: `check_dataset(MyDataset())` in a test."""
 
 from __future__ import annotations
 
@@ -10,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unbraid.core.errors import InputError
 from unbraid.data.dataset import Dataset
+from unbraid.testing.checks import refusal
 
 if TYPE_CHECKING:
     import torch
 
 
 def check_dataset(dataset: Dataset) -> None:
-    """Assert everything that training, scoring and reports rely on; names the broken promise
-    otherwise.
-    """
+    """Assert everything that training, scoring and reports rely on; messages name what fails."""
     spread = np.unique(np.linspace(0, len(dataset) - 1, 9).astype(np.int64))
     _check_grid(dataset, spread)
     _check_factors(dataset, spread)
@@ -38,12 +34,8 @@ def _check_grid(dataset: Dataset, spread: np.ndarray) -> None:
     )
     for outside in (-1, len(dataset)):
         for method in (dataset.images, dataset.factors):
-            told = ""
-            try:
-                method([outside])
-            except InputError as error:
-                told = str(error)
-            assert str(outside) in told, (
+            message = refusal(lambda method=method, outside=outside: method([outside]))
+            assert str(outside) in message, (
                 f"{method.__name__} must refuse index {outside} with an InputError that names it"
             )
 

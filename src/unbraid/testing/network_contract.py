@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a network, for ours and for those of other packages: call
-`check_network("my_network")` in a test.
-"""
+"""The contract of a network, ours or a plug-in's: `check_network("my_network")` in a test."""
 
 from __future__ import annotations
-
-import dataclasses
-import inspect
 
 import torch
 from torch import Tensor
 
 from unbraid.core.random import Stream
-from unbraid.core.registry import Citation
 from unbraid.networks import NETWORKS
 from unbraid.networks.network import Network, TrainedWeights
+from unbraid.testing.checks import check_description
 
 BATCH, LATENTS = 2, 5
 SEEDS = (3, 11, 4)
 AGREEMENT = 1e-12
-"""Relative distance in float64 between a member alone and among others: batched products add in
-another order.
+"""Relative distance in float64 between a member alone and among others, whose sums differ in order.
 """
 HALF_AGREEMENT = 2e-2
 """Distance of bfloat16 from float32 in the size of the whole output: both as norms, since one
@@ -34,11 +28,10 @@ TRAINING_AGREEMENT = 1e-9
 def check_network(
     name: str, sample_shape: tuple[int, ...] = (1, 64, 64), **options: object
 ) -> None:
-    """Assert everything that training relies on for samples of one shape; names the broken promise
-    otherwise.
-    """
+    """Assert everything that training relies on for one shape of samples."""
     kind = NETWORKS.load(name)
-    _check_description(name, kind)
+    check_description(name, kind, labelled=False)
+    assert kind(**kind().options()) == kind(), f"{name}(**options()) must make the same network"
     network = kind(**options)
     assert network.problems(sample_shape) == [], f"{name} refuses samples of shape {sample_shape}"
     _check_initial(name, network, sample_shape)
@@ -46,18 +39,6 @@ def check_network(
     _check_members_are_separate(name, network, sample_shape)
     _check_training(name, network, sample_shape)
     _check_bfloat16(name, network, sample_shape)
-
-
-def _check_description(name: str, kind: type[Network]) -> None:
-    assert dataclasses.is_dataclass(kind), f"{name} must be a dataclass"
-    assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
-    assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
-    first = inspect.cleandoc(kind.__dict__.get("__doc__") or "").split("\n\n")[:1]
-    assert first, f"{name} needs a docstring"
-    assert first[0].endswith("."), (
-        f"the first docstring paragraph of {name} must be one sentence, is {first[0]!r}"
-    )
-    assert kind(**kind().options()) == kind(), f"{name}(**options()) must make the same network"
 
 
 def _initial(
@@ -84,7 +65,7 @@ def _check_initial(name: str, network: Network, sample_shape: tuple[int, ...]) -
     assert tuple(rows.shape) == (
         len(SEEDS),
         layout.size,
-    ), f"{name}: one row a member of {layout.size} numbers"
+    ), f"{name}: one row per member of {layout.size} numbers"
     assert len({weight.name for weight in layout.weights}) == len(layout.weights), (
         f"{name}: weights need different names"
     )
@@ -124,8 +105,7 @@ def _check_outputs(name: str, network: Network, sample_shape: tuple[int, ...]) -
 def _results(
     network: Network, rows: Tensor, x: Tensor, z: Tensor, notes: dict[str, Tensor] | None = None
 ) -> tuple[list[Tensor], Tensor]:
-    """Mean, logvar and raw output, with the gradient of a curved function of them with respect to
-    the rows.
+    """Mean, logvar and raw output, with the gradient to the rows of a curved function of them.
 
     As in training where *notes* are wanted, which are put there.
     """

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small files in the formats of the published datasets, for tests: the same layout with fewer
-factor values.
+"""Small files in the formats of the published datasets, for tests: fewer values, same layout.
 
 `small_source(name, folder)` writes them and returns the dataset's `Source` shrunk to match, with
 their checksums. Put it on the class as `source` and everything (`add`, `load`, `data info`) works
@@ -43,9 +42,7 @@ SAMPLES = {"fashion_mnist": 14, "celeba": 6}
 
 
 def small_source(name: str, folder: Path) -> Source:
-    """Write the small files of *name* into *folder*; returns the shrunk source with their sizes and
-    checksums.
-    """
+    """Write the small files of *name* into *folder*; returns the source shrunk to them."""
     source = shrunk(published(name).source)
     folder.mkdir(parents=True, exist_ok=True)
     _WRITERS.get(name, write_mpi3d)(source, folder, np.random.default_rng(list(name.encode())))
@@ -87,7 +84,7 @@ def random_images(rng: np.random.Generator, count: int, *shape: int) -> NDArray[
 
 
 def write_dsprites(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """The npz with `imgs`, `latents_classes` and a pickled `metadata`, which must never be opened."""
+    """The npz with `imgs`, `latents_classes` and a pickled `metadata`, never to be opened."""
     from unbraid.data.drawn.dsprites_drawing import draw_some, unpack
 
     indices = np.arange(source.grid.size)
@@ -104,9 +101,7 @@ def write_dsprites(source: Source, folder: Path, rng: np.random.Generator) -> No
 
 
 def write_shapes3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """3dshapes.h5 with `images` and `labels`, the images in chunks that cut across images as h5py
-    chooses them.
-    """
+    """3dshapes.h5 with `images` and `labels`, in chunks that cut across images."""
     import h5py
 
     factors = source.grid.to_factors(np.arange(source.grid.size))
@@ -129,9 +124,7 @@ def write_mpi3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
 
 
 def write_cars3d(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """A folder `cars` of .mat files, and the archive with them and other things in it, in no
-    particular order.
-    """
+    """A folder `cars` of .mat files, and an archive of them and other files in no order."""
     from scipy.io import savemat
 
     elevations, azimuths, objects = source.grid.sizes
@@ -171,9 +164,7 @@ def matrix(array: NDArray[np.generic]) -> bytes:
 
 
 def write_smallnorb(source: Source, folder: Path, rng: np.random.Generator) -> None:
-    """Six gzipped matrices; odd instances are in the training files, and rows are in no particular
-    order.
-    """
+    """Six gzipped matrices in no order; odd instances are in the training files."""
     rows = rng.permutation(source.grid.to_factors(np.arange(source.grid.size)).astype(np.int32))
     rows[:, 3] *= 2
     for split, first in ((1, 0), (0, 3)):

@@ -1,57 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a prior, for ours and for those of other packages: call `check_prior("my_prior")`
-in a test.
-
-*options* make a prior of four latents where the defaults do not: `check_prior("anisotropic", variances=(4, 2, 1, 0.5))`.
-"""
+"""The contract of a prior, ours or a plug-in's: `check_prior("my_prior")` in a test."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unbraid.core.errors import InputError
-from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.priors import PRIORS
 from unbraid.objectives.priors.prior import UNIFORMS, Prior
+from unbraid.testing.checks import check_description, refusal
 
 MEMBERS, POINTS, LATENTS = 3, 8, 4
 _DRAWS = 20_000
 
 
 def check_prior(name: str, **options: Any) -> None:
-    """Assert everything that plans, objectives and training rely on; names the broken promise
-    otherwise.
+    """Assert everything that plans, objectives and training rely on; messages name what fails.
+
+    *options* make a prior of four latents where the defaults do not:
+    `check_prior("anisotropic", variances=(4, 2, 1, 0.5))`.
     """
     kind = PRIORS.load(name)
     prior = kind(**options)
-    _check_description(name, kind)
+    check_description(name, kind)
+    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
     _check_config(name, prior)
     _check_shapes(name, prior)
     _check_members_are_separate(name, prior)
     _check_gradients(name, prior)
     _check_density_is_that_of_the_draws(name, prior)
-
-
-def _check_description(name: str, kind: type[Prior]) -> None:
-    assert dataclasses.is_dataclass(kind), f"{name} must be a dataclass"
-    assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
-    assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
-    assert getattr(kind, "label", ""), f"{name} needs a label"
-    first = inspect.cleandoc(kind.__dict__.get("__doc__") or "").split("\n\n")[:1]
-    assert first, f"{name} needs a docstring; its first paragraph is the table's description"
-    # A dataclass without a docstring gets its own signature for one.
-    assert first[0].endswith("."), (
-        f"the first docstring paragraph of {name} must be one sentence, is {first[0]!r}"
-    )
-    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
 
 
 def _check_config(name: str, prior: Prior) -> None:
@@ -65,13 +48,9 @@ def _check_config(name: str, prior: Prior) -> None:
             f"{name}: {item.name} must be a number, count, choice or vector"
         )
         assert item.metadata["help"], f"{name}: {item.name} needs a help text"
-        for wrong, told in _wrong_values(item):
-            message = ""
-            try:
-                kind(**{item.name: wrong})
-            except InputError as error:
-                message = str(error)
-            expected = f"{name}: {item.name} {told}"
+        for wrong, rule in _wrong_values(item):
+            message = refusal(lambda item=item, wrong=wrong: kind(**{item.name: wrong}))
+            expected = f"{name}: {item.name} {rule}"
             assert message.startswith(expected), (
                 f"{name}({item.name}={wrong!r}) must be refused with '{expected}...', not"
                 f" '{message}'"
@@ -97,7 +76,7 @@ def _wrong_values(item: dataclasses.Field[Any]) -> list[tuple[Any, str]]:
 
 
 def _stacked(prior: Prior, weights: Tensor | None = None) -> Prior:
-    """The prior of several members in float64, with *weights*, a row a member, for what it learns."""
+    """The prior of several members in float64, with *weights*, one row per member."""
     layout = Layout(prior.weights(LATENTS))
     rows = torch.zeros(MEMBERS, layout.size, dtype=torch.float64) if weights is None else weights
     return stack([prior] * MEMBERS, dtype=torch.float64).bound(layout.views(rows))
@@ -164,9 +143,7 @@ def _check_shapes(name: str, prior: Prior) -> None:
 def _differentiated(
     prior: Prior, parts: dict[str, Tensor], uniform: Tensor, rows: Tensor
 ) -> tuple[Tensor, list[Tensor]]:
-    """A number for each member made of all that a prior computes, and its gradients to posteriors
-    and weights.
-    """
+    """A number per member made of all that a prior computes, and its gradients."""
     leaves = [tensor.detach().clone().requires_grad_() for tensor in (*parts.values(), rows)]
     bound = _stacked(prior, leaves[-1])
     points = bound.sample(uniform)
@@ -180,9 +157,8 @@ def _differentiated(
 def _check_members_are_separate(name: str, prior: Prior) -> None:
     parts, uniform, rows = _posteriors(), _uniform(POINTS), _rows(prior)
     value, gradients = _differentiated(prior, parts, uniform, rows)
-    order = torch.tensor(
-        [2, 1, 0]
-    )  # no rotation: what looks at the next member would rotate with it
+    # No rotation: what looks at the next member would rotate with it.
+    order = torch.tensor([2, 1, 0])
     moved = {key: part[order] for key, part in parts.items()}
     turned, turned_gradients = _differentiated(prior, moved, uniform[order], rows[order])
     assert torch.equal(turned, value[order]), (
@@ -216,10 +192,9 @@ def _check_gradients(name: str, prior: Prior) -> None:
 
 
 def _check_density_is_that_of_the_draws(name: str, prior: Prior) -> None:
-    """Stein's identity, E_p[f(z) d log p / dz_d + df / dz_d] = 0 for bounded f, which ties the
-    draws to the density's slope.
+    """Stein's identity, E_p[f(z) d log p / dz_d + df / dz_d] = 0, ties draws to the density.
 
-    It holds for every smooth density on the whole space and does not see a wrong constant.
+    It holds for bounded f and every smooth density on the whole space, whatever its constant.
     """
     stacked = _stacked(prior, _rows(prior))
     points = stacked.sample(_uniform(_DRAWS)).detach().requires_grad_()

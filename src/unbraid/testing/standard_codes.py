@@ -8,6 +8,7 @@ codes that have nothing to do with the factors.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,10 @@ MODELS = 3
 def standard_codes(
     kind: str, factors: NDArray[np.int64], seed: int = 0, rotation: int = 0
 ) -> NDArray[np.float64]:
-    """Codes of *kind* for factor values `(n, 4)` of `GRID`; *seed* decides the noise, *rotation*
-    how rotated codes are turned.
-    """
+    """Codes of *kind* for factor values `(n, 4)` of `GRID`, with noise and rotation by number."""
     sizes = np.array(GRID.sizes)
-    unit = (factors - (sizes - 1) / 2) / np.sqrt(
-        (sizes**2 - 1) / 12
-    )  # mean 0 and variance 1 over the grid
+    # Mean 0 and variance 1 over the grid.
+    unit = (factors - (sizes - 1) / 2) / np.sqrt((sizes**2 - 1) / 12)
     noise = np.random.default_rng(seed).normal(size=(len(factors), 7))
     scaled = unit * [1.0, 0.5, 2.0, 1.5]
     match kind:
@@ -117,7 +115,9 @@ def _posterior_variance(codes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(codes.std(axis=0) > 0.01, POSTERIOR_DEVIATION**2, 1.0)
 
 
-def behaviour(name: str) -> dict[str, float]:
-    """The score of metric *name* for each kind of code."""
+def behaviour(
+    name: str, kinds: Iterable[str] = tuple(KINDS), **options: object
+) -> dict[str, float]:
+    """The score of metric *name*, called with *options*, for each of the *kinds* of code."""
     metric = METRICS.load(name)
-    return {kind: metric(*arguments(metric.needs, kind)).score for kind in KINDS}
+    return {kind: metric(*arguments(metric.needs, kind), **options).score for kind in kinds}

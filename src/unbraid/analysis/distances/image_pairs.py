@@ -75,7 +75,7 @@ def choose_pairs(count: int, pairs: int, seed: int) -> RandomPairs:
 
 def choose_traversals(
     dataset: Dataset, pairs: int, seed: int
-) -> tuple[list[Traversals], list[str]]:
+) -> tuple[list[Traversals], list[Problem]]:
     """Traversals of every factor that has any, with at least *pairs* pairs where the data has them,
     and why others have none.
     """
@@ -85,13 +85,8 @@ def choose_traversals(
     found, missing = [], []
     for axis, (name, size) in enumerate(zip(names, sizes, strict=True)):
         if size < 2:
-            missing.append(
-                Problem(
-                    f"factor '{name}'",
-                    "needs two values to be compared",
-                    Shown("one in all samples"),
-                )
-            )
+            rule, value = "needs two values to be compared", Shown("one in all samples")
+            missing.append(Problem(f"factor '{name}'", rule, value))
             continue
         values = np.unique(np.linspace(0, size - 1, min(size, MOST_VALUES)).astype(np.int64))
         wanted = _wanted(len(values), pairs)
@@ -105,11 +100,8 @@ def choose_traversals(
         else:
             rule = "needs samples that differ in it and agree in every other factor"
             remedy = "Add such samples, or leave out labels that are nearly unique to a sample."
-            missing.append(
-                Problem(
-                    f"factor '{name}'", rule, Shown(f"none among {len(dataset):,} samples"), remedy
-                )
-            )
+            value = Shown(f"none among {len(dataset):,} samples")
+            missing.append(Problem(f"factor '{name}'", rule, value, remedy))
     return found, missing
 
 
@@ -147,44 +139,44 @@ def _among_samples(
     wanted: int,
     draws: np.random.Generator,
 ) -> tuple[NDArray[np.int64], bool]:
-    kept = np.flatnonzero(np.isin(rows[:, axis], values))
-    column = np.searchsorted(values, rows[kept, axis])
-    others = np.delete(rows[kept], axis, axis=1)
-    group = (
-        np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
-        if others.shape[1]
-        else np.zeros(len(kept), np.int64)
-    )
-    # A cell is one value within one group; its samples lie side by side.
+    """Traversals through labels that need not fill a grid.
+
+    A cell holds the samples of one group and one value. A group with several cells offers as many
+    traversals as its largest cell has samples: its nth traversal takes the nth sample of each cell,
+    where smaller cells start again from their first. Cells are shuffled before each round.
+    """
+    samples = np.flatnonzero(np.isin(rows[:, axis], values))
+    group_of = _groups(np.delete(rows[samples], axis, axis=1))
+    value_of = np.searchsorted(values, rows[samples, axis])
     cells, cell_of, counts = np.unique(
-        group * len(values) + column, return_inverse=True, return_counts=True
+        group_of * len(values) + value_of, return_inverse=True, return_counts=True
     )
-    starts = np.cumsum(counts) - counts
-    cell_group, cell_column = cells // len(values), cells % len(values)
-    groups = int(group.max()) + 1
-    depth = np.zeros(groups, np.int64)
-    np.maximum.at(depth, cell_group, counts)
-    depth[np.bincount(cell_group, minlength=groups) < 2] = 0
-    available = int(depth.sum())
-    if available == 0:
+    first_of_cell = np.cumsum(counts) - counts
+    group_of_cell = cells // len(values)
+    offered = np.zeros(int(group_of.max()) + 1, np.int64)
+    np.maximum.at(offered, group_of_cell, counts)
+    offered[np.bincount(group_of_cell) < 2] = 0
+    total = int(offered.sum())
+    if total == 0:
         return np.empty((0, len(values)), np.int64), True
-    single = bool((counts[depth[cell_group] > 0] == 1).all())
-    rounds = 1 if single else max(1, -(-wanted // available))
+    no_choice = bool((counts[offered[group_of_cell] > 0] == 1).all())
+    rounds = 1 if no_choice else -(-wanted // total)
+    end_of_group = np.cumsum(offered)
     tables = []
-    for _ in range(rounds):
-        dealt = kept[np.lexsort((draws.random(len(kept)), cell_of.reshape(-1)))]
-        chosen = draws.permutation(available)[: max(0, wanted - sum(map(len, tables)))]
-        owner = np.searchsorted(np.cumsum(depth), chosen, side="right")
-        turn = chosen - (np.cumsum(depth) - depth)[owner]
-        table = np.full((len(chosen), len(values)), ABSENT, np.int64)
-        used, place = np.unique(owner, return_inverse=True)
-        cell_at = np.full((len(used), len(values)), ABSENT, np.int64)
-        within = np.isin(cell_group, used)
-        cell_at[np.searchsorted(used, cell_group[within]), cell_column[within]] = np.flatnonzero(
-            within
-        )
-        cell = cell_at[place.reshape(-1)]
-        there = cell != ABSENT
-        table[there] = dealt[(starts[cell] + turn[:, None] % counts[cell])[there]]
-        tables.append(table)
-    return np.concatenate(tables), single and wanted >= available
+    for number in range(rounds):
+        shuffled = samples[np.lexsort((draws.random(len(samples)), cell_of.reshape(-1)))]
+        chosen = draws.permutation(total)[: wanted - number * total]
+        group = np.searchsorted(end_of_group, chosen, side="right")
+        nth = chosen - (end_of_group - offered)[group]
+        key = group[:, None] * len(values) + np.arange(len(values))
+        cell = np.minimum(np.searchsorted(cells, key), len(cells) - 1)
+        sample = shuffled[first_of_cell[cell] + nth[:, None] % counts[cell]]
+        tables.append(np.where(cells[cell] == key, sample, ABSENT))
+    return np.concatenate(tables), no_choice and wanted >= total
+
+
+def _groups(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each row of *labels*, the same for equal rows."""
+    if labels.shape[1] == 0:
+        return np.zeros(len(labels), np.int64)
+    return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)

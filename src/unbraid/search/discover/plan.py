@@ -142,18 +142,14 @@ def read_request(
         value = usual[name] if value is None else plain(value)
         return read_whole_number(problems, name, value, least, most)
 
-    population = usual["population"] if population is None else plain(population)
-    if (
-        isinstance(population, bool)
-        or not isinstance(population, int)
-        or not 5 <= population <= 1000
-    ):
+    size: int = usual["population"] if population is None else plain(population)
+    if isinstance(size, bool) or not isinstance(size, int) or not 5 <= size <= 1000:
         remedy = "Of fewer groups there is no fifth to replace."
-        problems.add("population", "must be a whole number from 5 to 1000", population, remedy)
+        problems.add("population", "must be a whole number from 5 to 1000", size, remedy)
     request = Request(
         minutes=minutes,
         steps=None if steps is None else whole("steps", steps, EPOCHS, 10**9),
-        population=population,
+        population=size,
         models=whole("models", models, 2, 100),
         leaf_runs=whole("leaf_runs", leaf_runs, 0, 10),
         latents=whole("latents", latents, 2, 1000),
