@@ -110,7 +110,7 @@ def log_likelihood(
     bounds, elbos, effective, black_and_white = [], [], [], True
     with (
         torch.no_grad(),
-        explain_oom(on, "the samples of an image", "Free some memory, or use device='cpu'."),
+        explain_oom(on, "the samples of an image", "Free some memory, or use a CPU."),
     ):
         for part in torch.from_numpy(indices).split(max(1, rows // samples)):
             x, steps = sampler(part.to(on)).unsqueeze(0), part.to(on)

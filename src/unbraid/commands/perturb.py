@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from unbraid.analysis.perturbation.effect import PerturbationReport, perturbation_report
-from unbraid.analysis.perturbation.least_noisy import read_s
+from unbraid.analysis.perturbation.least_noisy import lowest_mig, read_s
 from unbraid.commands.train import Run, next_folder
 from unbraid.core.checks import real, whole
 from unbraid.core.errors import Problems, Shown, UnbraidError, unknown
@@ -149,7 +149,10 @@ def perturb_data(
     assert dataset is not None
     found: dict[str, Any] = {}
     if opened is not None:
-        s, provenance = read_s(opened, member, quiet)
+        chosen, mig = member, None
+        if chosen is None:
+            chosen, mig = lowest_mig(opened.folder, opened.score("mig", quiet=quiet))
+        s, provenance = read_s(opened.folder, opened.device, int(chosen), mig=mig, quiet=quiet)
         height, width, _ = dataset.image_shape
         steps = steps_of(dataset.factor_sizes, height, width)
         scale = scale or usual_shift_scale(steps, rows)

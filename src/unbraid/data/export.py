@@ -64,7 +64,7 @@ def export(
         os.replace(beside, path)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "Free some room, or write to another disk with --out."
+            remedy = "Free some room, or write to another disk."
             raise UnbraidError(f"{path} cannot be written: the disk is full. {remedy}") from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:

@@ -56,9 +56,7 @@ class Perception:
 
 def samples_on(dataset: Dataset, device: torch.device) -> Callable[[Tensor], Tensor]:
     """What draws the samples of *dataset* on *device*."""
-    with explain_oom(
-        device, f"the data '{dataset.name}'", "Free some memory, or use --device cpu."
-    ):
+    with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use a CPU."):
         return dataset.sampler(device)
 
 

@@ -204,7 +204,7 @@ def perceived_distances(
     loss, pairs, seed = check_request(dataset, loss, run, member, pairs, seed)
     traversals, missing = choose_traversals(dataset, pairs, seed)
     if not traversals:
-        raise InputError("\n".join(missing))
+        raise InputError(*missing)
     random = choose_pairs(len(dataset), pairs, seed)
     where = torch.device(device)
     sampler = samples_on(dataset, where)
@@ -241,7 +241,7 @@ def perceived_distances(
         pairs=pairs,
         seed=seed,
         levels=tuple(levels),
-        missing=tuple(missing),
+        missing=tuple(map(str, missing)),
         examples={one.factor: _example(one) for one in traversals},
     )
 
@@ -258,29 +258,19 @@ def check_request(
     problems = Problems()
     pairs = whole(problems, "pairs", pairs, 1, 10_000_000)
     seed = whole(problems, "seed", seed, 0)
-    parsed = PerceivedLoss("mse")
-    try:
-        parsed = loss if isinstance(loss, PerceivedLoss) else parse_loss(loss)
-        for line in parsed.problems(dataset):
-            problems.say(line)
-    except InputError as error:
-        problems.say(str(error))
+    parsed = loss if isinstance(loss, PerceivedLoss) else problems.collect(lambda: parse_loss(loss))
+    for problem in parsed.problems(dataset) if parsed else ():
+        problems.say(problem)
     if not dataset.labelled:
         remedy = (
             "Give labels when loading it: factors=..., or a factors.csv in the folder of images."
         )
-        problems.add(
-            "data",
-            "needs known factors, whose values are compared",
-            Shown(f"'{dataset.name}' without labels"),
-            remedy,
-        )
+        rule = "needs known factors, whose values are compared"
+        problems.add("data", rule, Shown(f"'{dataset.name}' without labels"), remedy)
     if run is not None:
-        try:
-            check_member(run, member)
-        except InputError as error:
-            problems.say(str(error))
+        problems.collect(lambda: check_member(run, member))
     problems.raise_if_any()
+    assert parsed is not None
     return parsed, pairs, seed
 
 

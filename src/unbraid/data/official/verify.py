@@ -60,7 +60,7 @@ def _size_at_rest(one: Found) -> int | None:
 
 
 def _remedy(file: PublishedFile) -> str:
-    return f"Get it again from {file.link}, or take it as it is with --unverified."
+    return f"Get it again from {file.link}, or take it as it is with {{unverified=True}}."
 
 
 def _check_size(problems: Problems, source: Source, one: Found, size: int | None) -> bool:

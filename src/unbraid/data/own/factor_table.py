@@ -110,7 +110,8 @@ def table_from_file(
     table = read_csv(path, named=True)
     if not table.rows:
         raise invalid(str(path), "must have a row for each image", Shown("none"))
-    header, rows = table.names or (), table.rows
+    header = list(table.names or ())
+    rows = table.rows
     if files is not None:
         order = _in_file_order(table, files)
         table = replace(table, lines=[table.lines[row] for row in order])
@@ -125,7 +126,7 @@ def table_from_file(
 
 def _in_file_order(table: CsvTable, files: Sequence[str]) -> list[int]:
     """The row of each of *files*; each must have exactly one."""
-    header = table.names or ()
+    header = list(table.names or ())
     if header[0] != "file" or len(header) < 2:
         rule, value = "must have `file` as first column, then factors", Shown(",".join(header))
         remedy = "Write a header such as: file,shape,size."

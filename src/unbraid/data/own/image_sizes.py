@@ -32,7 +32,7 @@ def folder_size(folder: Path) -> tuple[int, int]:
             "images",
             "must all have one size",
             value,
-            "Crop them to one size, or scale all with --resize 64.",
+            "Crop them to one size, or scale all with {resize=64}.",
         )
     if strays or len(readable) < len(files):
         for line in unusable_files(files):

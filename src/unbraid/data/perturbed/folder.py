@@ -80,7 +80,7 @@ def read_record(folder: Path) -> dict[str, Any]:
                 " again."
             ) from None
         rule = f"must be a folder made by `unbraid perturb`, with a {RECORD} in it"
-        remedy = "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
+        remedy = "Where it was moved, give its new place; for a run on it: {data=NEW_PLACE}."
         raise invalid("perturbed data", rule, Shown(str(folder)), remedy) from None
     if record.get("format") != FORMAT or record.get("noise") not in NOISES:
         value = Shown(f"format {record.get('format')!r}")
