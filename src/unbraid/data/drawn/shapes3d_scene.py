@@ -101,7 +101,8 @@ def place_camera(scene: Scene, orientation: int) -> Camera:
     sine, cosine = math.sin(angle), math.cos(angle)
     down, level = math.sin(scene.pitch), math.cos(scene.pitch)
     return Camera(
-        sine, -cosine, scene.camera_height, (cosine, sine, 0.0), (-sine * down, cosine * down, level),
+        sine, -cosine, scene.camera_height, (cosine, sine, 0.0), (-sine * down, cosine * down,
+        level),
         (-sine * level, cosine * level, -down),
     )  # fmt: skip
 

@@ -76,7 +76,8 @@ def _small_columns(
 
 @triton.jit
 def _big_columns(
-    image, r, c, q, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, REACH: tl.constexpr,
+    image, r, c, q, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr,
+    REACH: tl.constexpr,
 ):  # fmt: skip
     """Where columns *q* of blocks (r, c) lie, q = (pixel row · 2 + pixel column) · BIG + channel,
     and which of them exist.
@@ -104,10 +105,13 @@ def _weight_places(k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.const
 
 @triton.jit
 def conv_transpose_kernel(
-    small_ptr, weight_ptr, bias_ptr, mask_ptr, big_ptr, blocks, weight_stride, bias_stride, small_values, big_values,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
+    small_ptr, weight_ptr, bias_ptr, mask_ptr, big_ptr, blocks, weight_stride, bias_stride,
+    small_values, big_values,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr,
+    REACH: tl.constexpr,
     BIAS: tl.constexpr, RELU: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
-    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, LOOPS: tl.constexpr, STAGES: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, LOOPS: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Big blocks from the small pixels they touch, then bias, ReLU or a mask where they are wanted."""
     BLOCK_HEIGHT: tl.constexpr = HEIGHT // 2 + REACH - 1
@@ -161,7 +165,8 @@ def conv_transpose_kernel(
 @triton.jit(do_not_specialize=["splits", "loops"])
 def weight_kernel(
     big_ptr, small_ptr, weight_ptr, bias_ptr, blocks, small_values, big_values, splits, loops,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr,
+    REACH: tl.constexpr,
     BIAS_OF_BIG: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
@@ -216,8 +221,10 @@ def weight_kernel(
 
 @triton.jit
 def conv_kernel(
-    big_ptr, weight_ptr, bias_ptr, mask_ptr, small_ptr, columns, weight_stride, bias_stride, small_values, big_values,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
+    big_ptr, weight_ptr, bias_ptr, mask_ptr, small_ptr, columns, weight_stride, bias_stride,
+    small_values, big_values,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr,
+    REACH: tl.constexpr,
     BIAS: tl.constexpr, RELU: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, LOOPS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip

@@ -33,7 +33,8 @@ likelihoods.
 @triton.jit
 def block_kernel(
     image_ptr, block_ptr, image_stride, batch, count,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr, NUMBERS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr,
+    NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """Images by blocks; zeros where a block reaches over the edge."""
     COLUMNS: tl.constexpr = WIDTH // 2 + 1
@@ -92,7 +93,8 @@ def _taps(CHANNELS: tl.constexpr, PIXELS: tl.constexpr):
 @triton.jit
 def first_kernel(
     block_ptr, weight_ptr, bias_ptr, out_ptr, positions, block_stride, weight_stride, bias_stride,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
     RELU: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr,
 ):  # fmt: skip
     """First layer of an encoder: 4x4 convolution of an image, given by blocks, with bias and ReLU."""
@@ -121,7 +123,8 @@ def first_kernel(
 @triton.jit(do_not_specialize=["splits", "loops"])
 def first_weight_kernel(
     block_ptr, gradient_ptr, weight_ptr, bias_ptr, positions, block_stride, splits, loops,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
     PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Weight and bias gradient of the first layer; a split writes a sum of its own."""
@@ -154,8 +157,10 @@ def first_weight_kernel(
 def last_kernel(
     small_ptr, weight_ptr, bias_ptr, block_ptr, raw_ptr, slope_ptr, distance_ptr,
     weight_stride, bias_stride, block_stride, batch,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
-    OUTPUTS: tl.constexpr, LIKELIHOOD: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
+    OUTPUTS: tl.constexpr, LIKELIHOOD: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr,
+    LOOPS: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
     """Last layer of a decoder: 4x4 transposed convolution to an image, and its distance from the
@@ -244,7 +249,8 @@ def last_kernel(
 def last_backward_kernel(
     small_ptr, slope_ptr, scale_ptr, weight_ptr, small_gradient_ptr, weight_gradient_ptr,
     positions, weight_stride, batch, slope_values, splits, loops,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
     MASK: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Input and weight gradient of the last layer in one pass over its input.

@@ -24,7 +24,8 @@ _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3,
 
 
 def conv(
-    big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False, mask: Tensor | None = None,
+    big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False,
+    mask: Tensor | None = None,
     block: Block | None = None,
 ) -> Tensor:  # fmt: skip
     """Stride-2 convolution of big `(members, batch, height, width, big)`: `(members, batch, height
@@ -40,18 +41,21 @@ def conv(
     columns, loops = batch * (width // 2), min(block.loops, height // 2)
     with torch.cuda.device_of(big):
         conv_kernel[(triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops))](
-            big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0), _stride(bias),
+            big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
+            _stride(bias),
             out[0].numel(), big[0].numel(),
             HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
             BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops, STAGES=block.stages,
+            ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops,
+            STAGES=block.stages,
             num_warps=block.warps,
         )  # fmt: skip
     return out
 
 
 def conv_transpose(
-    small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *, relu: bool = False,
+    small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *,
+    relu: bool = False,
     mask: Tensor | None = None, block: Block | None = None,
 ) -> Tensor:  # fmt: skip
     """The transpose of `conv`, to images of *size* (height, width), which halves to that of
@@ -68,12 +72,15 @@ def conv_transpose(
     blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
     columns = min(block.columns, 4 * big)
     with torch.cuda.device_of(small):
-        conv_transpose_kernel[(triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns)](
-            small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0), _stride(bias),
+        conv_transpose_kernel[(triton.cdiv(blocks, block.rows * block.loops), members,
+        4 * big // columns)](
+            small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
+            _stride(bias),
             small[0].numel(), out[0].numel(),
             HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
             BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns, LOOPS=block.loops,
+            ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
+            LOOPS=block.loops,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
     return out
@@ -102,7 +109,8 @@ def weight_gradient(
         weight_kernel[(splits, members, parts)](
             big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
             triton.cdiv(blocks, splits * block.rows),
-            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach, BIAS_OF_BIG=bias_of_big,
+            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach,
+            BIAS_OF_BIG=bias_of_big,
             PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
@@ -140,9 +148,11 @@ def first(
     positions = batch * height * width
     with torch.cuda.device_of(out):
         first_kernel[(triton.cdiv(positions, block.rows * block.loops), members)](
-            blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0), bias.stride(0),
+            blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0),
+            bias.stride(0),
             CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=pixels,
-            RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops, num_warps=block.warps,
+            RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
+            num_warps=block.warps,
         )  # fmt: skip
     return out
 
@@ -160,7 +170,8 @@ def first_weight_gradient(
     bias = gradient.new_empty(members, splits, small, dtype=torch.float32)
     with torch.cuda.device_of(gradient):
         first_weight_kernel[(splits, members)](
-            blocks, gradient, weight, bias, positions, blocks.stride(0), splits, triton.cdiv(positions, splits * block.rows),
+            blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
+            triton.cdiv(positions, splits * block.rows),
             CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
             PRECISION=block.products, ROWS=block.rows,
             STAGES=block.stages, num_warps=block.warps,
@@ -209,8 +220,10 @@ def _last(
     true = raw if true is None else true
     with torch.cuda.device_of(small):
         last_kernel[(batch * parts, members)](
-            small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0), true.stride(0), batch,
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels, OUTPUTS=max(_FEWEST_COLUMNS, pixels),
+            small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0),
+            true.stride(0), batch,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels,
+            OUTPUTS=max(_FEWEST_COLUMNS, pixels),
             LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
@@ -244,9 +257,11 @@ def last_backward(
     to_weight = small.new_empty(members, splits, count, 4, 4, channels, dtype=torch.float32)
     with torch.cuda.device_of(small):
         last_backward_kernel[(splits, members)](
-            small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch, slope[0].numel(), splits,
+            small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch,
+            slope[0].numel(), splits,
             triton.cdiv(positions, splits * block.rows),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels_of(channels), MASK=mask,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count,
+            PIXELS=pixels_of(channels), MASK=mask,
             PRECISION=block.products, ROWS=block.rows,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
