@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any dataset, or some of it, as files that other programs read and `load` reads back: one .npz, or
-a folder of .png.
+"""Any dataset, or some of it, as files that `load` reads back: one .npz, or a folder of .png.
 
     data.npz         images uint8 (n, height, width, channels); where known factors int64 (n, factors) and factor_names
     folder/          000000.png, 000001.png, ...; where factors are known factors.csv: file, then a column for each factor
@@ -76,8 +75,7 @@ def export(
 
 
 def parse_indices(text: str, size: int) -> NDArray[np.int64]:
-    """Indices below *size* from a command line: numbers and ranges `first:end` (end left out), with
-    commas.
+    """Indices below *size* from text: numbers and ranges `first:end` (end left out).
 
     >>> parse_indices("7,0:3", 24)
     array([7, 0, 1, 2])

@@ -80,9 +80,7 @@ class SamplingRule:
             raise invalid("where", "must be an expression", self.text, _REMEDY) from error
 
     def weights(self, factors: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The weight of each row of *factors* `(n, factors)`; refused unless finite, at least 0,
-        and above 0 somewhere.
-        """
+        """The weight of each row of *factors*; refused unless finite, at least 0, somewhere above."""
         columns = {
             name: self._values[name][column]
             for name, column in zip(self._names, np.asarray(factors).T, strict=True)
@@ -232,9 +230,7 @@ def _truth(value: Any) -> NDArray[np.bool_]:
 
 
 def _number(value: Any) -> Any:
-    """Truth values count as 1 and 0 in sums and products, and arithmetic is in floating point: no
-    overflow of integers.
-    """
+    """*value* as floats: truth values count as 1 and 0, and integers cannot overflow."""
     return np.asarray(value, dtype=np.float64)
 
 

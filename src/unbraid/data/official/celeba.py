@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes that people gave
-them.
+"""CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes.
 
 The aligned images are 178x218. As is usual with VAEs (PyTorch-VAE among others), the central
 148x148 is cut out, which leaves the face, and scaled to 64x64 with the bilinear filter; other
@@ -82,9 +81,7 @@ class CelebA(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The attributes, and the images as the published zip or as the folder in it, which has no
-        published checksum.
-        """
+        """The attributes, and the images as the published zip or the folder in it."""
         archive, attributes = cls.source.files
         wanted = {
             archive.name: (archive.name, f"Img/{archive.name}", _FOLDER, f"Img/{_FOLDER}"),
@@ -115,8 +112,9 @@ class CelebA(OfficialDataset):
 
 
 def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.uint8]]:
-    """File names, and 0 or 1 for each attribute: a count, a line of names, then a line for each
-    image.
+    """File names, and 0 or 1 for each attribute.
+
+    The file has a count, a line of names, then a line for each image.
     """
     try:
         lines = path.read_text(encoding="ascii").splitlines()
@@ -165,8 +163,9 @@ def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The images of a zip by their plain names, whether they lie at its root or in the published
-    folder, which counts first.
+    """The images of a zip by their plain names.
+
+    They lie in the published folder, which counts first, or at the root.
     """
     at_root = {info.filename: info for info in archive.infolist()}
     in_folder = {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perturbed data (Zietlow et al. 2021): a dataset plus at most ε in every value, either the pattern
-of s(x) or plain noise.
+"""Perturbed data (Zietlow et al. 2021): a dataset plus at most ε in every value.
+
+Either the pattern of s(x) is added or plain noise.
 
 A folder written by `unbraid perturb` holds `perturbed.json`, which names the original data and says
 how it is changed, and for the pattern `perturbation.safetensors`: the signs, the pace of each
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
 
 class Perturbed(Dataset):
-    """Perturbed data: any set of images changed by at most ε, by a pattern that turns VAEs to other
-    axes or by plain noise.
+    """Perturbed data: images changed by at most ε, by a pattern that turns VAEs, or by noise.
 
     `source` is the folder that it was written to; `base` the original data.
     """
@@ -167,9 +167,7 @@ class Perturbed(Dataset):
     def disturber(
         self, device: torch.device | str
     ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-        """A function `(samples (..., *sample_shape), indices (...)) -> changed samples`, by tensor
-        operations on *device* alone.
-        """
+        """A function `(samples, indices) -> changed samples` by tensor operations on *device*."""
         change = self._with_noise(device) if self.pattern is None else self._with_pattern(device)
 
         def disturb(samples: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
@@ -180,8 +178,7 @@ class Perturbed(Dataset):
 
     @cached_property
     def _frames(self) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        """All f(s) that occur, a few hundred, `(frames, 1, height, width)`, and which of them each
-        image shows.
+        """All f(s) that occur, `(frames, 1, height, width)`, and which of them each image shows.
 
         Adding one is a single pass over an image, where reading it off the pattern would take
         several.
@@ -224,9 +221,7 @@ class Perturbed(Dataset):
         return change
 
     def fingerprint(self) -> str:
-        """A digest of the original and of everything that is added to it; where the folder lies
-        does not matter.
-        """
+        """A digest of the original and of all that is added; where the folder lies is left out."""
         told = {name: self.record[name] for name in ("noise", "epsilon", "clip", "seed")}
         digest = hashlib.sha256(
             store.digest([self.name, self.record["base"]["fingerprint"], told]).encode()

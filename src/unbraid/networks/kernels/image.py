@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels for the layers that touch the image: the first of an encoder and the last of a
-decoder.
+"""Triton kernels for the layers that touch the image: an encoder's first, a decoder's last.
 
 Images `(members, batch, channels, height, width)` have one or three channels, so a window is 16 or
 48 numbers; these layers are bound by the traffic of their other side, which each kernel reads or
@@ -63,8 +62,9 @@ def block_kernel(
 def _windows(
     block_ptr, m, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Windows `(positions, 4 · PIXELS)` over small pixels (i, j), which meet the blocks (i, j) to
-    (i + 1, j + 1).
+    """Windows `(positions, 4 · PIXELS)` over small pixels (i, j).
+
+    They meet the blocks (i, j) to (i + 1, j + 1).
 
     HEIGHT and WIDTH are the small side's; tap = (rows on · 2 + columns on) · PIXELS + output of the
     block.
@@ -78,9 +78,7 @@ def _windows(
 
 @triton.jit
 def _taps(CHANNELS: tl.constexpr, PIXELS: tl.constexpr):
-    """For each tap of `_windows`: its place in a weight's `(4, 4, channels)`, and whether it is
-    one.
-    """
+    """For each tap of `_windows`: its place in a weight's `(4, 4, channels)`, if it is one."""
     tap = tl.arange(0, 4 * PIXELS)
     pixel, channel = tap % PIXELS // CHANNELS, tap % PIXELS % CHANNELS
     kernel_row, kernel_column = (
@@ -163,8 +161,7 @@ def last_kernel(
     LOOPS: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Last layer of a decoder: 4x4 transposed convolution to an image, and its distance from the
-    true one.
+    """Last layer of a decoder: transposed convolution to an image, and its distance from x.
 
     HEIGHT and WIDTH are the small side's. A program takes LOOPS · ROWS blocks of one image. An
     output is a pixel of a block and a channel, (pixel · CHANNELS + channel); OUTPUTS and PIXELS are

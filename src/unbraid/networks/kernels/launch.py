@@ -28,8 +28,9 @@ def conv(
     mask: Tensor | None = None,
     block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """Stride-2 convolution of big `(members, batch, height, width, big)`: `(members, batch, height
-    // 2, width // 2, small)`.
+    """Stride-2 convolution of big `(members, batch, height, width, big)`.
+
+    The result is `(members, batch, height // 2, width // 2, small)`.
 
     The result is zero where *mask*, of its shape, is not positive.
     """
@@ -58,9 +59,7 @@ def conv_transpose(
     relu: bool = False,
     mask: Tensor | None = None, block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """The transpose of `conv`, to images of *size* (height, width), which halves to that of
-    *small*.
-    """
+    """The transpose of `conv`, to images of *size* (height, width), twice that of *small*."""
     members, batch, _, _, channels = small.shape
     reach, big = weight.shape[2] // 2, weight.shape[4]
     height, width = size
@@ -119,8 +118,9 @@ def weight_gradient(
 
 
 def by_blocks(image: Tensor) -> Tensor:
-    """Images `(members, batch, channels, height, width)`, shared by members or not, as the kernels
-    take them: by blocks.
+    """Images `(members, batch, channels, height, width)` by blocks, as the kernels take them.
+
+    Members may share them.
     """
     members, batch, channels, height, width = image.shape
     shared = members > 1 and image.stride(0) == 0
@@ -193,8 +193,9 @@ def last_distance(
     *,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Distances `(members, batch)` of the last layer's output from *true* by blocks, float32, and
-    their slope by blocks.
+    """Distances `(members, batch)` of the last layer's output from *true*, and their slope.
+
+    Images and slope are by blocks; distances are float32.
     """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
     return _joined(parts.movedim(2, 1)), slope
@@ -239,8 +240,9 @@ def last_backward(
     mask: bool,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the last layer's input, weight and bias from *slope* by blocks times *scale*
-    `(members, batch)`.
+    """Gradients of the last layer's input, weight and bias.
+
+    They come from *slope* by blocks times *scale* `(members, batch)`.
     """
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
@@ -292,9 +294,7 @@ def _stride(bias: Tensor | None) -> int:
 
 
 def _packed(tensor: Tensor) -> Tensor:
-    """*tensor* with every member's part contiguous; members may lie anywhere, even on top of each
-    other.
-    """
+    """*tensor* with every member's part contiguous; members may lie anywhere."""
     return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 
