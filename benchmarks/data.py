@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many images a second each dataset gives a training step, and what it takes in memory.
 
-    python benchmarks/data.py [--seconds 1] [--device cpu|cuda] [--painting scream.jpg] [--out results.json]
+    python benchmarks/data.py [--seconds 1] [--device cpu|cuda] [--painting scream.jpg]
+        [--out results.json]
 
 On a CPU one thread draws batches of 64; on a GPU batches of 64 for each of 128 members. The
 yardstick in the same run is a plain loader of XYSquares: one image at a time drawn by NumPy

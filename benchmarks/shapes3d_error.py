@@ -51,7 +51,7 @@ class Real(NamedTuple):
 
 
 def read(folder: Path) -> Real:
-    """All published images of *folder*; factors that are not known are inferred with the drawing."""
+    """All published images of *folder*; unknown factors are inferred with the drawing."""
     with np.load(folder / "shapes3d_real_samples.npz") as file:
         labelled, factors, floor_hue_4 = file["images"], file["factors"], file["images_floor_hue4"]
     unknown = [floor_hue_4]
@@ -74,10 +74,9 @@ def _notebook(file: Path) -> NDArray[np.uint8]:
     middle = (np.arange(drawing.SIDE) + 0.5) / drawing.SIDE
     (left, right_step, width), (top, down_step, height) = NOTEBOOK_RIGHT, NOTEBOOK_DOWN
     places = [(int(k), int(j)) for k in range(5) for j in range(5)]
-    return np.stack([
-        pixels[(top + k * down_step + middle * height).astype(int)][:, (left + j * right_step + middle * width).astype(int)]
-        for k, j in places
-    ])  # fmt: skip
+    rows = [(top + k * down_step + middle * height).astype(int) for k in range(5)]
+    columns = [(left + j * right_step + middle * width).astype(int) for j in range(5)]
+    return np.stack([pixels[rows[k]][:, columns[j]] for k, j in places])
 
 
 def infer(images: NDArray[np.uint8]) -> NDArray[np.int64]:

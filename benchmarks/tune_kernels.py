@@ -2,7 +2,8 @@
 """Find the kernels' block sizes on this GPU by timing candidates on the layers of the Burgess
 network.
 
-    python benchmarks/tune_kernels.py --out FOLDER [--precision float32] [--members 128] [--only weight]
+    python benchmarks/tune_kernels.py --out FOLDER [--precision float32] [--members 128]
+        [--only weight]
 
 Candidates compile side by side in processes of their own and are timed one at a time. Prints, for
 each kernel and layer, the best few with their time beside the floor that memory traffic alone sets;

@@ -57,13 +57,18 @@ def test_rules_weigh_what_they_say(rule, expected):
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ("colour == 1", "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'colour == 1'."),
-        ("scal == 1", "factor 'scal' is unknown; did you mean 'scale'? Known: scale, shape, x, y. The rule is 'scal == 1'."),
+        ("colour == 1", "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is "
+            "'colour == 1'."),
+        ("scal == 1", "factor 'scal' is unknown; did you mean 'scale'? Known: scale, shape, x, "
+            "y. The rule is 'scal == 1'."),
         ("x <", "where must be an expression; got 'x <'. " + REMEDY),
-        ("x - 2", "where must give finite weights of at least 0; got -2 at shape=0, scale=0, x=0, y=0. " + REMEDY),
-        ("1 / x", "where must give finite weights of at least 0; got inf at shape=0, scale=0, x=0, y=0. " + REMEDY),
+        ("x - 2", "where must give finite weights of at least 0; got -2 at shape=0, scale=0, "
+            "x=0, y=0. " + REMEDY),
+        ("1 / x", "where must give finite weights of at least 0; got inf at shape=0, scale=0, "
+            "x=0, y=0. " + REMEDY),
         ("x in y", "where needs a list of numbers behind `in`; got 'y'. For example x in (1, 2)."),
-        ("x in ()", "where needs a list of numbers behind `in`; got '()'. For example x in (1, 2)."),
+        ("x in ()", "where needs a list of numbers behind `in`; got '()'. For example x in (1, "
+            "2)."),
         ("shape != 1 | x < 2", "where is written with `and` and `or`; got '1 | x'. " + REMEDY),
         ("correlated(x, y, x)",
         "the width of correlated must be a number above 0; got 'x'. 0.2 is a strong one."),
@@ -78,13 +83,15 @@ def test_rules_weigh_what_they_say(rule, expected):
         ),
         (
             "correlated(x, y)",
-            "where needs correlated(FACTOR, FACTOR, WIDTH); got 'correlated(x, y)'. For example correlated(shape, scale, 0.2).",
+            "where needs correlated(FACTOR, FACTOR, WIDTH); got 'correlated(x, y)'. For example "
+                "correlated(shape, scale, 0.2).",
         ),
         ("correlated(x, y, 0)",
         "the width of correlated must be a number above 0; got '0'. 0.2 is a strong one."),
         (
             "correlated(x, colour, 1)",
-            "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'correlated(x, colour, 1)'.",
+            "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'correlated(x, "
+                "colour, 1)'.",
         ),
     ],
 )  # fmt: skip

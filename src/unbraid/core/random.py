@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers as pure functions of (seed, step, stream): no generator, no state, the same bits
-on every device.
+"""Random numbers as pure functions of (seed, step, stream): the same bits on every device.
 
 Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), in
 64-bit integer tensor operations. The key is the member's seed; the counter is (block, step, step's
@@ -31,9 +30,7 @@ from unbraid.core.errors import invalid
 
 
 class Stream(IntEnum):
-    """What a number is for; numbers of different streams are independent. Values are part of the
-    file format.
-    """
+    """What a number is for; streams are independent. Values are part of the file format."""
 
     INITIAL_WEIGHTS = 0
     IMAGE_INDICES = 1
@@ -67,9 +64,7 @@ _ROUNDS = 10
 def philox(
     counter: tuple[Tensor, ...], key: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Philox4x32-10 of four counter words and two key words, each an int64 tensor holding
-    0..2^32-1.
-    """
+    """Philox4x32-10 of four counter words and two key words, as int64 tensors."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
@@ -113,9 +108,7 @@ def _blocks(
 def _by_kernel(
     kind: str, seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int = 1
 ) -> Tensor | None:
-    """The numbers from one kernel on CUDA, where they are the same bits and hundreds of launches
-    fewer; else None.
-    """
+    """The same bits from one kernel on CUDA, with hundreds of launches fewer; else None."""
     _check(seed)
     if not triton_support.usable(seed.device):
         return None
@@ -148,8 +141,9 @@ def uniform(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...
 
 
 def normal(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:
-    """Standard normal numbers by inversion of 32-bit uniforms: float32 `(members, ..., *shape)`, at
-    most 6.34 in size.
+    """Standard normal numbers, float32 `(members, ..., *shape)`, at most 6.34 in size.
+
+    By inversion of 32-bit uniforms.
     """
     if (drawn := _by_kernel("NORMAL", seed, step, stream, shape)) is not None:
         return drawn
@@ -178,8 +172,9 @@ def integers(
 
 
 def _multiply_shift(upper: Tensor, lower: Tensor, high: int) -> tuple[Tensor, Tensor]:
-    """`floor(x * high / 2^64)` of the 64-bit word x, and where x falls in the incomplete last
-    stretch.
+    """`floor(x * high / 2^64)` of a 64-bit word x, and whether x is in the last stretch.
+
+    The last stretch is incomplete.
     """
     tail = lower * high
     head = upper * high + (tail >> 32)
@@ -221,9 +216,7 @@ _TAIL_BOTTOM = (
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    """Horner's rule with separate multiply and add: a fused one would round differently on another
-    device.
-    """
+    """Horner's rule without fused multiply-add, which rounds differently on some devices."""
     total = torch.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         total = total * x
@@ -232,8 +225,7 @@ def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
 
 
 def normal_quantile(word: Tensor) -> Tensor:
-    """Standard normal quantile of (word + 1/2) / 2^32 for 32-bit words, float64 (Wichura 1988, AS
-    241, PPND16).
+    """Standard normal quantile of (word + 1/2) / 2^32, float64 (Wichura 1988, AS 241).
 
     AS 241's third branch is for probabilities below e^-25; the smallest here is 2^-33 > e^-25, so
     two branches suffice.
@@ -252,9 +244,7 @@ def normal_quantile(word: Tensor) -> Tensor:
 
 
 def _square_root(x: Tensor) -> Tensor:
-    """Exactly rounded square root: on a CPU by NumPy, since torch's own is wrong there in the last
-    bit of one in a hundred.
-    """
+    """Exactly rounded square root: on a CPU by NumPy, as torch's own errs in the last bit."""
     return torch.from_numpy(np.sqrt(x.numpy())) if x.device.type == "cpu" else torch.sqrt(x)
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of `random` as single Triton kernels, bit for bit: one launch instead of hundreds
-of tensor operations.
+"""The functions of `random` as single Triton kernels, bit for bit: one launch, not hundreds.
 
 Fused multiply-adds are switched off at the launch, since they round once where the definition
 rounds twice.
@@ -155,9 +154,7 @@ def _draw_kernel(
 def draw(
     seed: Tensor, step: Tensor, stream: int, shape: tuple[int, ...], kind: int, high: int = 1
 ) -> Tensor:
-    """Numbers of one *kind* `(members, *step.shape, *shape)` for int64 tensors *seed* and *step* on
-    one device.
-    """
+    """Numbers of one *kind* `(members, *step.shape, *shape)` for *seed* and *step*."""
     count = math.prod(shape)
     blocks = count if kind == INTEGERS.value else -(-count // 4)
     dtype = torch.int64 if kind in (WORDS.value, INTEGERS.value) else torch.float32

@@ -88,9 +88,7 @@ class Dataset(ABC):
 
     @property
     def device_bytes(self) -> int:
-        """About what `sampler` keeps on its device; unless told otherwise a byte for every value
-        there is.
-        """
+        """About what `sampler` keeps on its device; by default a byte for every value."""
         return len(self) * math.prod(self.sample_shape)
 
     @property
@@ -123,8 +121,9 @@ class Dataset(ABC):
 
     @abstractmethod
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Put the smallest stored form on *device*; returns `indices (...) -> float32 samples (...,
-        *sample_shape)`.
+        """Put the smallest stored form on *device*; returns what draws samples there.
+
+        It maps indices `(...)` to float32 samples `(..., *sample_shape)`.
 
         On a GPU the returned function becomes part of a captured step, so it must work on tensors
         alone, without asking the host for their values; where it does ask, training is slower.
@@ -179,9 +178,7 @@ class PixelDataset(Dataset):
         )
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """The stored bytes on *device*, scaled to [0, 1] when drawn; on a CPU the very bytes that
-        are stored.
-        """
+        """The stored bytes on *device*, not copied on a CPU, scaled to [0, 1] when drawn."""
         import torch
 
         stored = torch.from_numpy(self.planes).to(device)

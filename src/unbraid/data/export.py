@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any dataset, or some of it, as files that `load` reads back: one .npz, or a folder of .png.
 
-    data.npz         images uint8 (n, height, width, channels); where known factors int64 (n, factors) and factor_names
-    folder/          000000.png, 000001.png, ...; where factors are known factors.csv: file, then a column for each factor
+    data.npz    images uint8 (n, height, width, channels); where known factors int64 (n, factors)
+                and factor_names
+    folder/     000000.png, 000001.png, ...; where factors are known factors.csv: file, then a
+                column for each factor
 
 Written beside its place and renamed; an existing file or folder is never touched.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of a single member on a CPU by torch's own, channels last, where they are fastest."""
+"""Convolutions of a single member on a CPU by torch's own, channels last: the fastest there."""
 
 from __future__ import annotations
 

@@ -10,8 +10,10 @@ Subclass `ModuleNetwork` and return an encoder and a decoder.
         width: int = 32
         citation = Citation("Me", 2026, "My network")
 
-        def encoder(self, sample_shape, latents): return MyEncoder(sample_shape, latents, self.width)
-        def decoder(self, sample_shape, latents): return MyDecoder(sample_shape, latents, self.width)
+        def encoder(self, sample_shape, latents):
+            return MyEncoder(sample_shape, latents, self.width)
+        def decoder(self, sample_shape, latents):
+            return MyDecoder(sample_shape, latents, self.width)
 
     unbraid.networks.NETWORKS.register("my_network", MyNetwork)
 

@@ -72,7 +72,8 @@ class Network(ABC):
 
         Samples are `(members, batch, *sample_shape)`.
 
-        *precision* is that of the heavy layers; the small ones, and so the latents, keep the weights' own.
+        *precision* is that of the heavy layers; the small ones, and so the latents, keep that of
+        the weights.
         """
 
     @abstractmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sliding pattern: by hand, against exact fractions, and the bound on what float32 makes of it."""
+"""The sliding pattern: by hand, against exact fractions, and the bound that float32 keeps."""
 
 from __future__ import annotations
 

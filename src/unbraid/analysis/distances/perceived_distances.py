@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perceived distances (Michlo et al. 2023, sections 3 and 4): how far apart the values of each
-factor look to a loss or a model.
+"""Perceived distances: how far apart a factor's values look to a loss or a model.
+
+Michlo et al. 2023, sections 3 and 4.
 
 The ground-truth distance of two samples is the L1 distance of their factor values, the perceived
 one their distance by a reconstruction loss. Along a traversal, where one factor takes its values
 and the others stay, both are matrices; D is their mean over traversals. From the same pairs come
 
-* the importance of a factor: mean and deviation of the distance of pairs that differ in that factor alone and do differ in it,
-  beside those of random pairs, whose two samples are drawn independently. This is the convention of the authors' code. With pairs
-  of equal value counted in, at distance 0, the importance of a factor with n values would be (n - 1)/n of it;
-* the rank correlation (Spearman) of perceived and ground-truth distances over the pairs of a traversal, averaged over traversals.
-  It is undefined where all perceived distances, or all ground-truth ones, are equal; distances closer than 1e-7 of a traversal's
-  largest count as equal.
+* the importance of a factor: mean and deviation of the distance of pairs that differ in that factor
+  alone and do differ in it, beside those of random pairs, both drawn independently.
+  This is the convention of the authors' code. With pairs of equal value counted in, at distance 0,
+  the importance of a factor with n values would be (n - 1)/n of it;
+* the rank correlation (Spearman) of perceived and ground-truth distances over the pairs of a
+  traversal, averaged over traversals. It is undefined where all perceived distances, or all
+  ground-truth ones, are equal; distances closer than 1e-7 of a traversal's largest count as equal.
 
 The standard error of an importance takes traversals as independent draws, and is too large where
 they were spread over a grid; it is 0 where every pair there is was counted.
@@ -110,9 +112,7 @@ class Distances:
         return self.levels[0]
 
     def importance_table(self) -> pd.DataFrame:
-        """One row a level and factor, random pairs first, then from the most to the least
-        important.
-        """
+        """One row per level and factor, random pairs first, then by importance."""
         import pandas as pd
 
         rows = []
@@ -139,8 +139,9 @@ class Distances:
         return pd.DataFrame(rows)
 
     def order_table(self) -> pd.DataFrame:
-        """One row a level and factor: the rank correlation of perceived and ground-truth distances,
-        NaN where undefined.
+        """One row per level and factor: how perceived distances rank as the true ones.
+
+        Spearman's rank correlation; NaN where it is undefined.
         """
         import pandas as pd
 
@@ -192,12 +193,11 @@ def perceived_distances(
     device: torch.device | str = "cpu",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Distances:
-    """Ground-truth and perceived distances of *dataset*, and along one *member* of a *run* that was
-    trained on it.
+    """Ground-truth and perceived distances of *dataset*, and along a *member* of a *run* on it.
 
-    *pairs* is how many pairs of images each factor gets at least, where it has so many; a member sees the first few thousand
-    images of them. *progress* is told how many images are done, of how many. Which traversals and
-    pairs are looked at comes from numpy's generator seeded by *seed*.
+    *pairs* is how many pairs of images each factor gets at least, where it has so many; a member
+    sees the first few thousand images of them. *progress* is told how many images are done, of how
+    many. Which traversals and pairs are looked at comes from numpy's generator seeded by *seed*.
     """
     dataset = dataset if isinstance(dataset, Dataset) else load(dataset)
     run = getattr(run, "folder", run)  # a `Run` holds one

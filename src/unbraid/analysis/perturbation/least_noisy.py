@@ -59,7 +59,7 @@ def read_s(
 
 
 def lowest_mig(run: RunFolder, scores: pd.DataFrame) -> tuple[int, float]:
-    """The member with the lowest MIG in *scores*, among those whose latents are noisy, and its MIG."""
+    """The member with the lowest MIG in *scores* among those with noisy latents, and its MIG."""
     noisy = {one.id for one in run.plan.members if one.build().samples_latents}
     members = scores.index.get_level_values("member")
     values = scores["mig"] if "mig" in scores else [math.nan] * len(members)

@@ -32,10 +32,13 @@ _MOST_BYTES = 16 * 2**20
 """Of one image; the published ones have some 10 KB."""
 _NOT_ABOVE = f"must have at most {_MOST_BYTES:,} bytes"
 
-ATTRIBUTES = """5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose Black_Hair Blond_Hair
-Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee Gray_Hair Heavy_Makeup High_Cheekbones Male
-Mouth_Slightly_Open Mustache Narrow_Eyes No_Beard Oval_Face Pale_Skin Pointy_Nose Receding_Hairline Rosy_Cheeks Sideburns Smiling
-Straight_Hair Wavy_Hair Wearing_Earrings Wearing_Hat Wearing_Lipstick Wearing_Necklace Wearing_Necktie Young""".split()
+ATTRIBUTES = """
+5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose
+Black_Hair Blond_Hair Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee
+Gray_Hair Heavy_Makeup High_Cheekbones Male Mouth_Slightly_Open Mustache Narrow_Eyes No_Beard
+Oval_Face Pale_Skin Pointy_Nose Receding_Hairline Rosy_Cheeks Sideburns Smiling Straight_Hair
+Wavy_Hair Wearing_Earrings Wearing_Hat Wearing_Lipstick Wearing_Necklace Wearing_Necktie Young
+""".split()
 
 SOURCE = Source(
     name="celeba",
@@ -208,7 +211,7 @@ def _read_file(source: Source, path: Path) -> bytes:
 def _read_member(
     source: Source, path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo
 ) -> bytes:
-    """The bytes of *member*; `zipfile` unpacks no more of them than the size that is checked here."""
+    """The bytes of *member*; `zipfile` unpacks no more than the size checked here."""
     if member.file_size > _MOST_BYTES:
         raise refused(source, path, _NOT_ABOVE, Shown(f"{member.file_size:,}"))
     return archive.read(member)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `unbraid data add` left in the data home: a record and the arrays it names, mapped.
 
-    <data home>/<name>/record.json              where the data came from, whether it was verified, what the arrays must be
-    <data home>/<name>/planes-<digest>.npy      all images, uint8 (n, channels, height, width); packed-<digest>.npy for dSprites
-    <data home>/<name>/factors-<digest>.npy     uint8 (n, factors), where the factors do not form a grid
+    <data home>/<name>/
+        record.json             where the data came from, whether it was verified, the arrays
+        planes-<digest>.npy     all images, uint8 (n, channels, height, width)
+        packed-<digest>.npy     the same as bits, for dSprites
+        factors-<digest>.npy    uint8 (n, factors), where the factors do not form a grid
 
 An array is named by its content, so a new one never takes the place of one that the record still
 names.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether files are the published ones, by size and checksum; the record keeps a receipt of each."""
+"""Whether files are the published ones, by size and checksum, with a receipt for each file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with.
 def verify(
     source: Source, found: Sequence[Found], *, unverified: bool = False, quiet: bool = False
 ) -> list[dict[str, Any]]:
-    """A receipt for each of *found*; a file unlike the published one is refused.
+    """A receipt for each of *found*; without *unverified* an unpublished file is refused.
 
     Unless *unverified*.
     """

@@ -136,7 +136,7 @@ def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list
 
 
 def unusable_files(files: Sequence[Path]) -> list[Problem]:
-    """A problem for each of *files* that cannot be used at any size; all are decoded to their end."""
+    """A problem for each of *files* that cannot be used at any size; all are decoded."""
     found: list[Problem] = []
     with strict_decoding():
         for path in files:
@@ -186,7 +186,7 @@ def _mixed_sizes(
 
 @contextmanager
 def strict_decoding() -> Iterator[None]:
-    """Pillow refuses torn files and gigantic images inside, whatever the program around us has set."""
+    """Let Pillow refuse torn files and gigantic images inside, whatever is set around us."""
     from PIL import Image, ImageFile
 
     before = ImageFile.LOAD_TRUNCATED_IMAGES

@@ -47,7 +47,7 @@ clipped.
 
 @dataclass(frozen=True)
 class Pattern:
-    """Signs `(rows, width)`, the pace of each column, and the row where an image of s = 0 begins."""
+    """Signs `(rows, width)`, the pace of each column, and the row where an image of s = 0 is."""
 
     signs: NDArray[np.int8]
     paces: NDArray[np.int8]

@@ -114,7 +114,7 @@ def conv_transpose_kernel(
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, LOOPS: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Big blocks from the small pixels they touch, then bias, ReLU or a mask where they are wanted."""
+    """Big blocks from the small pixels they touch, then bias, ReLU or a mask where wanted."""
     BLOCK_HEIGHT: tl.constexpr = HEIGHT // 2 + REACH - 1
     BLOCK_WIDTH: tl.constexpr = WIDTH // 2 + REACH - 1
     ALL: tl.constexpr = REACH * REACH * SMALL

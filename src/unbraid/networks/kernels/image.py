@@ -95,7 +95,7 @@ def first_kernel(
     PIXELS: tl.constexpr,
     RELU: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr,
 ):  # fmt: skip
-    """First layer of an encoder: 4x4 convolution of an image, given by blocks, with bias and ReLU."""
+    """First layer of an encoder: 4x4 convolution of an image by blocks, with bias and ReLU."""
     member = tl.program_id(1).to(tl.int64)
     s = tl.arange(0, SMALL)
     place, used = _taps(CHANNELS, PIXELS)

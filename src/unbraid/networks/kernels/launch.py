@@ -160,7 +160,10 @@ def first(
 def first_weight_gradient(
     blocks: Tensor, gradient: Tensor, channels: int, *, block: Block | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the first layer's weight `(members, small, 4, 4, channels)` and bias, float32."""
+    """Gradients of the first layer's weight and bias, float32.
+
+    The weight's is `(members, small, 4, 4, channels)`.
+    """
     members, batch, height, width, small = gradient.shape
     block = block or tuned.first_weight_block(_low(gradient))
     gradient = gradient.contiguous()

@@ -2,8 +2,8 @@
 """The kernels as torch operators with derivatives, for autograd, tracing and CUDA graphs.
 
 A layer's weight enters twice: as it is stored, which is what the gradient belongs to, and as
-`low_weight`, its copy in the precision of the products, which is what the kernel reads. Gradients of weights and biases
-come back in float32 whatever the precision.
+`low_weight`, its copy in the precision of the products, which is what the kernel reads. Gradients
+of weights and biases come back in float32 whatever the precision.
 
 ReLUs are fused with the layer before them, and their derivative with the kernel that reads the
 tensor anyway: an operator with `after_relu` zeroes the gradient it returns wherever its input is
