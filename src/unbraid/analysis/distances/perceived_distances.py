@@ -196,7 +196,7 @@ def perceived_distances(
     """Ground-truth and perceived distances of *dataset*, and along a *member* of a *run* on it.
 
     *pairs* is how many pairs of images each factor gets at least, where it has so many; a member
-    sees the first few thousand images of them. *progress* is told how many images are done, of how
+    sees the first few thousand images of them. *progress* learns how many images are done, of how
     many. Which traversals and pairs are looked at comes from numpy's generator seeded by *seed*.
     """
     dataset = dataset if isinstance(dataset, Dataset) else load(dataset)
@@ -357,15 +357,15 @@ def data_words(dataset: Dataset) -> str:
     if dataset.name not in DATA:
         return dataset.name
     parameters = inspect.signature(DATA.load(dataset.name)).parameters
-    told = {
+    options = {
         key: value
         for key, value in dataset.options.items()
         if key not in parameters or parameters[key].default != value
     }
     return (
         dataset.name
-        + (":" if told else "")
-        + ",".join(f"{key}={value}" for key, value in told.items())
+        + (":" if options else "")
+        + ",".join(f"{key}={value}" for key, value in options.items())
     )
 
 

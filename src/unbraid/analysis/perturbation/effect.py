@@ -222,7 +222,7 @@ class PerturbationReport:
 def perturbation_report(data: Perturbed, *, images: int = 2048) -> PerturbationReport:
     """Examine perturbed *data* without training on it."""
     factors = expansiveness(data.base, images=images)
-    told = data.record["provenance"]
+    made = data.record["provenance"]
     norm, among = max_norm(data, images)
     rows = np.full(len(data.factor_names), np.nan)
     if data.half_rows is None:
@@ -234,10 +234,10 @@ def perturbation_report(data: Perturbed, *, images: int = 2048) -> PerturbationR
             rows[factor] = (
                 np.abs(data.half_rows[upper].astype(np.int64) - data.half_rows[lower]).mean() / 2
             )
-    s, step = s_of(data), told["rows_per_step"]
+    s, step = s_of(data), made["rows_per_step"]
     changes, variance = s.changes(data.epsilon), s.explained_variance(data.epsilon)
     return PerturbationReport(
-        factors, rows, changes, variance, step / told["shift_scale"], step, norm, among
+        factors, rows, changes, variance, step / made["shift_scale"], step, norm, among
     )
 
 

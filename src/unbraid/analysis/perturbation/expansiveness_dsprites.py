@@ -5,7 +5,7 @@ Zietlow et al. 2021, eqs. 7 and 9.
 
 The squared distance of two binary images is the number of bits that differ, and the mean image a
 count of bits, so the 3 billion pixels take seconds and no more memory than one sprite at its 1,024
-places. Departs: as told in `expansiveness`.
+places. Departs: as `expansiveness` does.
 """
 
 from __future__ import annotations

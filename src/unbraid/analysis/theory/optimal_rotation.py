@@ -199,11 +199,11 @@ def _checked(jacobian: ArrayLike) -> NDArray[np.float64]:
         "jacobian", jacobian, "It is (pixels, latents): a column for each latent."
     )
     if not matrix.any():
-        told = Shown("zeros alone")
+        zeros = Shown("zeros alone")
         raise invalid(
             "jacobian",
             "must have an entry other than 0",
-            told,
+            zeros,
             "A constant decoder prefers no rotation.",
         )
     return matrix

@@ -87,7 +87,7 @@ class ValueRange:
         return found.astype(np.uint8)
 
     def sentence(self) -> str:
-        """What a person is told.
+        """The scaling in words.
 
         >>> ValueRange(112, 40211).sentence()
         '16-bit images were scaled to 8 bits: 112 to 0, 40,211 to 255.'

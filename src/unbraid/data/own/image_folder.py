@@ -131,8 +131,8 @@ def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list
     for nth, image in enumerate(images):
         pixels[nth] = image
     assert first is not None
-    told = values.sentence() if values else UPPER_BITS if first[2] is Depth.CHANNELS_16 else ""
-    return pixels, [path.name for path in files], told
+    scaled = values.sentence() if values else UPPER_BITS if first[2] is Depth.CHANNELS_16 else ""
+    return pixels, [path.name for path in files], scaled
 
 
 def unusable_files(files: Sequence[Path]) -> list[Problem]:

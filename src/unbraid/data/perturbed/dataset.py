@@ -9,7 +9,7 @@ column, s of every image and its half rows. Images are not stored: the original'
 changed on the training device, so that the folder of all dSprites takes 5 MB. The noise of the
 control is a pure function of seed and index, the same numbers on every device.
 
-Departs: as told in `perturbation_pattern`. The pattern is the same in all channels; noise is drawn
+Departs: as `pattern` does. The pattern is the same in all channels; noise is drawn
 for every value.
 """
 
@@ -114,7 +114,7 @@ class Perturbed(Dataset):
     @property
     def about(self) -> list[tuple[str, str]]:
         """The original, how it is changed, and where s comes from."""
-        told, base = self.record["provenance"], self.record["base"]
+        made, base = self.record["provenance"], self.record["base"]
         options = ",".join(f"{name}={value}" for name, value in base["options"].items())
         kind = (
             "uniform noise, the control" if self.pattern is None else "a pattern that slides with s"
@@ -134,8 +134,8 @@ class Perturbed(Dataset):
                 (
                     "s from",
                     (
-                        f"latent {told['latent']} of member {told['member']} ({told['label']}) of"
-                        f" {told['run']}"
+                        f"latent {made['latent']} of member {made['member']} ({made['label']}) of"
+                        f" {made['run']}"
                     ),
                 )
             )
@@ -222,9 +222,9 @@ class Perturbed(Dataset):
 
     def fingerprint(self) -> str:
         """A digest of the original and of all that is added; where the folder lies is left out."""
-        told = {name: self.record[name] for name in ("noise", "epsilon", "clip", "seed")}
+        options = {name: self.record[name] for name in ("noise", "epsilon", "clip", "seed")}
         digest = hashlib.sha256(
-            store.digest([self.name, self.record["base"]["fingerprint"], told]).encode()
+            store.digest([self.name, self.record["base"]["fingerprint"], options]).encode()
         )
         if self.pattern is not None and self.half_rows is not None:
             for array in (self.pattern.signs, self.pattern.paces, self.half_rows):
