@@ -73,7 +73,7 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
     from unbraid.population.cuda_graph import Stepper
     from unbraid.population.devices import choose_device, usual_precision
     from unbraid.population.plan import make_plan
-    from unbraid.population.training_step import Program
+    from unbraid.population.training_step import TrainingStep
 
     device = choose_device("auto")
     options = {
@@ -87,7 +87,7 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
     plan, dataset = make_plan(hyper=hyper, precision=usual_precision(device), **options)
     indices = recorded_sample(len(dataset), CODE_SAMPLES)
     factors = dataset.factors(indices)
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     stepper = Stepper(program, program.start(), print)
     state, began, curve = stepper.state, time.perf_counter(), []
 

@@ -49,7 +49,7 @@ def train(
     from unbraid.objectives.beta_vae import BetaVAE
     from unbraid.population.cuda_graph import Stepper
     from unbraid.population.plan import make_plan
-    from unbraid.population.training_step import Program
+    from unbraid.population.training_step import TrainingStep
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     plan, dataset = make_plan(
@@ -62,7 +62,7 @@ def train(
     )
     indices = recorded_sample(len(dataset), CODE_SAMPLES)
     factors = dataset.factors(indices)
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     stepper = Stepper(program, program.start())
     state, found, began = stepper.state, [], time.perf_counter()
 

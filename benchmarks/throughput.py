@@ -29,7 +29,7 @@ from unbraid.data import load
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.plan import make_plan
-from unbraid.population.training_step import DRAWN_AT_ONCE, Program
+from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 
 BATCH = 64
 SIZES = (1, 8, 32, 128, 256)
@@ -130,7 +130,7 @@ def population_rate(
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     stepper = Stepper(program, program.start())
     for _ in range(3):
         stepper.advance(10**6)
@@ -147,7 +147,7 @@ def encoding(device: torch.device, members: int, images: int) -> dict[str, float
     plan, dataset = make_plan(
         "dsprites", "beta_vae", seeds=members, steps=1, latents=LATENTS, precision="bfloat16"
     )
-    program = Program(plan, plan.members, dataset, device)
+    program = TrainingStep(plan, plan.members, dataset, device)
     weights = program.layout.views(program.start().model.weights)
     encode_images(
         program.network, weights, program.sampler, torch.arange(1024, device=device), plan.dtype
@@ -275,9 +275,9 @@ class Kernels:
             latents=LATENTS,
             precision="bfloat16",
         )
-        program = Program(plan, plan.members, dataset, self.device)
+        program = TrainingStep(plan, plan.members, dataset, self.device)
         adam = Adam.start(program.start().model.weights)
-        adam.keep_lowered(HALF)
+        adam.keep_low_precision_copy(HALF)
         gradient = Gradient(
             program.layout,
             [torch.randn_like(view) for view in program.layout.views(adam.weights).values()],
