@@ -5,9 +5,9 @@ Locatello et al. (2020), "Disentangling factors of variation using few labels": 
 are drawn uniformly, with replacement, and a labeller names their factor values:
 
     perfect     the values themselves
-    binned      at most `bins` values a factor: y <- floor(y bins / n) where a factor has n > bins of them
-    noisy       each label is replaced, with probability `noise`, by one drawn from all values of its factor
-    partial     `observed` factors, chosen at random, in the order of the data; the others stay unknown
+    binned      at most `bins` values per factor: y <- floor(y bins / n) where n > bins
+    noisy       each label is replaced, with probability `noise`, by a random value of its factor
+    partial     `observed` factors, chosen at random, in the order of the data; no others
     permuted    each factor's values renamed by a random permutation, so that their order is lost
 
 Images and labels are functions of the label seed alone: the same for every member that shares it,
