@@ -283,7 +283,7 @@ class Kernels:
         )
         program = TrainingStep(plan, plan.members, dataset, self.device)
         adam = Adam.start(program.start().model.weights)
-        adam.keep_lowered(HALF)
+        adam.keep_low_precision_copy(HALF)
         gradient = Gradient(
             program.layout,
             [torch.randn_like(view) for view in program.layout.views(adam.weights).values()],

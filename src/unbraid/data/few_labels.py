@@ -5,9 +5,9 @@ Locatello et al. (2020), "Disentangling factors of variation using few labels": 
 are drawn uniformly, with replacement, and a labeller names their factor values:
 
     perfect     the values themselves
-    binned      at most `bins` values a factor: y <- floor(y bins / n) where a factor has n > bins of them
-    noisy       each label is replaced, with probability `noise`, by one drawn from all values of its factor
-    partial     `observed` factors, chosen at random, in the order of the data; the others stay unknown
+    binned      at most `bins` values per factor: y <- floor(y bins / n) where n > bins
+    noisy       each label is replaced, with probability `noise`, by a random value of its factor
+    partial     `observed` factors, chosen at random, in the order of the data; no others
     permuted    each factor's values renamed by a random permutation, so that their order is lost
 
 Images and labels are functions of the label seed alone: the same for every member that shares it,
@@ -75,35 +75,21 @@ class LabelRequest:
         return tuple(min(size, self.bins) if self.labeller == "binned" else size for size in sizes)
 
     def problems(self, name: str, setting: Any) -> list[Problem]:
-        """Why such data has no such labels; *name* is the objective that asks, *setting* what it
-        knows of data and plan.
-        """
+        """Why such data has no such labels: *name* asks, *setting* is what it knows of the data."""
         factors = len(setting.factor_sizes)
         if factors == 0:
+            rule = "needs known factors to take labels from"
             remedy = (
-                "Load it with factors (a factors.csv, a key factors, factors=...), or use an"
-                " objective without."
+                "Load it with factors (a factors.csv, a key factors, factors=...),"
+                " or train without labels."
             )
-            return [
-                Problem(
-                    f"{name}: data",
-                    "needs known factors to take labels from",
-                    Shown("none"),
-                    remedy,
-                )
-            ]
+            return [Problem(f"{name}: data", rule, Shown("none"), remedy)]
         found = []
         partial = self.labeller == "partial"
         if partial and self.observed > factors:
+            rule = f"must be at most the {factors} factors of the data"
             remedy = f"Use observed_factors={factors} or less."
-            found.append(
-                Problem(
-                    f"{name}: observed_factors",
-                    f"must be at most the {factors} factors of the data",
-                    self.observed,
-                    remedy,
-                )
-            )
+            found.append(Problem(f"{name}: observed_factors", rule, self.observed, remedy))
         labelled = min(self.factors(setting.factor_sizes), factors)
         if labelled > setting.latents:
             rule = f"must be at least the {labelled} labelled factors, one for each"
@@ -112,14 +98,8 @@ class LabelRequest:
                 if partial
                 else f"labeller=partial with observed_factors={setting.latents}"
             )
-            found.append(
-                Problem(
-                    f"{name}: latents",
-                    rule,
-                    setting.latents,
-                    f"Use {{latents={labelled}}} or more, or {fewer}.",
-                )
-            )
+            remedy = f"Use {{latents={labelled}}} or more, or {fewer}."
+            found.append(Problem(f"{name}: latents", rule, setting.latents, remedy))
         if setting.where:
             rule = "cannot be used, since labelled images are drawn from all images"
             found.append(Problem(f"{name}: where", rule, setting.where, "Leave it out."))

@@ -170,7 +170,7 @@ def in_sums(
 
     In the convention "mean" the loss is a mean over pixels and the KL a mean over latents
     (`objectives/conventions.py`). Only weights of such means are converted: those of other terms (α
-    of `decomposition`, γ_sup of few labels) are taken as they are.
+    of `decomposition`, the weight of labels) are taken as they are.
     """
     if convention == "sum":
         return objective, {}
