@@ -74,14 +74,9 @@ def _notebook(file: Path) -> NDArray[np.uint8]:
     middle = (np.arange(drawing.SIDE) + 0.5) / drawing.SIDE
     (left, right_step, width), (top, down_step, height) = NOTEBOOK_RIGHT, NOTEBOOK_DOWN
     places = [(int(k), int(j)) for k in range(5) for j in range(5)]
-    return np.stack(
-        [
-            pixels[(top + k * down_step + middle * height).astype(int)][
-                :, (left + j * right_step + middle * width).astype(int)
-            ]
-            for k, j in places
-        ]
-    )
+    rows = [(top + k * down_step + middle * height).astype(int) for k in range(5)]
+    columns = [(left + j * right_step + middle * width).astype(int) for j in range(5)]
+    return np.stack([pixels[rows[k]][:, columns[j]] for k, j in places])
 
 
 def infer(images: NDArray[np.uint8]) -> NDArray[np.int64]:

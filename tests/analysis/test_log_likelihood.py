@@ -189,7 +189,8 @@ def test_a_image_has_its_number_whoever_else_is_asked_for(run):
 )
 def test_what_the_likelihood_lacks_is_said(spelled, told, tmp_path):
     run = ub.train(
-        np.random.default_rng(0).integers(0, 2, (12, 8, 8)).astype(bool), "vae", likelihood=spelled, out=tmp_path / "run",
+        np.random.default_rng(0).integers(0, 2, (12, 8, 8)).astype(bool), "vae",
+        likelihood=spelled, out=tmp_path / "run",
         network_options={"hidden": 8}, **(OPTIONS | {"steps": 2}),
     )  # fmt: skip
     assert log_likelihood(run, samples=4, images=4).left_out == told
@@ -203,7 +204,8 @@ def test_grey_values_are_no_bernoulli_outcomes_and_standardised_ones_have_anothe
     }
     for spelled, line in told.items():
         run = ub.train(
-            grey, "vae", likelihood=spelled, out=tmp_path / spelled, standardise=spelled == "laplace",
+            grey, "vae", likelihood=spelled, out=tmp_path / spelled,
+            standardise=spelled == "laplace",
             network_options={"hidden": 8}, **(OPTIONS | {"steps": 2}),
         )  # fmt: skip
         assert log_likelihood(run, samples=4, images=4).left_out == line

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.commands.train import Run, open_run
+from unbraid.commands.train import open_run
 from unbraid.core.errors import InputError
 from unbraid.core.store import write_table
 from unbraid.data.perturbed.dataset import Perturbed
+from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.run_scores import stored_scores
 
 SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
@@ -130,7 +131,7 @@ def test_it_trains_reopens_and_goes_on(run: Path, tmp_path: Path, noise: str):
         for (_, state), old in zip(reopened.folder.states(), weights, strict=True)
     )
     shutil.move(tmp_path / "data", tmp_path / "moved")
-    told = "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
+    told = "Where it was moved, give its new place; for a run on it: data=NEW_PLACE."
     assert told in refused(lambda: open_run(out).dataset)
     assert open_run(out, data=tmp_path / "moved").dataset.options == {
         "source": str(tmp_path / "moved")
@@ -235,7 +236,7 @@ def test_a_diverged_member_gives_no_s(run: Path, tmp_path: Path, monkeypatch: py
     opened = open_run(run, device="cpu")
     table = opened.members
     table.loc[table["member"] == 2, "status"] = "diverged"
-    monkeypatch.setattr(Run, "members", table)
+    monkeypatch.setattr(RunFolder, "members", lambda folder: table)
     assert (
         refused(lambda: perturb(run, tmp_path / "p", member=2))
         == "member must not have diverged; got 2. Choose another."
@@ -252,10 +253,7 @@ def test_a_latent_that_says_nothing_is_refused(
 
     monkeypatch.setattr("unbraid.analysis.perturbation.least_noisy.encode_images", constant)
     told = refused(lambda: perturb(run, tmp_path / "p", member=0))
-    assert (
-        told == "s must vary over the data; got mean 1, deviation 0. Choose another member with"
-        " --member."
-    )
+    assert told == "s must vary over the data; got mean 1, deviation 0. Choose another member."
     monkeypatch.setattr(
         "unbraid.analysis.perturbation.least_noisy.encode_images",
         lambda *given: (constant(*given)[0] * torch.nan, constant(*given)[1]),

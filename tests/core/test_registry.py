@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables load lazily, take in other packages' entry points and say clearly what they cannot find."""
+"""Tables load lazily, take in other packages' entry points and name what they cannot find."""
 
 from __future__ import annotations
 

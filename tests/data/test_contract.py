@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every registered dataset keeps the contract, names its source and licence, and has a test file."""
+"""Every registered dataset keeps the contract, names its source, and has a test file."""
 
 from __future__ import annotations
 

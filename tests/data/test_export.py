@@ -148,7 +148,7 @@ def test_an_interrupted_export_leaves_nothing(sprites, tmp_path, monkeypatch, ou
     with pytest.raises(kind) as caught:
         export(sprites, tmp_path / out, quiet=True)
     if kind is UnbraidError:
-        remedy = "Free some room, or write to another disk with --out."
+        remedy = "Free some room, or write to another disk."
         assert (
             str(caught.value) == f"{tmp_path / out} cannot be written: the disk is full. {remedy}"
         )

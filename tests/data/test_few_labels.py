@@ -251,38 +251,43 @@ def test_members_have_their_own_sets_in_one_chunk(sprites):
 
 
 def test_data_without_factors_is_refused():
-    assert LabelRequest(100).problems("s2_beta_vae", setting(sizes=())) == [
-        "s2_beta_vae: data needs known factors to take labels from; got none. Load it with factors"
-        " (a factors.csv, a key factors, factors=...), or use an objective without."
-    ]
+    (problem,) = LabelRequest(100).problems("beta_vae", setting(sizes=()))
+    assert (problem.name, problem.value) == ("beta_vae: data", "none")
+    assert problem.rule == "needs known factors to take labels from"
+    assert "factors.csv" in problem.remedy
 
 
-def test_more_labelled_factors_than_latents_are_refused():
-    assert LabelRequest(100).problems("s2_beta_vae", setting(latents=3)) == [
-        "s2_beta_vae: latents must be at least the 5 labelled factors, one for each; got 3. "
-        "Use latents=5 or more, or labeller=partial with observed_factors=3."
-    ]
-    assert LabelRequest(100, "partial", observed=4).problems("supervised", setting(latents=3)) == [
-        "supervised: latents must be at least the 4 labelled factors, one for each; got 3. "
-        "Use latents=4 or more, or fewer observed_factors."
-    ]
-    assert LabelRequest(100, "partial", observed=3).problems("supervised", setting(latents=3)) == []
-    assert LabelRequest(100).problems("supervised", setting(latents=5)) == []
+@pytest.mark.parametrize(
+    ("request_", "least", "remedy"),
+    [
+        (LabelRequest(100), 5, "observed_factors=3"),
+        (LabelRequest(100, "partial", observed=4), 4, "fewer observed_factors"),
+    ],
+)
+def test_more_labelled_factors_than_latents_are_refused(request_, least, remedy):
+    (problem,) = request_.problems("beta_vae", setting(latents=3))
+    assert (problem.name, problem.value) == ("beta_vae: latents", 3)
+    assert problem.rule == f"must be at least the {least} labelled factors, one for each"
+    assert f"latents={least}" in problem.remedy
+    assert remedy in problem.remedy
+
+
+def test_as_many_labelled_factors_as_latents_are_taken():
+    assert LabelRequest(100, "partial", observed=3).problems("vae", setting(latents=3)) == []
+    assert LabelRequest(100).problems("vae", setting(latents=5)) == []
 
 
 def test_more_observed_factors_than_there_are_are_refused():
     request = LabelRequest(100, "partial", observed=6)
-    told = (
-        "s2_dip_vae_i: observed_factors must be at most the 5 factors of the data; got 6. Use"
-        " observed_factors=5 or less."
-    )
-    assert request.problems("s2_dip_vae_i", setting()) == [told]
-    assert len(request.problems("s2_dip_vae_i", setting(latents=3))) == 2
-    assert LabelRequest(100, "perfect", observed=6).problems("s2_dip_vae_i", setting()) == []
+    (problem,) = request.problems("dip_vae_i", setting())
+    assert (problem.name, problem.value) == ("dip_vae_i: observed_factors", 6)
+    assert problem.rule == "must be at most the 5 factors of the data"
+    assert "observed_factors=5" in problem.remedy
+    assert len(request.problems("dip_vae_i", setting(latents=3))) == 2
+    assert LabelRequest(100, "perfect", observed=6).problems("dip_vae_i", setting()) == []
 
 
 def test_a_rule_of_sampling_is_refused():
-    assert LabelRequest(100).problems("s2_beta_vae", setting(where="x < 3")) == [
-        "s2_beta_vae: where cannot be used, since labelled images are drawn from all images; got 'x"
-        " < 3'. Leave it out."
-    ]
+    (problem,) = LabelRequest(100).problems("beta_vae", setting(where="x < 3"))
+    assert (problem.name, problem.value) == ("beta_vae: where", "x < 3")
+    assert problem.remedy == "Leave it out."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means, deviations and principal variances of whole datasets against NumPy on all samples at once."""
+"""Means, deviations and principal variances of whole datasets against NumPy."""
 
 from __future__ import annotations
 

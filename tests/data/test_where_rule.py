@@ -57,16 +57,23 @@ def test_rules_weigh_what_they_say(rule, expected):
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ("colour == 1", "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'colour == 1'."),
-        ("scal == 1", "factor 'scal' is unknown; did you mean 'scale'? Known: scale, shape, x, y. The rule is 'scal == 1'."),
+        ("colour == 1", "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is "
+            "'colour == 1'."),
+        ("scal == 1", "factor 'scal' is unknown; did you mean 'scale'? Known: scale, shape, x, "
+            "y. The rule is 'scal == 1'."),
         ("x <", "where must be an expression; got 'x <'. " + REMEDY),
-        ("x - 2", "where must give finite weights of at least 0; got -2 at shape=0, scale=0, x=0, y=0. " + REMEDY),
-        ("1 / x", "where must give finite weights of at least 0; got inf at shape=0, scale=0, x=0, y=0. " + REMEDY),
+        ("x - 2", "where must give finite weights of at least 0; got -2 at shape=0, scale=0, "
+            "x=0, y=0. " + REMEDY),
+        ("1 / x", "where must give finite weights of at least 0; got inf at shape=0, scale=0, "
+            "x=0, y=0. " + REMEDY),
         ("x in y", "where needs a list of numbers behind `in`; got 'y'. For example x in (1, 2)."),
-        ("x in ()", "where needs a list of numbers behind `in`; got '()'. For example x in (1, 2)."),
+        ("x in ()", "where needs a list of numbers behind `in`; got '()'. For example x in (1, "
+            "2)."),
         ("shape != 1 | x < 2", "where is written with `and` and `or`; got '1 | x'. " + REMEDY),
-        ("correlated(x, y, x)", "the width of correlated must be a number above 0; got 'x'. 0.2 is a strong one."),
-        ("correlated(x, x, 1)", "where needs two different factors in correlated; got 'correlated(x, x, 1)'."),
+        ("correlated(x, y, x)",
+        "the width of correlated must be a number above 0; got 'x'. 0.2 is a strong one."),
+        ("correlated(x, x, 1)",
+        "where needs two different factors in correlated; got 'correlated(x, x, 1)'."),
         ("  ", "where must be a rule; got '  '. Leave it out to train on everything."),
         ("x > 9", "where must leave some images to train on; got 'x > 9', which leaves none."),
         (
@@ -76,12 +83,15 @@ def test_rules_weigh_what_they_say(rule, expected):
         ),
         (
             "correlated(x, y)",
-            "where needs correlated(FACTOR, FACTOR, WIDTH); got 'correlated(x, y)'. For example correlated(shape, scale, 0.2).",
+            "where needs correlated(FACTOR, FACTOR, WIDTH); got 'correlated(x, y)'. For example "
+                "correlated(shape, scale, 0.2).",
         ),
-        ("correlated(x, y, 0)", "the width of correlated must be a number above 0; got '0'. 0.2 is a strong one."),
+        ("correlated(x, y, 0)",
+        "the width of correlated must be a number above 0; got '0'. 0.2 is a strong one."),
         (
             "correlated(x, colour, 1)",
-            "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'correlated(x, colour, 1)'.",
+            "factor 'colour' is unknown. Known: scale, shape, x, y. The rule is 'correlated(x, "
+                "colour, 1)'.",
         ),
     ],
 )  # fmt: skip
@@ -94,9 +104,12 @@ def test_bad_rules_are_refused_by_name(rule, told):
 @pytest.mark.parametrize(
     "rule",
     [
-        "__import__('os').system('true')", "x.real", "[x for x in (1,)]", "x ** 9999", "x if y else 1", "lambda: 1", "x[0]",
-        "f'{x}'", "x := 3", "(x, y)()", "correlated(x, y, width=1)", "~x", "x << 3", "9e99", "1j", "x is 1",
-        "x == (1, 2)", "(1, 2)", "(1, 2) + x", "[x, y]", "{x}", "x < 3 and (1, 2)", "not (1, 2)", "-(1, 2)", "(1, 2) in (1,)",
+        "__import__('os').system('true')", "x.real", "[x for x in (1,)]", "x ** 9999",
+        "x if y else 1", "lambda: 1", "x[0]",
+        "f'{x}'", "x := 3", "(x, y)()", "correlated(x, y, width=1)", "~x", "x << 3", "9e99", "1j",
+        "x is 1",
+        "x == (1, 2)", "(1, 2)", "(1, 2) + x", "[x, y]", "{x}", "x < 3 and (1, 2)", "not (1, 2)",
+        "-(1, 2)", "(1, 2) in (1,)",
     ],
 )  # fmt: skip
 def test_nothing_else_is_executed(rule):

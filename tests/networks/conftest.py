@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of networks with batch norm share: a plain torch model beside ours, weight by weight."""
+"""What tests of batch norm share: a plain torch model beside ours, weight by weight."""
 
 from __future__ import annotations
 

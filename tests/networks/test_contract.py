@@ -106,7 +106,7 @@ class ReturnsDoubles(Small):
 
 @dataclass(frozen=True)
 class NormalisesWithoutNotes(Small):
-    """In training centres the latents on the batch, and leaves nothing to centre them with later."""
+    """In training centres the latents on the batch, with nothing to centre them later."""
 
     def encode(self, weights, x, precision=None):
         mean, logvar = super().encode(weights, x, precision)

@@ -145,7 +145,7 @@ class Draw:
         return torch.rand(*shape, generator=self.generator, device=self.generator.device)
 
     def layer(self, members: int, described: list[Weight]) -> tuple[Tensor, Tensor, Tensor]:
-        """Weight, its low-precision copy and bias as views into members' rows, as training has them."""
+        """Weight, its low-precision copy and bias as views into members' rows."""
         layout = Layout((Weight("before", (5,)), *described))
         rows = torch.randn(
             members, layout.size, generator=self.generator, device=self.generator.device

@@ -112,7 +112,8 @@ def message(make):
     ("mean", "std", "told"),
     [
         (0.0, 0.0, "std must be above 0; got 0.0. Leave out channels that never change."),
-        ((0.5, 0.5), (1.0, -1.0), "std must be above 0; got (1.0, -1.0). Leave out channels that never change."),
+        ((0.5, 0.5), (1.0, -1.0), "std must be above 0; got (1.0, -1.0). Leave out channels that "
+            "never change."),
         (float("nan"), 1.0, "mean must be a finite number, or one for each channel; got nan."),
         ("half", 1.0, "mean must be a finite number, or one for each channel; got 'half'."),
         ((), 1.0, "mean must be a finite number, or one for each channel; got ()."),

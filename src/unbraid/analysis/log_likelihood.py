@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log p(x) of images under a trained member, by importance sampling (Burda et al. 2016; Mathieu et
-al. 2019 with K = 1000).
+"""Log p(x) of images under a trained member, by importance sampling (Burda et al. 2016).
 
 log (1/K) Σ_k p(x|z_k) p(z_k) / q(z_k|x) with z_k drawn from the member's own posterior q(z|x):
 below log p(x) on average, and nearer to it the more samples. The evidence lower bound from the same
@@ -75,8 +74,7 @@ def log_likelihood(
     images: int | Sequence[int] = 1000,
     device: str = "auto",
 ) -> LogLikelihood:
-    """Log p(x) of *images* under one *member* of *run*, a folder or what `train` and `open_run`
-    return.
+    """Log p(x) of *images* under one *member* of *run*, a folder or an opened run.
 
     *images* is how many, taken at random and the same for every member, or their indices.
     """
@@ -111,7 +109,7 @@ def log_likelihood(
     bounds, elbos, effective, black_and_white = [], [], [], True
     with (
         torch.no_grad(),
-        explain_oom(on, "the samples of an image", "Free some memory, or use device='cpu'."),
+        explain_oom(on, "the samples of an image", "Free some memory, or use a CPU."),
     ):
         for part in torch.from_numpy(indices).split(max(1, rows // samples)):
             x, steps = sampler(part.to(on)).unsqueeze(0), part.to(on)
@@ -146,8 +144,9 @@ def importance_weights(
     precision: torch.dtype | None = None,
     rows: int = _MOST_ROWS,
 ) -> Tensor:
-    """Log p(x|z) p(z) / q(z|x) in nats, float64 `(members, n, samples)`, at z = mean + deviation ·
-    noise.
+    """Log p(x|z) p(z) / q(z|x) in nats at z = mean + deviation · noise.
+
+    float64 `(members, n, samples)`.
 
     x is `(members, n, *sample_shape)` and *noise* standard normal `(members, n, samples, latents)`;
     at most *rows* latents are decoded at once for each member.

@@ -116,7 +116,7 @@ def perturb(
     trained model; with uniform noise, the control, no run is needed.
     """
     from unbraid.analysis.perturbation.effect import perturbation_report
-    from unbraid.analysis.perturbation.least_noisy import read_s
+    from unbraid.analysis.perturbation.least_noisy import lowest_mig, read_s
     from unbraid.data.perturbed.dataset import Perturbed, check_base
     from unbraid.data.perturbed.folder import NOISES, write_perturbed
     from unbraid.data.perturbed.pattern import half_rows, make_pattern, steps_of, usual_shift_scale
@@ -160,7 +160,10 @@ def perturb(
     assert dataset is not None
     found: dict[str, Any] = {}
     if opened is not None:
-        s, provenance = read_s(opened, member, quiet)
+        chosen, mig = member, None
+        if chosen is None:
+            chosen, mig = lowest_mig(opened.folder, opened.score("mig", quiet=quiet))
+        s, provenance = read_s(opened.folder, opened.device, int(chosen), mig=mig, quiet=quiet)
         height, width, _ = dataset.image_shape
         steps = steps_of(dataset.factor_sizes, height, width)
         scale = scale or usual_shift_scale(steps, rows)

@@ -62,7 +62,7 @@ def read_npz(path: Path, key: str, remedy: str = "") -> NDArray[Any]:
 
 
 def npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, Fortran order and dtype in the header of an .npy *stream*; ValueError where it is bad."""
+    """Shape, Fortran order and dtype in the header of an .npy *stream*, or ValueError."""
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):
         # Written only for headers above 64 KiB; reading one could take up to 4 GiB.

@@ -10,7 +10,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from unbraid.core.errors import Problem, Problems, Shown, invalid, unknown
 MOST_PROBLEMS_SHOWN = 10
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether *value* is a whole number, Python's or NumPy's; True and False are none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def is_real(value: object) -> bool:
+def is_real(value: object) -> TypeGuard[float]:
     """Whether *value* is a number, Python's or NumPy's; True and False are none."""
     return is_whole(value) or isinstance(value, (float, np.floating))
 
@@ -55,7 +55,7 @@ def whole(
     if is_whole(value) or (
         isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*", value)
     ):
-        number = int(value)  # type: ignore[call-overload]
+        number = int(value)
     if number is not None and number >= low and (high is None or number <= high):
         return number
     span = f"in {low}..{high}" if high is not None else f"of at least {low}"
@@ -103,7 +103,7 @@ def real(
     number = math.nan
     if is_real(value) or isinstance(value, str):
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = float(value)
         except (ValueError, OverflowError):
             number = math.nan
     if low <= number <= high:
@@ -114,7 +114,7 @@ def real(
 
 def above_zero(name: str, value: object, remedy: str = "") -> float:
     """*value* as a finite number above 0; anything else is refused."""
-    number = float(value) if is_real(value) else math.nan  # type: ignore[arg-type]
+    number = float(value) if is_real(value) else math.nan
     if not 0.0 < number < math.inf:
         raise invalid(name, "must be a finite number above 0", value, remedy)
     return number

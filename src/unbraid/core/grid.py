@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The factor grid: names and sizes of the factors, and C-order arithmetic between indices and
-factor values.
-"""
+"""The factor grid: names and sizes of the factors, and C-order index arithmetic."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ from unbraid.core.errors import InputError, Problems, Shown, invalid, unknown
 
 @dataclass(frozen=True)
 class FactorGrid:
-    """Every combination of the factors' values, numbered in C order (the last factor moves
-    fastest).
+    """Every combination of the factors' values, numbered in C order.
 
     >>> grid = FactorGrid(("shape", "x"), (3, 4))
     >>> grid.size
@@ -59,9 +56,7 @@ class FactorGrid:
         return math.prod(self.sizes)
 
     def to_index(self, factors: ArrayLike) -> NDArray[np.int64]:
-        """Flat index of each row of *factors* `(..., factors)`; a value outside its factor is
-        refused.
-        """
+        """Flat index of each row of *factors*; a value outside its factor is refused."""
         rows = np.asarray(factors)
         if rows.shape[-1:] != (len(self.sizes),):
             raise invalid(
@@ -85,9 +80,7 @@ class FactorGrid:
         return np.asarray(rows @ strides)
 
     def to_factors(self, index: ArrayLike) -> NDArray[np.int64]:
-        """Factor values `(..., factors)` of each flat *index*; an index outside the grid is
-        refused.
-        """
+        """Factor values of each flat *index*; an index outside the grid is refused."""
         flat = self.check_index(index)
         return np.stack(np.unravel_index(flat, self.sizes), axis=-1).astype(np.int64, copy=False)
 
@@ -124,9 +117,7 @@ def samples_grid(count: int) -> FactorGrid:
 
 
 def relabel(factors: Sequence[ArrayLike] | ArrayLike) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """Each column of whole-number *factors* `(n, factors)` renumbered 0..k-1 in order of value,
-    with the counts k.
-    """
+    """Each column of whole-number *factors* renumbered 0..k-1 by value, with the counts k."""
     rows = np.asarray(factors)
     columns = [_renumber(rows[:, column]) for column in range(rows.shape[1])]
     return np.stack([numbers for numbers, _ in columns], axis=1), tuple(

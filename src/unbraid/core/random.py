@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers as pure functions of (seed, step, stream): no generator, no state, the same bits
-on every device.
+"""Random numbers as pure functions of (seed, step, stream): the same bits on every device.
 
 Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), in
 64-bit integer tensor operations. The key is the member's seed; the counter is (block, step, step's
@@ -31,9 +30,7 @@ from unbraid.core.errors import invalid
 
 
 class Stream(IntEnum):
-    """What a number is for; numbers of different streams are independent. Values are part of the
-    file format.
-    """
+    """What a number is for; streams are independent. Values are part of the file format."""
 
     INITIAL_WEIGHTS = 0
     IMAGE_INDICES = 1
@@ -67,9 +64,7 @@ _ROUNDS = 10
 def philox(
     counter: tuple[Tensor, ...], key: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Philox4x32-10 of four counter words and two key words, each an int64 tensor holding
-    0..2^32-1.
-    """
+    """Philox4x32-10 of four counter words and two key words, as int64 tensors."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_ROUNDS):
@@ -113,9 +108,7 @@ def _blocks(
 def _by_kernel(
     kind: str, seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...], high: int = 1
 ) -> Tensor | None:
-    """The numbers from one kernel on CUDA, where they are the same bits and hundreds of launches
-    fewer; else None.
-    """
+    """The same bits from one kernel on CUDA, with hundreds of launches fewer; else None."""
     _check(seed)
     if not triton_support.usable(seed.device):
         return None
@@ -148,8 +141,9 @@ def uniform(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...
 
 
 def normal(seed: Tensor, step: int | Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:
-    """Standard normal numbers by inversion of 32-bit uniforms: float32 `(members, ..., *shape)`, at
-    most 6.34 in size.
+    """Standard normal numbers, float32 `(members, ..., *shape)`, at most 6.34 in size.
+
+    By inversion of 32-bit uniforms.
     """
     if (drawn := _by_kernel("NORMAL", seed, step, stream, shape)) is not None:
         return drawn
@@ -178,8 +172,9 @@ def integers(
 
 
 def _multiply_shift(upper: Tensor, lower: Tensor, high: int) -> tuple[Tensor, Tensor]:
-    """`floor(x * high / 2^64)` of the 64-bit word x, and where x falls in the incomplete last
-    stretch.
+    """`floor(x * high / 2^64)` of a 64-bit word x, and whether x is in the last stretch.
+
+    The last stretch is incomplete.
     """
     tail = lower * high
     head = upper * high + (tail >> 32)
@@ -197,27 +192,31 @@ def permutations(seed: Tensor, step: int | Tensor, stream: int, rows: int, lengt
 
 
 _CENTRE_TOP = (
-    2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
-    1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0,
+    2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
+    4.5921953931549871457e4,
+    1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2,
+    3.3871328727963666080e0,
 )  # fmt: skip
 _CENTRE_BOTTOM = (
-    5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+    5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4,
+    2.1213794301586595867e4,
     5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0,
 )  # fmt: skip
 _TAIL_TOP = (
-    7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0,
-    3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0,
+    7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1,
+    1.27045825245236838258e0,
+    3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0,
+    1.42343711074968357734e0,
 )  # fmt: skip
 _TAIL_BOTTOM = (
-    1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+    1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2,
+    1.48103976427480074590e-1,
     6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0,
 )  # fmt: skip
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    """Horner's rule with separate multiply and add: a fused one would round differently on another
-    device.
-    """
+    """Horner's rule without fused multiply-add, which rounds differently on some devices."""
     total = torch.full_like(x, coefficients[0])
     for coefficient in coefficients[1:]:
         total = total * x
@@ -226,8 +225,7 @@ def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
 
 
 def normal_quantile(word: Tensor) -> Tensor:
-    """Standard normal quantile of (word + 1/2) / 2^32 for 32-bit words, float64 (Wichura 1988, AS
-    241, PPND16).
+    """Standard normal quantile of (word + 1/2) / 2^32, float64 (Wichura 1988, AS 241).
 
     AS 241's third branch is for probabilities below e^-25; the smallest here is 2^-33 > e^-25, so
     two branches suffice.
@@ -246,9 +244,7 @@ def normal_quantile(word: Tensor) -> Tensor:
 
 
 def _square_root(x: Tensor) -> Tensor:
-    """Exactly rounded square root: on a CPU by NumPy, since torch's own is wrong there in the last
-    bit of one in a hundred.
-    """
+    """Exactly rounded square root: on a CPU by NumPy, as torch's own errs in the last bit."""
     return torch.from_numpy(np.sqrt(x.numpy())) if x.device.type == "cpu" else torch.sqrt(x)
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of `random` as single Triton kernels, bit for bit: one launch instead of hundreds
-of tensor operations.
+"""The functions of `random` as single Triton kernels, bit for bit: one launch, not hundreds.
 
 Fused multiply-adds are switched off at the launch, since they round once where the definition
 rounds twice.
@@ -73,22 +72,28 @@ def _normal_quantile(word):
     offset = probability - 0.5
     near = 0.180625 - offset * offset
     top = _polynomial(
-        near, 2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
-        1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0,
+        near, 2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
+        4.5921953931549871457e4,
+        1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2,
+        3.3871328727963666080e0,
     )  # fmt: skip
     bottom = _polynomial(
-        near, 5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
+        near, 5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4,
+        2.1213794301586595867e4,
         5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0,
     )  # fmt: skip
     centre = offset * (top / bottom)
     odd = 2 * tl.minimum(word, 0xFFFFFFFF - word) + 1
     far = tl.sqrt(-(_log(odd.to(tl.float64)) - _TOP)) - 1.6
     top = _polynomial(
-        far, 7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0,
-        3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0,
+        far, 7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1,
+        1.27045825245236838258e0,
+        3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0,
+        1.42343711074968357734e0,
     )  # fmt: skip
     bottom = _polynomial(
-        far, 1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+        far, 1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2,
+        1.48103976427480074590e-1,
         6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0,
     )  # fmt: skip
     size = top / bottom
@@ -117,7 +122,8 @@ def _multiply_shift(upper, lower, HIGH: tl.constexpr, REST: tl.constexpr):
 @triton.jit
 def _draw_kernel(
     seed_ptr, step_ptr, out_ptr, steps, blocks, count,
-    STREAM: tl.constexpr, KIND: tl.constexpr, HIGH: tl.constexpr, REST: tl.constexpr, NUMBERS: tl.constexpr,
+    STREAM: tl.constexpr, KIND: tl.constexpr, HIGH: tl.constexpr, REST: tl.constexpr,
+    NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """A program draws NUMBERS blocks of four words for one member and step."""
     # All in one axis of the grid: the others end at 65,535, and images of noise ask for a step
@@ -148,9 +154,7 @@ def _draw_kernel(
 def draw(
     seed: Tensor, step: Tensor, stream: int, shape: tuple[int, ...], kind: int, high: int = 1
 ) -> Tensor:
-    """Numbers of one *kind* `(members, *step.shape, *shape)` for int64 tensors *seed* and *step* on
-    one device.
-    """
+    """Numbers of one *kind* `(members, *step.shape, *shape)` for *seed* and *step*."""
     count = math.prod(shape)
     blocks = count if kind == INTEGERS.value else -(-count // 4)
     dtype = torch.int64 if kind in (WORDS.value, INTEGERS.value) else torch.float32
@@ -160,6 +164,7 @@ def draw(
     with torch.cuda.device_of(seed):
         _draw_kernel[(triton.cdiv(blocks, _NUMBERS) * len(seed) * step.numel(),)](
             seed.contiguous(), step.contiguous(), out, step.numel(), blocks, count,
-            STREAM=int(stream), KIND=kind, HIGH=high, REST=2**64 % high, NUMBERS=_NUMBERS, num_warps=4, enable_fp_fusion=False,
+            STREAM=int(stream), KIND=kind, HIGH=high, REST=2**64 % high, NUMBERS=_NUMBERS,
+            num_warps=4, enable_fp_fusion=False,
         )  # fmt: skip
     return out

@@ -50,16 +50,12 @@ class Registry(Mapping[str, str]):
 
     @cached_property
     def _outside(self) -> dict[str, str]:
-        """What other packages offer; asked once, since asking reads a file of every package
-        installed.
-        """
+        """What other packages offer; asked once, since asking reads many files."""
         return {point.name: point.value for point in entry_points(group=self.group)}
 
     @cached_property
     def _registered(self) -> dict[str, Any]:
-        """What this process added, the objects themselves: what a script defines cannot be imported
-        by name.
-        """
+        """What this process added, the objects themselves, since scripts cannot be imported."""
         return {}
 
     @cached_property
@@ -68,8 +64,7 @@ class Registry(Mapping[str, str]):
         return {**self._outside, **own, **self.built_in}
 
     def register(self, name: str, thing: Any) -> None:
-        """Offer *thing*, a class or function of yours, as *name* until this process ends; again
-        replaces it, as a notebook does.
+        """Offer *thing*, a class or function of yours, as *name* until this process ends.
 
         Runs remember the name alone: whoever opens one in another process registers it there first.
         """
@@ -102,9 +97,7 @@ class Registry(Mapping[str, str]):
         return len(self._all)
 
     def load(self, name: str) -> Any:
-        """Import and return the object behind *name*; an unknown name is an `InputError` with a
-        suggestion.
-        """
+        """Import and return the object behind *name*; an unknown name is refused."""
         if name in self.built_in:
             return _load(self.built_in[name])
         if name in self._registered:
@@ -122,9 +115,7 @@ class Registry(Mapping[str, str]):
             raise InputError(message) from error
 
     def recall(self, name: str) -> Any:
-        """The same for a *name* that a run remembers: where it is unknown, nobody mistyped it, and
-        the message says so.
-        """
+        """The same for a *name* that a run remembers, with a message of its own."""
         if name not in self:
             raise InputError(
                 f"{self.kind} '{name}' of the run is unknown in this process; register it first, as"
@@ -134,7 +125,7 @@ class Registry(Mapping[str, str]):
         return self.load(name)
 
     def attribute_home(self, attribute: str) -> str | None:
-        """The registered name whose object is called *attribute* (`BetaVAE` -> `beta_vae`), if any."""
+        """The name whose object is called *attribute* (`BetaVAE` -> `beta_vae`), if any."""
         for name, target in self.built_in.items():
             if target.partition(":")[2] == attribute:
                 return name

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are either whole or known to be damaged: written beside their place, synced, renamed,
-and checked when read.
+"""Files that are whole or known to be damaged: written beside their place, renamed, checked.
 
 JSON for records, safetensors for numbers, Parquet for tables; nothing that is read can execute
 code.
@@ -31,9 +30,7 @@ _PLACE_OF_CHECKSUM = b"0" * 64
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Put *content* at *path* in one step: a reader sees the old file or the new one, never a
-    mixture.
-    """
+    """Put *content* at *path* in one step: a reader sees the old file or the new one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

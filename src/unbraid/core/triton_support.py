@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Triton's kernels can run on a device: installed, a CUDA device, and its driver, which
-needs a C compiler, at work.
+"""Whether Triton's kernels can run on a device: installed, CUDA, a working driver.
+
+The driver needs a C compiler.
 """
 
 from __future__ import annotations

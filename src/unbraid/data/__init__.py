@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factor grids and the images on them: `load("dsprites")`, `load("folder/of/images")`, `load(array,
-factors=labels)`.
-"""
+"""Factor grids and the images on them: `load("dsprites")`, `load("folder")`, `load(array)`."""
 
 from __future__ import annotations
 

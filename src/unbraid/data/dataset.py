@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every dataset offers: a grid of indices, images for them, factor values where known, and a
-fast form for training.
+"""What every dataset offers: a grid, images, factor values where known, samples for training.
 
 Images for people are uint8 `(n, height, width, channels)` with values 0..255. Samples for training
 are float32 `(..., channels, height, width)` in [0, 1] on the training device, made there from the
@@ -69,9 +68,7 @@ class Dataset(ABC):
 
     @property
     def factor_values(self) -> tuple[NDArray[np.int64], ...]:
-        """For each factor the values as people wrote them, ascending: `factors` returns positions
-        in these.
-        """
+        """For each factor its values as people wrote them, which `factors` numbers."""
         return tuple(np.arange(size) for size in self.factor_sizes)
 
     @property
@@ -86,16 +83,12 @@ class Dataset(ABC):
 
     @property
     def repeatable(self) -> bool:
-        """Whether `load(name, **options)` makes this dataset again; not so for arrays that only
-        lived in memory.
-        """
+        """Whether `load(name, **options)` makes this dataset again; not so for arrays."""
         return True
 
     @property
     def device_bytes(self) -> int:
-        """About what `sampler` keeps on its device; unless told otherwise a byte for every value
-        there is.
-        """
+        """About what `sampler` keeps on its device; by default a byte for every value."""
         return len(self) * math.prod(self.sample_shape)
 
     @property
@@ -128,8 +121,9 @@ class Dataset(ABC):
 
     @abstractmethod
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Put the smallest stored form on *device*; returns `indices (...) -> float32 samples (...,
-        *sample_shape)`.
+        """Put the smallest stored form on *device*; returns what draws samples there.
+
+        It maps indices `(...)` to float32 samples `(..., *sample_shape)`.
 
         On a GPU the returned function becomes part of a captured step, so it must work on tensors
         alone, without asking the host for their values; where it does ask, training is slower.
@@ -140,16 +134,12 @@ class Dataset(ABC):
         """
 
     def as_images(self, samples: ArrayLike) -> NDArray[np.uint8]:
-        """Images of *samples* `(n, *sample_shape)`, the decoder's output included: clipped to [0,
-        1] and scaled.
-        """
+        """Images of *samples* `(n, *sample_shape)`: clipped to [0, 1] and scaled."""
         values = np.clip(np.asarray(samples, dtype=np.float32), 0.0, 1.0)
         return np.rint(np.moveaxis(values, 1, -1) * 255.0).astype(np.uint8)
 
     def fingerprint(self) -> str:
-        """A digest that changes when the data does: options, sizes and a spread of 64 images with
-        their factors.
-        """
+        """A digest that changes with the data: options, sizes, 64 images with their factors."""
         spread = np.unique(np.linspace(0, self.grid.size - 1, 64).astype(np.int64))
         digest = hashlib.sha256(
             json.dumps(
@@ -162,18 +152,14 @@ class Dataset(ABC):
 
 
 class PixelDataset(Dataset):
-    """A dataset whose images are stored, in memory or in a mapped file, as bytes in the order that
-    training reads.
-    """
+    """A dataset whose images are stored as bytes in the order that training reads."""
 
     planes: NDArray[np.uint8]
     """All images, `(n, channels, height, width)`; the only copy on the host."""
 
     @property
     def pixels(self) -> NDArray[np.uint8]:
-        """All images `(n, height, width, channels)`: a view, not a copy; setting them sets
-        `planes`.
-        """
+        """All images `(n, height, width, channels)`: a view of `planes`."""
         return np.moveaxis(self.planes, 1, -1)
 
     @pixels.setter
@@ -192,9 +178,7 @@ class PixelDataset(Dataset):
         )
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """The stored bytes on *device*, scaled to [0, 1] when drawn; on a CPU the very bytes that
-        are stored.
-        """
+        """The stored bytes on *device*, not copied on a CPU, scaled to [0, 1] when drawn."""
         import torch
 
         stored = torch.from_numpy(self.planes).to(device)
@@ -208,9 +192,7 @@ class PixelDataset(Dataset):
 
 
 def as_planes(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Images `(n, height, width, channels)` as `PixelDataset.planes` holds them; grey ones are not
-    copied.
-    """
+    """Images `(n, height, width, channels)` as `PixelDataset.planes` holds them."""
     return np.ascontiguousarray(np.moveaxis(pixels, -1, 1))
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any dataset, or some of it, as files that other programs read and `load` reads back: one .npz, or
-a folder of .png.
+"""Any dataset, or some of it, as files that `load` reads back: one .npz, or a folder of .png.
 
-    data.npz         images uint8 (n, height, width, channels); where known factors int64 (n, factors) and factor_names
-    folder/          000000.png, 000001.png, ...; where factors are known factors.csv: file, then a column for each factor
+    data.npz    images uint8 (n, height, width, channels); where known factors int64 (n, factors)
+                and factor_names
+    folder/     000000.png, 000001.png, ...; where factors are known factors.csv: file, then a
+                column for each factor
 
 Written beside its place and renamed; an existing file or folder is never touched.
 """
@@ -64,7 +65,7 @@ def export(
         os.replace(beside, path)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "Free some room, or write to another disk with --out."
+            remedy = "Free some room, or write to another disk."
             raise UnbraidError(f"{path} cannot be written: the disk is full. {remedy}") from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
@@ -76,8 +77,7 @@ def export(
 
 
 def parse_indices(text: str, size: int) -> NDArray[np.int64]:
-    """Indices below *size* from a command line: numbers and ranges `first:end` (end left out), with
-    commas.
+    """Indices below *size* from text: numbers and ranges `first:end` (end left out).
 
     >>> parse_indices("7,0:3", 24)
     array([7, 0, 1, 2])

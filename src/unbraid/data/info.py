@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person wants to know of a dataset before using it, in plain lines: for `unbraid data
-info`.
-"""
+"""What a person wants to know of a dataset before using it: `unbraid data info`."""
 
 from __future__ import annotations
 
@@ -209,9 +207,7 @@ def _megabytes(size: int) -> str:
 
 
 def _say(lines: list[str], label: str, text: str) -> None:
-    """Add a labelled line, folded so that it stays readable on a terminal; a path or checksum is
-    never broken.
-    """
+    """Add a labelled line, folded for a terminal; a path or checksum is never broken."""
     indent = max(_LABEL, len(label) + 2)
     folded = textwrap.wrap(
         text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True

@@ -20,8 +20,7 @@ _MADE_FROM_OTHERS = ("own", "perturbed", "subset")
 
 
 def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Dataset:
-    """The dataset of *source*: a registered name, the path of a folder, .npy or .npz, or an array
-    of images.
+    """The dataset of *source*: a registered name, the path of a folder or file, or an array.
 
     A folder may hold images, or data that `unbraid perturb` wrote. The name "subset" with `of`,
     `of_options` and `indices`, the path of an .npy, gives part of another dataset.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers about a whole dataset that plans need: the mean and deviation of each channel, and its
-principal variances.
+"""Numbers about a whole dataset that plans need: channel means, deviations, variances.
 
 Taken over at most 20,000 samples, evenly spread over the indices, so that every call gives the same
 numbers.
@@ -23,9 +22,7 @@ _MANY_VALUES = 4_096
 
 
 def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[NDArray[np.float64]]:
-    """Samples `(n, *sample_shape)` part by part, at most *most* of them in all: together they could
-    fill the memory.
-    """
+    """Samples `(n, *sample_shape)` part by part, at most *most* of them in all."""
     indices = np.unique(
         np.linspace(0, len(dataset) - 1, min(most, len(dataset))).round().astype(np.int64)
     )
@@ -35,8 +32,7 @@ def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[ND
 
 
 def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
-    """Mean and standard deviation of each channel of images, or of all values where samples are
-    points.
+    """Mean and standard deviation of each channel of images, or of all values of points.
 
     A channel that never changes has the deviation 1, since nothing can be divided by 0.
     """
@@ -58,8 +54,7 @@ def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
 
 
 def principal_variances(dataset: Dataset, count: int) -> NDArray[np.float64]:
-    """The *count* largest squared singular values of the uncentred samples, a row each, largest
-    first.
+    """The *count* largest squared singular values of the uncentred samples, largest first.
 
     Samples of many values are fewer, at most 4,096: the products between samples have the same
     eigenvalues in a smaller matrix.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Part of another dataset's images, chosen by their indices: for training on what a search has
-narrowed the data down to.
+"""Part of another dataset's images, chosen by their indices.
+
+For training on what a search has narrowed the data down to.
 
 Nothing is copied. Position p of a subset shows image `indices[p]` of the data it is part of, in
 memory and on the training device alike, where the sampler looks the index up and asks the other's
@@ -129,9 +130,7 @@ class Subset(Dataset):
         return self.base.as_images(samples)
 
     def fingerprint(self) -> str:
-        """A digest of the whole data's fingerprint and the indices; where a file of indices lies
-        does not matter.
-        """
+        """A digest of the whole data's fingerprint and the indices."""
         digest = hashlib.sha256(json.dumps([self.name, self.base.fingerprint()]).encode())
         digest.update(self.indices.astype("<i8").tobytes())
         return digest.hexdigest()
@@ -151,9 +150,7 @@ def _opened(indices: str | os.PathLike[str]) -> tuple[Path, NDArray[Any]]:
 
 
 def _checked(indices: ArrayLike, base: Dataset) -> NDArray[np.int64]:
-    """*indices* as int64 of their own; refused where they do not choose two or more different
-    images of *base*.
-    """
+    """*indices* as int64; refused unless they choose two or more different images of *base*."""
     given = np.asarray(indices)
     if given.ndim != 1:
         raise invalid(

@@ -7,7 +7,8 @@ correlated factors is such a rule:
 
     shape != 2 or x < 16                hearts are never seen on the right
     1 + 9 * (scale == 5)                the largest scale ten times as often
-    correlated(x, y, 0.2)               Träuble et al. 2021, eq. 1: exp(-(x - y)^2 / (2 * 0.2^2)), both scaled to 0..1
+    correlated(x, y, 0.2)               exp(-(x - y)^2 / (2 * 0.2^2)), both scaled to 0..1
+                                        (Träuble et al. 2021, eq. 1)
     anticorrelated(x, y, 0.2)           the same with y running backwards, as in Roth et al. 2023
     confounded(shape, 0.2)              shape correlated with every other factor, as there
     correlated(x, y, 0.1) * correlated(shape, scale, 0.1)
@@ -80,9 +81,7 @@ class SamplingRule:
             raise invalid("where", "must be an expression", self.text, _REMEDY) from error
 
     def weights(self, factors: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The weight of each row of *factors* `(n, factors)`; refused unless finite, at least 0,
-        and above 0 somewhere.
-        """
+        """The weight of each row of *factors*; refused unless finite, at least 0, not all 0."""
         columns = {
             name: self._values[name][column]
             for name, column in zip(self._names, np.asarray(factors).T, strict=True)
@@ -232,9 +231,7 @@ def _truth(value: Any) -> NDArray[np.bool_]:
 
 
 def _number(value: Any) -> Any:
-    """Truth values count as 1 and 0 in sums and products, and arithmetic is in floating point: no
-    overflow of integers.
-    """
+    """*value* as floats: truth values count as 1 and 0, and integers cannot overflow."""
     return np.asarray(value, dtype=np.float64)
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm (Ioffe and Szegedy 2015, algorithms 1 and 2) with a member axis, as torch's
-BatchNorm2d computes it.
+"""Batch norm (Ioffe and Szegedy 2015) with a member axis, as torch's BatchNorm2d computes it.
 
 In training a channel is brought to mean 0 and variance 1 over batch, height and width, each member
 by itself, and running means of both are noted for the member (`TrainedWeights.notes`): a tenth of
@@ -32,8 +31,7 @@ def batch_norm_weights(name: str, channels: int) -> list[Weight]:
 
 
 def batch_norm(x: Tensor, weights: Weights, name: str) -> Tensor:
-    """*x* `(members, batch, ..., channels)` normalised by the batch norm called *name*, in the
-    precision of *x*.
+    """*x* `(members, batch, ..., channels)` normalised by the batch norm called *name*.
 
     Called twice in a pass, it notes what two passes leave.
     """

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutional encoders and decoders of the field (Burgess et al. 2018; Locatello et al. 2019,
-table 1).
+"""The field's convolutional networks (Burgess et al. 2018; Locatello et al. 2019, table 1).
 
 A stack of stride-2 convolutions halves the image while its side is even and above 4 (64 -> 4 in
 four layers, as published; 28 -> 7 in two, 32 -> 4 in three, 96 -> 3 and 128 -> 4 in five), then a
@@ -76,7 +75,7 @@ class ConvStack(ImageNetwork):
     def encode(
         self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Halve, flatten, dense, two heads; all but the heads in *precision*."""
+        """Convolutions, flatten, dense, two heads; all but the heads in *precision*."""
         full, depth = x.dtype, halvings(x.shape[-1])
         first = layer(weights, "encoder.conv1")
         hidden = conv_image(x, *first, precision or full, masked_later=depth > 1)
@@ -114,9 +113,7 @@ class ConvStack(ImageNetwork):
 
 @dataclass(frozen=True)
 class ConvBurgess(ConvStack):
-    """Convolutions of 32, 32, 64, 64 channels, all 4x4: the network the papers print (0.8 M weights
-    at 64x64).
-    """
+    """Convolutions of 32, 32, 64, 64 channels, all 4x4: the network the papers print."""
 
     kernels = (4, 4, 4, 4, 4)
     citation = Citation(
@@ -126,9 +123,7 @@ class ConvBurgess(ConvStack):
 
 @dataclass(frozen=True)
 class ConvLocatello(ConvStack):
-    """The same with 2x2 kernels from the third layer on: what disentanglement_lib runs, though its
-    paper prints 4x4.
-    """
+    """The same with 2x2 kernels from the third layer on: what disentanglement_lib runs."""
 
     kernels = (4, 4, 2, 2, 2)
     citation = LOCATELLO_2019

@@ -39,9 +39,7 @@ _WIDE = 512
 
 @dataclass(frozen=True)
 class ConvBatchNorm(ImageNetwork):
-    """Convolutions of 32, 32, 64, 64 and 512 channels with batch norm: the network of rPU-VAE (1.3
-    M weights at 64x64).
-    """
+    """Convolutions of 32, 32, 64, 64 and 512 channels with batch norm: the network of rPU-VAE."""
 
     sides = (32, 64, 128)
     citation = Citation(
@@ -54,9 +52,7 @@ class ConvBatchNorm(ImageNetwork):
         return True
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
-        """Encoder, heads and decoder weights in order of use, each batch norm behind its
-        convolution.
-        """
+        """Encoder, heads and decoder weights in order of use, batch norm after its convolution."""
         inputs, depth = sample_shape[0], halvings(sample_shape[-1])
         weights: list[Weight] = []
         for number, outputs in enumerate(CHANNELS[:depth], start=1):
@@ -89,9 +85,7 @@ class ConvBatchNorm(ImageNetwork):
     def encode(
         self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Halve to the corner, widen, two heads of which the second is the logarithm of the
-        standard deviation.
-        """
+        """Convolutions to the corner, a wide layer, heads for mean and log standard deviation."""
         full = x.dtype
         hidden = conv_image(x, *layer(weights, "encoder.conv1"), precision or full, relu=False)
         hidden = batch_norm(hidden, weights, "encoder.norm1").relu()
@@ -111,7 +105,7 @@ class ConvBatchNorm(ImageNetwork):
         sample_shape: tuple[int, ...],
         precision: torch.dtype | None,
     ) -> Tensor:
-        """Widen, spread over the corner, then transposed convolutions in *precision* up to the last layer."""
+        """Widen, spread over the corner, then transposed convolutions in *precision*."""
         depth = halvings(sample_shape[-1])
         hidden = dense(z, *layer(weights, "decoder.wide"))
         hidden = batch_norm(hidden, weights, "decoder.wide_norm").relu().to(precision or z.dtype)

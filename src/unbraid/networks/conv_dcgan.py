@@ -51,9 +51,7 @@ def _without_bias(weights: Weights, name: str, outputs: int) -> tuple[Tensor, Te
 
 @dataclass(frozen=True)
 class ConvDcgan(ImageNetwork):
-    """Convolutions of 32, 64, 128 channels with batch norm, DCGAN style: Mathieu et al.'s network
-    for Fashion-MNIST.
-    """
+    """Convolutions of 32, 64, 128 channels, DCGAN style: Mathieu et al.'s for Fashion-MNIST."""
 
     sides = (32,)
     citation = MATHIEU_2019
@@ -64,9 +62,7 @@ class ConvDcgan(ImageNetwork):
         return True
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
-        """Encoder, heads and decoder weights in order of use, each batch norm behind its
-        convolution.
-        """
+        """Encoder, heads and decoder weights in order of use, batch norm after its convolution."""
         channels = sample_shape[0]
         flat = _CORNER * _CORNER * _LAST
         weights = [
@@ -114,7 +110,7 @@ class ConvDcgan(ImageNetwork):
         sample_shape: tuple[int, ...],
         precision: torch.dtype | None,
     ) -> Tensor:
-        """Spread over the corner, then transposed convolutions in *precision* up to the last layer."""
+        """Spread over the corner, then transposed convolutions in *precision*."""
         hidden = dense(z, *_without_bias(weights, "decoder.corner", _CORNER * _CORNER * _LAST)).to(
             precision or z.dtype
         )

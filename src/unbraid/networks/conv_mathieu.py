@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dSprites network of Mathieu et al. 2019 (their appendix and code), a variant of Burgess et
-al.'s.
+"""The dSprites network of Mathieu et al. 2019, a variant of Burgess et al.'s.
 
 All kernels are 4x4; the dense layer before the heads has 128 units and no nonlinearity, so that the
 heads are linear in the last convolution; the decoder goes 128, 1024 and 64, 64, 32 channels. A
@@ -24,9 +23,7 @@ from unbraid.networks.posterior_scale import logvar_of_floored
 
 @dataclass(frozen=True)
 class ConvMathieu(ConvStack):
-    """Convolutions of 32, 32, 64, 64 channels to a linear layer of 128: Mathieu et al.'s network
-    for dSprites.
-    """
+    """Convolutions of 32, 32, 64, 64 channels to a linear layer: Mathieu et al.'s for dSprites."""
 
     kernels = (4, 4, 4, 4, 4)
     hidden = 128
@@ -44,6 +41,6 @@ class ConvMathieu(ConvStack):
     def encode(
         self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Halve, flatten, a linear layer, two heads; the second is floored."""
+        """Convolutions, flatten, a linear layer, two heads; the second is floored."""
         mean, head = super().encode(weights, x, precision)
         return mean, logvar_of_floored(head)

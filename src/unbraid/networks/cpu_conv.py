@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of a single member on a CPU by the library's own, in channels-last layout, where
-they are fastest.
-"""
+"""Convolutions of a single member on a CPU by torch's own, channels last: the fastest there."""
 
 from __future__ import annotations
 
@@ -76,8 +74,7 @@ class _ConvTranspose(torch.autograd.Function):
 
 
 def _channels_first(x: Tensor) -> Tensor:
-    """The single member of *x* `(1, n, height, width, channels)` as `(n, channels, height, width)`,
-    its memory as it was.
+    """The single member of *x* `(1, n, height, width, channels)`, channels first, not copied.
 
     By views alone: indexing the member would cost a fill and a copy of the whole gradient on the
     way back.
@@ -86,8 +83,9 @@ def _channels_first(x: Tensor) -> Tensor:
 
 
 def _channels_last_memory(x: Tensor) -> Tensor:
-    """*x* `(n, channels, height, width)` with channels fastest in memory; with one channel only the
-    strides are renamed.
+    """*x* `(n, channels, height, width)` with channels fastest in memory.
+
+    With one channel only the strides are renamed.
     """
     if x.shape[1] == 1:
         x = x.contiguous()

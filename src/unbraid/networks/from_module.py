@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of one's own as plain `torch.nn.Module`s: subclass `ModuleNetwork` and return an encoder
-and a decoder.
+"""Networks of one's own as plain `torch.nn.Module`s.
+
+Subclass `ModuleNetwork` and return an encoder and a decoder.
 
     @dataclass(frozen=True)
     class MyNetwork(ModuleNetwork):
@@ -9,8 +10,10 @@ and a decoder.
         width: int = 32
         citation = Citation("Me", 2026, "My network")
 
-        def encoder(self, sample_shape, latents): return MyEncoder(sample_shape, latents, self.width)
-        def decoder(self, sample_shape, latents): return MyDecoder(sample_shape, latents, self.width)
+        def encoder(self, sample_shape, latents):
+            return MyEncoder(sample_shape, latents, self.width)
+        def decoder(self, sample_shape, latents):
+            return MyDecoder(sample_shape, latents, self.width)
 
     unbraid.networks.NETWORKS.register("my_network", MyNetwork)
 
@@ -64,8 +67,9 @@ class ModuleNetwork(Network):
 
     @abstractmethod
     def encoder(self, sample_shape: tuple[int, ...], latents: int) -> nn.Module:
-        """A module from samples `(batch, *sample_shape)` to a pair: mean and log-variance, `(batch,
-        latents)` each.
+        """A module from samples `(batch, *sample_shape)` to mean and log-variance.
+
+        Each is `(batch, latents)`.
         """
 
     @abstractmethod
@@ -191,8 +195,9 @@ class ModuleLayout(Layout):
 
 
 def _state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and floating-point buffers by name, each once; counters and masks of other kinds
-    belong to the module.
+    """Parameters and floating-point buffers by name, each once.
+
+    Counters and masks of other kinds belong to the module.
     """
     yield from module.named_parameters()
     for name, buffer in module.named_buffers():
@@ -255,9 +260,7 @@ def _callable(
     device: torch.device,
     thread: int,
 ) -> tuple[nn.Module, list[str], list[str]]:
-    """The module through which members are called, with the names of what is trained in it and of
-    what is only kept.
-    """
+    """The module through which members are called, and the names of what is trained and kept."""
     module = _built(network, half, sample_shape, latents, 0).to(device).train(training)
     trained = [name for name, tensor in _state(module) if tensor.requires_grad]
     return module, trained, [name for name, tensor in _state(module) if not tensor.requires_grad]

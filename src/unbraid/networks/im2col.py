@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions with a member axis as one batched matrix product over explicit columns: plain, and
-the same on every device.
-"""
+"""Convolutions with a member axis by im2col: one batched matrix product, on every device."""
 
 from __future__ import annotations
 

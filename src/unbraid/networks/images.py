@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What networks of convolutions share: which images they take, and a last layer that may compare
-while it draws.
-"""
+"""What convolutional networks share: the images they take, a last layer that may compare."""
 
 from __future__ import annotations
 

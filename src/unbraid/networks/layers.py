@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense and convolutional layers with a leading member axis: member k's samples meet only member
-k's weights.
+"""Dense and convolutional layers with a member axis: member k's samples meet member k's weights.
 
 This is the seam under which kernels are chosen; the callers never learn how a product is computed.
 Measured, the fastest are
@@ -62,9 +61,7 @@ def _roomy(device: torch.device) -> bool:
 
 
 def _kernels(x: Tensor, channels: tuple[int, ...], numbers: int) -> ModuleType | None:
-    """The operators, if they can take *x*, these numbers of hidden channels and so many numbers in
-    a member's largest tensor.
-    """
+    """The operators, if they can take *x*, so many channels and so large a tensor."""
     suits = x.dtype in (torch.float32, torch.bfloat16) and all(
         count in (16, 32, 64, 128) for count in channels
     )
@@ -80,8 +77,9 @@ def _reference(x: Tensor) -> ModuleType:
 
 
 def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """`x @ weight + bias` for each member: `(members, batch, in)`, `(members, in, out)`, `(members,
-    out)`.
+    """`x @ weight + bias` for each member.
+
+    Shapes: `(members, batch, in)`, `(members, in, out)`, `(members, out)`.
     """
     if x.device.type == "cuda" and x.dtype != weight.dtype:
         return _MixedDense.apply(x, weight, _low_precision_copy(weight, x.dtype), bias)  # type: ignore[return-value]
@@ -92,9 +90,7 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _MixedDense(torch.autograd.Function):
-    """A dense layer whose product is of lower precision than its weight, with the weight's gradient
-    in full precision.
-    """
+    """A dense layer in mixed precision: the weight's gradient stays in full precision."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor) -> Tensor:
@@ -132,8 +128,9 @@ def conv_image(
     masked_later: bool = False,
     relu: bool = True,
 ) -> Tensor:
-    """First layer: ReLU of a stride-2 convolution of images `(members, batch, channels, height,
-    width)`, in *precision*.
+    """First layer: ReLU of a stride-2 convolution of images, in *precision*.
+
+    Images are `(members, batch, channels, height, width)`.
 
     Kernels are 4x4 padded by one, or 2x2: weight `(members, out, kernel, kernel, channels)`.
     """
@@ -205,7 +202,10 @@ def conv_transpose(
 def conv_transpose_to_image(
     x: Tensor, weight: Tensor, bias: Tensor, *, after_relu: bool = False
 ) -> Tensor:
-    """Last layer: the same without ReLU, to images `(members, batch, channels, 2 height, 2 width)`."""
+    """Last layer: the same without ReLU, to images.
+
+    They are `(members, batch, channels, 2 height, 2 width)`.
+    """
     operators = _kernels(x, (weight.shape[1],), _numbers(x)) if weight.shape[4] <= 4 else None
     if operators is not None:
         return operators.conv_transpose_to_image(
@@ -227,8 +227,9 @@ def conv_transpose_and_compare(
     *,
     after_relu: bool = False,
 ) -> Tensor | None:
-    """Last layer and likelihood in one: the *distance* `(members, batch)` from *image*; None where
-    no kernel does that.
+    """Last layer and likelihood in one: the *distance* `(members, batch)` from *image*.
+
+    None where no kernel does that.
     """
     suits = weight.shape[4] <= 4 and image.dtype == torch.float32 and not image.requires_grad
     operators = _kernels(x, (weight.shape[1],), _numbers(x)) if suits else None
@@ -255,9 +256,7 @@ def _even(image: Tensor) -> bool:
 
 
 def _blocks(image: Tensor) -> Tensor:
-    """*image* by blocks, as the kernels of the first and last layer take it; made once, since both
-    ask for it.
-    """
+    """*image* by blocks, as the first and last layer's kernels take it; made once for both."""
     from unbraid.networks.kernels.launch import by_blocks
 
     if image.is_inference():
@@ -270,9 +269,7 @@ def _blocks(image: Tensor) -> Tensor:
 
 
 def carry_low_precision_copy(weight: Tensor, low_precision_copy: Tensor) -> None:
-    """Let *weight* carry a copy of itself in lower precision, which layers then take instead of
-    making one.
-    """
+    """Let *weight* carry a copy of itself in lower precision, for layers to take."""
     weight.unbraid_low_precision_copy = low_precision_copy  # type: ignore[attr-defined]
 
 

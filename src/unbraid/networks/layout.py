@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All weights of a member as one row of numbers: what the optimiser, checkpoints and
-population-based training act on.
-"""
+"""All weights of a member as one row of numbers, for the optimiser, checkpoints and PBT."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from unbraid.core import random
 
 @dataclass(frozen=True)
 class Weight:
-    """One tensor of a network. Zero fans mark one that starts at a constant, as a bias does at
-    zero.
-    """
+    """One tensor of a network; zero fans mark one that starts at a constant, as a bias does."""
 
     name: str
     shape: tuple[int, ...]
@@ -105,9 +101,7 @@ reaches them all.
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each weight lies in a member's row. Gaps between weights hold zeros, which nothing
-    reads or moves.
-    """
+    """Where each weight lies in a member's row; gaps between weights hold zeros."""
 
     weights: tuple[Weight, ...]
     added: tuple[Weight, ...] = ()
@@ -125,9 +119,7 @@ class Layout:
         return tuple(sorted(self.weights, key=self._is_small))
 
     def _is_small(self, weight: Weight) -> bool:
-        """Whether *weight* lies with the small ones at the end of a row; what was added always
-        does.
-        """
+        """Whether *weight* lies with the small ones at the end; what was added always does."""
         return weight.count < _FEW or weight in self.added
 
     @cached_property
@@ -161,14 +153,13 @@ class Layout:
         }
 
     def rows(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> Tensor:
-        """The inverse of `views`: one row a member from tensors in the order of `weights`, or by
-        name.
-        """
+        """The inverse of `views`: one row per member from tensors in order, or by name."""
         return self._join(self.stored, self._by_name(tensors))
 
     def parts(self, tensors: Sequence[Tensor] | Mapping[str, Tensor]) -> list[tuple[int, Tensor]]:
-        """The same in parts with where they start in a row: large weights as they are, the few
-        numbers of the others joined.
+        """The same in parts with where they start in a row.
+
+        Large weights stay as they are; the small ones are joined.
         """
         named = self._by_name(tensors)
         large = [
@@ -194,8 +185,9 @@ class Layout:
         return torch.cat(pieces, dim=1)
 
     def initial(self, seed: Tensor, stream: random.Stream) -> Tensor:
-        """Fresh rows `(members, size)`: Glorot-uniform weights (disentanglement_lib's, through
-        tf.layers), constant biases.
+        """Fresh rows `(members, size)`: Glorot-uniform weights, constant biases.
+
+        As disentanglement_lib's, through tf.layers.
 
         A weight that says otherwise starts as it says.
         """

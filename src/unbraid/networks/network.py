@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every encoder-decoder pair offers; weights come in by name with a member axis, so a network
-holds no state.
-"""
+"""What every network offers; weights come in by name with a member axis, so it holds no state."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ Weights = Mapping[str, Tensor]
 
 
 class Comparison(Protocol):
-    """What a network needs to know of a likelihood: its function, and the name of a kernel that can
-    take its place.
-    """
+    """What a network needs to know of a likelihood: its function, and its kernel's name."""
 
     @property
     def distance(self) -> str:
@@ -37,8 +33,7 @@ class Comparison(Protocol):
 
 
 class TrainedWeights(dict[str, Tensor]):
-    """Weights while they are trained, with what a pass leaves for them beside gradients (batch
-    norm's running means).
+    """Weights in training, with what a pass leaves beside gradients (running means).
 
     A layer that behaves otherwise in training asks whether its weights are of this kind. What it
     writes to `notes`, by the name of a weight, takes that weight's place when the step is done;
@@ -57,7 +52,7 @@ def layer(weights: Weights, name: str) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Network(ABC):
-    """An encoder to Gaussian posteriors and a decoder back. Fields are the network's own options."""
+    """An encoder to Gaussian posteriors and a decoder back; fields are its options."""
 
     citation: ClassVar[Citation]
 
@@ -73,10 +68,12 @@ class Network(ABC):
     def encode(
         self, weights: Weights, x: Tensor, precision: torch.dtype | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance `(members, batch, latents)` of samples `(members, batch,
-        *sample_shape)`.
+        """Mean and log-variance `(members, batch, latents)` of samples.
 
-        *precision* is that of the heavy layers; the small ones, and so the latents, keep the weights' own.
+        Samples are `(members, batch, *sample_shape)`.
+
+        *precision* is that of the heavy layers; the small ones, and so the latents, keep that of
+        the weights.
         """
 
     @abstractmethod
@@ -87,8 +84,9 @@ class Network(ABC):
         sample_shape: tuple[int, ...],
         precision: torch.dtype | None = None,
     ) -> Tensor:
-        """Raw outputs (logits for a Bernoulli likelihood) `(members, batch, *sample_shape)` of z
-        `(members, batch, latents)`.
+        """Raw outputs (logits for a Bernoulli likelihood) of z `(members, batch, latents)`.
+
+        They are `(members, batch, *sample_shape)`.
         """
 
     def compare(
@@ -99,23 +97,20 @@ class Network(ABC):
         likelihood: Comparison,
         precision: torch.dtype | None = None,
     ) -> Tensor:
-        """Negative log-likelihood `(members, batch)` of x `(members, batch, *sample_shape)` given
-        z.
+        """Negative log-likelihood `(members, batch)` of x given z.
+
+        x is `(members, batch, *sample_shape)`.
         """
         return likelihood.negative_log(self.decode(weights, z, tuple(x.shape[2:]), precision), x)
 
     @property
     def uses_columns(self) -> bool:
-        """Whether a GPU holds columns of its convolutions in memory, where kernels of our own would
-        form them on the fly.
-        """
+        """Whether a GPU holds the columns of im2col in memory, for want of a kernel."""
         return False
 
     @property
     def lowers_precision(self) -> bool:
-        """Whether `encode` and `decode` follow the *precision* asked for; else they compute in that
-        of the weights.
-        """
+        """Whether `encode` and `decode` follow *precision*; else they keep the weights' own."""
         return True
 
     def options(self) -> dict[str, object]:

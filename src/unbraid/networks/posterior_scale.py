@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log-variances of encoders whose second head means something else (Mathieu et al. 2019, the
-authors' code).
+"""Log-variances of encoders whose second head means something else (Mathieu et al. 2019).
 
 There a posterior's standard deviation is a positive function of the head plus 1e-6, which keeps it
 off zero.
@@ -24,7 +23,8 @@ def logvar_of_softplus(head: Tensor) -> Tensor:
 
 
 def logvar_of_floored(head: Tensor) -> Tensor:
-    """Log-variance where the standard deviation is exp(head / 2) + 1e-6: the sum is taken in
-    logarithms, without overflow.
+    """Log-variance where the standard deviation is exp(head / 2) + 1e-6.
+
+    The sum is taken in logarithms, without overflow.
     """
     return 2.0 * torch.logaddexp(0.5 * head, torch.full_like(head, math.log(LEAST)))

@@ -26,9 +26,7 @@ from unbraid.networks.network import Comparison, Network, Weights
 
 @dataclass(frozen=True)
 class Standardised(Network):
-    """A network on standardised samples: one mean and std for all values, or for images one a
-    channel.
-    """
+    """A network on standardised samples: one mean and std for all values or for each channel."""
 
     network: Network
     mean: tuple[float, ...]
@@ -87,9 +85,7 @@ class Standardised(Network):
         return self.network.layout(sample_shape, latents)
 
     def standardise(self, x: Tensor) -> Tensor:
-        """Samples `(members, batch, *sample_shape)` as the network inside sees them; made once,
-        since both halves ask.
-        """
+        """Samples as the network inside sees them; made once for encoder and decoder."""
         mean, std = self._constants(x)
         if x.requires_grad or torch.is_inference_mode_enabled() or x.is_inference():
             return (x - mean) / std
@@ -126,9 +122,7 @@ class Standardised(Network):
         likelihood: Comparison,
         precision: torch.dtype | None = None,
     ) -> Tensor:
-        """Negative log-likelihood of the standardised samples, in the last layer where the network
-        inside does that.
-        """
+        """Negative log-likelihood of the standardised samples, in one kernel where there is one."""
         return self.network.compare(weights, z, self.standardise(x), likelihood, precision)
 
     def _constants(self, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -59,7 +59,7 @@ def test_the_pattern_is_a_step_function_that_expands_from_step_to_step():
 
 
 def two_factors() -> np.ndarray:
-    """Images of 2x3 values of (a, b), 8x8: the first pixel is a, the second b / 2, all 0 or more."""
+    """Images of 2x3 values of (a, b), 8x8: the first pixel is a, the second b / 2."""
     images = np.zeros((6, 8, 8), dtype=np.uint8)
     for at, (a, b) in enumerate(itertools.product(range(2), range(3))):
         images[at, 0, 0], images[at, 0, 1] = 255 * a, 102 * b

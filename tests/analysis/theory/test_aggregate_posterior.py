@@ -120,9 +120,8 @@ def test_nonsense_is_refused_by_name():
         "points must be a whole number in 2..10000000; got 1.": lambda: inclusive_kl(
             STANDARD, MEAN, LOGVAR, points=1
         ),
-        "latents and centres must have the shapes (n, latents) and (k, latents); got shapes (30, 2) and (4, 1).": lambda: (
-            centre_shares(MEAN, CENTRES[:, :1])
-        ),
+        "latents and centres must have the shapes (n, latents) and (k, latents); got shapes (30, "
+        "2) and (4, 1).": lambda: centre_shares(MEAN, CENTRES[:, :1]),
         "groups must have one number for each latent vector; got shape (3,).": lambda: groups_kept(
             MEAN, [0, 1, 2], CENTRES
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Color-dSprites: dSprites' own images times a colour that is uniform on [0.5, 1] in each channel."""
+"""Color-dSprites: dSprites' own images times a colour, uniform on [0.5, 1] in each channel."""
 
 from __future__ import annotations
 

@@ -56,10 +56,13 @@ def test_samples_are_the_images():
     ("options", "told"),
     [
         ({"smallest": 9, "largest": 7}, "smallest must be at most largest, 7; got 9."),
-        ({"palette": "rainbwo"}, "palette 'rainbwo' is unknown; did you mean 'rainbow'? Known: colors, greys, rainbow, rgb."),
+        ({"palette": "rainbwo"},
+        "palette 'rainbwo' is unknown; did you mean 'rainbow'? Known: colors, greys, rainbow, "
+            "rgb."),
         (
             {"spacing": 0, "shades": "x"},
-            "spacing must be a whole number in 1..64; got 0.\nshades must be a whole number in 1..255; got 'x'.",
+            "spacing must be a whole number in 1..64; got 0.\nshades must be a whole number in "
+                "1..255; got 'x'.",
         ),
     ],
 )  # fmt: skip

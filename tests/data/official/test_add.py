@@ -173,7 +173,7 @@ def test_a_place_that_cannot_be_looked_into_is_one_message(small, monkeypatch):
 def test_a_wrong_checksum_needs_unverified_which_is_kept(toy):
     (file,) = toy.source.files
     toy.source = replace(toy.source, files=(replace(file, sha256="0" * 64),))
-    rest = f"Get it again from {file.link}, or take it as it is with --unverified."
+    rest = f"Get it again from {file.link}, or take it as it is with unverified=True."
     expected = (
         f"mpi3d_toy file {toy.file()} must have the published sha256 {'0' * 64}; got {file.sha256}."
         f" {rest}"

@@ -177,7 +177,7 @@ def test_other_content_needs_unverified(clothes):
     assert (
         clothes.refusal(unverified=False)
         == f"fashion_mnist file {clothes.file(3)} must have the published sha256 {wanted.sha256};"
-        f" got {found}. Get it again from {wanted.link}, or take it as it is with --unverified."
+        f" got {found}. Get it again from {wanted.link}, or take it as it is with unverified=True."
     )
     record = clothes.add(unverified=True)
     assert record["verified"] == "no"

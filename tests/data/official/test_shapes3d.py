@@ -126,7 +126,7 @@ def test_a_truncated_file_is_refused(shapes, share):
     assert (
         told == f"shapes3d file {shapes.file()} must have {len(whole):,} bytes, as published; got"
         f" {kept:,}, {len(whole) - kept:,} too few. Get it again from {link}, or take it as it"
-        " is with --unverified."
+        " is with unverified=True."
     )
     assert (
         f"shapes3d file {shapes.file()} must be readable to its end; got one that cannot be read ("

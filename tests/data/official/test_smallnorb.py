@@ -166,5 +166,5 @@ def test_truncated_downloads_are_all_named(toys):
             line
             == f"smallnorb file {toys.file(nth)} must have {sizes[nth]:,} bytes, as published; got"
             f" {sizes[nth] - 9:,}, 9 too few. Get it again from {file.link}, or take it as it is"
-            " with --unverified."
+            " with unverified=True."
         )

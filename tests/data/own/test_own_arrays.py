@@ -190,7 +190,8 @@ def test_npy_and_npz_files(tmp_path):
     assert [values.tolist() for values in labelled.factor_values] == [[1, 3, 9]]
     keyed = load(tmp_path / "c.npz", images="imgs", factors="labels", factor_names=["a", "b"])
     assert keyed.options == {
-        "source": str(tmp_path / "c.npz"), "images": "imgs", "factors": "labels", "factor_names": ["a", "b"],
+        "source": str(tmp_path / "c.npz"), "images": "imgs", "factors": "labels",
+        "factor_names": ["a", "b"],
     }  # fmt: skip
     for dataset in (plain, labelled, keyed):
         assert dataset.repeatable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sliding pattern: by hand, against exact fractions, and the bound on what float32 makes of it."""
+"""The sliding pattern: by hand, against exact fractions, and the bound that float32 keeps."""
 
 from __future__ import annotations
 
@@ -115,9 +115,7 @@ def test_s_is_standardised():
     for values in ([2.0, 2.0], [0.1] * 7):
         with pytest.raises(
             InputError,
-            match=(
-                r"^s must vary over the data; got mean .*\. Choose another member with --member\.$"
-            ),
+            match=(r"^s must vary over the data; got mean .*\. Choose another member\.$"),
         ):
             standardised(values)
 

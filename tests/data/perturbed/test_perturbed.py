@@ -176,7 +176,7 @@ def test_fingerprints_tell_everything_that_matters(tmp_path, monkeypatch):
         gone
         == "perturbed data must be a folder made by `unbraid perturb`, with a perturbed.json in"
         f" it; got {tmp_path / '0'}. Where it was moved, give its new place; for a run on it:"
-        " --data NEW_PLACE."
+        " data=NEW_PLACE."
     )
 
 

@@ -76,8 +76,9 @@ def choose_pairs(count: int, pairs: int, seed: int) -> RandomPairs:
 def choose_traversals(
     dataset: Dataset, pairs: int, seed: int
 ) -> tuple[list[Traversals], list[Problem]]:
-    """Traversals of every factor that has any, with at least *pairs* pairs where the data has them,
-    and why others have none.
+    """Traversals of every factor that has any, and why others have none.
+
+    There are at least *pairs* pairs where the data has them.
     """
     names, sizes = dataset.factor_names, dataset.factor_sizes
     on_grid = (names, sizes) == (dataset.grid.names, dataset.grid.sizes)
@@ -106,9 +107,7 @@ def choose_traversals(
 
 
 def _wanted(values: int, pairs: int) -> int:
-    """How many whole traversals give so many pairs, and more of them while that needs no more
-    images than pairs.
-    """
+    """How many traversals give so many pairs, or more while images stay fewer than pairs."""
     per_traversal = values * (values - 1) // 2
     return max(-(-pairs // per_traversal), min(ENOUGH_TRAVERSALS, -(-pairs // values)))
 

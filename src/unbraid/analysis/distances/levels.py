@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where distances between two samples can be taken (Michlo et al. 2023, figs. 4 and 10): in the
-data and along a trained member.
+"""Where distances are taken: in the data and along a trained member (Michlo et al. 2023).
 
 Inputs and reconstructions are compared by the loss, latent means by their Euclidean distance,
 posteriors by the Kullback-Leibler divergence KL(first || second) in nats, which is not symmetric.
@@ -56,9 +55,7 @@ class Perception:
 
 def samples_on(dataset: Dataset, device: torch.device) -> Callable[[Tensor], Tensor]:
     """What draws the samples of *dataset* on *device*."""
-    with explain_oom(
-        device, f"the data '{dataset.name}'", "Free some memory, or use --device cpu."
-    ):
+    with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use a CPU."):
         return dataset.sampler(device)
 
 
@@ -81,9 +78,7 @@ def member_perception(
     sampler: Callable[[Tensor], Tensor],
     device: torch.device,
 ) -> Perception:
-    """A trained member: its latent means, posteriors (where its objective has any) and
-    reconstructions.
-    """
+    """A trained member: its latent means, posteriors (where it has any), reconstructions."""
     check_member(run, member)
     plan, dataset = run.plan, run.dataset
     weights = run.member_weights(member, device)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perceived distances (Michlo et al. 2023, sections 3 and 4): how far apart the values of each
-factor look to a loss or a model.
+"""Perceived distances: how far apart a factor's values look to a loss or a model.
+
+Michlo et al. 2023, sections 3 and 4.
 
 The ground-truth distance of two samples is the L1 distance of their factor values, the perceived
 one their distance by a reconstruction loss. Along a traversal, where one factor takes its values
 and the others stay, both are matrices; D is their mean over traversals. From the same pairs come
 
-* the importance of a factor: mean and deviation of the distance of pairs that differ in that factor alone and do differ in it,
-  beside those of random pairs, whose two samples are drawn independently. This is the convention of the authors' code. With pairs
-  of equal value counted in, at distance 0, the importance of a factor with n values would be (n - 1)/n of it;
-* the rank correlation (Spearman) of perceived and ground-truth distances over the pairs of a traversal, averaged over traversals.
-  It is undefined where all perceived distances, or all ground-truth ones, are equal; distances closer than 1e-7 of a traversal's
-  largest count as equal.
+* the importance of a factor: mean and deviation of the distance of pairs that differ in that factor
+  alone and do differ in it, beside those of random pairs, both drawn independently.
+  This is the convention of the authors' code. With pairs of equal value counted in, at distance 0,
+  the importance of a factor with n values would be (n - 1)/n of it;
+* the rank correlation (Spearman) of perceived and ground-truth distances over the pairs of a
+  traversal, averaged over traversals. It is undefined where all perceived distances, or all
+  ground-truth ones, are equal; distances closer than 1e-7 of a traversal's largest count as equal.
 
 The standard error of an importance takes traversals as independent draws, and is too large where
 they were spread over a grid; it is 0 where every pair there is was counted.
@@ -110,9 +112,7 @@ class Distances:
         return self.levels[0]
 
     def importance_table(self) -> pd.DataFrame:
-        """One row a level and factor, random pairs first, then from the most to the least
-        important.
-        """
+        """One row per level and factor, random pairs first, then by importance."""
         import pandas as pd
 
         rows = []
@@ -139,8 +139,9 @@ class Distances:
         return pd.DataFrame(rows)
 
     def order_table(self) -> pd.DataFrame:
-        """One row a level and factor: the rank correlation of perceived and ground-truth distances,
-        NaN where undefined.
+        """One row per level and factor: how perceived distances rank as the true ones.
+
+        Spearman's rank correlation; NaN where it is undefined.
         """
         import pandas as pd
 
@@ -192,19 +193,18 @@ def perceived_distances(
     device: torch.device | str = "cpu",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Distances:
-    """Ground-truth and perceived distances of *dataset*, and along one *member* of a *run* that was
-    trained on it.
+    """Ground-truth and perceived distances of *dataset*, and along a *member* of a *run* on it.
 
-    *pairs* is how many pairs of images each factor gets at least, where it has so many; a member sees the first few thousand
-    images of them. *progress* is told how many images are done, of how many. Which traversals and
-    pairs are looked at comes from numpy's generator seeded by *seed*.
+    *pairs* is how many pairs of images each factor gets at least, where it has so many; a member
+    sees the first few thousand images of them. *progress* learns how many images are done, of how
+    many. Which traversals and pairs are looked at comes from numpy's generator seeded by *seed*.
     """
     dataset = dataset if isinstance(dataset, Dataset) else load(dataset)
     run = getattr(run, "folder", run)  # a `Run` holds one
     loss, pairs, seed = check_request(dataset, loss, run, member, pairs, seed)
     traversals, missing = choose_traversals(dataset, pairs, seed)
     if not traversals:
-        raise InputError("\n".join(missing))
+        raise InputError(*missing)
     random = choose_pairs(len(dataset), pairs, seed)
     where = torch.device(device)
     sampler = samples_on(dataset, where)
@@ -241,7 +241,7 @@ def perceived_distances(
         pairs=pairs,
         seed=seed,
         levels=tuple(levels),
-        missing=tuple(missing),
+        missing=tuple(map(str, missing)),
         examples={one.factor: _example(one) for one in traversals},
     )
 
@@ -258,29 +258,19 @@ def check_request(
     problems = Problems()
     pairs = whole(problems, "pairs", pairs, 1, 10_000_000)
     seed = whole(problems, "seed", seed, 0)
-    parsed = PerceivedLoss("mse")
-    try:
-        parsed = loss if isinstance(loss, PerceivedLoss) else parse_loss(loss)
-        for line in parsed.problems(dataset):
-            problems.say(line)
-    except InputError as error:
-        problems.say(str(error))
+    parsed = loss if isinstance(loss, PerceivedLoss) else problems.collect(lambda: parse_loss(loss))
+    for problem in parsed.problems(dataset) if parsed else ():
+        problems.say(problem)
     if not dataset.labelled:
         remedy = (
             "Give labels when loading it: factors=..., or a factors.csv in the folder of images."
         )
-        problems.add(
-            "data",
-            "needs known factors, whose values are compared",
-            Shown(f"'{dataset.name}' without labels"),
-            remedy,
-        )
+        rule = "needs known factors, whose values are compared"
+        problems.add("data", rule, Shown(f"'{dataset.name}' without labels"), remedy)
     if run is not None:
-        try:
-            check_member(run, member)
-        except InputError as error:
-            problems.say(str(error))
+        problems.collect(lambda: check_member(run, member))
     problems.raise_if_any()
+    assert parsed is not None
     return parsed, pairs, seed
 
 
@@ -367,15 +357,15 @@ def data_words(dataset: Dataset) -> str:
     if dataset.name not in DATA:
         return dataset.name
     parameters = inspect.signature(DATA.load(dataset.name)).parameters
-    told = {
+    options = {
         key: value
         for key, value in dataset.options.items()
         if key not in parameters or parameters[key].default != value
     }
     return (
         dataset.name
-        + (":" if told else "")
-        + ",".join(f"{key}={value}" for key, value in told.items())
+        + (":" if options else "")
+        + ",".join(f"{key}={value}" for key, value in options.items())
     )
 
 

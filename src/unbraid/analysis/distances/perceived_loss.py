@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far apart a reconstruction loss sees two images (Michlo et al. 2023): `mse`, `bce`, and
-either with a blurred copy added.
+"""How far apart a reconstruction loss sees two images (Michlo et al. 2023).
+
+The losses are `mse`, `bce`, and either with a blurred copy added.
 
 `mse` is the mean of (x - y)^2 over all pixels and channels, `bce` the mean of -x log y - (1 - x)
 log(1 - y) in nats with y clipped to [1e-6, 1 - 1e-6]. `LOSS+boxR` is the overlap loss LOSS(x, y) +
@@ -70,9 +71,7 @@ class PerceivedLoss:
         return found
 
     def pairs(self, x: Tensor, y: Tensor) -> Tensor:
-        """Distance of each of *x* to its fellow in *y*, both `(n, *sample_shape)`: `(n,)`, x the
-        true one.
-        """
+        """Distance `(n,)` of each of *x*, the true one, to its fellow in *y*."""
         x, y = x.to(torch.float64), y.to(torch.float64)
         if self.base == "mse":
             difference = x - y
@@ -90,9 +89,7 @@ class PerceivedLoss:
         )
 
     def matrix(self, x: Tensor) -> Tensor:
-        """Distances within each group of *x* `(groups, n, *sample_shape)`: `(groups, n, n)`, the
-        row the true one.
-        """
+        """Distances `(groups, n, n)` within each group of *x*, the row the true one."""
         x = x.to(torch.float64, copy=True)
         if self.base == "mse":
             # Distances do not move with the origin; taken from the first, equal images are zeros
@@ -127,9 +124,7 @@ def parse_loss(text: str) -> PerceivedLoss:
 
 
 def _squared_differences(x: Tensor) -> Tensor:
-    """Mean squared differences `(groups, n, n)` by one product; whole-numbered pixels give exact
-    sums.
-    """
+    """Mean squared differences `(groups, n, n)` by one product; exact for whole numbers."""
     flat = x.flatten(2)
     products = flat @ flat.transpose(1, 2)
     norms = products.diagonal(dim1=1, dim2=2)

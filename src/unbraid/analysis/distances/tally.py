@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the traversals of one factor say together: the mean matrix, the importance, the rank
-correlation with the ground truth.
-"""
+"""What the traversals of one factor say together: mean matrix, importance, rank correlation."""
 
 from __future__ import annotations
 
@@ -57,8 +55,9 @@ def ground_truth(values: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class Tally:
-    """Sums over the traversals of one factor at one level, taken from the first matrix so that
-    equal distances stay exact.
+    """Sums over the traversals of one factor at one level.
+
+    Taken from the first matrix, so that equal distances stay exact.
     """
 
     def __init__(self, level: str, chosen: Traversals) -> None:
@@ -75,9 +74,7 @@ class Tally:
         self.correlations: list[NDArray[np.float64]] = []
 
     def add(self, distances: NDArray[np.float64], present: NDArray[np.bool_]) -> None:
-        """Count matrices `(traversals, values, values)` in; *present* `(traversals, values)` says
-        which values there are.
-        """
+        """Count matrices `(traversals, values, values)` in; *present* says which values exist."""
         known = present[:, :, None] & present[:, None, :]
         origin = self.origin
         if origin is None:

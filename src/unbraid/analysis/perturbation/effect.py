@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a perturbation does, without training (Zietlow et al. 2021, figure 4): s beside the factors,
-near and overall, as ε grows.
+"""What a perturbation does, without training: s beside the factors as ε grows.
+
+Zietlow et al. 2021, figure 4: near and overall.
 
 Here s is a factor of its own that shows in images through `ε f(s)` alone and is drawn independently
 of them, as in the paper's figure. A step of s is worth as many rows as one of the finest factor
@@ -51,9 +52,7 @@ _FRAMES_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class SAsFactor:
-    """A pattern, pairs of half rows one step apart, all half rows with their shares, and some
-    original images.
-    """
+    """A pattern, half rows one step apart, all half rows with their shares, some images."""
 
     pattern: Pattern
     pairs: NDArray[np.int64]
@@ -108,9 +107,7 @@ def uniform_s(
     seed: int = 0,
     images: int = 64,
 ) -> SAsFactor:
-    """An s with *steps* equally frequent values, mean 0 and variance 1, added to the images of
-    *dataset*.
-    """
+    """An s with *steps* equally frequent values, added to the images of *dataset*."""
     height, width, _ = dataset.image_shape
     steps = steps or steps_of(dataset.factor_sizes, height, width)
     places = (np.arange(steps) - (steps - 1) / 2) * step_length(steps)
@@ -123,9 +120,7 @@ def uniform_s(
 
 
 def s_of(data: Perturbed, images: int = 64) -> SAsFactor:
-    """The s that *data* was perturbed by, with its own distribution; a step is the one its pattern
-    was scaled for.
-    """
+    """The s that *data* was perturbed by; a step is the one its pattern was scaled for."""
     assert data.pattern is not None
     levels, counts = np.unique(np.asarray(data.half_rows), return_counts=True)
     levels = levels.astype(np.int64)
@@ -172,8 +167,9 @@ class Crossings:
 
 
 def crossings(dataset: Dataset, s: SAsFactor, factors: Expansiveness | None = None) -> Crossings:
-    """Where *s* passes each factor of *dataset*, near and overall; *factors* may be given where
-    they were examined before.
+    """Where *s* passes each factor of *dataset*, near and overall.
+
+    *factors* may be given where they were examined before.
     """
     factors = factors or expansiveness(dataset)
     local = [
@@ -185,9 +181,7 @@ def crossings(dataset: Dataset, s: SAsFactor, factors: Expansiveness | None = No
 
 
 def _crossing(s_at: Callable[[float], float], factor: float) -> float:
-    """The ε in (0, 1] at which the growing *s_at* passes *factor*, to 6 digits; NaN where it does
-    not.
-    """
+    """The ε in (0, 1] at which the growing *s_at* passes *factor*, or NaN; to 6 digits."""
     if not s_at(1.0) >= factor:
         return math.nan
     low, high = 0.0, 1.0
@@ -228,7 +222,7 @@ class PerturbationReport:
 def perturbation_report(data: Perturbed, *, images: int = 2048) -> PerturbationReport:
     """Examine perturbed *data* without training on it."""
     factors = expansiveness(data.base, images=images)
-    told = data.record["provenance"]
+    made = data.record["provenance"]
     norm, among = max_norm(data, images)
     rows = np.full(len(data.factor_names), np.nan)
     if data.half_rows is None:
@@ -240,17 +234,15 @@ def perturbation_report(data: Perturbed, *, images: int = 2048) -> PerturbationR
             rows[factor] = (
                 np.abs(data.half_rows[upper].astype(np.int64) - data.half_rows[lower]).mean() / 2
             )
-    s, step = s_of(data), told["rows_per_step"]
+    s, step = s_of(data), made["rows_per_step"]
     changes, variance = s.changes(data.epsilon), s.explained_variance(data.epsilon)
     return PerturbationReport(
-        factors, rows, changes, variance, step / told["shift_scale"], step, norm, among
+        factors, rows, changes, variance, step / made["shift_scale"], step, norm, among
     )
 
 
 def max_norm(data: Perturbed, images: int = 2048) -> tuple[float, int]:
-    """The largest |x~ - x| in the float32 samples of so many images, without rounding, and how many
-    there were.
-    """
+    """The largest change of a value in so many images, without rounding, and how many."""
     import torch
 
     indices = torch.from_numpy(_spread(len(data), images))

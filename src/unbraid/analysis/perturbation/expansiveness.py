@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a step of each factor changes an image, near and overall (Zietlow et al. 2021, eqs. 7
-and 9).
+"""How much a step of each factor changes an image (Zietlow et al. 2021, eqs. 7 and 9).
 
 Near: the local expansiveness of a map f, `α_δ(s) = inf over 0 < |d| < δ of ||f(s) - f(s + d)|| /
 |d|`. A VAE's least noisy latents follow what changes images most near by, so a direction with a
@@ -69,8 +68,9 @@ class Expansiveness:
 
 
 def expansiveness(dataset: Dataset | str, *, images: int = 4096, seed: int = 0) -> Expansiveness:
-    """Change and explained variance of every factor of *dataset*: of all images where that is
-    quick, else of a random sample.
+    """Change and explained variance of every factor of *dataset*.
+
+    Of all images where that is quick, else of a random sample.
 
     *dataset* may be a name. Data without factors has an empty table.
     """
@@ -110,8 +110,9 @@ def expansiveness(dataset: Dataset | str, *, images: int = 4096, seed: int = 0) 
 def local_expansiveness(
     positions: ArrayLike, values: ArrayLike, delta: float
 ) -> NDArray[np.float64]:
-    """α_δ of eq. 7 at each of *positions* `(n,)`, by the *values* `(n, ...)` of f there; NaN with
-    no other nearer than *delta*.
+    """α_δ of eq. 7 at each of *positions* `(n,)`, by the *values* `(n, ...)` of f there.
+
+    NaN with no other nearer than *delta*.
 
     >>> local_expansiveness([0.0, 1.0, 2.0], [[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]], 1.5)
     array([5., 5., 5.])
@@ -128,18 +129,14 @@ def local_expansiveness(
 
 
 def step_length(values: int) -> float:
-    """One step of a uniform factor of so many values, in its standard deviations; NaN for a
-    constant.
-    """
+    """One step of a uniform factor of so many values, in its standard deviations."""
     return math.sqrt(12.0 / (values**2 - 1)) if values > 1 else math.nan
 
 
 def neighbours(
     rows: NDArray[np.int64], sizes: tuple[int, ...], factor: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of all pairs of images that differ in *factor* alone, by one: the lower ones and the
-    upper ones.
-    """
+    """Indices of all pairs of images that differ by one in *factor* alone: lower, upper."""
     none = np.empty(0, dtype=np.int64)
     if (
         math.prod(sizes) >= 2**62
@@ -174,9 +171,7 @@ def _distances(
 def _explained_variance(
     draw: Sampler, indices: NDArray[np.int64], levels: NDArray[np.int64], *, sampled: bool
 ) -> float:
-    """Eq. 9 over *indices* with the factor's *levels*; a sample's is rid of what chance adds to its
-    means.
-    """
+    """Eq. 9 over *indices* with the factor's *levels*, without what chance adds to means."""
     groups = [indices[levels == level] for level in np.unique(levels)]
     whole: Any = 0.0
     between = squares = 0.0

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change and explained variance of the factors of all dSprites (Zietlow et al. 2021, eqs. 7 and 9),
-counted on packed bits.
+"""Change and explained variance of the factors of all dSprites, counted on packed bits.
+
+Zietlow et al. 2021, eqs. 7 and 9.
 
 The squared distance of two binary images is the number of bits that differ, and the mean image a
 count of bits, so the 3 billion pixels take seconds and no more memory than one sprite at its 1,024
-places. Departs: as told in `expansiveness`.
+places. Departs: as `expansiveness` does.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ _BITS_OF_BYTE = np.array([bin(byte).count("1") for byte in range(256)], dtype=np
 def examine(
     words: NDArray[np.uint64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Mean change, least change and explained variance of each factor of *words* `(*sizes, rows)`,
-    a bit a pixel.
+    """Mean change, least change and explained variance of each factor of *words*.
+
+    *words* is `(*sizes, rows)`, a bit per pixel.
 
     The last two factors must have at most 255 values each.
     """

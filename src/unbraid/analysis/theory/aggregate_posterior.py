@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aggregate posterior q(z) = mean over the data of q(z|x), beside the prior it is meant to
-follow (Mathieu et al. 2019).
+"""The aggregate posterior q(z) beside the prior it is meant to follow (Mathieu et al. 2019).
 
 All functions take the posterior means and log-variances `(n, latents)` of one member over the data,
 as its codes hold them, and compute in float64 with bounded memory. With n posteriors the density is
@@ -53,8 +52,9 @@ def log_density(points: ArrayLike, mean: ArrayLike, logvar: ArrayLike) -> Array:
 
 
 def density_on_grid(mean: ArrayLike, logvar: ArrayLike, line: ArrayLike) -> Array:
-    """q(z) on the square grid over *line* `(cells,)` of two latents: `(cells, cells)`, rows along
-    the second latent.
+    """q(z) on the square grid over *line* of two latents: `(cells, cells)`.
+
+    Rows run along the second latent.
     """
     values = np.asarray(line, dtype=np.float64)
     second, first = np.meshgrid(values, values, indexing="ij")
@@ -104,10 +104,12 @@ def centre_shares(z: ArrayLike, centres: ArrayLike) -> Array:
 
 
 def groups_kept(z: ArrayLike, groups: ArrayLike, centres: ArrayLike) -> float:
-    """Share of the latents that is nearest to the centre of its own group, each group given the
-    centre that suits best.
+    """Share of the latents nearest to the centre of their own group.
 
-    *groups* `(n,)` numbers them from 0. 1 where every group has a centre for itself; groups beyond the number of centres have none.
+    Each group gets the centre that suits best.
+
+    *groups* `(n,)` numbers them from 0. 1 where every group has a centre for itself; groups beyond
+    the number of centres have none.
     """
     from scipy.optimize import linear_sum_assignment
 

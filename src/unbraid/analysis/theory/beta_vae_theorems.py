@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both theorems of Mathieu et al. (2019, section 4) on the β-VAE, computed on both sides and
-compared.
+"""Both theorems of Mathieu et al. (2019, section 4) on the β-VAE, both sides computed.
 
 For one data point `x`, `L_β = E_q[log p(x|z)] - β KL(q || p)`, in nats, with a nonlinear decoder, a
 Gaussian likelihood, the prior `p = N(0, s I)` and a Gaussian posterior `q`.
@@ -94,9 +93,7 @@ def theorem_one(
     prior_variance: float = 1.0,
     seed: int = 0,
 ) -> TheoremOne:
-    """Both sides for a random nonlinear decoder and a random full-covariance posterior of at most
-    three latents.
-    """
+    """Both sides for a random nonlinear decoder and a random full-covariance posterior."""
     read_whole(
         "latents", latents, 1, 3, "The sums run over a grid, which is too large beyond three."
     )
@@ -124,9 +121,7 @@ def theorem_one(
 
 @dataclass(frozen=True)
 class TheoremTwo:
-    """`L_β` of one model whose latents are turned by each angle, with full and with diagonal
-    posteriors.
-    """
+    """`L_β` of one model at each angle of its latents, with full and diagonal posteriors."""
 
     beta: float
     degrees: Array

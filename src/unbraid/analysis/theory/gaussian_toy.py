@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One data point, a nonlinear decoder and a Gaussian posterior, whose β-VAE objective is known to
-rounding.
+"""One data point, a nonlinear decoder, a Gaussian posterior: a β-VAE known to rounding.
 
 `L_β = E_q[log p(x|z)] - β KL(q || p)` in nats, summed over pixels and latents, with `x = decoder(z)
 + noise` and `p = N(0, s I)`. `beta_objective` is one Gauss-Hermite sum of `log p(x|z) - β (log q(z)
@@ -36,8 +35,9 @@ of rounding.
 
 @dataclass(frozen=True)
 class Toy:
-    """One data point with its decoder: `x` is `decoder(z)` plus noise, and `z` is `N(0,
-    prior_variance I)`.
+    """One data point with its decoder: `x` is `decoder(z)` plus noise.
+
+    `z` is `N(0, prior_variance I)`.
     """
 
     decoder: Callable[[Array], Array]
@@ -106,9 +106,7 @@ class Posterior:
 
 
 def beta_objective(toy: Toy, posterior: Posterior, beta: float, nodes: int | None = None) -> float:
-    """`L_β` as one Gauss-Hermite sum, without any closed form; of at most three latents, since the
-    sum runs over a grid.
-    """
+    """`L_β` as one Gauss-Hermite sum, of at most three latents."""
     above_zero("beta", beta)
     size = read_whole("latents", len(posterior.mean), 1, 3)
     standard, weights = _hermite(nodes or _NODES[size], size)
@@ -134,8 +132,9 @@ def reconstruction(toy: Toy, posterior: Posterior) -> float:
 
 
 def best_posterior(toy: Toy, beta: float, start: Posterior, *, diagonal: bool = False) -> Posterior:
-    """The Gaussian posterior that maximises `L_β`, climbing from *start*; one with independent
-    latents where *diagonal*.
+    """The Gaussian posterior that maximises `L_β`, climbing from *start*.
+
+    One with independent latents where *diagonal*.
     """
     size = len(start.mean)
     rows, columns = (np.arange(size),) * 2 if diagonal else np.tril_indices(size)
@@ -160,15 +159,17 @@ def best_posterior(toy: Toy, beta: float, start: Posterior, *, diagonal: bool = 
         [start.mean, np.where(on_diagonal, np.log(np.where(on_diagonal, root, 1.0)), root)]
     )
     found = minimize(
-        lambda values: -beta_objective(toy, unpacked(values), beta, _NODES_OF_A_FIT), begin, method="L-BFGS-B", jac="3-point",
+        lambda values: -beta_objective(toy, unpacked(values), beta, _NODES_OF_A_FIT), begin,
+        method="L-BFGS-B", jac="3-point",
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 500},
     )  # fmt: skip
     return unpacked(found.x)
 
 
 def random_toy(latents: int, draws: np.random.Generator, pixels: int = 5) -> Toy:
-    """A nonlinear decoder with random weights, and a data point that it makes; of sines, which
-    quadrature sums to rounding.
+    """A nonlinear decoder of sines with random weights, and a data point that it makes.
+
+    Quadrature sums sines to rounding.
     """
     first, second = (
         draws.normal(size=(latents, 8)) / math.sqrt(latents),

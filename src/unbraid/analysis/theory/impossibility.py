@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why data alone cannot disentangle: a map that mixes every factor and leaves every law as it was
-(Locatello et al. 2019).
+"""Why data alone cannot disentangle: a map that mixes factors and keeps every law.
+
+Locatello et al. 2019.
 
 Theorem 1 and its proof: for a prior `p(z)` that factorises over `d > 1` latents there is a
 bijection `f` such that `f(z)` has the law of `z` and every latent of `f(z)` depends on every latent
@@ -69,8 +70,9 @@ def mixing_reflection(latents: int, alpha: float | None = None) -> NDArray[np.fl
 
 @dataclass(frozen=True)
 class MixingMap:
-    """The map f for given marginals (frozen continuous laws of scipy.stats) and an orthogonal
-    matrix without a zero entry.
+    """The map f for given marginals and an orthogonal matrix without a zero entry.
+
+    Marginals are frozen continuous laws of scipy.stats.
     """
 
     marginals: tuple[Any, ...]
@@ -111,16 +113,12 @@ class MixingMap:
         return self._log_densities(self._read(z)).sum(axis=1)
 
     def uniform(self, z: ArrayLike) -> NDArray[np.float64]:
-        """Each latent through its CDF, in [0, 1]: a warp of every latent alone, which mixes
-        nothing.
-        """
+        """Each latent through its CDF, in [0, 1]: a warp of every latent alone."""
         points = self._read(z)
         return np.stack([law.cdf(points[:, at]) for at, law in enumerate(self.marginals)], axis=1)
 
     def jacobian(self, z: ArrayLike) -> NDArray[np.float64]:
-        """Derivatives `(n, latents, latents)` of f in closed form: A between the slopes of the
-        marginals' warps.
-        """
+        """Derivatives `(n, latents, latents)` of f in closed form: A between the warps' slopes."""
         points = self._read(z)
         normal = self._to_normal(points)
         turned = normal @ self.rotation.T
@@ -129,8 +127,7 @@ class MixingMap:
         return self.rotation * np.exp(into[:, None, :] - back[:, :, None])
 
     def numerical_jacobian(self, z: ArrayLike) -> NDArray[np.float64]:
-        """The same by differences of f, of fourth order, with steps that suit the density at each
-        point.
+        """The same by differences of fourth order, with steps that suit the density.
 
         Differences across a kink of a density (the Laplace law's, at its middle) are good to three
         digits only.
@@ -191,7 +188,7 @@ class MixingMap:
 
 @dataclass(frozen=True)
 class Impossibility:
-    """What was measured: the laws agree, every factor is mixed, and the score of the codes falls."""
+    """What was measured: the laws agree, every factor is mixed, the score of the codes falls."""
 
     mapping: MixingMap
     z: NDArray[np.float64]
@@ -233,13 +230,14 @@ def impossibility(
     samples: int = 20_000,
     seed: int = 0,
 ) -> Impossibility:
-    """Build f for *marginals* (a normal and a uniform latent unless told) and measure that the
-    theorem holds.
+    """Build f for *marginals* and measure that the theorem holds.
 
-    *decoder* makes data `(n, pixels)` from latents `(n, latents)`; a small random one by default. Factors for MIG are the
-    latents `z` cut into ten values of equal probability. Codes are `z` and `f(z)`, each latent
-    through its CDF, since MIG's bins of equal width would punish long tails although nothing is
-    mixed.
+    By default a normal and a uniform latent.
+
+    *decoder* makes data `(n, pixels)` from latents `(n, latents)`; a small random one by default.
+    Factors for MIG are the latents `z` cut into ten values of equal probability. Codes are `z` and
+    `f(z)`, each latent through its CDF, since MIG's bins of equal width would punish long tails
+    although nothing is mixed.
     """
     laws = (stats.norm(), stats.uniform(-1.0, 2.0)) if marginals is None else tuple(marginals)
     _check_latents(len(laws))
@@ -297,8 +295,9 @@ def _check_latents(latents: int) -> None:
 def _slope(
     places: NDArray[np.float64], values: NDArray[np.float64], middle: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Derivative at 0 of the polynomial through four uneven *places* `(4, n)` and 0, for *values*
-    `(4, n, outputs)`.
+    """Derivative at 0 of the polynomial through four uneven *places* and 0.
+
+    *places* is `(4, n)`, *values* `(4, n, outputs)`.
     """
     total = np.zeros_like(middle)
     for at, place in enumerate(places):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nonlinear VAE follows the local axes of its data, not PCA's global ones (Rolinek et al. 2019;
-Zietlow et al. 2021, fig. 1).
+"""A nonlinear VAE follows the local axes of its data, not PCA's (Rolinek et al. 2019).
+
+See also Zietlow et al. 2021, fig. 1.
 
 Toy: two factors `w ~ N(0, diag(1, 0.36))` and four pixels `x = (w1, w2, ε cos(K s), ε sin(K s))`
 with `s = (w1 + w2)/√2`. The ripple adds almost nothing to the global covariance, so PCA keeps `w1`
@@ -72,8 +73,9 @@ class TrainedNetwork:
 
 @dataclass(frozen=True)
 class LocalAxes:
-    """Restarts of VAEs with and without the ripple and of autoencoders with it, beside PCA and the
-    closed form.
+    """Restarts of VAEs and autoencoders on the toy, beside PCA and the closed form.
+
+    VAEs with and without the ripple, autoencoders with it.
     """
 
     ripple: float

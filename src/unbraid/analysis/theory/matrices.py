@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of matrices: finite numbers, rotations, covariances, refused by name when they are none."""
+"""Checks of matrices by name: finite numbers, rotations, covariances."""
 
 from __future__ import annotations
 

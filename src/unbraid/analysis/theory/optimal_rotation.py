@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rotation of the latent space that a VAE prefers, in closed form from the decoder's Jacobian
-(Rolinek et al. 2019).
+"""The rotation of the latents that a VAE prefers, from the decoder's Jacobian.
+
+Closed form of Rolinek et al. 2019.
 
 Convention: Gaussian likelihood of variance `v`, summed over pixels; prior `N(0, I)`; posterior
 `N(mean, diag(variances))`; loss = reconstruction + β KL, in nats. Around a posterior's mean the
@@ -62,12 +63,11 @@ class OptimalRotation:
 def optimal_rotation(
     jacobian: ArrayLike, *, noise_variance: float, beta: float = 1.0
 ) -> OptimalRotation:
-    """The rotation of the latents that minimises the loss where the decoder has this *jacobian*
-    `(pixels, latents)`.
+    """The rotation of the latents with the least loss at this *jacobian* `(pixels, latents)`.
 
-    *noise_variance* is that of the Gaussian likelihood. The signs of the axes are a matter of taste: here the largest entry
-    of each is positive, but for the last axis, whose sign makes the matrix a rotation rather than a
-    reflection.
+    *noise_variance* is that of the Gaussian likelihood. The signs of the axes are a matter of
+    taste: here the largest entry of each is positive, but for the last axis, whose sign makes the
+    matrix a rotation rather than a reflection.
 
     >>> found = optimal_rotation([[2.0, 1.0], [1.0, 2.0]], noise_variance=1.0)
     >>> found.singular_values.round(6).tolist(), found.variances.round(6).tolist()
@@ -120,8 +120,7 @@ def rotation_sweep(
     angles: int = 181,
     seed: int = 0,
 ) -> RotationSweep:
-    """Turn two latents through half a circle, search the best angle, and put the closed form beside
-    it.
+    """Turn two latents through half a circle, beside the best angle and the closed form.
 
     The *jacobian* has two columns; without one, it is drawn from the *seed*.
     """
@@ -170,8 +169,9 @@ def rotation_loss(
     beta: float = 1.0,
     variances: ArrayLike | None = None,
 ) -> float:
-    """The part of the loss that depends on the rotation, in nats, with the best variances or with
-    the given ones.
+    """The part of the loss that depends on the rotation, in nats.
+
+    With the best variances or with the given ones.
     """
     matrix = _checked(jacobian)
     turned = matrix @ rotation_matrix("rotation", rotation, matrix.shape[1])
@@ -199,11 +199,11 @@ def _checked(jacobian: ArrayLike) -> NDArray[np.float64]:
         "jacobian", jacobian, "It is (pixels, latents): a column for each latent."
     )
     if not matrix.any():
-        told = Shown("zeros alone")
+        zeros = Shown("zeros alone")
         raise invalid(
             "jacobian",
             "must have an entry other than 0",
-            told,
+            zeros,
             "A constant decoder prefers no rotation.",
         )
     return matrix

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linear VAE finds the principal axes of its data, not merely their span (Rolinek et al. 2019;
-Lucas et al. 2019).
+"""A linear VAE finds the principal axes of its data (Rolinek et al. 2019; Lucas et al. 2019).
 
 Model: encoder mean `E x`, posterior variances of their own that do not depend on `x`, decoder `W
 z`, Gaussian likelihood of variance `v`, prior `N(0, I)`. For centred data of covariance `S` the
@@ -43,9 +42,7 @@ _SMALLEST_LENGTH = 1e-3
 
 @dataclass(frozen=True)
 class LinearVAE:
-    """A trained linear VAE beside what the closed form says. Latents stand in the order of the axes
-    they found.
-    """
+    """A trained linear VAE beside the closed form, latents in the order of their axes."""
 
     decoder: Array
     """`(pixels, latents)`."""
@@ -70,7 +67,7 @@ class LinearVAE:
 
     @property
     def cosines(self) -> Array:
-        """|cosine| between the column of each active latent and the principal axis it stands for."""
+        """Absolute cosine between the column of each active latent and its principal axis."""
         return np.abs(
             (self.directions * self.axes[:, : len(self.variances)][:, self.active]).sum(axis=0)
         )
@@ -83,9 +80,7 @@ class LinearVAE:
 
     @property
     def largest_overlap(self) -> float:
-        """Largest |cosine| between two active columns; 0 where they are orthogonal, or fewer than
-        two.
-        """
+        """Largest |cosine| between two active columns; 0 where there are fewer than two."""
         between = np.abs(self.directions.T @ self.directions)
         return float((between - np.diag(np.diagonal(between))).max(initial=0.0))
 
@@ -132,9 +127,7 @@ def linear_vae(
 
 @dataclass(frozen=True)
 class PcaAlignment:
-    """Restarts of a linear VAE on data with distinct eigenvalues and on data whose two largest are
-    equal.
-    """
+    """Restarts of a linear VAE on data with distinct and with two equal eigenvalues."""
 
     distinct: tuple[LinearVAE, ...]
     equal: tuple[LinearVAE, ...]
@@ -146,16 +139,15 @@ class PcaAlignment:
 
     @property
     def equal_degrees(self) -> Array:
-        """Direction of the first column in the plane of the two equal axes, in [0, 90): latents may
-        swap and flip.
-        """
+        """Direction of the first column in the plane of the two equal axes, in [0, 90)."""
         inside = [one.axes[:, :2].T @ one.decoder[:, 0] for one in self.equal]
         return np.array([np.degrees(np.arctan2(y, x)) % 90.0 for x, y in inside])
 
     @property
     def equal_spread(self) -> float:
-        """Largest turn between the axes of two restarts on equal eigenvalues, degrees: at most 45,
-        past which latents swap.
+        """Largest turn between the axes of two restarts on equal eigenvalues, in degrees.
+
+        At most 45, past which latents swap.
         """
         apart = np.abs(self.equal_degrees[:, None] - self.equal_degrees)
         return float(np.minimum(apart, 90.0 - apart).max())
@@ -179,8 +171,9 @@ class PcaAlignment:
 
 
 def pca_alignment(*, restarts: int = 5, seed: int = 0) -> PcaAlignment:
-    """Train on six pixels whose covariance has a random basis: three latents for distinct
-    eigenvalues, two for equal ones.
+    """Train on six pixels whose covariance has a random basis.
+
+    Three latents for distinct eigenvalues, two for equal ones.
     """
     read_whole("restarts", restarts, 2)
     basis = ortho_group.rvs(
@@ -227,8 +220,6 @@ def _unpacked(values: Array, pixels: int, latents: int) -> tuple[Array, Array, A
 
 
 def _matched(decoder: Array, axes: Array) -> NDArray[np.int64]:
-    """For each axis the column that fits it best, each column once; latents that are off go to what
-    is left.
-    """
+    """For each axis the column that fits it best, each column once."""
     overlap = np.abs(axes.T @ decoder)
     return linear_sum_assignment(overlap, maximize=True)[1]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overlap and structure on the pinwheel (Mathieu et al. 2019, section 6, figure 2): what α and β do
-to q(z).
+"""Overlap and structure on the pinwheel: what α and β do to q(z).
+
+Mathieu et al. 2019, section 6, figure 2.
 
 Points in four spiral arms, a prior of four clusters. With β = 0 a larger α brings q(z) to the
 prior: KL(p || q) falls, the four clusters take their shape. With α = 0 a larger β widens the
@@ -124,7 +125,7 @@ class PinwheelDecomposition:
 
     @property
     def overlap_rises_with_beta(self) -> bool:
-        """Whether the posteriors' mean standard deviation over seeds rises from each β to the next."""
+        """Whether the posteriors' mean deviation over seeds rises from each β to the next."""
         means = [
             float(np.mean([one.posterior_std for one in self.of(beta=beta)]))
             for beta in self.betas()
@@ -134,8 +135,9 @@ class PinwheelDecomposition:
         )
 
     def at_equal_width(self) -> list[tuple[PinwheelMember, PinwheelMember]]:
-        """Each member with α = 0, the weakest β left out, beside the one with β = 0 whose
-        posteriors are most nearly as wide.
+        """Each member with α = 0 beside the one with β = 0 whose posteriors are as wide.
+
+        The weakest β is left out.
         """
         by_alpha = [one for one in self.members if one.beta == 0]
         by_beta = [one for one in self.members if one.beta in self.betas()[1:]]
@@ -146,7 +148,7 @@ class PinwheelDecomposition:
 
     @property
     def nearer_at_equal_width(self) -> bool:
-        """Whether, at posteriors of the same width, α brought q(z) nearer to the prior than β did."""
+        """Whether, at posteriors of equal width, α brought q(z) nearer to the prior than β."""
         return all(other.kl.nats < one.kl.nats for one, other in self.at_equal_width())
 
     @property
@@ -169,8 +171,9 @@ def pinwheel_decomposition(
     betas: Sequence[float] = BETAS,
     likelihood: str = "gaussian:scale=0.1",
 ) -> PinwheelDecomposition:
-    """Train *seeds* models, numbered from *seed*, for each α with β = 0 and each β with α = 0; 3 to
-    4 s a model on one core.
+    """Train *seeds* models for each α with β = 0 and each β with α = 0.
+
+    Seeds are numbered from *seed*; 3 to 4 s per model on one core.
     """
     first, count = read_whole("seed", seed, 0, 2**31 - 1), read_whole("seeds", seeds, 1, 1000)
     dataset = Pinwheel()

@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Datasets drawn from code: nothing needs a download."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Color-dSprites (Locatello et al. 2019): every sprite in a random colour, each channel uniform on
-[0.5, 1]; black around it.
+"""Color-dSprites (Locatello et al. 2019): each sprite in a random bright colour on black.
+
+Each channel of the colour is uniform on [0.5, 1].
 
 Departs: none. See `dsprites_variant` for which image is shown when.
 """

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dSprites (Matthey, Higgins, Hassabis, Lerchner 2017), 737,280 binary images of 64x64, held as
-bits.
+"""dSprites (Matthey et al. 2017): 737,280 binary images of 64x64, held as bits.
 
 Departs: drawn from code rather than downloaded (see `dsprites_drawing`), so a few images may differ
 from the published file by one pixel; the constant colour is not a factor here. Orientation 0 and 39
@@ -82,8 +81,9 @@ class DSprites(Dataset):
         return read_file(path, self.grid, path.stat().st_mtime_ns)
 
     def packed_rows(self) -> NDArray[np.uint64]:
-        """The whole set `(737280, 64)`: word r of an image is its row r, bit j its column j. Drawn
-        once a process; not a copy.
+        """The whole set `(737280, 64)`, drawn once per process; not a copy.
+
+        Word r of an image is its row r, bit j its column j.
         """
         if self._packed is None:
             self._packed = _drawn()
@@ -107,9 +107,7 @@ class DSprites(Dataset):
         return unpack(packed)[..., None] * np.uint8(255)
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Packed rows on *device* (360 MiB), turned into float32 `(..., 1, 64, 64)` there by
-        shifts.
-        """
+        """Packed rows on *device* (360 MiB), turned into float32 there by shifts."""
         import torch
 
         home = torch.device(device)

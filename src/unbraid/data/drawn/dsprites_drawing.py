@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawing dSprites (Matthey et al. 2017) without the file: polygon fill as the original renderer
-did it.
+"""Drawing dSprites (Matthey et al. 2017): polygon fill as the original renderer did it.
 
 The published array was drawn by LOVE2D vector calls, that is OpenGL polygon fill without
 antialiasing. The constants here were calibrated on the 320 images of the dataset's own gif, all of
@@ -30,9 +29,7 @@ _CENTRE = _SUBPIXELS // 2
 
 
 def _outline(shape: int) -> NDArray[np.float64]:
-    """Vertices `(edges, 2)` of square, ellipse or heart around the sprite's origin at scale 1, in
-    pixels.
-    """
+    """Vertices `(edges, 2)` of square, ellipse or heart at scale 1, in pixels."""
     if shape == 0:
         return _UNIT * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
     if shape == 1:
@@ -49,8 +46,9 @@ def _outlines() -> tuple[NDArray[np.float64], ...]:
 
 
 def draw_sprite(sprite: int) -> NDArray[np.uint64]:
-    """Packed rows `(posX, posY, 64)` of one *sprite* (flat index of shape, scale, orientation) at
-    every position.
+    """Packed rows `(posX, posY, 64)` of one *sprite* at every position.
+
+    *sprite* is the flat index of shape, scale, orientation.
 
     A vertex's snapped x depends on posX alone and its snapped y on posY alone, so the edges that
     cross each row of pixel centres are found once per posY and where they cross is evaluated for
@@ -95,8 +93,9 @@ def draw_sprite(sprite: int) -> NDArray[np.uint64]:
 
 
 def draw_all() -> NDArray[np.uint64]:
-    """Packed rows `(737280, 64)` of the whole set, index order shape, scale, orientation, posX,
-    posY.
+    """Packed rows `(737280, 64)` of the whole set.
+
+    Index order: shape, scale, orientation, posX, posY.
     """
     packed = np.empty((SPRITES, IMAGES_PER_SPRITE, SIDE), dtype=np.uint64)
     for sprite in range(SPRITES):

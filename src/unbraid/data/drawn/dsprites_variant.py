@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Color-, Noisy- and Scream-dSprites share: dSprites images painted by chance, anew each time
-training draws them.
+"""What Color-, Noisy- and Scream-dSprites share: dSprites painted by chance, anew each time.
 
 An index has as many images as there are whole numbers below 2^31. `images`, codes and scores use
 image 0 of every index, so that all members are compared on the same images; training draws the
@@ -46,8 +45,9 @@ class DSpritesVariant(Dataset):
 
     @abstractmethod
     def painter(self, device: torch.device) -> Any:
-        """A function `(masks (n, 1, 64, 64) of 0 and 1, steps (n,)) -> float32 (n, 3, 64, 64)` on
-        *device*, from *steps* alone.
+        """A function `(masks, steps) -> float32 (n, 3, 64, 64)` on *device*, from *steps* alone.
+
+        Masks `(n, 1, 64, 64)` hold 0 and 1, steps are `(n,)`.
 
         A step is the index of an image and, above its 32 bits, the number of the image: what
         `unbraid.core.random` takes.

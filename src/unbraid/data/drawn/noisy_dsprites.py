@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noisy-dSprites (Locatello et al. 2019): a white sprite on uniform noise, independent in every
-pixel and channel.
+"""Noisy-dSprites (Locatello et al. 2019): a white sprite on noise, uniform in each channel.
 
 Departs: noise has 256 levels, as images have, so that four values come from one 32-bit random word.
 See `dsprites_variant` for which image is shown when.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinwheel (Mathieu et al. 2019): points of the plane in spiral arms, to see what an aggregate
-posterior does.
+"""Pinwheel (Mathieu et al. 2019): points in spiral arms, to see what an aggregate posterior does.
 
 Each point is (1 + tangential_std n1, radial_std n2) with standard normal n1, n2, turned by its
 arm's angle plus rate exp(first coordinate). The names of the two deviations follow the authors'
@@ -101,9 +100,7 @@ class Pinwheel(Dataset):
         return self.as_images(self.points(indices))
 
     def as_images(self, samples: ArrayLike) -> NDArray[np.uint8]:
-        """Each point of *samples* `(..., 2)` as a soft dot; blank where it lies far outside or is
-        not a number.
-        """
+        """Each point of *samples* `(..., 2)` as a soft dot; blank where it lies far outside."""
         places = np.asarray(samples, dtype=np.float64)
         if places.shape[-1:] != (2,):
             raise invalid("samples", "must be points (..., 2)", Shown(f"shape {places.shape}"))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scream-dSprites (Locatello et al. 2019): sprites as the negative of a random piece of Munch's The
-Scream in a random tint.
+"""Scream-dSprites (Locatello et al. 2019): sprites as negatives of pieces of The Scream.
 
 A piece of 64x64 pixels of the painting, which is scaled to fit 350x274, is averaged with a random
 colour; where the sprite is, one minus that. Departs: none in the recipe; but the painting is not

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawing 3D Shapes (Burgess and Kim 2018): rays through `shapes3d_scene`, put together to maps
-that add up to images.
+"""Drawing 3D Shapes (Burgess and Kim 2018): rays through the scene, as maps that add up.
+
+The scene is in `shapes3d_scene`.
 
 The published images look like large ones, cut at 255, that a Lanczos filter made 64x64; the same is
 done here. Geometry and light depend on scale, shape and orientation alone, 480 views in all. A view
@@ -91,9 +92,7 @@ def _offsets() -> tuple[Array, Array]:
 
 @functools.cache
 def _filter() -> NDArray[np.float32]:
-    """Lanczos weights `(SIDE, _FINE)` of the reduction to 64 pixels, the image's borders cut off
-    and normalised as PIL does.
-    """
+    """Lanczos weights `(SIDE, _FINE)` of the reduction to 64 pixels, as PIL has them."""
     scale = _FINE / SIDE
     distance = (np.arange(_FINE) + 0.5 - (np.arange(SIDE)[:, None] + 0.5) * scale) / scale
     weights = np.where(
@@ -146,9 +145,7 @@ def _reduce(maps: NDArray[np.float32], rows: slice, columns: slice) -> NDArray[n
 
 
 def _window(scene: Scene, camera: Camera, radius: float, height: float) -> tuple[slice, slice]:
-    """Rows and columns of rays that can meet the object or its shadow: those of a box around it and
-    of the box's shadow.
-    """
+    """Rows and columns of rays that can meet the object or its shadow."""
     corners = np.array(
         [[x, y, z] for x in (-radius, radius) for y in (-radius, radius) for z in (0.0, height)]
     )
@@ -169,9 +166,7 @@ def _window(scene: Scene, camera: Camera, radius: float, height: float) -> tuple
 
 
 def _draw_view(scene: Scene, room: _Room, scale: int, shape: int) -> NDArray[np.int16]:
-    """Maps `(MAPS, 64, 64)` of one view: those of the room, changed where the object or its shadow
-    is.
-    """
+    """Maps `(MAPS, 64, 64)` of one view: the room's, changed where object or shadow is."""
     radius, height = scene.size(shape, scale)
     camera = room.camera
     window = _window(scene, camera, radius, height)
@@ -211,8 +206,9 @@ def _draw_view(scene: Scene, room: _Room, scale: int, shape: int) -> NDArray[np.
 
 
 def draw_views(views: NDArray[np.int64], scene: Scene = SCENE) -> NDArray[np.int16]:
-    """Maps of flat *views* (scale, shape, orientation, the last fastest), flattened: row `MAPS * n
-    + k` is map k of the nth view.
+    """Maps of flat *views*, flattened: row `MAPS * n + k` is map k of the nth view.
+
+    A view is scale, shape, orientation, the last fastest.
 
     In 1/64 grey levels. One more row at the end is 0 all over, for the surfaces that add nothing to
     a channel.
@@ -226,8 +222,9 @@ def draw_views(views: NDArray[np.int64], scene: Scene = SCENE) -> NDArray[np.int
 
 
 def draw_labels(views: NDArray[np.int64], scene: Scene = SCENE) -> NDArray[np.uint8]:
-    """Surface that most of a pixel's rays meet in flat *views*, `(n, 64, 64)`: 0 sky, 1 wall, 2
-    floor (shadow or not), 3 object.
+    """Surface that most of a pixel's rays meet in flat *views*, `(n, 64, 64)`.
+
+    0 sky, 1 wall, 2 floor (shadow or not), 3 object.
     """
     labels = np.empty((len(views), SIDE, SIDE), dtype=np.uint8)
     per_pixel = _FINE // SIDE
@@ -243,9 +240,7 @@ def draw_labels(views: NDArray[np.int64], scene: Scene = SCENE) -> NDArray[np.ui
 
 
 def _rooms(views: NDArray[np.int64], scene: Scene) -> Iterator[tuple[int, _Room, int, int]]:
-    """Place, room, scale and shape of each of *views*, those of one orientation together so that
-    each room is drawn once.
-    """
+    """Place, room, scale and shape of each of *views*, grouped so that a room is drawn once."""
     orientations = views % ORIENTATIONS
     for orientation in np.unique(orientations):
         room = _draw_room(scene, int(orientation))
@@ -254,17 +249,16 @@ def _rooms(views: NDArray[np.int64], scene: Scene) -> Iterator[tuple[int, _Room,
 
 
 def hue_levels() -> NDArray[np.int64]:
-    """Level 0..5 of R, G, B of each hue `(HUES, 3)`: the colour circle at full saturation, red
-    first.
-    """
+    """Level 0..5 of R, G, B of each hue `(HUES, 3)`: the colour circle, red first."""
     circle = 6 * np.arange(HUES)[:, None] - HUES * np.array([0, 2, 4])
     from_peak = np.abs((circle + 3 * HUES) % (6 * HUES) - 3 * HUES)
     return np.clip(2 * HUES - from_peak, 0, HUES) * (LEVELS - 1) // HUES
 
 
 def map_choice() -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Which map of a view gives R, G, B of each floor, wall and object hue, `(HUES, 3)` each; -1
-    where none is needed.
+    """Which map of a view gives R, G, B of each floor, wall and object hue.
+
+    `(HUES, 3)` each; -1 where none is needed.
     """
     levels = hue_levels()
     floor = np.where(levels > 0, FLOOR_MAP - 1 + levels, -1)

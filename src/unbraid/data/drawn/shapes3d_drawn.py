@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""3D Shapes (Burgess and Kim 2018), 480,000 images of 64x64x3, drawn from code: see
-`shapes3d_drawing`.
+"""3D Shapes (Burgess and Kim 2018), 480,000 images drawn from code: see `shapes3d_drawing`.
 
 Factors, sizes and index order are those of the published file: floor, wall and object hue in tenths
 of the colour circle, scale, shape (cube, cylinder, sphere, capsule), orientation. Departs: the
@@ -96,7 +95,7 @@ class Shapes3DDrawn(Dataset):
         return 2 * (VIEWS * MAPS + 1) * SIDE * SIDE
 
     def images(self, indices: ArrayLike) -> NDArray[np.uint8]:
-        """Images of *indices*; for a few only the views that occur are drawn, many draw all views."""
+        """Images of *indices*; a few draw only the views that occur, many draw all views."""
         given = self.grid.check_index(indices)
         hues, views = np.divmod(given.reshape(-1), VIEWS)
         occurring, places = np.unique(views, return_inverse=True)
@@ -120,9 +119,7 @@ class Shapes3DDrawn(Dataset):
         return images.reshape(*given.shape, SIDE, SIDE, 3)
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Maps on *device* (71 MiB), added up there to float32 `(..., 3, 64, 64)`; not rounded to
-        grey levels as images are.
-        """
+        """Maps on *device* (71 MiB), added up there to float32 samples, not rounded."""
         import torch
 
         home = torch.device(device)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scene of 3D Shapes (Burgess and Kim 2018): where camera, walls, object and lamp are, what
-rays meet and how bright it is.
+"""The scene of 3D Shapes (Burgess and Kim 2018): camera, walls, object, lamp, what rays meet.
 
 Lengths are in units of the distance from the camera's upright axis to the object's. The frame is
 the room's: z is up, the object stands at the origin, walls are at x, y = +-`wall_distance`, and the
@@ -56,8 +55,9 @@ class Camera(NamedTuple):
 
 @dataclass(frozen=True)
 class Scene:
-    """What was calibrated: camera, room, half the width of the objects at scale 1, lights; `shift`
-    is of the image, sideways.
+    """What was calibrated: camera, room, sizes of the objects, lights.
+
+    Sizes are half the width at scale 1; `shift` is of the image, sideways.
     """
 
     focal: float = 2.1119
@@ -101,15 +101,14 @@ def place_camera(scene: Scene, orientation: int) -> Camera:
     sine, cosine = math.sin(angle), math.cos(angle)
     down, level = math.sin(scene.pitch), math.cos(scene.pitch)
     return Camera(
-        sine, -cosine, scene.camera_height, (cosine, sine, 0.0), (-sine * down, cosine * down, level),
+        sine, -cosine, scene.camera_height, (cosine, sine, 0.0), (-sine * down, cosine * down,
+        level),
         (-sine * level, cosine * level, -down),
     )  # fmt: skip
 
 
 def lamp_light(scene: Scene, points: Points, normals: Points) -> tuple[Array, Array]:
-    """Diffuse light and highlight of the lamp: a spot that hangs over the room and shines straight
-    down.
-    """
+    """Diffuse light and highlight of the lamp, a spot that shines straight down."""
     x, y, z = scene.lamp_x - points.x, scene.lamp_y - points.y, scene.lamp_z - points.z
     distance = np.sqrt(x * x + y * y + z * z)
     cosine = (x * normals.x + y * normals.y + z * normals.z) / distance
@@ -119,16 +118,14 @@ def lamp_light(scene: Scene, points: Points, normals: Points) -> tuple[Array, Ar
 
 
 def steady_light(scene: Scene, camera: Camera, normals: Points) -> Array:
-    """Ambient light and the one that shines along the view; it is directional, so walls are evenly
-    lit by it.
-    """
+    """Ambient light and a directional one along the view, which lights walls evenly."""
     forward = camera.forward
     facing = -(forward[0] * normals.x + forward[1] * normals.y + forward[2] * normals.z)
     return scene.ambient + scene.headlight * np.maximum(facing, 0.0)
 
 
 def _span(discriminant: Array, middle: Array) -> tuple[Array, Array]:
-    """Both solutions around *middle*; an empty span (infinity, minus infinity) where there is none."""
+    """Both solutions around *middle*; an empty span where there is none."""
     half = np.sqrt(np.maximum(discriminant, 0.0))
     hit = discriminant > 0
     return np.where(hit, middle - half, np.inf), np.where(hit, middle + half, -np.inf)
@@ -187,9 +184,7 @@ def _light_flat(
 def _light_round(
     scene: Scene, camera: Camera, shape: int, radius: float, height: float, points: Points
 ) -> tuple[Array, Array]:
-    """Shade and highlight at *points* of a round side, lit at the corners of its mesh and
-    interpolated.
-    """
+    """Shade and highlight at *points* of a round side, interpolated in its mesh."""
     if shape == CYLINDER:
         polar, level = np.full(2, math.pi / 2), np.array([height, 0.0])
         row = 1.0 - points.z / height
@@ -231,8 +226,9 @@ def _light_round(
 def body_light(
     scene: Scene, camera: Camera, shape: int, radius: float, height: float, at: Points
 ) -> tuple[Array, Array]:
-    """Shade, by which the object's colour is multiplied, and highlight, which is added in white, at
-    points *at* of its surface.
+    """Shade and highlight at points *at* of the object's surface.
+
+    Its colour is multiplied by the shade; the highlight is added in white.
     """
     if shape in (SPHERE, CAPSULE):
         return _light_round(scene, camera, shape, radius, height, at)

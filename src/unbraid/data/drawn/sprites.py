@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sprites: a small drawn set for CPU work, first tries and tests, with the factors and sizes the
-user asks for. Our own; no paper.
+"""Sprites: a small drawn set for CPU work and tests. Our own; no paper.
+
+The user chooses the factors and their sizes.
 
 A bright shape on black. Edges are antialiased by the clipped signed distance to the outline, in
 pixels. The factors, in this order on the grid, the last moving fastest; a factor with one value is
@@ -9,9 +10,12 @@ fixed and not on the grid:
     shape        ellipse, box, triangle
     hue          evenly around the colour circle, red first; white when fixed (needs 3 channels)
     shade        brightness, 0.4 to 1; 1 when fixed
-    scale        half the shape's extent, `scale_min` to `scale_max` of the image's side; their mean when fixed
-    orientation  evenly over half a turn, end excluded; shapes are elongated when it varies, so all angles look different
-    x, y         the centre, evenly over `x_range`, `y_range` of the way the largest shape can move; the middle when fixed
+    scale        half the shape's extent, `scale_min` to `scale_max` of the image's side; their mean
+                 when fixed
+    orientation  evenly over half a turn, end excluded; shapes are elongated when it varies, so all
+                 angles look different
+    x, y         the centre, evenly over `x_range`, `y_range` of the way the largest shape can move;
+                 the middle when fixed
 
 `x_range` and `y_range` differ by default: with equal ranges x and y matter equally to the loss and
 a VAE may mix the two axes.
@@ -201,9 +205,7 @@ def _colours(hues: int, shades: int, channels: int) -> NDArray[np.float64]:
 def _signed_distance(
     shape: int, along: NDArray[np.float64], across: NDArray[np.float64], long: float, short: float
 ) -> NDArray[np.float64]:
-    """Distance in pixels to the outline, below 0 inside; first-order near the outline for the
-    ellipse.
-    """
+    """Distance in pixels to the outline, below 0 inside; first-order for the ellipse."""
     if shape == 0:
         radius = np.hypot(along / long, across / short)
         slope = np.hypot(along / long**2, across / short**2)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XColumns: XYSquares without the vertical positions; three full-height columns, one in each colour
-channel.
+"""XColumns: XYSquares without vertical positions; three columns, one in each colour channel.
 
 Ours follows `XColumnsData` of the library disent (Michlo 2021). At the default spacing of 8 pixels
 columns never overlap, so every change of a factor moves the image by the same distance, as in

@@ -116,9 +116,7 @@ class XYObject(Dataset):
         return square[..., None] * self._colours[colour].astype(np.uint8)[..., None, None, :]
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """Nothing but three short tables on *device*: squares are drawn there by comparing pixel
-        positions.
-        """
+        """Three short tables on *device*: squares are drawn there by comparing positions."""
         import torch
 
         tables = [

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XYSquares (Michlo et al. 2023): three 8x8 squares, one in each colour channel, moving on an 8x8
-grid of positions.
+"""XYSquares (Michlo et al. 2023): three 8x8 squares, one in each colour channel, on a grid.
 
 At the default spacing of 8 pixels two positions of a square never overlap, so every change of a
 factor moves the image by the same distance 128/12288 and pixel losses see no order among the
@@ -75,9 +74,7 @@ class XYSquares(Dataset):
         return images.astype(np.uint8) * np.uint8(255)
 
     def sampler(self, device: torch.device | str) -> Sampler:
-        """The 64 images of one square on *device* (1 MiB); each channel of a sample is a copy of
-        one.
-        """
+        """The 64 images of one square on *device* (1 MiB); each channel is a copy of one."""
         import torch
 
         places = covers(self.offset + self.spacing * np.arange(POSITIONS), SQUARE, SIDE).astype(
@@ -101,8 +98,6 @@ class XYSquares(Dataset):
 def covers(
     start: NDArray[np.int64], length: int | NDArray[np.int64], side: int
 ) -> NDArray[np.bool_]:
-    """Which of *side* pixels in a row stretches of *length* from *start* cover: `(*start.shape,
-    side)`.
-    """
+    """Which of *side* pixels stretches of *length* from *start* cover: `(*start.shape, side)`."""
     distance = np.arange(side) - np.asarray(start)[..., None]
     return (distance >= 0) & (distance < np.asarray(length)[..., None])

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published datasets read from the files their authors gave out: verified, converted once to a fast
-form, mapped when loaded.
-"""
+"""Published datasets from their authors' files: verified, converted once, mapped when loaded."""
 
 from __future__ import annotations
 

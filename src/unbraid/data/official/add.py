@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adding a published dataset: find its files, verify them, convert them once, and only then write
-the record that `load` reads.
+"""Adding a published dataset: find its files, verify, convert, then write the record.
 
 Arrays are written beside their place in slices and renamed; whatever goes wrong, what was added
 before stays as it was.
@@ -43,8 +42,7 @@ def add(
     unverified: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Verify and convert the published files of *name* at *path* into the data home; returns the
-    record.
+    """Verify and convert the files of *name* at *path* into the data home; returns the record.
 
     Without a path the folders of system packages are searched. A file that is not as published is
     refused unless *unverified*, which the record keeps; one with the wrong structure is refused
@@ -158,9 +156,7 @@ def _full(name: str, needed: int, home: Path, state: str) -> str:
 
 @contextlib.contextmanager
 def _only_mine(folder: Path) -> Iterator[None]:
-    """Hold *folder* against other writers; before and after, nothing is in it that its record does
-    not name.
-    """
+    """Hold *folder* against other writers, with nothing in it that its record does not name."""
     made = [place for place in folder.parents if not os.path.lexists(place)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -195,8 +191,9 @@ def _remove_empty(folders: Iterable[Path]) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Delete unfinished files and arrays that no record names; a record that cannot be read names
-    all of them.
+    """Delete unfinished files and arrays that no record names.
+
+    A record that cannot be read names all of them.
     """
     store.remove_unfinished(folder)
     try:
@@ -218,9 +215,7 @@ def _write(
     name: str,
     quiet: bool,
 ) -> dict[str, Any]:
-    """Write *blocks* one after another as one .npy file named by its content; returns what the
-    record keeps of it.
-    """
+    """Write *blocks* as one .npy file named by its content; returns what the record keeps."""
     beside = folder / f".{array}.{os.getpid()}.part"
     digest, size, rows = hashlib.sha256(), 0, 0
     needed = math.prod(shape) * dtype.itemsize
@@ -268,8 +263,9 @@ def _write(
 
 @contextlib.contextmanager
 def _writing(folder: Path, name: str, needed: int) -> Iterator[None]:
-    """Turn a failure to write inside into one message; nothing is read inside, so that files of the
-    user are not blamed on it.
+    """Turn a failure to write inside into one message.
+
+    Nothing is read inside, so that files of the user are not blamed on it.
     """
     try:
         yield

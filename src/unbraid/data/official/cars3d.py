@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cars3D (Reed, Zhang, Zhang, Lee 2015): renderings of 183 car models, from the published MATLAB
-files.
+"""Cars3D (Reed et al. 2015): renderings of 183 car models, from the published MATLAB files.
 
 Each `car_NNN_mesh.mat` holds `im` uint8 (128, 128, 3, azimuth 24, elevation 4). As in
 disentanglement_lib, images are scaled to 64x64 with the Lanczos filter. Departs: objects are
@@ -71,9 +70,7 @@ class Cars3D(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The published archive, or a folder of its .mat files, for which no checksums were
-        published.
-        """
+        """The published archive, or a folder of its .mat files, which have no checksums."""
         if path.is_file():
             return [Found(path, cls.source.files[0])]
         archive = path / cls.source.files[0].name
@@ -197,8 +194,7 @@ def _read_car(source: Source, path: Path, name: str, content: bytes) -> NDArray[
 
 
 def _unpacked_size(content: bytes) -> int:
-    """How many bytes a MATLAB 5 file takes unpacked, counted no further than just above the limit;
-    it must be whole.
+    """How many bytes a MATLAB 5 file takes unpacked, counted to just above the limit.
 
     It is a header of 128 bytes, then elements of type, size and content; those of type 15 are
     compressed.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes that people gave
-them.
+"""CelebA (Liu, Luo, Wang, Tang 2015): 202,599 aligned faces with 40 attributes.
 
 The aligned images are 178x218. As is usual with VAEs (PyTorch-VAE among others), the central
 148x148 is cut out, which leaves the face, and scaled to 64x64 with the bilinear filter; other
@@ -33,10 +32,13 @@ _MOST_BYTES = 16 * 2**20
 """Of one image; the published ones have some 10 KB."""
 _NOT_ABOVE = f"must have at most {_MOST_BYTES:,} bytes"
 
-ATTRIBUTES = """5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose Black_Hair Blond_Hair
-Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee Gray_Hair Heavy_Makeup High_Cheekbones Male
-Mouth_Slightly_Open Mustache Narrow_Eyes No_Beard Oval_Face Pale_Skin Pointy_Nose Receding_Hairline Rosy_Cheeks Sideburns Smiling
-Straight_Hair Wavy_Hair Wearing_Earrings Wearing_Hat Wearing_Lipstick Wearing_Necklace Wearing_Necktie Young""".split()
+ATTRIBUTES = """
+5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald Bangs Big_Lips Big_Nose
+Black_Hair Blond_Hair Blurry Brown_Hair Bushy_Eyebrows Chubby Double_Chin Eyeglasses Goatee
+Gray_Hair Heavy_Makeup High_Cheekbones Male Mouth_Slightly_Open Mustache Narrow_Eyes No_Beard
+Oval_Face Pale_Skin Pointy_Nose Receding_Hairline Rosy_Cheeks Sideburns Smiling Straight_Hair
+Wavy_Hair Wearing_Earrings Wearing_Hat Wearing_Lipstick Wearing_Necklace Wearing_Necktie Young
+""".split()
 
 SOURCE = Source(
     name="celeba",
@@ -82,9 +84,7 @@ class CelebA(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The attributes, and the images as the published zip or as the folder in it, which has no
-        published checksum.
-        """
+        """The attributes, and the images as the published zip or the folder in it."""
         archive, attributes = cls.source.files
         wanted = {
             archive.name: (archive.name, f"Img/{archive.name}", _FOLDER, f"Img/{_FOLDER}"),
@@ -115,8 +115,9 @@ class CelebA(OfficialDataset):
 
 
 def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.uint8]]:
-    """File names, and 0 or 1 for each attribute: a count, a line of names, then a line for each
-    image.
+    """File names, and 0 or 1 for each attribute.
+
+    The file has a count, a line of names, then a line for each image.
     """
     try:
         lines = path.read_text(encoding="ascii").splitlines()
@@ -165,8 +166,9 @@ def _read_attributes(source: Source, path: Path) -> tuple[list[str], NDArray[np.
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The images of a zip by their plain names, whether they lie at its root or in the published
-    folder, which counts first.
+    """The images of a zip by their plain names.
+
+    They lie in the published folder, which counts first, or at the root.
     """
     at_root = {info.filename: info for info in archive.infolist()}
     in_folder = {
@@ -209,7 +211,7 @@ def _read_file(source: Source, path: Path) -> bytes:
 def _read_member(
     source: Source, path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo
 ) -> bytes:
-    """The bytes of *member*; `zipfile` unpacks no more of them than the size that is checked here."""
+    """The bytes of *member*; `zipfile` unpacks no more than the size checked here."""
     if member.file_size > _MOST_BYTES:
         raise refused(source, path, _NOT_ABOVE, Shown(f"{member.file_size:,}"))
     return archive.read(member)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A published dataset as `load` gives it: its arrays mapped from the data home, or read from a
-system package's folder.
-"""
+"""A published dataset as `load` gives it: mapped from the data home, or read from a package."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published dSprites file, converted to packed rows; `load("dsprites")` draws the set and needs
-it only when asked to.
+"""The published dSprites file, converted to packed rows; `load("dsprites")` draws the set.
 
 `load("dsprites", file="added")` then uses the published images instead of the drawn ones.
 """
@@ -71,7 +70,7 @@ class DSpritesFile(Published):
 
 
 def added_rows() -> NDArray[np.uint64]:
-    """Packed rows `(737280, 64)` of the added file, mapped; an `InputError` when it was not added."""
+    """Packed rows `(737280, 64)` of the added file, mapped; refused when it was not added."""
     source = DSpritesFile.source
     record = read_record(source.name)
     if record is None:

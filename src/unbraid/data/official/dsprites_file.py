@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the published dSprites file into packed rows, a slice at a time, after checking that it
-is what it says.
+"""Reading the published dSprites file into packed rows, a slice at a time, checked.
 
 The file is a zip of .npy members. `imgs` would take 3 GB unpacked, so it is decompressed in slices
 and packed to bits on the way. `metadata` is a pickle and is never opened.
@@ -35,9 +34,7 @@ def _refused(path: Path, rule: str, value: object) -> InputError:
 
 @functools.lru_cache(maxsize=1)
 def read_file(path: Path, grid: FactorGrid, _changed_ns: int) -> NDArray[np.uint64]:
-    """Packed rows `(grid.size, 64)` of the official npz at *path*; two loads of one unchanged file
-    share them.
-    """
+    """Packed rows `(grid.size, 64)` of the official npz at *path*, read once while unchanged."""
     if not zipfile.is_zipfile(path):
         raise _refused(
             path,
@@ -78,7 +75,7 @@ def read_file(path: Path, grid: FactorGrid, _changed_ns: int) -> NDArray[np.uint
 def _header(
     path: Path, member: IO[bytes], key: str, shape: tuple[int, ...], kinds: str
 ) -> np.dtype:
-    """Dtype of the .npy *member*, refused unless it has *shape*, C order and a dtype among *kinds*."""
+    """Dtype of the .npy *member*; refused unless its shape, order and dtype are as needed."""
     dtype = npy_dtype(member, key, shape, lambda rule, value: _refused(path, rule, value), "needs")
     if dtype.kind not in kinds or (key == "imgs" and dtype.itemsize != 1):
         wanted = "uint8" if key == "imgs" else "whole numbers"

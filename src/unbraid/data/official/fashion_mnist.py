@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 70,000 grey images of clothes, 28x28, from the
-published idx files.
+"""Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 70,000 grey images of clothes, 28x28.
 
 idx: big-endian magic (2051 for images, 2049 for labels), count, for images height and width, then
 bytes. The one factor is the category; the grid has one axis, `sample`, with the 60,000 of the

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI3D (Gondal et al. 2019): a robot arm with an object, as simple renderings, realistic
-renderings and photographs.
+"""MPI3D (Gondal et al. 2019): a robot arm with an object, rendered twice and photographed.
 
 Each file is an .npz with `images` uint8 (1036800, 64, 64, 3) in C order of the factors. The
 authors' page gives 6 colours and 6 shapes for all three files; an earlier edition had 4 and 4
@@ -149,7 +148,7 @@ class MPI3DReal(_MPI3D):
 
 
 def _images(archive: zipfile.ZipFile) -> int:
-    """How many images the header speaks of; 0 where it cannot be read, which `_check_header` tells."""
+    """How many images the header speaks of; 0 where it cannot be read."""
     with archive.open(_MEMBER) as member:
         try:
             shape, _, _ = npy_header(member)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the readers of published files share: refusals in one form, files plain or gzipped, .npy
-headers, exact reads.
-"""
+"""What the readers of published files share: refusals, gzip, .npy headers, exact reads."""
 
 from __future__ import annotations
 
@@ -72,7 +70,7 @@ def open_maybe_gzipped(path: Path) -> Stream:
 
 
 def checking(source: Source, size: int, *, quiet: bool) -> Progress:
-    """The bar shown while *size* bytes are compared with checksums; none where that takes no time."""
+    """The bar while *size* bytes are compared with checksums; none where that takes no time."""
     total = size >> 20
     return Progress(
         f"checking {source.name}", "MiB", total, quiet=quiet or total < _WORTH_SHOWING_MIB
@@ -95,9 +93,7 @@ def exactly(stream: Stream, count: int, refuse: Callable[[str], InputError]) -> 
 
 
 def read_exactly(source: Source, path: Path, stream: Stream, count: int, what: str) -> bytes:
-    """The next *count* bytes of a published file; fewer is a refusal that says how many are
-    missing.
-    """
+    """The next *count* bytes of a published file; fewer are refused."""
     return exactly(
         stream,
         count,
@@ -112,9 +108,7 @@ def npy_dtype(
     refuse: Refuse,
     must_hold: str = "must hold",
 ) -> np.dtype[Any]:
-    """Move *member* behind its .npy header, refused unless that says *shape* and C order; returns
-    its dtype.
-    """
+    """Move *member* behind its .npy header, which must say *shape* and C order; its dtype."""
     try:
         found, fortran_order, dtype = npy_header(member)
     except ValueError as error:
@@ -127,9 +121,7 @@ def npy_dtype(
 
 
 def must_end(source: Source, path: Path, stream: Stream, what: str) -> None:
-    """Refuse bytes behind the last one that belongs; also makes gzip and zip compare their
-    checksums.
-    """
+    """Refuse bytes behind the last; also makes gzip and zip compare their checksums."""
     if stream.read(1):
         raise refused(source, path, f"must end after {what}", Shown("further bytes"))
 
@@ -154,9 +146,7 @@ def one_file(source: Source, path: Path, published: PublishedFile) -> Path:
 def all_in_folder(
     source: Source, path: Path, wanted: dict[str, tuple[str, ...]]
 ) -> dict[str, Path]:
-    """The file of each of *wanted*, label -> acceptable names relative to *path*, all missing ones
-    named at once.
-    """
+    """The file of each of *wanted*, label -> names under *path*; all missing ones are named."""
     if not path.is_dir():
         remedy = f"Give the folder that it lies in, {path.parent}."
         raise refused(

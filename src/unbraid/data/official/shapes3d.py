@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""3D Shapes (Burgess and Kim 2018): 480,000 images of a solid in a coloured room, from the
-published 3dshapes.h5.
+"""3D Shapes (Burgess and Kim 2018): 480,000 images of a solid in a coloured room.
 
 The file holds `images` uint8 (480000, 64, 64, 3) and `labels` float64 (480000, 6), the last factor
 moving fastest. Departs: none.

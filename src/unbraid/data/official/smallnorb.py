@@ -119,9 +119,7 @@ class SmallNORB(OfficialDataset):
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
-        """The six files of a folder, gzipped as given out or unpacked, for which no checksum was
-        published.
-        """
+        """The six files of a folder, gzipped as given out, or unpacked without checksums."""
         wanted = {
             file.name: (file.name, file.name.removesuffix(".gz")) for file in cls.source.files
         }
@@ -133,9 +131,7 @@ class SmallNORB(OfficialDataset):
 
     @classmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Check the labels now: every combination of the factors must occur once. All images are
-        sorted in memory.
-        """
+        """Check the labels: every combination occurs once. Images are sorted in memory."""
         source = cls.source
         paths = [one.path for one in found]
         splits = [

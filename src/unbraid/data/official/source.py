@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about a published dataset before any of its files is here: facts, files, checksums,
-and how they are read.
-"""
+"""What is known of a published dataset before its files are here: facts, files, checksums."""
 
 from __future__ import annotations
 
@@ -111,8 +109,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Found:
-    """A file on this machine that plays the part of a published one; *published* is None where no
-    checksum can exist.
+    """A file here that plays the part of a published one.
+
+    *published* is None where no checksum can exist.
     """
 
     path: Path
@@ -127,9 +126,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Content:
-    """What was read: blocks of the main array one after another, and the factors where they form no
-    grid.
-    """
+    """What was read: blocks of the main array, and the factors where they form no grid."""
 
     blocks: Iterator[NDArray[Any]]
     shape: tuple[int, ...]
@@ -146,13 +143,9 @@ class Published(ABC):
     @classmethod
     @abstractmethod
     def locate(cls, path: Path) -> Sequence[Found]:
-        """The files under *path* that make up the dataset; an `InputError` when it is not the right
-        kind of place.
-        """
+        """The files under *path* that make up the dataset; other places are refused."""
 
     @classmethod
     @abstractmethod
     def read(cls, found: Sequence[Found]) -> Content:
-        """Open the located files; a structural fault is an `InputError`, at once or while the
-        blocks are read.
-        """
+        """Open the located files; a wrong structure is refused, now or while reading."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `unbraid data add` left in the data home: a record and the arrays it names, mapped rather
-than read.
+"""What `unbraid data add` left in the data home: a record and the arrays it names, mapped.
 
-    <data home>/<name>/record.json              where the data came from, whether it was verified, what the arrays must be
-    <data home>/<name>/planes-<digest>.npy      all images, uint8 (n, channels, height, width); packed-<digest>.npy for dSprites
-    <data home>/<name>/factors-<digest>.npy     uint8 (n, factors), where the factors do not form a grid
+    <data home>/<name>/
+        record.json             where the data came from, whether it was verified, the arrays
+        planes-<digest>.npy     all images, uint8 (n, channels, height, width)
+        packed-<digest>.npy     the same as bits, for dSprites
+        factors-<digest>.npy    uint8 (n, factors), where the factors do not form a grid
 
 An array is named by its content, so a new one never takes the place of one that the record still
 names.
@@ -64,9 +65,7 @@ def _well_formed(record: dict[str, Any]) -> bool:
 
 
 def _is_array(one: object) -> bool:
-    """Whether this is what a record keeps of an array: a plain file name, its size and its
-    checksum.
-    """
+    """Whether this is what a record keeps of an array: file name, size and checksum."""
     if not isinstance(one, dict):
         return False
     file, size, digest = one.get("file"), one.get("bytes"), one.get("sha256")
@@ -97,7 +96,7 @@ def array_path(name: str, record: dict[str, Any], array: str) -> Path:
 def open_array(
     source: Source, record: dict[str, Any], array: str, shape: tuple[int, ...], dtype: str
 ) -> NDArray[Any]:
-    """One array, mapped copy-on-write; its size and header are checked now, its content by `check`."""
+    """One array, mapped copy-on-write; size and header are checked now, content by `check`."""
     promised = record["arrays"].get(array)
     if promised is None:
         raise _damaged(source, folder_of(source.name) / RECORD, f"it names no array '{array}'")

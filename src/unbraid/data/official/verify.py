@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether files are the published ones, by size and checksum. Each file gets a receipt, kept in the
-record of what was added.
-"""
+"""Whether files are the published ones, by size and checksum, with a receipt for each file."""
 
 from __future__ import annotations
 
@@ -24,8 +22,9 @@ with.
 def verify(
     source: Source, found: Sequence[Found], *, unverified: bool = False, quiet: bool = False
 ) -> list[dict[str, Any]]:
-    """A receipt for each of *found*. A file unlike the published one is an `InputError` unless
-    *unverified*.
+    """A receipt for each of *found*; without *unverified* an unpublished file is refused.
+
+    Unless *unverified*.
     """
     problems = Problems()
     if not unverified:
@@ -49,9 +48,7 @@ def overall(receipts: Sequence[dict[str, Any]]) -> str:
 
 
 def _size_at_rest(one: Found) -> int | None:
-    """The size to compare before anything is read; None where it shows only when unpacked, or is
-    not known.
-    """
+    """The size to compare before anything is read; None where it is not known yet."""
     if one.published is None or not one.path.is_file():
         return None
     if one.published.unpacked and is_gzipped(one.path):
@@ -60,7 +57,7 @@ def _size_at_rest(one: Found) -> int | None:
 
 
 def _remedy(file: PublishedFile) -> str:
-    return f"Get it again from {file.link}, or take it as it is with --unverified."
+    return f"Get it again from {file.link}, or take it as it is with {{unverified=True}}."
 
 
 def _check_size(problems: Problems, source: Source, one: Found, size: int | None) -> bool:

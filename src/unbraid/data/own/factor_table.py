@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels of the user's own data: an array, a .npy or a .csv of whole numbers, one row an image, one
-column a factor.
-"""
+"""Labels of own data: whole numbers, a row per image and a column per factor."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}(\.0*)?\s*")
 
 @dataclass(frozen=True)
 class FactorTable:
-    """Known factors of `n` images: renumbered values `(n, factors)`, and what each number stood
-    for.
-    """
+    """Known factors of `n` images: renumbered values, and what each number stood for."""
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -43,9 +39,7 @@ def no_factors(count: int) -> FactorTable:
 
 
 def table_from_array(labels: Any, count: int, names: Sequence[str] | None) -> FactorTable:
-    """Check *labels* `(n,)` or `(n, factors)` of whole numbers for *count* images and number each
-    factor's values from 0.
-    """
+    """Check *labels* `(n,)` or `(n, factors)` of *count* images; number each factor's values."""
     try:
         rows = np.asarray(labels)
     except ValueError as error:
@@ -98,8 +92,9 @@ def _whole_numbers(rows: NDArray[Any]) -> NDArray[np.int64]:
 def table_from_file(
     path: Path, count: int, names: Sequence[str] | None, files: Sequence[str] | None
 ) -> FactorTable:
-    """Labels in *path*: .npy, or .csv, which must have a `file` column exactly when the images are
-    *files* of a folder.
+    """Labels in *path*, a .npy or a .csv.
+
+    A .csv has a `file` column exactly when the images are *files* of a folder.
     """
     if not path.is_file():
         raise invalid("factors", "must be an existing .npy or .csv file", Shown(os.fspath(path)))
@@ -110,7 +105,8 @@ def table_from_file(
     table = read_csv(path, named=True)
     if not table.rows:
         raise invalid(str(path), "must have a row for each image", Shown("none"))
-    header, rows = table.names or (), table.rows
+    header = list(table.names or ())
+    rows = table.rows
     if files is not None:
         order = _in_file_order(table, files)
         table = replace(table, lines=[table.lines[row] for row in order])
@@ -125,7 +121,7 @@ def table_from_file(
 
 def _in_file_order(table: CsvTable, files: Sequence[str]) -> list[int]:
     """The row of each of *files*; each must have exactly one."""
-    header = table.names or ()
+    header = list(table.names or ())
     if header[0] != "file" or len(header) < 2:
         rule, value = "must have `file` as first column, then factors", Shown(",".join(header))
         remedy = "Write a header such as: file,shape,size."

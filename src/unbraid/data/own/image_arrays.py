@@ -18,8 +18,9 @@ FEWEST_IMAGES = 2
 def as_pixels(
     images: NDArray[Any], name: str, any_side: bool = False
 ) -> tuple[NDArray[np.uint8], ValueRange | None]:
-    """*images* as uint8 `(n, height, width, channels)`: bytes as they are, booleans as 0/255,
-    floats in [0, 1] scaled to 0..255.
+    """*images* as uint8 `(n, height, width, channels)`.
+
+    Bytes stay as they are, booleans become 0 and 255, floats in [0, 1] are scaled to 0..255.
 
     uint16 is scaled as `image_depth` says; the range that its values had comes second, None for all
     other kinds.

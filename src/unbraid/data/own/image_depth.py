@@ -87,7 +87,7 @@ class ValueRange:
         return found.astype(np.uint8)
 
     def sentence(self) -> str:
-        """What a person is told.
+        """The scaling in words.
 
         >>> ValueRange(112, 40211).sentence()
         '16-bit images were scaled to 8 bits: 112 to 0, 40,211 to 255.'
@@ -100,7 +100,7 @@ WHOLE_RANGE = ValueRange(0, 2**16 - 1)
 
 
 def array_to_bytes(images: NDArray[Any]) -> tuple[NDArray[np.uint8], ValueRange]:
-    """An array of 16-bit images as bytes, image by image to spare memory, and the range they had."""
+    """An array of 16-bit images as bytes, image by image, and the range they had."""
     found = ValueRange.of(images)
     pixels = np.empty(images.shape, dtype=np.uint8)
     for nth, image in enumerate(images):

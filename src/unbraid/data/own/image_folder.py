@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of image files as one uint8 array. Every file is decoded to its end; whatever cannot be
-used is named.
+"""A folder of image files as one uint8 array; whatever cannot be used is named.
 
 Files are taken in natural order of their names: runs of digits compare as numbers, so img2.png
 comes before img10.png. Grey images of 16 bits are read twice: first for the range of their values,
@@ -48,8 +47,9 @@ def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Image files in *folder*, in natural order; anything else in it but `factors.csv` and files of
-    the system is refused.
+    """Image files in *folder*, in natural order; other files are refused.
+
+    `factors.csv` and files of the system may lie there too.
     """
     problems = Problems()
     files = []
@@ -82,8 +82,9 @@ def _is_of_the_system(entry: Path) -> bool:
 
 
 def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list[str], str]:
-    """Pixels `(n, height, width, channels)`, file names, and a sentence on how 16 bits were brought
-    to 8, empty for other images.
+    """Pixels `(n, height, width, channels)`, file names, and how 16 bits were brought to 8.
+
+    The last is a sentence, empty for other images.
 
     Each image is scaled to *side* x *side* if that is given.
     """
@@ -130,12 +131,12 @@ def read_folder(folder: Path, side: int | None) -> tuple[NDArray[np.uint8], list
     for nth, image in enumerate(images):
         pixels[nth] = image
     assert first is not None
-    told = values.sentence() if values else UPPER_BITS if first[2] is Depth.CHANNELS_16 else ""
-    return pixels, [path.name for path in files], told
+    scaled = values.sentence() if values else UPPER_BITS if first[2] is Depth.CHANNELS_16 else ""
+    return pixels, [path.name for path in files], scaled
 
 
 def unusable_files(files: Sequence[Path]) -> list[Problem]:
-    """A problem for each of *files* that cannot be used at any size; all are decoded to their end."""
+    """A problem for each of *files* that cannot be used at any size; all are decoded."""
     found: list[Problem] = []
     with strict_decoding():
         for path in files:
@@ -157,8 +158,9 @@ def _first_depth(files: Sequence[Path]) -> Depth:
 
 
 def _values_of_all(files: Sequence[Path]) -> ValueRange | None:
-    """The range of the values of all 16-bit images among *files*; those that cannot be used are
-    left to who reads them next.
+    """The range of the values of all 16-bit images among *files*.
+
+    Those that cannot be used are left to who reads them next.
     """
     found: ValueRange | None = None
     for path in files:
@@ -184,7 +186,7 @@ def _mixed_sizes(
 
 @contextmanager
 def strict_decoding() -> Iterator[None]:
-    """Pillow refuses torn files and gigantic images inside, whatever the program around us has set."""
+    """Let Pillow refuse torn files and gigantic images inside, whatever is set around us."""
     from PIL import Image, ImageFile
 
     before = ImageFile.LOAD_TRUNCATED_IMAGES
@@ -199,8 +201,9 @@ def strict_decoding() -> Iterator[None]:
 
 
 def _open(path: Path, side: int | None) -> tuple[Image.Image, Depth]:
-    """One file, decoded to its end and turned upright, and its depth; without *side* it must have
-    one that can be used.
+    """One file, decoded to its end and turned upright, and its depth.
+
+    Without *side* it must have one that can be used.
     """
     from PIL import Image, ImageOps
 
@@ -241,8 +244,9 @@ def _open(path: Path, side: int | None) -> tuple[Image.Image, Depth]:
 def _decode(
     path: Path, side: int | None, values: ValueRange | None
 ) -> tuple[NDArray[np.uint8], Depth]:
-    """One file as uint8 `(height, width, 1 or 3)`, and the depth it had; *values* is the range of
-    all images of 16 bits.
+    """One file as uint8 `(height, width, 1 or 3)`, and the depth it had.
+
+    *values* is the range of all images of 16 bits.
     """
     from PIL import Image
 
@@ -258,9 +262,7 @@ def _decode(
 
 
 def _values(image: Image.Image, name: str) -> NDArray[Any]:
-    """The values `(height, width)` of a grey image of 16 bits, none of which may be declared
-    transparent.
-    """
+    """The values `(height, width)` of a grey image of 16 bits, none of them transparent."""
     values = np.asarray(image)
     if (clear := image.info.get("transparency")) is not None:
         _refuse_transparency(name, float((values == clear).mean()))

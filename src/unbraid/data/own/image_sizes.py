@@ -32,7 +32,7 @@ def folder_size(folder: Path) -> tuple[int, int]:
             "images",
             "must all have one size",
             value,
-            "Crop them to one size, or scale all with --resize 64.",
+            "Crop them to one size, or scale all with {resize=64}.",
         )
     if strays or len(readable) < len(files):
         for line in unusable_files(files):
@@ -42,9 +42,7 @@ def folder_size(folder: Path) -> tuple[int, int]:
 
 
 def sizes_of(files: Sequence[Path]) -> list[tuple[int, int] | None]:
-    """Height and width of every image, turned upright, from their headers alone; None where there
-    is none to read.
-    """
+    """Height and width of every image, turned upright, from headers; None where unreadable."""
     from PIL import Image
 
     found: list[tuple[int, int] | None] = []

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's own images: an array, a .npy or .npz file, or a folder of image files, with labels if
-there are any.
+"""The user's own images: an array, a .npy or .npz file, or a folder, with labels if there are any.
 
 The grid has one axis, `sample`. Labels, where given, are the factors: whole numbers, renumbered
 from 0 for each column.
@@ -77,9 +76,7 @@ class OwnImages(PixelDataset):
 
     @property
     def factor_values(self) -> tuple[NDArray[np.int64], ...]:
-        """For each factor the values as they were given, ascending: `factors` returns positions in
-        these.
-        """
+        """For each factor the values as given, ascending: `factors` returns positions in them."""
         return self._table.values
 
     @property

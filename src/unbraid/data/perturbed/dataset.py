@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perturbed data (Zietlow et al. 2021): a dataset plus at most ε in every value, either the pattern
-of s(x) or plain noise.
+"""Perturbed data (Zietlow et al. 2021): a dataset plus at most ε in every value.
+
+Either the pattern of s(x) is added or plain noise.
 
 A folder written by `unbraid perturb` holds `perturbed.json`, which names the original data and says
 how it is changed, and for the pattern `perturbation.safetensors`: the signs, the pace of each
@@ -8,7 +9,7 @@ column, s of every image and its half rows. Images are not stored: the original'
 changed on the training device, so that the folder of all dSprites takes 5 MB. The noise of the
 control is a pure function of seed and index, the same numbers on every device.
 
-Departs: as told in `perturbation_pattern`. The pattern is the same in all channels; noise is drawn
+Departs: as `pattern` does. The pattern is the same in all channels; noise is drawn
 for every value.
 """
 
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
 
 class Perturbed(Dataset):
-    """Perturbed data: any set of images changed by at most ε, by a pattern that turns VAEs to other
-    axes or by plain noise.
+    """Perturbed data: images changed by at most ε, by a pattern that turns VAEs, or by noise.
 
     `source` is the folder that it was written to; `base` the original data.
     """
@@ -114,7 +114,7 @@ class Perturbed(Dataset):
     @property
     def about(self) -> list[tuple[str, str]]:
         """The original, how it is changed, and where s comes from."""
-        told, base = self.record["provenance"], self.record["base"]
+        made, base = self.record["provenance"], self.record["base"]
         options = ",".join(f"{name}={value}" for name, value in base["options"].items())
         kind = (
             "uniform noise, the control" if self.pattern is None else "a pattern that slides with s"
@@ -134,8 +134,8 @@ class Perturbed(Dataset):
                 (
                     "s from",
                     (
-                        f"latent {told['latent']} of member {told['member']} ({told['label']}) of"
-                        f" {told['run']}"
+                        f"latent {made['latent']} of member {made['member']} ({made['label']}) of"
+                        f" {made['run']}"
                     ),
                 )
             )
@@ -167,9 +167,7 @@ class Perturbed(Dataset):
     def disturber(
         self, device: torch.device | str
     ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-        """A function `(samples (..., *sample_shape), indices (...)) -> changed samples`, by tensor
-        operations on *device* alone.
-        """
+        """A function `(samples, indices) -> changed samples` by tensor operations on *device*."""
         change = self._with_noise(device) if self.pattern is None else self._with_pattern(device)
 
         def disturb(samples: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
@@ -180,8 +178,7 @@ class Perturbed(Dataset):
 
     @cached_property
     def _frames(self) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        """All f(s) that occur, a few hundred, `(frames, 1, height, width)`, and which of them each
-        image shows.
+        """All f(s) that occur, `(frames, 1, height, width)`, and which of them each image shows.
 
         Adding one is a single pass over an image, where reading it off the pattern would take
         several.
@@ -224,12 +221,10 @@ class Perturbed(Dataset):
         return change
 
     def fingerprint(self) -> str:
-        """A digest of the original and of everything that is added to it; where the folder lies
-        does not matter.
-        """
-        told = {name: self.record[name] for name in ("noise", "epsilon", "clip", "seed")}
+        """A digest of the original and of all that is added; where the folder lies is left out."""
+        options = {name: self.record[name] for name in ("noise", "epsilon", "clip", "seed")}
         digest = hashlib.sha256(
-            store.digest([self.name, self.record["base"]["fingerprint"], told]).encode()
+            store.digest([self.name, self.record["base"]["fingerprint"], options]).encode()
         )
         if self.pattern is not None and self.half_rows is not None:
             for array in (self.pattern.signs, self.pattern.paces, self.half_rows):

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of perturbed data: `perturbed.json`, which says what is changed how, and the numbers
-of a pattern beside it.
-"""
+"""The folder of perturbed data: `perturbed.json`, and the numbers of a pattern beside it."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ def write_perturbed(
     s: NDArray[np.floating[Any]] | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> None:
-    """Write *base*, perturbed, to *folder*: with *pattern*, *half_rows* and *s*, or with plain
-    noise for want of them.
-    """
+    """Write *base*, perturbed, to *folder*: with *pattern*, *half_rows* and *s*, or with noise."""
     import torch
 
     record: dict[str, Any] = {
@@ -80,7 +76,7 @@ def read_record(folder: Path) -> dict[str, Any]:
                 " again."
             ) from None
         rule = f"must be a folder made by `unbraid perturb`, with a {RECORD} in it"
-        remedy = "Where it was moved, give its new place; for a run on it: --data NEW_PLACE."
+        remedy = "Where it was moved, give its new place; for a run on it: {data=NEW_PLACE}."
         raise invalid("perturbed data", rule, Shown(str(folder)), remedy) from None
     if record.get("format") != FORMAT or record.get("noise") not in NOISES:
         value = Shown(f"format {record.get('format')!r}")
@@ -96,9 +92,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 def read_pattern(
     folder: Path, record: dict[str, Any], count: int, image_shape: tuple[int, int, int]
 ) -> tuple[Pattern, NDArray[np.int16], NDArray[np.float32]]:
-    """The pattern, and half rows and s of all *count* images, checked to fit *record* and each
-    other.
-    """
+    """The pattern, and half rows and s of all *count* images, checked to fit *record*."""
     path = folder / TENSORS
     try:
         tensors, about = store.read_tensors(path)

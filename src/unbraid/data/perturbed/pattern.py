@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sliding sign pattern of perturbed data (Zietlow et al. 2021, "Demystifying inductive biases
-for β-VAE based architectures").
+"""The sliding sign pattern of perturbed data (Zietlow et al. 2021).
 
 `f(s)[i, j] = p[round(s / c_j) + i, j]`: random signs p, read from a row that moves with s, in each
 column at its own pace c_j from {1, 2, 3, 4}; an image becomes `x + ε f(s(x))`. As s moves on, every
@@ -48,7 +47,7 @@ clipped.
 
 @dataclass(frozen=True)
 class Pattern:
-    """Signs `(rows, width)`, the pace of each column, and the row where an image of s = 0 begins."""
+    """Signs `(rows, width)`, the pace of each column, and the row where an image of s = 0 is."""
 
     signs: NDArray[np.int8]
     paces: NDArray[np.int8]
@@ -56,8 +55,9 @@ class Pattern:
     height: int
 
     def first_rows(self, half_rows: ArrayLike) -> NDArray[np.int64]:
-        """The row of `signs` at the top of each column `(..., width)`: round(s / c_j), counted from
-        the first row stored.
+        """The row of `signs` at the top of each column `(..., width)`.
+
+        round(s / c_j), counted from the first row stored.
         """
         paces = self.paces.astype(np.int64)
         return (np.asarray(half_rows, dtype=np.int64)[..., None] + paces) // (
@@ -100,7 +100,7 @@ def standardised(s: ArrayLike) -> tuple[NDArray[np.float64], float, float]:
     values = np.asarray(s, dtype=np.float64)
     mean, deviation = float(values.mean()), float(values.std())
     if not math.isfinite(deviation) or deviation <= 1e-12 * max(1.0, abs(mean)):
-        remedy = "Choose another member with --member."
+        remedy = "Choose another {member}."
         raise invalid(
             "s", "must vary over the data", Shown(f"mean {mean:g}, deviation {deviation:g}"), remedy
         )
@@ -119,8 +119,9 @@ def steps_of(factor_sizes: Sequence[int], height: int, width: int) -> int:
 
 
 def usual_shift_scale(steps: int, rows_per_step: float = ROWS_PER_STEP) -> float:
-    """Rows for each unit of standardised s, so that one of *steps* equal steps of a uniform s is
-    worth *rows_per_step* rows.
+    """Rows per unit of standardised s: one of *steps* steps is worth *rows_per_step* rows.
+
+    s is uniform.
 
     A uniform s of unit variance extends over 2 sqrt(3), hence `rows_per_step * steps / (2
     sqrt(3))`. With 1 row for each of 32 steps this is 9.24, where the paper's crossing at ε = 0.1
@@ -134,8 +135,9 @@ def usual_shift_scale(steps: int, rows_per_step: float = ROWS_PER_STEP) -> float
 
 
 def amplitude(epsilon: float) -> float:
-    """The largest float32 a of at most epsilon - 2^-24: `|float32(x ± a) - x| <= epsilon` for all
-    float32 x in [0, 1]; 0 at least.
+    """The largest float32 a of at most epsilon - 2^-24, and at least 0.
+
+    Then `|float32(x ± a) - x| <= epsilon` for all float32 x in [0, 1].
 
     >>> amplitude(0.5)
     0.4999999403953552

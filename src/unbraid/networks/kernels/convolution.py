@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels for 4x4 and 2x2 stride-2 convolutions with a member axis, as matrix products whose
-columns are never stored.
+"""Triton kernels for stride-2 convolutions with a member axis, im2col without stored columns.
+
+Kernels are 4x4 or 2x2.
 
 A stride-2 convolution ties a big image `(members, batch, height, width, big)` to a small one of
 half the height and width with `small` channels, through weights `(members, small, kernel, kernel,
@@ -32,24 +33,21 @@ CHANNELS_AT_ONCE = tl.constexpr(16)
 
 @triton.jit
 def stretches(offset, LENGTH: tl.constexpr = CHANNELS_AT_ONCE):
-    """Tell the compiler that *offset* runs in stretches of LENGTH, so that it loads and stores 16
-    bytes at a time.
-    """
+    """Tell the compiler that *offset* runs in stretches of LENGTH: 16 bytes move at a time."""
     return tl.max_contiguous(tl.multiple_of(offset, LENGTH), LENGTH)
 
 
 @triton.jit
 def steady(index, LENGTH: tl.constexpr = CHANNELS_AT_ONCE):
-    """Tell the compiler that *index* stays the same for LENGTH entries, so that one test serves a
-    whole load.
-    """
+    """Tell the compiler that *index* stays the same for LENGTH entries: one test for a load."""
     return tl.max_constancy(index, LENGTH)
 
 
 @triton.jit
 def column_sums(matrix, total, PRECISION: tl.constexpr):
-    """Add the sums of the columns of *matrix* `(rows, columns)` to *total* `(columns, 16)`, whose
-    columns are all the same.
+    """Add the sums of the columns of *matrix* `(rows, columns)` to *total* `(columns, 16)`.
+
+    All columns of *total* are the same.
 
     As a product with ones: that runs beside the other products, where a sum across threads would
     make them wait.
@@ -63,8 +61,9 @@ def _small_columns(
     small_ptr, image, r, c, k, seen,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
 ):  # fmt: skip
-    """Columns *k* of the small pixels that blocks (r, c) touch: k = (rows back · REACH + column) ·
-    SMALL + channel.
+    """Columns *k* of the small pixels that blocks (r, c) touch.
+
+    k = (rows back · REACH + column) · SMALL + channel.
     """
     back, along = steady(k // (REACH * SMALL)), steady(k // SMALL % REACH)
     row, column = r[:, None] - back[None, :], (c - (REACH - 1))[:, None] + along[None, :]
@@ -76,10 +75,12 @@ def _small_columns(
 
 @triton.jit
 def _big_columns(
-    image, r, c, q, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, REACH: tl.constexpr,
+    image, r, c, q, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr,
+    REACH: tl.constexpr,
 ):  # fmt: skip
-    """Where columns *q* of blocks (r, c) lie, q = (pixel row · 2 + pixel column) · BIG + channel,
-    and which of them exist.
+    """Where columns *q* of blocks (r, c) lie, and which of them exist.
+
+    q = (pixel row · 2 + pixel column) · BIG + channel.
     """
     down, along = steady(q // (2 * BIG)), steady(q // BIG % 2)
     row, column = (
@@ -94,8 +95,9 @@ def _big_columns(
 
 @triton.jit
 def _weight_places(k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr):
-    """Where the weight between small columns *k* and big columns *q* lies in `(small, kernel,
-    kernel, big)`.
+    """Where the weight between small columns *k* and big columns *q* lies.
+
+    The weight is `(small, kernel, kernel, big)`.
     """
     back, along, s = k // (REACH * SMALL), REACH - 1 - k // SMALL % REACH, k % SMALL
     here = s * (4 * REACH * REACH * BIG) + (4 * REACH * back + 2 * along) * BIG
@@ -104,12 +106,15 @@ def _weight_places(k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.const
 
 @triton.jit
 def conv_transpose_kernel(
-    small_ptr, weight_ptr, bias_ptr, mask_ptr, big_ptr, blocks, weight_stride, bias_stride, small_values, big_values,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
+    small_ptr, weight_ptr, bias_ptr, mask_ptr, big_ptr, blocks, weight_stride, bias_stride,
+    small_values, big_values,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr,
+    REACH: tl.constexpr,
     BIAS: tl.constexpr, RELU: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
-    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, LOOPS: tl.constexpr, STAGES: tl.constexpr,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, LOOPS: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Big blocks from the small pixels they touch, then bias, ReLU or a mask where they are wanted."""
+    """Big blocks from the small pixels they touch, then bias, ReLU or a mask where wanted."""
     BLOCK_HEIGHT: tl.constexpr = HEIGHT // 2 + REACH - 1
     BLOCK_WIDTH: tl.constexpr = WIDTH // 2 + REACH - 1
     ALL: tl.constexpr = REACH * REACH * SMALL
@@ -161,12 +166,14 @@ def conv_transpose_kernel(
 @triton.jit(do_not_specialize=["splits", "loops"])
 def weight_kernel(
     big_ptr, small_ptr, weight_ptr, bias_ptr, blocks, small_values, big_values, splits, loops,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr,
+    REACH: tl.constexpr,
     BIAS_OF_BIG: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Weight gradient: sums over blocks of small pixel times big pixel; each split of the blocks
-    writes a sum of its own.
+    """Weight gradient: sums over blocks of small pixel times big pixel.
+
+    Each split of the blocks writes a sum of its own.
 
     The bias belongs to the side that the layer puts out, and its gradient is that side's sum: of
     the small side over its appearances as the block's own pixel, of the big side over all four of
@@ -216,8 +223,10 @@ def weight_kernel(
 
 @triton.jit
 def conv_kernel(
-    big_ptr, weight_ptr, bias_ptr, mask_ptr, small_ptr, columns, weight_stride, bias_stride, small_values, big_values,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
+    big_ptr, weight_ptr, bias_ptr, mask_ptr, small_ptr, columns, weight_stride, bias_stride,
+    small_values, big_values,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr,
+    REACH: tl.constexpr,
     BIAS: tl.constexpr, RELU: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, LOOPS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip

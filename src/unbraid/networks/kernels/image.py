@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton kernels for the layers that touch the image: the first of an encoder and the last of a
-decoder.
+"""Triton kernels for the layers that touch the image: an encoder's first, a decoder's last.
 
 Images `(members, batch, channels, height, width)` have one or three channels, so a window is 16 or
 48 numbers; these layers are bound by the traffic of their other side, which each kernel reads or
@@ -33,7 +32,8 @@ likelihoods.
 @triton.jit
 def block_kernel(
     image_ptr, block_ptr, image_stride, batch, count,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr, NUMBERS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr,
+    NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """Images by blocks; zeros where a block reaches over the edge."""
     COLUMNS: tl.constexpr = WIDTH // 2 + 1
@@ -62,8 +62,9 @@ def block_kernel(
 def _windows(
     block_ptr, m, seen, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Windows `(positions, 4 · PIXELS)` over small pixels (i, j), which meet the blocks (i, j) to
-    (i + 1, j + 1).
+    """Windows `(positions, 4 · PIXELS)` over small pixels (i, j).
+
+    They meet the blocks (i, j) to (i + 1, j + 1).
 
     HEIGHT and WIDTH are the small side's; tap = (rows on · 2 + columns on) · PIXELS + output of the
     block.
@@ -77,9 +78,7 @@ def _windows(
 
 @triton.jit
 def _taps(CHANNELS: tl.constexpr, PIXELS: tl.constexpr):
-    """For each tap of `_windows`: its place in a weight's `(4, 4, channels)`, and whether it is
-    one.
-    """
+    """For each tap of `_windows`: its place in a weight's `(4, 4, channels)`, if it is one."""
     tap = tl.arange(0, 4 * PIXELS)
     pixel, channel = tap % PIXELS // CHANNELS, tap % PIXELS % CHANNELS
     kernel_row, kernel_column = (
@@ -92,10 +91,11 @@ def _taps(CHANNELS: tl.constexpr, PIXELS: tl.constexpr):
 @triton.jit
 def first_kernel(
     block_ptr, weight_ptr, bias_ptr, out_ptr, positions, block_stride, weight_stride, bias_stride,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
     RELU: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr,
 ):  # fmt: skip
-    """First layer of an encoder: 4x4 convolution of an image, given by blocks, with bias and ReLU."""
+    """First layer of an encoder: 4x4 convolution of an image by blocks, with bias and ReLU."""
     member = tl.program_id(1).to(tl.int64)
     s = tl.arange(0, SMALL)
     place, used = _taps(CHANNELS, PIXELS)
@@ -121,7 +121,8 @@ def first_kernel(
 @triton.jit(do_not_specialize=["splits", "loops"])
 def first_weight_kernel(
     block_ptr, gradient_ptr, weight_ptr, bias_ptr, positions, block_stride, splits, loops,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
     PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Weight and bias gradient of the first layer; a split writes a sum of its own."""
@@ -154,12 +155,13 @@ def first_weight_kernel(
 def last_kernel(
     small_ptr, weight_ptr, bias_ptr, block_ptr, raw_ptr, slope_ptr, distance_ptr,
     weight_stride, bias_stride, block_stride, batch,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
-    OUTPUTS: tl.constexpr, LIKELIHOOD: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, LOOPS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
+    OUTPUTS: tl.constexpr, LIKELIHOOD: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr,
+    LOOPS: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Last layer of a decoder: 4x4 transposed convolution to an image, and its distance from the
-    true one.
+    """Last layer of a decoder: transposed convolution to an image, and its distance from x.
 
     HEIGHT and WIDTH are the small side's. A program takes LOOPS · ROWS blocks of one image. An
     output is a pixel of a block and a channel, (pixel · CHANNELS + channel); OUTPUTS and PIXELS are
@@ -244,7 +246,8 @@ def last_kernel(
 def last_backward_kernel(
     small_ptr, slope_ptr, scale_ptr, weight_ptr, small_gradient_ptr, weight_gradient_ptr,
     positions, weight_stride, batch, slope_values, splits, loops,
-    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, PIXELS: tl.constexpr,
+    CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
+    PIXELS: tl.constexpr,
     MASK: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Input and weight gradient of the last layer in one pass over its input.

@@ -24,11 +24,13 @@ _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3,
 
 
 def conv(
-    big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False, mask: Tensor | None = None,
+    big: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False,
+    mask: Tensor | None = None,
     block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """Stride-2 convolution of big `(members, batch, height, width, big)`: `(members, batch, height
-    // 2, width // 2, small)`.
+    """Stride-2 convolution of big `(members, batch, height, width, big)`.
+
+    The result is `(members, batch, height // 2, width // 2, small)`.
 
     The result is zero where *mask*, of its shape, is not positive.
     """
@@ -40,23 +42,24 @@ def conv(
     columns, loops = batch * (width // 2), min(block.loops, height // 2)
     with torch.cuda.device_of(big):
         conv_kernel[(triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops))](
-            big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0), _stride(bias),
+            big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
+            _stride(bias),
             out[0].numel(), big[0].numel(),
             HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
             BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops, STAGES=block.stages,
+            ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops,
+            STAGES=block.stages,
             num_warps=block.warps,
         )  # fmt: skip
     return out
 
 
 def conv_transpose(
-    small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *, relu: bool = False,
+    small: Tensor, weight: Tensor, size: tuple[int, int], bias: Tensor | None = None, *,
+    relu: bool = False,
     mask: Tensor | None = None, block: Block | None = None,
 ) -> Tensor:  # fmt: skip
-    """The transpose of `conv`, to images of *size* (height, width), which halves to that of
-    *small*.
-    """
+    """The transpose of `conv`, to images of *size* (height, width), twice that of *small*."""
     members, batch, _, _, channels = small.shape
     reach, big = weight.shape[2] // 2, weight.shape[4]
     height, width = size
@@ -68,12 +71,15 @@ def conv_transpose(
     blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
     columns = min(block.columns, 4 * big)
     with torch.cuda.device_of(small):
-        conv_transpose_kernel[(triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns)](
-            small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0), _stride(bias),
+        conv_transpose_kernel[(triton.cdiv(blocks, block.rows * block.loops), members,
+        4 * big // columns)](
+            small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
+            _stride(bias),
             small[0].numel(), out[0].numel(),
             HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
             BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns, LOOPS=block.loops,
+            ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
+            LOOPS=block.loops,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
     return out
@@ -102,7 +108,8 @@ def weight_gradient(
         weight_kernel[(splits, members, parts)](
             big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
             triton.cdiv(blocks, splits * block.rows),
-            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach, BIAS_OF_BIG=bias_of_big,
+            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach,
+            BIAS_OF_BIG=bias_of_big,
             PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
@@ -111,8 +118,9 @@ def weight_gradient(
 
 
 def by_blocks(image: Tensor) -> Tensor:
-    """Images `(members, batch, channels, height, width)`, shared by members or not, as the kernels
-    take them: by blocks.
+    """Images `(members, batch, channels, height, width)` by blocks, as the kernels take them.
+
+    Members may share them.
     """
     members, batch, channels, height, width = image.shape
     shared = members > 1 and image.stride(0) == 0
@@ -140,9 +148,11 @@ def first(
     positions = batch * height * width
     with torch.cuda.device_of(out):
         first_kernel[(triton.cdiv(positions, block.rows * block.loops), members)](
-            blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0), bias.stride(0),
+            blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0),
+            bias.stride(0),
             CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=pixels,
-            RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops, num_warps=block.warps,
+            RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
+            num_warps=block.warps,
         )  # fmt: skip
     return out
 
@@ -150,7 +160,10 @@ def first(
 def first_weight_gradient(
     blocks: Tensor, gradient: Tensor, channels: int, *, block: Block | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the first layer's weight `(members, small, 4, 4, channels)` and bias, float32."""
+    """Gradients of the first layer's weight and bias, float32.
+
+    The weight's is `(members, small, 4, 4, channels)`.
+    """
     members, batch, height, width, small = gradient.shape
     block = block or tuned.first_weight_block(_low(gradient))
     gradient = gradient.contiguous()
@@ -160,7 +173,8 @@ def first_weight_gradient(
     bias = gradient.new_empty(members, splits, small, dtype=torch.float32)
     with torch.cuda.device_of(gradient):
         first_weight_kernel[(splits, members)](
-            blocks, gradient, weight, bias, positions, blocks.stride(0), splits, triton.cdiv(positions, splits * block.rows),
+            blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
+            triton.cdiv(positions, splits * block.rows),
             CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
             PRECISION=block.products, ROWS=block.rows,
             STAGES=block.stages, num_warps=block.warps,
@@ -182,8 +196,9 @@ def last_distance(
     *,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Distances `(members, batch)` of the last layer's output from *true* by blocks, float32, and
-    their slope by blocks.
+    """Distances `(members, batch)` of the last layer's output from *true*, and their slope.
+
+    Images and slope are by blocks; distances are float32.
     """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
     return _joined(parts.movedim(2, 1)), slope
@@ -209,8 +224,10 @@ def _last(
     true = raw if true is None else true
     with torch.cuda.device_of(small):
         last_kernel[(batch * parts, members)](
-            small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0), true.stride(0), batch,
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels, OUTPUTS=max(_FEWEST_COLUMNS, pixels),
+            small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0),
+            true.stride(0), batch,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels,
+            OUTPUTS=max(_FEWEST_COLUMNS, pixels),
             LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
@@ -226,8 +243,9 @@ def last_backward(
     mask: bool,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the last layer's input, weight and bias from *slope* by blocks times *scale*
-    `(members, batch)`.
+    """Gradients of the last layer's input, weight and bias.
+
+    They come from *slope* by blocks times *scale* `(members, batch)`.
     """
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
@@ -244,9 +262,11 @@ def last_backward(
     to_weight = small.new_empty(members, splits, count, 4, 4, channels, dtype=torch.float32)
     with torch.cuda.device_of(small):
         last_backward_kernel[(splits, members)](
-            small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch, slope[0].numel(), splits,
+            small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch,
+            slope[0].numel(), splits,
             triton.cdiv(positions, splits * block.rows),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels_of(channels), MASK=mask,
+            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count,
+            PIXELS=pixels_of(channels), MASK=mask,
             PRECISION=block.products, ROWS=block.rows,
             STAGES=block.stages, num_warps=block.warps,
         )  # fmt: skip
@@ -277,9 +297,7 @@ def _stride(bias: Tensor | None) -> int:
 
 
 def _packed(tensor: Tensor) -> Tensor:
-    """*tensor* with every member's part contiguous; members may lie anywhere, even on top of each
-    other.
-    """
+    """*tensor* with every member's part contiguous; members may lie anywhere."""
     return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 

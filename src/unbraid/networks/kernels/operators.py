@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels as torch operators with derivatives, so that a training step can be differentiated,
-traced and captured.
+"""The kernels as torch operators with derivatives, for autograd, tracing and CUDA graphs.
 
 A layer's weight enters twice: as it is stored, which is what the gradient belongs to, and as
-`low_weight`, its copy in the precision of the products, which is what the kernel reads. Gradients of weights and biases
-come back in float32 whatever the precision.
+`low_weight`, its copy in the precision of the products, which is what the kernel reads. Gradients
+of weights and biases come back in float32 whatever the precision.
 
 ReLUs are fused with the layer before them, and their derivative with the kernel that reads the
 tensor anyway: an operator with `after_relu` zeroes the gradient it returns wherever its input is
@@ -32,9 +31,7 @@ LIKELIHOODS = {
 
 
 def _only_once() -> None:
-    """Refuse a derivative of a derivative: kernels know the first alone, and silence would drop
-    what depends on the second.
-    """
+    """Refuse a derivative of a derivative, which the kernels do not have."""
     if torch.is_grad_enabled():
         raise UnbraidError(
             "the kernels have no second derivatives; train an objective that needs them on a CPU,"
@@ -134,8 +131,9 @@ def conv_transpose(
     after_relu: bool,
     masked_later: bool,
 ) -> Tensor:
-    """ReLU of a 4x4 stride-2 transposed convolution, channels last: x `(members, batch, height,
-    width, in)`.
+    """ReLU of a 4x4 stride-2 transposed convolution, channels last.
+
+    x is `(members, batch, height, width, in)`.
     """
     return launch.conv_transpose(x, low_weight, (2 * x.shape[2], 2 * x.shape[3]), bias, relu=True)
 
@@ -172,8 +170,9 @@ conv_transpose.register_autograd(_conv_transpose_backward, setup_context=_conv_c
 def conv_transpose_to_image(
     x: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor, after_relu: bool
 ) -> Tensor:
-    """4x4 stride-2 transposed convolution to images `(members, batch, channels, 2 height, 2
-    width)`, without ReLU.
+    """4x4 stride-2 transposed convolution to images, without ReLU.
+
+    They are `(members, batch, channels, 2 height, 2 width)`.
     """
     return launch.last(x, low_weight, bias)
 
@@ -210,9 +209,7 @@ def conv_transpose_and_compare(
     likelihood: int,
     after_relu: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Distance `(members, batch)` of that image from the *true* one, by blocks, and its slope for
-    the way back.
-    """
+    """Distance `(members, batch)` of that image from the *true* one, by blocks, and its slope."""
     return launch.last_distance(x, low_weight, bias, true, likelihood)
 
 

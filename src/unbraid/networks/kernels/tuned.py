@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block sizes of the kernels, chosen from measurements on an H200 with
-`benchmarks/tune_kernels.py`.
+"""Block sizes of the kernels, measured on an H200 with `benchmarks/tune_kernels.py`.
 
 They are a table and not found at run time: another block size adds in another order, and a resumed
 run must find its bits again.
@@ -100,7 +99,5 @@ def last_backward_block(channels: int, low: bool) -> Block:
 
 
 def splits(programs: int, positions: int, block: Block) -> int:
-    """Into how many parts a sum over *positions* is cut so that *programs* times that many fill the
-    device.
-    """
+    """How many parts a sum over *positions* is cut into, so that *programs* fill the device."""
     return max(1, min(-(-block.programs // programs), -(-positions // (2 * block.rows))))
