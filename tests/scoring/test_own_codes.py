@@ -265,11 +265,11 @@ class TestCommand:
 
     def test_a_run_or_codes(self, unbraid) -> None:
         for words, said in (
-            ((), "score needs a run folder, or --codes"),
-            (("runs/a", "--codes", "z.npy", "--seed", "3"), "score takes --codes, --seed"),
+            ((), "score needs a run folder, or codes of your own"),
+            (("runs/a", "--codes", "z.npy", "--seed", "3"), "for your own codes only"),
             (
                 ("--codes", "z.npy", "--representation", "sampled"),
-                "score takes --representation for runs only",
+                "for runs only",
             ),
         ):
             done = unbraid("score", *words)

@@ -93,8 +93,9 @@ def source_file(registry: Registry, name: str) -> str:
 
 
 def paper(thing: Any) -> str:
-    """Authors and year of what *thing* cites."""
-    return f"{thing.citation.authors} {thing.citation.year}"
+    """Authors and year of what *thing* cites, if it does."""
+    cited = getattr(thing, "citation", None)
+    return f"{cited.authors} {cited.year}" if cited else ""
 
 
 def _source(registry: Registry, name: str) -> str:

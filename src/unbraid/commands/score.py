@@ -115,8 +115,6 @@ def _own(
         )
     if place is not None:
         write_scores(table, place)
-    codes = arrays["codes"]
-    table.attrs["members"] = len(codes) if codes.ndim == 3 else 1
     return table
 
 
@@ -125,7 +123,7 @@ def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
     from unbraid.scoring.own_codes import printed
 
     if "folder" not in given:
-        text = printed(table, table.attrs["members"], _line_width())
+        text = printed(table, _line_width())
         kept = f"\n\nAll scores, with their parts: {given['out']}" if "out" in given else ""
         return text + kept
     folder = given["folder"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.codes.codes import TRAIN_SHARE
 from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
-from unbraid.core.split import training_rows
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
@@ -50,12 +50,12 @@ def score_codes(
 ) -> pd.DataFrame:
     """Scores of codes `(n, latents)`, or of several models `(members, n, latents)`, as a table.
 
-    Its columns are member, metric, quantity, value and seconds.
-    *factors* are whole numbers `(n, factors)`; without them only metrics that look at codes alone
-    have a value. *logvar*, shaped like *codes* (which then are posterior means), and
-    *reconstruction* `(n,)` in nats serve the metrics about posteriors. At most *samples* rows are
-    used, in an order drawn by *seed*: two thirds for fitting, one for testing. *total* gets how
-    many scores there will be, *progress* how many more are done, *warn* what is left out and why.
+    Its columns are member, metric, quantity, value and seconds. *factors* are whole numbers `(n,
+    factors)`; without them only metrics that look at codes alone have a value. *logvar*, shaped
+    like *codes* (which then are posterior means), and *reconstruction* `(n,)` in nats serve the
+    metrics about posteriors. At most *samples* rows are used, in an order drawn by *seed*: two
+    thirds for fitting, one for testing. *total* gets how many scores there will be, *progress* how
+    many more are done, *warn* what is left out and why.
     """
     import pandas as pd
 
@@ -100,7 +100,9 @@ def score_codes(
         )
     order = {name: place for place, name in enumerate(names)}
     found.sort(key=lambda row: (row[0], order[row[1]]))
-    return pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
+    table = pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
+    table.attrs["members"] = len(given.codes)  # those without a value included
+    return table
 
 
 def _tell(
@@ -173,7 +175,7 @@ class _Given:
         codes = self.codes[member][rows]
         return MetricInputs(
             codes=codes,
-            train=training_rows(len(rows)),
+            train=max(1, round(len(rows) * TRAIN_SHARE)),
             factors=None if self.factors is None else self.factors[rows],
             mean=codes,
             logvar=None if self.logvar is None else self.logvar[member][rows],
@@ -259,9 +261,10 @@ def _lacking(kind: str) -> str:
     return LACKING[kind] if kind in WITHOUT_FACTORS else "factors, whole numbers (n, factors)"
 
 
-def printed(table: pd.DataFrame, members: int, width: int) -> str:
+def printed(table: pd.DataFrame, width: int) -> str:
     """The scores for reading: one line per metric with its parts, or one row per model."""
     rows: Any
+    members = table.attrs["members"]
     if members > 1:
         wide: Any = table[table["quantity"] == "score"].pivot(
             index="member", columns="metric", values="value"
