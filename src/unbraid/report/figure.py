@@ -11,6 +11,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
+Series = ArrayLike | Sequence[Any]
+"""Numbers of an axis, or the names of its places; None is a gap."""
 INK, MUTED, RULE, ACCENT = "#1b2430", "#5a6675", "#e3e7ec", "#d55e00"
 BLUE, GREEN, GREY = "#0072b2", "#009e73", "#8a94a0"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -60,27 +62,25 @@ def figure(
     return made.update_layout(**layout)
 
 
-def line(x: ArrayLike, y: ArrayLike, name: str, colour: str, **look: Any) -> go.Scatter:
+def line(x: Series, y: Series, name: str, colour: str, **look: Any) -> go.Scatter:
     """A line in one colour; NaN leaves a gap. Arguments of *look* are those of `go.Scatter`."""
     look = {"mode": "lines", "line_width": 2, "line_color": colour, **look}
     return go.Scatter(x=short(x, 9), y=short(y), name=name, **look)
 
 
-def dots(
-    x: ArrayLike, y: Sequence[Any] | ArrayLike, name: str, colour: Any, **look: Any
-) -> go.Scatter:
+def dots(x: Series, y: Series, name: str, colour: Any, **look: Any) -> go.Scatter:
     """Dots in one colour, or in one for each."""
     look = {"mode": "markers", "marker_color": colour, **look}
     return go.Scatter(x=short(x, 9), y=short(y), name=name, **look)
 
 
-def ring(x: Any, y: Any, name: str, colour: str, size: float = 10, **look: Any) -> go.Scatter:
+def ring(x: Series, y: Series, name: str, colour: str, size: float = 10, **look: Any) -> go.Scatter:
     """Open circles, which may stand out over the edge of the axes."""
     look = {"marker_symbol": "circle-open", "marker_size": size, "cliponaxis": False, **look}
     return dots(x, y, name, colour, marker_line={"color": colour, "width": 2.2}, **look)
 
 
-def short(values: ArrayLike | Sequence[Any], digits: int = 6) -> list[Any]:
+def short(values: Series, digits: int = 6) -> list[Any]:
     """Numbers with as many digits as a figure shows, which keeps the page small; None for NaN.
 
     >>> short([1 / 3, float("nan"), 70_000]), short(["a", "b"])

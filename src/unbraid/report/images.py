@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images as one PNG a row, inlined in the page as data URIs."""
+"""A row of images as one PNG, inlined in the page as a data URI."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ _GAP_SHARE = 0.06
 
 
 def strip(images: NDArray[np.uint8], *, gap: bool = True) -> NDArray[np.uint8]:
-    """Images `(n, height, width, channels)` side by side `(height, width, channels + 1)`: opaque,
-    clear between them.
-    """
+    """Images `(n, height, width, channels)` side by side, with an alpha channel: clear between."""
     count, height, width, channels = images.shape
     factor = max(1, math.ceil(_SMALLEST_SIDE / max(height, width)))
     enlarged = images.repeat(factor, axis=1).repeat(factor, axis=2)

@@ -105,8 +105,6 @@ def test_at_equal_width_alpha_is_nearer_to_the_prior_or_is_said_not_to_be():
 
 
 def test_panels_show_the_densities(trained):
-    import plotly.graph_objects as go
-
     panels = pinwheel_panels(trained)
     assert [one.heading for one in panels] == [
         "α = 1, β = 0",
@@ -117,8 +115,8 @@ def test_panels_show_the_densities(trained):
     assert f"KL(p‖q) {trained.mean_kl(alpha=8.0):.2f} nats" in panels[1].caption
     assert "outside the frame" in panels[2].caption
     assert "outside the frame" not in panels[1].caption
-    json.dumps(panels[1].figure, allow_nan=False)
-    assert np.array(go.Figure(panels[1].figure).data[0].z) == pytest.approx(
+    json.dumps(panels[1].figure.to_plotly_json(), allow_nan=False)
+    assert np.array(panels[1].figure.data[0].z) == pytest.approx(
         trained.of(alpha=8.0)[0].density, rel=1e-2
     )
 

@@ -166,6 +166,6 @@ def test_files_of_one_name_get_pages_of_their_own(tmp_path, monkeypatch):
     for place in ("a", "b", "画像"):
         (tmp_path / place).mkdir()
         np.savez(tmp_path / place / "data.npz", images=images, factors=np.arange(6) % 3)
-        pages.add(ub.distances(f"{place}/data.npz", quiet=True).page)
+        pages.add(ub.distances(f"{place}/data.npz", pairs=10, quiet=True).page)
     assert len(pages) == 3
     assert all(page.parent.name.startswith("data-npz-mse-") for page in pages)

@@ -178,8 +178,17 @@ def test_what_is_wrong_with_a_lineage_is_said() -> None:
 
 
 def test_changes_by_hand() -> None:
-    told = changes(by_hand())
-    assert told == ["", "", "", "", "", "learning rate 0.001 → 0.0012, β 4 → 8", "", "β 8 → 4", ""]
+    assert changes(by_hand()) == [
+        "",
+        "",
+        "",
+        "",
+        "",
+        "learning rate 0.001 → 0.0012, β 4 → 8",
+        "",
+        "β 8 → 4",
+        "",
+    ]
     assert hyper_columns(by_hand().assign(note="text", flag=True)) == ["learning_rate", "beta"]
 
 

@@ -154,22 +154,17 @@ def test_long_curves_are_thinned_and_keep_every_peak_and_step() -> None:
 @pytest.mark.parametrize(
     "count", [MOST_POINTS - 1, MOST_POINTS, MOST_POINTS + 1, 3 * MOST_POINTS + 7, 100_003]
 )
-def test_the_envelope_has_the_largest_of_every_part(count: int) -> None:
+def test_the_envelope_hides_no_peak(count: int) -> None:
     derivative = np.random.default_rng(count).standard_exponential(count)
     entries = envelope(derivative, [5, count - 2])
     assert len(entries) <= MOST_POINTS + 4
     assert (np.diff(entries) > 0).all()
     assert {0, 5, count - 2, count - 1, int(np.argmax(derivative))} <= set(entries.tolist())
+    # Whatever is left out, something at least as high is drawn less than one part away.
     width = -(-count // MOST_POINTS)
-    blocks = [
-        derivative[start : start + 2 * width].max() for start in range(0, count - 2 * width, 97)
-    ]
-    starts = range(0, count - 2 * width, 97)
-    for start, most in zip(starts, blocks, strict=True):
-        # Any stretch of two parts holds a whole one, whose largest is drawn.
-        inside = entries[(entries >= start) & (entries < start + 2 * width)]
-        assert len(inside) >= 1
-        assert derivative[inside].max() <= most
+    for at in np.random.default_rng(0).integers(0, count, 2_000):
+        near = entries[np.abs(entries - at) < max(width, 1)]
+        assert derivative[near].max(initial=0.0) >= derivative[at]
 
 
 def test_places_of_large_sets_are_not_rounded() -> None:

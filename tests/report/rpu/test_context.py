@@ -64,7 +64,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RpuResult]:
     own = ub.load("sprites", **ROOM).images(np.arange(80))
     return {
         "labelled": recursed(
-            home / "labelled", every_final=True, leaf_runs=2, levels=3, command=HOSTILE
+            home / "labelled",
+            every_final=True,
+            leaf_runs=2,
+            levels=3,
+            epoch_images=320,
+            leaf_images=160,
+            command=HOSTILE,
         ),
         "own": recursed(home / "own", own, every_final=True),
         "one": recursed(home / "one"),

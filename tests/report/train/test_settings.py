@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members are grouped, named and coloured by what tells them apart."""
+"""Members are grouped, named and coloured by what distinguishes them."""
 
 import unbraid as ub
 from unbraid.population.plan import Plan, make_plan

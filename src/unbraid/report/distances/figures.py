@@ -107,7 +107,7 @@ def importance_figure(level: LevelDistances) -> go.Figure:
     )
     return figure(
         [bars],
-        x=f"distance ({level.measure}), mean and deviation between pairs",
+        x=f"mean distance ({level.measure})",
         xaxis={"rangemode": "tozero", "showgrid": True},
         yaxis={"type": "category", "autorange": "reversed", "showgrid": False},
         bargap=0.4,

@@ -157,9 +157,7 @@ def theorem_two_panels(found: TheoremTwo) -> list[Panel]:
 
 
 def pca_panels(found: PcaAlignment) -> list[Panel]:
-    """Directions of the decoder's columns over the spread of the data, for distinct and equal
-    eigenvalues.
-    """
+    """Directions of the decoder's columns, for distinct and for equal eigenvalues."""
     return [
         Panel(
             "Different variances: one answer",
@@ -179,19 +177,19 @@ def pca_panels(found: PcaAlignment) -> list[Panel]:
 
 
 def local_axes_panels(found: LocalAxes) -> list[Panel]:
-    """The least noisy latent over the factors without and with the ripple, and the columns'
-    cosines.
-    """
+    """The least noisy latent without and with the ripple, and the columns' cosines."""
     flat, rippled = (
         found.flat[0],
         sorted(found.rippled, key=lambda one: one.degrees)[len(found.rippled) // 2],
     )
     panels = []
-    flat_told = "Colours: bands of the least noisy latent. It runs along factor 1, as PCA says."
-    told = "It turns to where the data changes fastest: the bands stand across the orange line."
+    flat_caption = "Colours: bands of the least noisy latent. It runs along factor 1, as PCA says."
+    rippled_caption = (
+        "It turns to where the data changes fastest: the bands stand across the orange line."
+    )
     for title, one, principal, closed, caption in (
-        ("Without the ripple", flat, 0.0, 0.0, flat_told),
-        ("With the ripple", rippled, found.pca_degrees, found.predicted_degrees, told),
+        ("Without the ripple", flat, 0.0, 0.0, flat_caption),
+        ("With the ripple", rippled, found.pca_degrees, found.predicted_degrees, rippled_caption),
     ):
         lines = [
             _coloured(
@@ -284,14 +282,13 @@ def _directions(restarts: Sequence[LinearVAE]) -> go.Figure:
     return _plane(lines, "along the first principal axis", "along the second", square=True)
 
 
-def _axis(degrees: float, name: str, colour: str, dash: str) -> go.Figure:
+def _axis(degrees: float, name: str, colour: str, dash: str) -> go.Scatter:
     x, y = 3.0 * math.cos(math.radians(degrees)), 3.0 * math.sin(math.radians(degrees))
     return _line([-x, x], [-y, y], name, colour, line_dash=dash)
 
 
 def _bands(codes: NDArray[np.float64], along: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Number of the band that each code falls into, from 1, with as many codes in each; bands'
-    edges show a direction well.
+    """The band of each code, from 1, with as many codes in each; their edges show a direction.
 
     A latent's sign is chance: here it rises where *along* does.
     """

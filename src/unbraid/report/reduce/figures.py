@@ -71,9 +71,7 @@ def derivative_figure(latent: Latent) -> go.Figure:
 
 
 def envelope(derivative: NDArray[np.float64], always: ArrayLike) -> NDArray[np.int64]:
-    """Ascending entries to draw: all of a short derivative, the largest of each of many equal parts
-    of a long one, and *always*.
-    """
+    """Entries to draw: *always*, and the largest of each part; all of a short derivative."""
     count = len(derivative)
     if count <= MOST_POINTS:
         return np.arange(count)

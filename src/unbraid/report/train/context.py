@@ -70,7 +70,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "total": len(plan.members),
         "best_metric": found.metrics[0].label if found.metrics else "",
         "best_score": found.best_metric,
-        "lowest_loss": found.final.get("loss", {}).get(found.best),
+        "final_loss": found.final.get("loss", {}).get(-1 if found.best is None else found.best),
         "matters": _what_matters(found),
         "labelled": dataset.labelled,
         "diverged": found.diverged_names(),
@@ -170,9 +170,7 @@ def _facts(run: RunFolder) -> list[tuple[str, str]]:
 
 
 def _unusual_facts(plan: Plan) -> list[tuple[str, str]]:
-    """Priors, standardised samples and numbers stated in another convention, where the run has
-    them.
-    """
+    """Priors, standardised samples and numbers stated in another convention, if any."""
     facts = []
     priors = list(dict.fromkeys(member.prior for member in plan.members))
     if priors != ["isotropic"]:
@@ -261,9 +259,7 @@ def _group(metric: Metric) -> str:
 
 
 def _grouped(figures: list[dict[str, str]]) -> list[tuple[str, list[dict[str, str]]]]:
-    """Figures under their headings, those that stand open first; where none does, the first group
-    stands open.
-    """
+    """Figures under their headings, the open group first; where none is open, the first is."""
     headings = sorted(
         dict.fromkeys(one["group"] for one in figures), key=lambda heading: heading != ""
     )

@@ -41,9 +41,7 @@ def positions(settings: Sequence[Setting]) -> list[float]:
 
 
 def seed_offsets(count: int) -> list[float]:
-    """Places of *count* seeds around their setting, side by side in order, so that no dot hides
-    another.
-    """
+    """Places of *count* seeds around their setting, side by side, so that no dot hides another."""
     return (
         [0.0]
         if count == 1
@@ -52,8 +50,7 @@ def seed_offsets(count: int) -> list[float]:
 
 
 def score_range(values: Sequence[float], bounds: tuple[float, float]) -> list[float] | None:
-    """Axis from just below the metric's lowest value to a round number above the scores; None lets
-    the figure choose.
+    """Axis from below the metric's least value to a round number above all; else None.
 
     >>> score_range([0.1, 0.21], (0.0, 1.0))
     [-0.01, 0.25]
@@ -188,9 +185,7 @@ def curves_figure(
 
 
 def curve_range(steps: NDArray[Any], values: NDArray[np.float64]) -> list[float] | None:
-    """Axis that shows everything after the first steps, whose values may be far higher; None where
-    that leaves nothing.
-    """
+    """Axis for all but the first steps, whose values may be far higher; None without others."""
     late = values[steps > _EARLY * steps.max(initial=0)]
     if len(late) == 0:
         return None

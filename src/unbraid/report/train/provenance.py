@@ -109,9 +109,7 @@ def _data_options(plan: Plan) -> dict[str, Any]:
 
 
 def _objectives_argument(plan: Plan) -> str:
-    """Objectives with their sweeps as lists, where the members are such a product; else every one
-    by itself.
-    """
+    """Objectives with sweeps as lists where members are such a product; else one by one."""
     calls = []
     today = [member.current() for member in plan.members]
     for objective, members in itertools.groupby(today, key=lambda member: member.objective):

@@ -33,7 +33,7 @@ class Setting:
     family: str
     """The objective as people write it: β-VAE."""
     label: str
-    """Everything that tells it from the other settings: β-VAE, β = 4."""
+    """Everything in which it differs from the other settings: β-VAE, β = 4."""
     tick: str
     """The same beside an axis, shorter."""
     strength: float | None

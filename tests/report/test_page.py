@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How any page is written: from the files of its slice, with figures that JSON can hold."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+
+from unbraid.report import page as module
+from unbraid.report.figure import figure, line
+from unbraid.report.page import is_page, render_page, write_page
+
+from .pages import Page, assert_sound
+
+HOME = Path(module.__file__).parent
+SLICES = ["data", "discover", "distances", "gallery", "pbt", "reduce", "rpu", "train"]
+CONTEXT = {
+    "title": "Theory",
+    "summary": "",
+    "sections": [
+        {
+            "key": "one",
+            "title": "One",
+            "text": "A < B",
+            "panels": [{"figure": "a", "heading": "A", "caption": "B"}],
+            "holds": True,
+            "seconds": "1",
+            "numbers": [("n", "1")],
+            "call": "",
+            "papers": [],
+        }
+    ],
+    "command": "",
+}
+
+
+def test_a_slice_has_a_context_and_a_template() -> None:
+    assert sorted(path.parent.name for path in HOME.glob("*/page.html.j2")) == SLICES
+    assert sorted(path.parent.name for path in HOME.glob("*/context.py")) == SLICES
+
+
+def test_templates_and_styles_are_part_of_the_package() -> None:
+    root = HOME.parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["unbraid"]
+    packed = {path for pattern in patterns for path in HOME.parent.glob(pattern)}
+    parts = {path for path in HOME.rglob("*") if path.suffix in (".j2", ".css", ".js")}
+    assert len(parts) > 2 * len(SLICES) - 1
+    assert parts <= packed
+
+
+def test_the_look_is_written_once(tmp_path: Path) -> None:
+    shown = {**CONTEXT, "figures": {"a": figure([line([0, 1], [2, 3], "n", "#000000")], x="t")}}
+    path = write_page(tmp_path / "page.html", "gallery", shown)
+    assert is_page(path, "gallery")
+    assert not is_page(path, "data")
+    page = Page(path)
+    assert_sound(page, "gallery")
+    assert page.template["layout"]["font"]["size"] == 12.5
+    assert page.figures["a"]["layout"] == {"height": 270, "xaxis": {"title": {"text": "t"}}}
+    assert "A < B" in page.text
+
+
+def test_a_number_that_a_browser_cannot_read_is_refused() -> None:
+    wrong = go.Figure(go.Scatter(x=[0.0], y=[float("nan")]))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        render_page("gallery", {**CONTEXT, "figures": {"a": wrong}})
+
+
+def test_sentences_for_the_terminal_do_without_plotly() -> None:
+    code = (
+        "import sys; from unbraid.report.discover import words; from unbraid.report.reduce import"
+        " words; from unbraid.report import page; assert 'plotly' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
