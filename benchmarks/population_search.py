@@ -144,7 +144,7 @@ def train_supervised(seed: int, out: Path, toy: bool, images: Any, setting: str)
         search, dataset = make_search(images, seed=seed, share=share, **options)
         folder, began = Path(tempfile.mkdtemp()), time.perf_counter()
         run = SearchRun.create(folder / "run", search, dataset)
-        run.train(device, told_epoch=say_epochs(f"{kind} {seed}", began), warn=print)
+        run.train(device, on_epoch=say_epochs(f"{kind} {seed}", began), warn=print)
         took = time.perf_counter() - began
         codes, factors = winner_codes(run, device)
         about = {
@@ -223,7 +223,7 @@ def train_recursion(
         name = stage.name
         start = time.perf_counter()
         outcome = search.train(
-            device, told_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print
+            device, on_epoch=say_epochs(f"{name} of seed {seed}", began), warn=print
         )
         entry: dict[str, Any] = {
             "stage": name,

@@ -152,7 +152,9 @@ def test_sampling_with_no_variance_gives_the_mean():
 def test_unknown_representations_are_refused():
     with pytest.raises(InputError) as caught:
         made([[0.0]], [[0.0]]).representation("median")
-    assert str(caught.value) == "representation must be one of mean, sampled; got 'median'."
+    (problem,) = caught.value.problems
+    found = (problem.name, problem.rule, problem.value)
+    assert found == ("representation", "must be one of mean, sampled", "median")
 
 
 def test_the_kl_of_each_latent_is_the_closed_form():

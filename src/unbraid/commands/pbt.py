@@ -272,7 +272,7 @@ def train_search(
             )
 
         outcome = run.train(
-            device, progress.advance, progress.say, out_of_time=out_of_time, told_epoch=tell
+            device, progress.advance, progress.say, out_of_time=out_of_time, on_epoch=tell
         )
         if outcome.finished and outcome.why not in ("found done", "all epochs are done"):
             progress.say(f"{name}: ends since {outcome.why}")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective, ours or a plug-in's: `check_objective("my_vae")` in a test."""
+"""The contract of an objective, ours or another package's: `check_objective("my_vae")` in a test."""
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from dataclasses import replace
 from functools import cache
@@ -12,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unbraid.core.errors import InputError
+from unbraid.core.registry import Citation
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import stack
 from unbraid.objectives.objective import Forward, Objective, Setting, total_loss
-from unbraid.testing.checks import check_description, refusal
 
 MEMBERS, BATCH, LATENTS = 3, 8, 4
 SETTING = Setting(LATENTS, (1, 4, 4), (3, 5), dataset_size=15)
@@ -27,14 +29,27 @@ _PARTS = ("permutation", "prior_points")
 def check_objective(name: str) -> None:
     """Assert everything that plans, training and reports rely on; the message names what fails."""
     kind = OBJECTIVES.load(name)
-    check_description(name, kind)
-    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
+    _check_description(name, kind)
     _check_config(name, kind)
     _check_terms(name, kind())
     _check_members_are_separate(name, kind())
     _check_latents(name, kind())
     _check_learned(name, kind())
     _check_auxiliary(name, kind())
+
+
+def _check_description(name: str, kind: type[Objective]) -> None:
+    assert dataclasses.is_dataclass(kind), f"{name} must be a dataclass"
+    assert kind.__dataclass_params__.frozen, f"{name} must be frozen"  # type: ignore[attr-defined]
+    assert isinstance(getattr(kind, "citation", None), Citation), f"{name} needs a Citation"
+    assert getattr(kind, "label", ""), f"{name} needs a label"
+    first = (inspect.cleandoc(kind.__dict__.get("__doc__") or "")).split("\n\n")[:1]
+    assert first, f"{name} needs a docstring; its first paragraph is the table's description"
+    # A dataclass without a docstring gets its own signature for one.
+    assert first[0].endswith("."), (
+        f"the first docstring paragraph of {name} must be one sentence, is {first[0]!r}"
+    )
+    assert kind().key == name, f"the file of '{name}' must bear its name, not '{kind().key}'"
 
 
 def _check_config(name: str, kind: type[Objective]) -> None:
@@ -57,9 +72,13 @@ def _check_config(name: str, kind: type[Objective]) -> None:
         ]
         if item.metadata["kind"] == "choice":
             wrongs = [(3, f"must be one of {', '.join(item.metadata['options'])}; got 3.")]
-        for wrong, rule in wrongs:
-            message = refusal(lambda field=field, wrong=wrong: kind(**{field: wrong}))
-            expected = f"{name}: {field} {rule}"
+        for wrong, told in wrongs:
+            message = ""
+            try:
+                kind(**{field: wrong})
+            except InputError as error:
+                message = str(error)
+            expected = f"{name}: {field} {told}"
             assert message == expected, (
                 f"{name}({field}={wrong!r}) must be an InputError that says '{expected}', not"
                 f" '{message}'"
@@ -98,7 +117,7 @@ def _forward(objective: Objective) -> Forward:
 
 
 def _of_members(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with these members' own learned numbers, memory and auxiliary network."""
+    """*forward* with learned numbers, memory and auxiliary network of these members, all different."""
     weights = {name: rows[members] for name, rows in _learned(objective).items()}
     memory = {name: value + 0.1 * members.double() for name, value in objective.memory.items()}
     return _with_auxiliary(objective, replace(forward, weights=weights, memory=memory), members)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from unbraid.core.errors import InputError
 from unbraid.data import load
 from unbraid.search.discover import naming
 from unbraid.search.discover.findings import Name
@@ -34,13 +33,9 @@ from unbraid.search.discover.naming import (
 )
 from unbraid.search.discover.naming_words import part_words
 
+from ...conftest import Refused
+
 SPRITES = {"channels": 3, "hue": 6, "shade": 3, "scale": 4, "orientation": 6, "x": 5, "y": 5}
-
-
-def told(make) -> str:
-    with pytest.raises(InputError) as caught:
-        make()
-    return str(caught.value)
 
 
 def named(
@@ -486,32 +481,19 @@ def test_words_for_parts_of_the_image():
     assert is_circular("orientation")
 
 
-def test_bad_input_is_refused_by_name():
+def test_bad_input_is_refused_by_name(refused: Refused):
     images = np.zeros((4, 8, 8, 1), np.uint8)
     codes = np.zeros(4)
-    rule = "images must be at least two images (n, height, width, channels) of 1 or 3 channels"
-    assert told(lambda: name_factor(codes, images[..., 0])) == f"{rule}; got shape (4, 8, 8)."
-    assert told(lambda: measurements(images[:1])) == f"{rule}; got shape (1, 8, 8, 1)."
-    assert (
-        told(lambda: measurements(images / 255.0))
-        == "images must be uint8, 0..255; got dtype float64. Use dataset.images(...)."
-    )
-    assert (
-        told(lambda: name_factor(codes[:, None], images))
-        == "codes must be those of one latent, (n,); got shape (4, 1). Use codes[:, latent]."
-    )
-    assert (
-        told(lambda: name_factor(codes[:3], images))
-        == "codes must be one row for each of the 4 images, (n, latents); got shape (3, 1)."
-    )
-    assert (
-        told(lambda: name_factor(codes * np.nan, images))
-        == "codes must be finite numbers; got nan at row 0, latent 0. Leave out models that"
-        " diverged."
-    )
-    assert (
-        told(lambda: name_factor(codes, images, {"centre_x": codes[:2]}))
-        == "measured['centre_x'] must have a value for each of the 4 images; got shape (2,). Give"
-        " the measurements of these images."
-    )
-    assert naming.measurements is measurements
+    rule = "must be at least two images (n, height, width, channels) of 1 or 3 channels"
+    assert refused(name_factor, codes, images[..., 0]) == [("images", rule, "shape (4, 8, 8)")]
+    assert refused(measurements, images[:1]) == [("images", rule, "shape (1, 8, 8, 1)")]
+    told = ("images", "must be uint8, 0..255", "dtype float64")
+    assert refused(measurements, images / 255.0) == [told]
+    told = ("codes", "must be those of one latent, (n,)", "shape (4, 1)")
+    assert refused(name_factor, codes[:, None], images) == [told]
+    told = ("codes", "must be one row for each of the 4 images, (n, latents)", "shape (3, 1)")
+    assert refused(name_factor, codes[:3], images) == [told]
+    told = ("codes", "must be finite numbers", "nan at row 0, latent 0")
+    assert refused(name_factor, codes * np.nan, images) == [told]
+    told = ("measured['centre_x']", "must have a value for each of the 4 images", "shape (2,)")
+    assert refused(name_factor, codes, images, {"centre_x": codes[:2]}) == [told]

@@ -18,7 +18,6 @@ from unbraid.core.errors import InputError
 from unbraid.core.store import digest
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
-from unbraid.metrics import METRICS
 from unbraid.objectives import OBJECTIVES
 from unbraid.search.pbt.exploit import Rule, epoch_seed
 from unbraid.search.pbt.plan import FORMAT, SearchPlan, make_search
@@ -50,200 +49,129 @@ def small_search(
     return make_search(data, objective, **wanted)
 
 
-def refusal(data: Any = "sprites", objective: Any = "beta_vae", **options: Any) -> list[str]:
-    """The lines of the message."""
+def refusal(
+    data: Any = "sprites", objective: Any = "beta_vae", **options: Any
+) -> list[tuple[str, str]]:
+    """Name and rule of everything that is wrong."""
     with pytest.raises(InputError) as caught:
         small_search(data, objective, **options)
-    return str(caught.value).splitlines()
+    return [(problem.name, problem.rule) for problem in caught.value.problems]
 
 
 def unlabelled(count: int = 40) -> Dataset:
     return load(np.random.default_rng(0).integers(0, 256, (count, 16, 16), dtype=np.uint8))
 
 
-METRIC_NAMES = ", ".join(
-    sorted({*METRICS, "all", "supervised", "unsupervised", "usefulness", "usual"})
-)
-NO_FIFTH = "Below 5 there is no fifth to replace."
 TWO_ENDS = "must be two numbers above 0, the smaller first, as in 1e-4..3e-3"
-NO_FACTORS = (
-    "score cannot be mig, since the data has no factors to compare codes with; got 'mig'. "
-    "Use udr, which needs none, or load the data with factors."
-)
-ALONE: list[tuple[dict[str, Any], str]] = [
-    ({"population": 3}, f"population must be a whole number of at least 5; got 3. {NO_FIFTH}"),
-    ({"population": 4}, f"population must be a whole number of at least 5; got 4. {NO_FIFTH}"),
-    ({"population": 5.0}, f"population must be a whole number of at least 5; got 5.0. {NO_FIFTH}"),
-    ({"population": 20_000}, "population must be at most 10000; got 20000."),
-    ({"epochs": 0}, "epochs must be a whole number of at least 1; got 0."),
-    ({"epochs": 10_001}, "epochs must be at most 10000; got 10001."),
-    ({"epoch_images": 0}, "epoch_images must be a whole number of at least 1; got 0."),
-    ({"seed": -1}, "seed must be a whole number of at least 0; got -1."),
-    ({"seed": 2**31}, "seed must be at most 2147483647; got 2147483648."),
-    ({"score": "mg"}, f"metric 'mg' is unknown; did you mean 'mig'? Known: {METRIC_NAMES}."),
-    ({"score": "usual"}, "score must be a single metric; got 'usual'. For example beta_vae_score."),
-    ({"score": 7}, "score must be the name of a metric; got 7."),
-    ({"score": "mig:bin=3"}, "option of mig 'bin' is unknown; did you mean 'bins'? Known: bins."),
-    ({"score": "mig:bins=1"}, "bins must be a whole number of at least 2; got 1."),
-    ({"score": "udr:method=kendall"}, "method 'kendall' is unknown. Known: lasso, spearman."),
-    (
-        {"score": "udr:compat=disentanglement_lib"},
-        (
-            "option of udr in a search 'compat' is unknown. Known: alpha, filter_low_kl,"
-            " kl_threshold, method, tolerance."
-        ),
-    ),
-    ({"score": "mig", "labels": 5}, "labels must be all, or a whole number of at least 10; got 5."),
-    (
-        {"score": "mig", "labels": "some"},
-        "labels must be all, or a whole number of at least 10; got 'some'.",
-    ),
-    (
-        {"score": "mig", "labels": True},
-        "labels must be all, or a whole number of at least 10; got True.",
-    ),
-    ({"score": "mig", "labels": 25}, "labels must be at most the 24 images of the data; got 25."),
-    ({"score": "udr", "labels": 20}, "labels are not used by udr; got 20. Leave them out."),
-    ({"score": "elbo", "labels": 20}, "labels are not used by elbo; got 20. Leave them out."),
-    (
-        {"score": "udr", "models": 1},
-        "models must be a whole number of at least 2 for the score udr; got 1.",
-    ),
-    (
-        {"score": "mig", "models": 0},
-        "models must be a whole number of at least 1 for the score mig; got 0.",
-    ),
-    (
-        {"score": "mig", "models": True},
-        "models must be a whole number of at least 1 for the score mig; got True.",
-    ),
-    ({"hyper": {"gamma": 3}}, "option of beta_vae 'gamma' is unknown. Known: beta."),
-    ({"hyper": {"beta": "-1..4"}}, f"beta {TWO_ENDS}; got '-1..4'."),
-    ({"hyper": {"beta": "1.."}}, f"beta {TWO_ENDS}; got '1..'."),
-    ({"hyper": {"beta": "4..1"}}, f"beta {TWO_ENDS}; got '4..1'."),
-    ({"hyper": {"beta": "1,-2"}}, "beta must be a list of numbers above 0 to evolve; got [1, -2]."),
-    ({"hyper": {"beta": -1}}, "beta_vae: beta must be at least 0; got -1."),
-    ({"hyper": {"beta": "much"}}, "beta_vae: beta must be a number; got 'much'."),
-    ({"learning_rate": "1e-3..1e-4"}, f"learning_rate {TWO_ENDS}; got '1e-3..1e-4'."),
-    ({"learning_rate": 0}, "learning_rate must be a finite number above 0; got 0."),
-    ({"batch_size": "1..64"}, "batch_size must lie in 2 to 100000; got 1 to 64."),
-    ({"batch_size": (8, 200_000)}, "batch_size must lie in 2 to 100000; got 8 to 200000."),
-    ({"batch_size": "8.5,16"}, "batch_size must be whole numbers; got 8.5, 16."),
-    ({"batch_size": 1}, "batch_size must be a whole number of at least 2; got 1."),
-    (
-        {"share": 0.7},
-        "share must lie in 0 to 0.5; got 0.7. Use 0.2 as published, or 0 for random search.",
-    ),
-    (
-        {"share": -0.1},
-        "share must lie in 0 to 0.5; got -0.1. Use 0.2 as published, or 0 for random search.",
-    ),
-    (
-        {"share": math.nan},
-        "share must lie in 0 to 0.5; got nan. Use 0.2 as published, or 0 for random search.",
-    ),
-    ({"first_factor": 0}, "first_factor must be a whole number from 1 to 16; got 0."),
-    (
-        {"factors": ()},
-        "factors must be numbers above 0; got (). Use 2, 1.2, 0.8, 0.5 as published.",
-    ),
-    (
-        {"factors": -2.0},
-        "factors must be numbers above 0; got (-2.0,). Use 2, 1.2, 0.8, 0.5 as published.",
-    ),
-    ({"converged_within": -0.1}, "converged_within must be a number of at least 0; got -0.1."),
-    ({"converged_within": "soon"}, "converged_within must be a number of at least 0; got 'soon'."),
-    ({"converged_epochs": 0}, "converged_epochs must be a whole number of at least 1; got 0."),
-    (
-        {"convention": "mean"},
-        (
-            "convention must be sum in a search, whose weights move; got 'mean'. State their ranges"
-            " for sums over pixels and latents."
-        ),
-    ),
-    ({"latents": 0}, "latents must be a whole number of at least 1; got 0."),
-    (
-        {"network": "ml", "network_options": None},
-        (
-            "network 'ml' is unknown; did you mean 'mlp'? "
-            "Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp."
-        ),
-    ),
+AT_LEAST = "must be a whole number of at least"
+NO_FACTORS = ("score", "cannot be mig, since the data has no factors to compare codes with")
+ALONE: list[tuple[dict[str, Any], str, str]] = [
+    ({"population": 3}, "population", "must be a whole number of at least 5"),
+    ({"population": 4}, "population", "must be a whole number of at least 5"),
+    ({"population": 5.0}, "population", "must be a whole number of at least 5"),
+    ({"population": 20000}, "population", "must be at most 10000"),
+    ({"epochs": 0}, "epochs", "must be a whole number of at least 1"),
+    ({"epochs": 10001}, "epochs", "must be at most 10000"),
+    ({"epoch_images": 0}, "epoch_images", "must be a whole number of at least 1"),
+    ({"seed": -1}, "seed", "must be a whole number of at least 0"),
+    ({"seed": 2147483648}, "seed", "must be at most 2147483647"),
+    ({"score": "mg"}, "metric", "is unknown"),
+    ({"score": "usual"}, "score", "must be a single metric"),
+    ({"score": 7}, "score", "must be the name of a metric"),
+    ({"score": "mig:bin=3"}, "option of mig", "is unknown"),
+    ({"score": "mig:bins=1"}, "bins", "must be a whole number of at least 2"),
+    ({"score": "udr:method=kendall"}, "method", "is unknown"),
+    ({"score": "udr:compat=disentanglement_lib"}, "option of udr in a search", "is unknown"),
+    ({"score": "mig", "labels": 5}, "labels", "must be all, or a whole number of at least 10"),
+    ({"score": "mig", "labels": "some"}, "labels", "must be all, or a whole number of at least 10"),
+    ({"score": "mig", "labels": True}, "labels", "must be all, or a whole number of at least 10"),
+    ({"score": "mig", "labels": 25}, "labels", "must be at most the 24 images of the data"),
+    ({"score": "udr", "labels": 20}, "labels", "are not used by udr"),
+    ({"score": "elbo", "labels": 20}, "labels", "are not used by elbo"),
+    ({"score": "udr", "models": 1}, "models", f"{AT_LEAST} 2 for the score udr"),
+    ({"score": "mig", "models": 0}, "models", f"{AT_LEAST} 1 for the score mig"),
+    ({"score": "mig", "models": True}, "models", f"{AT_LEAST} 1 for the score mig"),
+    ({"hyper": {"gamma": 3}}, "option of beta_vae", "is unknown"),
+    ({"hyper": {"beta": "-1..4"}}, "beta", TWO_ENDS),
+    ({"hyper": {"beta": "1.."}}, "beta", TWO_ENDS),
+    ({"hyper": {"beta": "4..1"}}, "beta", TWO_ENDS),
+    ({"hyper": {"beta": "1,-2"}}, "beta", "must be a list of numbers above 0 to evolve"),
+    ({"hyper": {"beta": -1}}, "beta_vae: beta", "must be at least 0"),
+    ({"hyper": {"beta": "much"}}, "beta_vae: beta", "must be a number"),
+    ({"learning_rate": "1e-3..1e-4"}, "learning_rate", TWO_ENDS),
+    ({"learning_rate": 0}, "learning_rate", "must be a finite number above 0"),
+    ({"batch_size": "1..64"}, "batch_size", "must lie in 2 to 100000"),
+    ({"batch_size": (8, 200000)}, "batch_size", "must lie in 2 to 100000"),
+    ({"batch_size": "8.5,16"}, "batch_size", "must be whole numbers"),
+    ({"batch_size": 1}, "batch_size", "must be a whole number of at least 2"),
+    ({"share": 0.7}, "share", "must lie in 0 to 0.5"),
+    ({"share": -0.1}, "share", "must lie in 0 to 0.5"),
+    ({"share": math.nan}, "share", "must lie in 0 to 0.5"),
+    ({"first_factor": 0}, "first_factor", "must be a whole number from 1 to 16"),
+    ({"factors": ()}, "factors", "must be numbers above 0"),
+    ({"factors": -2.0}, "factors", "must be numbers above 0"),
+    ({"converged_within": -0.1}, "converged_within", "must be a number of at least 0"),
+    ({"converged_within": "soon"}, "converged_within", "must be a number of at least 0"),
+    ({"converged_epochs": 0}, "converged_epochs", "must be a whole number of at least 1"),
+    ({"convention": "mean"}, "convention", "must be sum in a search, whose weights move"),
+    ({"latents": 0}, "latents", "must be a whole number of at least 1"),
+    ({"network": "ml", "network_options": None}, "network", "is unknown"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), ALONE, ids=[repr(options)[1:-1] for options, _ in ALONE]
+    ("options", "name", "rule"), ALONE, ids=[repr(options)[1:-1] for options, *_ in ALONE]
 )
-def test_each_bad_value_is_refused_by_name(options: dict[str, Any], message: str):
-    assert refusal(**options) == [message]
+def test_each_bad_value_is_refused_by_name(options: dict[str, Any], name: str, rule: str):
+    assert refusal(**options) == [(name, rule)]
 
 
-def test_metrics_that_compare_codes_with_factors_need_factors():
-    assert refusal(unlabelled(), score="mig") == [NO_FACTORS]
+def test_a_score_without_factors_comes_with_a_remedy():
+    with pytest.raises(InputError) as caught:
+        small_search(unlabelled(), score="mig")
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == NO_FACTORS
+    assert problem.value == "mig"
+    assert "udr" in problem.remedy
 
 
 def test_ranges_beyond_what_an_objective_allows_are_refused():
-    assert refusal("sprites", "info_vae", hyper={"alpha": "0.5..2"}) == [
-        "info_vae: alpha must be at most 1; got 2."
-    ]
+    found = refusal("sprites", "info_vae", hyper={"alpha": "0.5..2"})
+    assert found == [("info_vae: alpha", "must be at most 1")]
 
 
 def test_what_members_cannot_differ_in_does_not_evolve():
-    told = [
-        "importance_samples cannot evolve, since members that differ in it cannot train together;"
-        " got 1,2."
-    ]
-    assert refusal("sprites", "iwae", hyper={"importance_samples": "1,2"}) == told
-    told = ["ramp must be a list of numbers above 0 to evolve; got ['linear', 'cyclic']."]
-    assert refusal("sprites", "annealed_vae", hyper={"ramp": "linear,cyclic"}) == told
+    together = "cannot evolve, since members that differ in it cannot train together"
+    found = refusal("sprites", "iwae", hyper={"importance_samples": "1,2"})
+    assert found == [("importance_samples", together)]
+    found = refusal("sprites", "annealed_vae", hyper={"ramp": "linear,cyclic"})
+    assert found == [("ramp", "must be a list of numbers above 0 to evolve")]
 
 
-def test_hyper_parameters_of_a_made_objective_are_set_in_it():
-    told = [
-        "hyper goes to an objective given by name; got {'beta': 1}. Set the values in the objective"
-        " itself."
-    ]
-    assert refusal("sprites", ub.BetaVAE(), hyper={"beta": 1}) == told
-    assert refusal("sprites", 7, hyper={}) == ["objective must be an objective or its name; got 7."]
+def test_hyperparameters_of_a_made_objective_are_set_in_it():
+    found = refusal("sprites", ub.BetaVAE(), hyper={"beta": 1})
+    assert found == [("hyper", "goes to an objective given by name")]
+    found = refusal("sprites", 7, hyper={})
+    assert found == [("objective", "must be an objective or its name")]
 
 
 def test_everything_wrong_with_a_request_is_said_at_once():
-    found = refusal(
-        unlabelled(), "beta_vae", score="mig", labels=5, models=0, population=3, epochs=0, share=0.7, first_factor=0, seed=-1,
-        hyper={"gamma": 1, "beta": "1..", "tau": 2}, learning_rate="3..1", batch_size="1..8", converged_within=-1, latents=0,
-        network="ml", network_options=None, likelihood="poison",
-    )  # fmt: skip
-    assert found == [
-        "option of beta_vae 'gamma' is unknown. Known: beta.",
-        "option of beta_vae 'tau' is unknown; did you mean 'beta'? Known: beta.",
-        f"beta {TWO_ENDS}; got '1..'.",
-        f"learning_rate {TWO_ENDS}; got '3..1'.",
-        "batch_size must lie in 2 to 100000; got 1 to 8.",
-        f"population must be a whole number of at least 5; got 3. {NO_FIFTH}",
-        "share must lie in 0 to 0.5; got 0.7. Use 0.2 as published, or 0 for random search.",
-        "first_factor must be a whole number from 1 to 16; got 0.",
-        "epochs must be a whole number of at least 1; got 0.",
-        "seed must be a whole number of at least 0; got -1.",
-        "converged_within must be a number of at least 0; got -1.",
-        NO_FACTORS,
-        "models must be a whole number of at least 1 for the score mig; got 0.",
-        "labels must be all, or a whole number of at least 10; got 5.",
-        "network 'ml' is unknown; did you mean 'mlp'? "
-        "Known: conv_batchnorm, conv_burgess, conv_dcgan, conv_locatello, conv_mathieu, mlp.",
-        "latents must be a whole number of at least 1; got 0.",
-        "likelihood 'poison' is unknown. Known: bernoulli, gaussian, laplace.",
-    ]  # fmt: skip
+    wrong = {
+        **{"score": "mig", "labels": 5, "models": 0, "population": 3, "epochs": 0, "share": 0.7},
+        **{"first_factor": 0, "seed": -1, "hyper": {"gamma": 1, "beta": "1..", "tau": 2}},
+        **{"learning_rate": "3..1", "batch_size": "1..8", "converged_within": -1, "latents": 0},
+        **{"network": "ml", "network_options": None, "likelihood": "poison"},
+    }
+    assert [name for name, _ in refusal(unlabelled(), "beta_vae", **wrong)] == [
+        *("option of beta_vae", "option of beta_vae", "beta", "learning_rate", "batch_size"),
+        *("population", "share", "first_factor", "epochs", "seed", "converged_within", "score"),
+        *("models", "labels", "network", "latents", "likelihood"),
+    ]
 
 
 def test_unknown_data_and_objective_do_not_hide_the_rest():
     found = refusal("sprite", "beta_va", data_options={}, population=2, latents=0)
-    assert [line.split(";")[0].split(".")[0] for line in found] == [
-        "dataset 'sprite' is unknown",
-        "objective 'beta_va' is unknown",
-        "population must be a whole number of at least 5",
-        "latents must be a whole number of at least 1",
-    ]
+    assert [name for name, _ in found] == ["dataset", "objective", "population", "latents"]
 
 
 def test_usual_settings():

@@ -181,7 +181,7 @@ def test_hyper_parameters_in_effect_are_those_of_the_lineage(
 
     monkeypatch.setattr(Scorer, "scores", watched)
     run = created(tmp_path / "run", score="mig", epochs=4)
-    assert not run.train(CPU, told_epoch=interrupting_at(2)).finished
+    assert not run.train(CPU, on_epoch=interrupting_at(2)).finished
     again = SearchRun.open(run.path)
     assert again.train(CPU) == ALL_DONE
     assert again.lineage["copied"].sum() == 3
@@ -252,9 +252,15 @@ def test_the_best_individual_of_all_epochs_wins(
     first = run.search.first()
     assert record["values"] == first[3].values
     generation = Generation(
-        run.search.plan, run.search.generation_models(first, 0), run.dataset, CPU, run.dataset.sampler(CPU),
-        epoch=0, epochs=3, epoch_images=64,
-    )  # fmt: skip
+        run.search.plan,
+        run.search.generation_models(first, 0),
+        run.dataset,
+        CPU,
+        run.dataset.sampler(CPU),
+        epoch=0,
+        epochs=3,
+        epoch_images=64,
+    )
     assert generation.train(threading.Event())
     ((_, state),) = run.winner().states()
     assert torch.equal(state.model.weights, generation.rows([3])["model.weights"])
@@ -274,7 +280,7 @@ def test_where_lower_is_better_the_lowest_wins_and_the_highest_are_replaced(
     script([[0.5, 0.2, 0.9, 0.4, 0.3], [0.5, 0.6, 0.7, 0.05, 0.8], [0.5, 0.6, 0.7, 0.1, 0.8]])
     told: list[dict[str, Any]] = []
     run = created(tmp_path / "run", score="total_correlation")
-    assert run.train(CPU, told_epoch=told.append) == ALL_DONE
+    assert run.train(CPU, on_epoch=told.append) == ALL_DONE
     assert [epoch["best"] for epoch in told] == [0.2, 0.05, 0.1]
     assert run.winner_record()["score"] == 0.05
     table = run.lineage
@@ -527,7 +533,7 @@ def stop_in(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int = 
 WAYS: dict[str, dict[str, Any]] = {
     "middle of the first epoch": {"progress": 9},
     "middle of a later epoch": {"progress": 50},
-    "told of an epoch": {"told_epoch": 2},
+    "told of an epoch": {"on_epoch": 2},
     "asked for the time": {"out_of_time": 2},
     "scoring": {"patch": (Scorer, "scores")},
     "writing the lineage": {"patch": (SearchRun, "_write_lineage")},
@@ -582,7 +588,7 @@ def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, run_out)
         with pytest.raises(UnbraidError) as told:
-            run.train(CPU, told_epoch=lambda epoch: epochs.append(epoch["epoch"]))
+            run.train(CPU, on_epoch=lambda epoch: epochs.append(epoch["epoch"]))
     assert (
         str(told.value)
         == f"the memory of cpu, which others may use too, has no room for {had_no_room}. Free some"
@@ -686,7 +692,7 @@ def test_states_are_written_as_often_as_wanted_and_two_are_kept(
     def count(_: dict[str, Any]) -> None:
         counts.append(len(list((run.path / "population").glob("*"))))
 
-    assert run.train(CPU, told_epoch=count) == ALL_DONE
+    assert run.train(CPU, on_epoch=count) == ALL_DONE
     assert max(counts) == 2
     pd.testing.assert_frame_equal(run.lineage, by_mig.lineage, check_exact=True)
 
@@ -694,8 +700,8 @@ def test_states_are_written_as_often_as_wanted_and_two_are_kept(
 def two_states(tmp_path: Path) -> tuple[SearchRun, list[Path]]:
     """A search that was stopped twice, and its two states, the older first."""
     run = created(tmp_path / "run", score="mig", epochs=4)
-    assert not run.train(CPU, told_epoch=interrupting_at(1)).finished
-    assert not run.train(CPU, told_epoch=interrupting_at(2)).finished
+    assert not run.train(CPU, on_epoch=interrupting_at(1)).finished
+    assert not run.train(CPU, on_epoch=interrupting_at(2)).finished
     files = sorted((run.path / "population").iterdir())
     assert [path.name for path in files] == ["state-000000.safetensors", "state-000001.safetensors"]
     return run, files
@@ -734,7 +740,7 @@ def test_without_any_good_state_a_search_begins_again(tmp_path: Path, by_mig: Se
 def test_the_state_of_another_search_is_refused(tmp_path: Path):
     run, (_, newest) = two_states(tmp_path)
     other = created(tmp_path / "other", score="mig", epochs=5)
-    assert not other.train(CPU, told_epoch=interrupting_at(1)).finished
+    assert not other.train(CPU, on_epoch=interrupting_at(1)).finished
     (own,) = (other.path / "population").iterdir()
     newest.write_bytes(own.read_bytes())
     with pytest.raises(DamagedFileError) as caught:
@@ -816,33 +822,27 @@ def another_process(tmp_path: Path) -> Iterator[Path]:
 def test_two_processes_do_not_train_one_search(another_process: Path):
     with pytest.raises(InputError) as caught:
         SearchRun.open(another_process).train(CPU)
-    assert (
-        str(caught.value)
-        == f"{another_process} is being written by another process; wait for it to end or stop it."
-    )
+    assert "written by another process" in str(caught.value)
 
 
 def test_a_search_takes_a_new_or_empty_folder(tmp_path: Path):
     run = created(tmp_path / "deep" / "run", score="mig")
     with pytest.raises(InputError) as caught:
         created(run.path, score="mig")
-    remedy = f"Go on with `unbraid resume {run.path}` or choose another folder."
-    assert str(caught.value) == f"out must not hold another run; got '{run.path}'. {remedy}"
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("out", "must not hold another run")
+    assert f"unbraid resume {run.path}" in problem.remedy
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     with pytest.raises(InputError) as caught:
         created(tmp_path / "full", score="mig")
-    assert (
-        str(caught.value)
-        == f"out must be a new or empty folder; got '{tmp_path / 'full'}'. Choose another folder."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("out", "must be a new or empty folder")
     (tmp_path / "file").write_text("here")
     with pytest.raises(InputError) as caught:
         created(tmp_path / "file", score="mig")
-    assert (
-        str(caught.value)
-        == f"out must be a folder; got '{tmp_path / 'file'}'. Choose another name."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("out", "must be a folder")
 
 
 def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
@@ -851,10 +851,14 @@ def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
     assert not SearchRun.is_search(tmp_path)
     with pytest.raises(InputError) as caught:
         _ = run.lineage
-    assert f"unbraid resume {run.path}" in str(caught.value)
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("run", str(run.path))
+    assert problem.remedy == f"Go on with: unbraid resume {run.path}"
     with pytest.raises(InputError) as caught:
         run.winner()
-    assert f"unbraid resume {run.path}" in str(caught.value)
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("run", "must be a finished search")
+    assert problem.remedy == f"Go on with: unbraid resume {run.path}"
     with pytest.raises(InputError) as caught:
         SearchRun.open(tmp_path)
     (problem,) = caught.value.problems
@@ -865,7 +869,7 @@ def test_what_is_not_there_yet_is_told_with_the_remedy(tmp_path: Path):
 def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
     data = unlabelled()
     run = created(tmp_path / "run", data, score="hoyer")
-    assert not run.train(CPU, told_epoch=interrupting_at(1)).finished
+    assert not run.train(CPU, on_epoch=interrupting_at(1)).finished
     again = SearchRun.open(run.path)
     with pytest.raises(InputError) as caught:
         again.train(CPU)
@@ -874,10 +878,7 @@ def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
     assert f"unbraid.resume('{run.path}', data=" in problem.remedy
     with pytest.raises(InputError) as caught:
         again.use(unlabelled(41))
-    assert (
-        str(caught.value)
-        == f"the data of {run.path} has changed since the run began: 'own' has another fingerprint."
-    )
+    assert "another fingerprint" in str(caught.value)
     again.use(load(data.images(np.arange(40))))
     assert again.train(CPU) == ALL_DONE
     assert again.winner().plan.data_fingerprint == data.fingerprint()

@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError
 from unbraid.search.reduce.reduction import (
     NO_PEAKS,
     TOO_FEW_IMAGES,
@@ -28,6 +27,8 @@ from unbraid.search.reduce.reduction import (
     reduce,
     reduce_in_turn,
 )
+
+from ...conftest import Refused
 
 PUBLISHED = ReductionRule(chance=None)
 Floats = NDArray[np.float64]
@@ -543,41 +544,35 @@ def test_large_datasets_take_seconds(count: int, seconds: float) -> None:
 # Refusals.
 
 
-def refusal(*arguments: Any, **options: Any) -> str:
-    with pytest.raises(InputError) as caught:
-        reduce(*arguments, **options)
-    return str(caught.value)
+def test_bad_labels_are_refused_by_name(refused: Refused) -> None:
+    def problem(labels: Any) -> tuple[str, str]:
+        ((name, rule, value),) = refused(reduce, labels)
+        assert name == "labels"
+        return rule, value
 
-
-def test_bad_labels_are_refused_by_name() -> None:
-    shape = "A row for each image, a column for each latent."
-    assert refusal([["a"], ["b"]]) == "labels must be real numbers; got an array of <U1."
-    assert refusal(np.zeros(3, dtype=bool)) == "labels must be real numbers; got an array of bool."
-    assert (
-        refusal([[1.0, 2.0], [3.0]])
-        == "labels must be an array of numbers; got rows of unequal length."
-    )
-    rule = "labels must be of shape (images, latents), two images at least; got"
-    assert refusal(np.zeros((5, 0))) == f"{rule} (5, 0). {shape}"
-    assert refusal(np.zeros((2, 2, 2))) == f"{rule} (2, 2, 2). {shape}"
-    assert refusal([1.0]) == f"{rule} (1, 1). {shape}"
-    assert refusal(3.0) == f"{rule} (). {shape}"
-    labels = np.zeros((9, 2))
+    assert problem([["a"], ["b"]]) == ("must be real numbers", "an array of <U1")
+    assert problem(np.zeros(3, dtype=bool)) == ("must be real numbers", "an array of bool")
+    uneven = ("must be an array of numbers", "rows of unequal length")
+    assert problem([[1.0, 2.0], [3.0]]) == uneven
+    shape = "must be of shape (images, latents), two images at least"
+    assert problem(np.zeros((5, 0))) == (shape, "(5, 0)")
+    assert problem(np.zeros((2, 2, 2))) == (shape, "(2, 2, 2)")
+    assert problem([1.0]) == (shape, "(1, 1)")
+    assert problem(3.0) == (shape, "()")
+    labels, finite = np.zeros((9, 2)), "must be finite, less than 1e+100 in size"
     labels[4, 1] = np.nan
-    start, end = "labels must be finite, less than 1e+100 in size; got", "Leave such images out."
-    assert refusal(labels) == f"{start} nan for image 4, latent 1. {end}"
+    assert problem(labels) == (finite, "nan for image 4, latent 1")
     labels[7, 0], labels[8, 0] = -np.inf, 1e200
-    assert refusal(labels) == f"{start} nan for image 4, latent 1, and 2 more. {end}"
+    assert problem(labels) == (finite, "nan for image 4, latent 1, and 2 more")
 
 
-def test_bad_indices_are_refused_by_name() -> None:
+def test_bad_indices_are_refused_by_name(refused: Refused) -> None:
     labels, _ = grid(2, 2, 40)
-    assert (
-        refusal(labels, 4)
-        == "index must be in 0..3, the candidates there are; got 4. Choose a smaller index."
-    )
-    assert refusal(labels, -1) == "index must be a whole number of at least 0; got -1."
-    assert refusal(labels, 0.5) == "index must be a whole number of at least 0; got 0.5."
+    there = ("index", "must be in 0..3, the candidates there are", "4")
+    assert refused(reduce, labels, 4) == [there]
+    for wrong in (-1, 0.5):
+        least = ("index", "must be a whole number of at least 0", str(wrong))
+        assert refused(reduce, labels, wrong) == [least]
     # Where there is nothing to choose from, the reason is of more use than a refusal.
     assert reduce(np.zeros(50), 7).stopped == NO_PEAKS
 
@@ -592,21 +587,14 @@ def test_parts_are_taken_in_turn() -> None:
     assert reduce_in_turn(np.zeros((30, 1)), 2).stopped == NO_PEAKS
 
 
-def test_bad_rules_are_refused_all_at_once() -> None:
-    with pytest.raises(InputError) as caught:
-        ReductionRule(
-            ignored_ends=2,
-            separation=0,
-            trim=0.5,
-            chance=0.0,
-            fewest_images=0,
-            peak_deviations=float("nan"),
-        )
-    assert str(caught.value).splitlines() == [
-        "ignored_ends must be a whole number of at least 3; got 2.",
-        "separation must be a whole number of at least 1; got 0.",
-        "fewest_images must be a whole number of at least 1; got 0.",
-        "peak_deviations must be a number from 0 to 1e+06; got nan.",
-        "trim must be a number from 0 to 0.49; got 0.5.",
-        "chance must be a number from 1e-12 to 1; got 0.0. None leaves the bound out.",
+def test_bad_rules_are_refused_all_at_once(refused: Refused) -> None:
+    wrong: dict[str, Any] = {"ignored_ends": 2, "separation": 0, "trim": 0.5, "chance": 0.0}
+    wrong |= {"fewest_images": 0, "peak_deviations": float("nan")}
+    assert refused(ReductionRule, **wrong) == [
+        ("ignored_ends", "must be a whole number of at least 3", "2"),
+        ("separation", "must be a whole number of at least 1", "0"),
+        ("fewest_images", "must be a whole number of at least 1", "0"),
+        ("peak_deviations", "must be a number from 0 to 1e+06", "nan"),
+        ("trim", "must be a number from 0 to 0.49", "0.5"),
+        ("chance", "must be a number from 1e-12 to 1", "0.0"),
     ]

@@ -30,9 +30,14 @@ CPU = torch.device("cpu")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> SearchRun:
     """A search without labels whose models say something."""
     return finished(
-        tmp_path_factory.mktemp("udr") / "run", score="udr:alpha=0.05", models=3, epochs=2, epoch_images=640,
-        hyper={"beta": "0.2..0.5"}, learning_rate="5e-3..1e-2",
-    )  # fmt: skip
+        tmp_path_factory.mktemp("udr") / "run",
+        score="udr:alpha=0.05",
+        models=3,
+        epochs=2,
+        epoch_images=640,
+        hyper={"beta": "0.2..0.5"},
+        learning_rate="5e-3..1e-2",
+    )
 
 
 @pytest.fixture
@@ -144,7 +149,5 @@ def test_an_unfinished_search_has_no_labels(tmp_path: Path):
     run = created(tmp_path / "run", score="udr", models=2)
     with pytest.raises(InputError) as caught:
         label(run, CPU)
-    assert (
-        str(caught.value)
-        == f"the search in {run.path} is not finished. Go on with: unbraid resume {run.path}"
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("run", "must be a finished search")

@@ -80,15 +80,15 @@ class Discovery:
     doubtful: tuple[FoundFactor, ...]
     """Those that this model uses and others do not confirm."""
     explained: float
-    """Share of the images' variance that the chosen model gives back, 0 to 1."""
+    """Share of the images' variance that the chosen model reconstructs, 0 to 1."""
     udr: float
     """Agreement score of the chosen group of models, 0 to 0.9."""
     originals: NDArray[np.uint8]
     remembered: NDArray[np.uint8]
-    """A few images and what the model gives back of them: `(n, height, width, channels)` each."""
+    """A few images and their reconstructions: `(n, height, width, channels)` each."""
     worst: NDArray[np.uint8]
     worst_remembered: NDArray[np.uint8]
-    """The images it gives back worst."""
+    """The images it reconstructs worst."""
     population: int
     models_each: int
     epochs: int

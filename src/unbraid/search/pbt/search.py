@@ -138,6 +138,10 @@ class SearchRun:
         self._data.use(dataset)
 
     @property
+    def _go_on(self) -> str:
+        return f"Go on with: unbraid resume {self.path}"
+
+    @property
     def finished(self) -> bool:
         """Whether the winner is stored."""
         return (self.path / "plan.json").is_file()
@@ -148,17 +152,13 @@ class SearchRun:
         try:
             return read_table(self.path / "lineage.parquet")
         except FileNotFoundError:
-            raise InputError(
-                f"{self.path} has no finished epoch yet, and so no lineage. Go on with: unbraid"
-                f" resume {self.path}"
-            ) from None
+            rule = "must have a finished epoch, or there is no lineage"
+            raise invalid("run", rule, str(self.path), self._go_on) from None
 
     def winner(self) -> RunFolder:
         """The run of the winner's models."""
         if not self.finished:
-            raise InputError(
-                f"the search in {self.path} is not finished. Go on with: unbraid resume {self.path}"
-            )
+            raise invalid("run", "must be a finished search", str(self.path), self._go_on)
         return RunFolder.open(self.path, self.dataset)
 
     def train(
@@ -168,11 +168,11 @@ class SearchRun:
         warn: Callable[[str], None] = lambda line: None,
         *,
         out_of_time: Callable[[], bool] = lambda: False,
-        told_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
+        on_epoch: Callable[[dict[str, Any]], None] = lambda epoch: None,
     ) -> SearchOutcome:
         """Train what is left; Ctrl-C writes a checkpoint first.
 
-        *out_of_time* is asked between epochs. *told_epoch* is called with every epoch that ends:
+        *out_of_time* is asked between epochs. *on_epoch* is called with every epoch that ends:
         its number from 0, the best score in it, how many individuals it had, and how many images
         each of their models has seen.
         """
@@ -193,7 +193,7 @@ class SearchRun:
             progress(self._seen(checkpointer.state), True)
             stop = threading.Event()
             try:
-                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, told_epoch)
+                why = self._run(begin, checkpointer, stop, progress, warn, out_of_time, on_epoch)
                 assert checkpointer.state.elite is not None
                 self._store_winner(checkpointer.state.elite)
             except KeyboardInterrupt:
@@ -251,7 +251,7 @@ class SearchRun:
         progress: Callable[[int, bool], None],
         warn: Callable[[str], None],
         out_of_time: Callable[[], bool],
-        told_epoch: Callable[[dict[str, Any]], None],
+        on_epoch: Callable[[dict[str, Any]], None],
     ) -> str:
         """Epoch after epoch until the search is over; returns why it is."""
         search = self.search
@@ -271,7 +271,7 @@ class SearchRun:
             self._keep_best(state, scores, ranked)
             best = best_by_epoch(state.lineage, search.scorer.better)
             told = {"epoch": state.epoch, "best": best[-1], "images": rows[-1]["images"]}
-            told_epoch({**told, "individuals": len(state.individuals)})
+            on_epoch({**told, "individuals": len(state.individuals)})
             if state.elite is None:
                 checkpointer.save()
                 raise self._no_scores(state.epoch)
