@@ -37,11 +37,11 @@ def test_devices_by_name(monkeypatch: pytest.MonkeyPatch):
     [
         (
             "cuda",
-            "device needs a CUDA device and this machine has none; got 'cuda'. Use --device cpu.",
+            "device needs a CUDA device and this machine has none; got 'cuda'. Use device=cpu.",
         ),
         (
             "cuda:0",
-            "device needs a CUDA device and this machine has none; got 'cuda:0'. Use --device cpu.",
+            "device needs a CUDA device and this machine has none; got 'cuda:0'. Use device=cpu.",
         ),
         *(
             (name, f"device must be auto, cpu, cuda or cuda:NUMBER; got '{name}'.")

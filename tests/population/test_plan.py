@@ -254,7 +254,7 @@ def test_networks_may_be_given_built_and_must_be_registered():
         str(caught.value)
         == "network Stranger is not registered, so a run could not find it again; call"
         " unbraid.NETWORKS.register('my_network', Stranger), or add it to the entry points"
-        " 'unbraid.networks'."
+        " 'unbraid.networks' of an installed package."
     )
 
 

@@ -38,7 +38,8 @@ at 512).
 def blur(x: Tensor, window: str, radius: int, method: str = "auto") -> Tensor:
     """*x* `(..., height, width)` under the window of *radius*, in its own dtype; any leading axes.
 
-    *method* is `products`, `fft`, or `auto` for whichever is faster at this size. They agree to rounding.
+    *method* is `products`, `fft`, or `auto` for whichever is faster at this size. They agree to
+    rounding.
 
     >>> blur(torch.eye(3), "box", 1)[1]
     tensor([0.2222, 0.3333, 0.2222])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ControlVAE (Shao et al. 2020, eq. 7 and algorithm 1): a controller turns β until the KL is what
-was asked for.
+"""ControlVAE (Shao et al. 2020, eq. 7 and algorithm 1): a controller of β holds the KL.
 
 With the error e(t) = C − KL(t) of the batch, the step's own,
 
-    β(t) = K_p / (1 + exp e(t)) + I(t) + β_min, clipped to [β_min, β_max],      I(t) = I(t−1) − K_i e(t).
+    β(t) = K_p / (1 + exp e(t)) + I(t) + β_min, clipped to [β_min, β_max],
+    I(t) = I(t−1) − K_i e(t).
 
 No gradient goes through β. The gains are those of the authors' code for disentangling (0.01 and
 0.001, β_min = 1); there C starts at 0.5 nats and grows by 0.15 every 5,000 updates to 16 or 18,
@@ -38,9 +38,7 @@ ANTI_WINDUP = ("recovering", "published")
 
 @dataclass(frozen=True)
 class ControlVAE(Objective):
-    """Reconstruction + β(t) KL, with β set at every step by a controller that holds the KL at a
-    given value.
-    """
+    """Reconstruction + β(t) KL, with β set by a controller that holds the KL at a given value."""
 
     capacity: Number = number(18.0, "KL in nats that the controller holds (C)", at_least=0)
     proportional_gain: Number = number(0.01, "gain of the present error (K_p)", at_least=0)

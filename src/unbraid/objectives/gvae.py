@@ -23,7 +23,7 @@ from unbraid.objectives.supervision.pairs import RULES, Pairs
 
 @dataclass(frozen=True)
 class GVAE(BetaVAE):
-    """β-VAE on labelled pairs that share all latents but the changed one, averaged arithmetically."""
+    """β-VAE on labelled pairs that share the average of all latents but the changed one."""
 
     beta: Number = number(1.0, "weight of the KL divergence", at_least=0, per_latent=True)
     pair_rule: Choice = choice(

@@ -148,7 +148,7 @@ class Configured(ABC):
         return {item.name: _spelled(getattr(self, item.name)) for item in dataclasses.fields(self)}
 
     def sweep(self) -> list[Self]:
-        """One object for each combination of the lists among the fields, the first field slowest."""
+        """One object for each combination of the lists among the fields, the last field fastest."""
         values = [_swept(item, getattr(self, item.name)) for item in dataclasses.fields(self)]
         names = [item.name for item in dataclasses.fields(self)]
         return [

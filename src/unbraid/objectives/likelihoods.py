@@ -82,7 +82,7 @@ class Likelihood:
         return replace(self, negative_log=self.given_log_scale(weights[LOG_SCALE]))
 
     def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
-        """Why samples of this shape cannot be compared, each with its remedy; empty when they can."""
+        """Why samples of this shape cannot be compared; empty when they can."""
         if self.blurs and len(sample_shape) != 3:
             rule = "can blur images only, and this dataset has points"
             return [Problem("likelihood", rule, self.name, "Leave the blur out.")]
@@ -165,7 +165,7 @@ class _Density:
     def negative_log(
         self, distance: Distance, log_scale: float | Tensor, copies: float
     ) -> Distance:
-        """Nats of a sum of errors; *copies* counts how often a value stands in it, by its weight."""
+        """Nats of a sum of errors; *copies* is how often a value stands in it, by weight."""
         if isinstance(log_scale, Tensor):
             per_error = torch.exp(-self.power * log_scale) / self.power
         else:

@@ -17,7 +17,7 @@ from unbraid.objectives.supervision.pairs import Pairs
 
 @dataclass(frozen=True)
 class MLVAE(GVAE):
-    """β-VAE on labelled pairs that share all latents but the changed one, averaged by precision."""
+    """β-VAE on labelled pairs that share all latents but one, averaged by precision."""
 
     label = "ML-VAE"
     citation = Citation(

@@ -71,7 +71,7 @@ class Forward:
     """
 
     reconstruction: Tensor
-    """Negative log-likelihood of each decoded latent, up to constants: `(members, rows · samples)`."""
+    """Negative log-likelihood of each decoded latent: `(members, rows · samples)`."""
     mean: Tensor
     logvar: Tensor
     """Posterior means and log-variances: `(members, rows, latents)`."""

@@ -6,11 +6,13 @@ typed on a command line as `linear(0, 4, 10000)`: from 0 to 4 in 10,000 steps. W
 the ramp that is done after t updates:
 
     constant(a)                      a
-    linear(a, b, steps[, wait])      a + (b - a) u,                  u = clip((t - wait) / steps, 0, 1)
+    linear(a, b, steps[, wait])      a + (b - a) u,    u = clip((t - wait) / steps, 0, 1)
     cosine(a, b, steps[, wait])      a + (b - a) (1 - cos πu) / 2
-    cyclic(a, b, steps[, share])     linear again and again: a cycle of so many steps goes from a to b in its first *share*
-                                     (1/2) and then stays, u = min((t mod steps) / (share · steps), 1)
+    cyclic(a, b, steps[, share])     linear in cycles, u = min((t mod steps) / (share · steps), 1)
     step(a, b, steps)                a for t <= steps, b after
+
+A cycle goes from a to b in its first *share*, 1/2 by default, and then stays at b.
+
 
 `cyclic` is that of Fu et al. 2019 (their τ and R are our position in a cycle and *share*; they
 count t from 1). `linear` from 0 and `step` are the two annealers of disentanglement_lib's few-label

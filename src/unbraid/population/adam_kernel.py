@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam in one pass over memory (Triton): four arrays read, three written, and the low_precision_copy copy of
-the weights with them.
-"""
+"""Adam in one pass over memory (Triton): four arrays read, three written, and the weights' copy."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Stepper:
         return graph
 
     def _stay_near(self) -> None:
-        """Let the host run only a few replays ahead, so that progress is true and stops are quick."""
+        """Let the host run only a few replays ahead: progress is true and stops are quick."""
         event = torch.cuda.Event()
         event.record(torch.cuda.current_stream(self.training.device))
         self._events.append(event)

@@ -113,9 +113,9 @@ def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
     # distances for its gradient.
     with_prior = any(one.build().needs_prior_points for one in members)
     pairs = (9 if with_prior else 4) * rows**2 * plan.latents
-    # Weights, their low-precision copy, two running means, gradients twice; layers hold 8 numbers a pixel
-    # in the first and last layer. Without kernels the columns of the widest layer add 16 for each
-    # of those.
+    # Weights, their low-precision copy, two running means, gradients twice; layers hold 8 numbers
+    # per pixel in the first and last layer. Without kernels the columns of the widest layer add 16
+    # for each of those.
     activations = rows * values * (64 if kernels else 8 * 16 * 4)
     return 4 * (7 * weights + activations + pairs)
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run is a folder: plan.json, members.parquet, history.parquet, checkpoint/, codes/,
-scores.parquet, report.html.
-"""
+"""A run is a folder: plan.json, tables of members, history and scores, checkpoint/, codes/."""
 
 from __future__ import annotations
 
@@ -11,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
+<<<<<<< HEAD
 from unbraid.core.folders import kind_of
+=======
+from unbraid.core.folders import kind_of, record_path
+>>>>>>> objectives
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -26,7 +28,11 @@ if TYPE_CHECKING:
     import torch
 
 
+<<<<<<< HEAD
 _OTHERS = {
+=======
+_RUNS_OF_OTHERS = {
+>>>>>>> objectives
     "pbt": "It holds a search that is not finished. Go on with: unbraid resume {0}",
     "rpu": (
         "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished:"
@@ -37,7 +43,11 @@ _OTHERS = {
         " unfinished: unbraid resume {0}"
     ),
 }
+<<<<<<< HEAD
 """What else a folder may hold, by kind, and where its runs then are."""
+=======
+"""Where the runs are in folders of other kinds."""
+>>>>>>> objectives
 
 
 class RunFolder:
@@ -53,9 +63,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset) -> RunFolder:
-        """Start a run in an empty or new folder that has room for it; nothing is written when
-        either is not so.
-        """
+        """Start a run in an empty or new folder, if there is room for it on the disk."""
         folder = Path(path)
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
@@ -63,7 +71,8 @@ class RunFolder:
         make_folder(folder)
         with only_one(folder):
             check_free(folder)  # again, now that nobody else can write here
-            write_json(folder / "plan.json", {**plan.record(), "chunk_size": chunk_size})
+            record = {**plan.record(), "chunk_size": chunk_size}
+            write_json(record_path(folder, "train"), record)
         return run
 
     @classmethod
@@ -71,8 +80,9 @@ class RunFolder:
         """The run that a folder holds."""
         folder = Path(path)
         try:
-            record = read_json(folder / "plan.json")
+            record = read_json(record_path(folder, "train"))
         except (FileNotFoundError, NotADirectoryError):
+<<<<<<< HEAD
             remedy = _OTHERS.get(kind_of(folder) or "", "").format(folder)
             raise invalid(
                 "run",
@@ -80,6 +90,11 @@ class RunFolder:
                 str(path),
                 remedy,
             ) from None
+=======
+            rule = "must be a folder made by `unbraid train`, with a plan.json in it"
+            remedy = _RUNS_OF_OTHERS.get(kind_of(folder) or "", "").format(folder)
+            raise invalid("run", rule, str(path), remedy) from None
+>>>>>>> objectives
         chunk_size = record.pop("chunk_size")
         return cls(folder, Plan.from_record(record), chunk_size, dataset)
 
@@ -112,7 +127,7 @@ class RunFolder:
         return self.plan.layout(member, self.dataset)
 
     def chunks(self) -> list[tuple[Member, ...]]:
-        """Members that train together: neighbours of the same kind, at most `chunk_size` of them."""
+        """Members that train together: neighbours of a kind, at most `chunk_size` of them."""
         chunks: list[list[Member]] = []
         for member in self.plan.members:
             last = chunks[-1] if chunks else []
@@ -133,13 +148,11 @@ class RunFolder:
         checkpoints = self.checkpoints(chunk)
         state = checkpoints.newest() if checkpoints.files() else None
         if state is None or (state.step < self.plan.steps and bool((state.diverged_at < 0).any())):
-            value = Shown(f"{self.path}, unfinished")
-            raise invalid(
-                "run",
-                "must be trained to the end",
-                value,
+            value, remedy = (
+                Shown(f"{self.path}, unfinished"),
                 f"Go on with: unbraid resume {self.path}",
             )
+            raise invalid("run", "must be trained to the end", value, remedy)
         return state
 
     def member_weights(
@@ -197,7 +210,7 @@ class RunFolder:
                 table.insert(0, "step", (table.index + 1) * self.plan.log_every)
                 table.insert(0, "member", member.id)
                 curves.append(table[table["step"] <= done])
-        write_table(self.path / "members.parquet", _one_type_a_column(pd.DataFrame(rows)))
+        write_table(self.path / "members.parquet", _one_type_per_column(pd.DataFrame(rows)))
         write_table(self.path / "history.parquet", pd.concat(curves, ignore_index=True))
 
     def forget_tables(self) -> None:
@@ -206,11 +219,11 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
 
     def members(self) -> pd.DataFrame:
-        """One row a member: what it is and how its training ended."""
+        """One row per member: what it is and how its training ended."""
         return self._table("members.parquet")
 
     def history(self) -> pd.DataFrame:
-        """Recorded means over `log_every` steps: member, step, one column a quantity."""
+        """Recorded means over `log_every` steps: member, step, one column per quantity."""
         return self._table("history.parquet")
 
     def _table(self, name: str) -> pd.DataFrame:
@@ -227,10 +240,8 @@ def _cell(value: Any) -> Any:
     return "/".join(f"{one:g}" for one in value) if isinstance(value, (list, tuple)) else value
 
 
-def _one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
-    """*table* with columns of numbers and words (a number here, a schedule there) as words
-    throughout.
-    """
+def _one_type_per_column(table: pd.DataFrame) -> pd.DataFrame:
+    """*table* with columns of numbers and words (a number, a schedule) as words throughout."""
     for name in table.columns:
         kinds = {
             type(value)
@@ -261,6 +272,7 @@ def check_free(folder: Path) -> None:
             "out", "must be a folder that can be written", str(folder), "Choose another folder."
         )
     if kind_of(folder) is not None:
+<<<<<<< HEAD
         rule = "must not hold another run"
         raise invalid(
             "out",
@@ -268,6 +280,10 @@ def check_free(folder: Path) -> None:
             str(folder),
             f"Go on with `unbraid resume {folder}` or choose another folder.",
         )
+=======
+        remedy = f"Go on with `unbraid resume {folder}` or choose another folder."
+        raise invalid("out", "must not hold another run", str(folder), remedy)
+>>>>>>> objectives
     if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
         raise invalid("out", "must be a new or empty folder", str(folder), "Choose another folder.")
 
@@ -294,18 +310,12 @@ def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) 
             f"{free / 1e9:.3f} GB free at {there}, {needed / 1e9:.3f} GB needed for"
             f" {len(plan.members)} members"
         )
-        raise invalid(
-            "out",
-            "needs a disk with room for the plan",
-            found,
-            "Free some room, or train fewer members.",
-        )
+        remedy = "Free some room, or train fewer members."
+        raise invalid("out", "needs a disk with room for the plan", found, remedy)
 
 
 def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
-    """Upper estimate of a run folder: two checkpoints a member, a third of those being written,
-    codes and history.
-    """
+    """Upper estimate of a run folder: two checkpoints per member, a third in writing, codes."""
     samples = min(plan.code_samples, len(dataset))
     total = largest = 0
     for member, count in members_by_kind(plan):

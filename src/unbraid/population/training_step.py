@@ -227,7 +227,7 @@ class TrainingStep:
         return Draws(indices, noise, shuffle, images, changed, prior, labelled)
 
     def _indices(self, steps: Tensor) -> Tensor:
-        """Image indices `(members, steps, batch)`: uniform, or by the weights of the plan's rule."""
+        """Image indices `(members, steps, batch)`: uniform, or by the plan's rule."""
         batch = self.plan.batch_size
         if self.cumulative is None:
             return random.integers(
@@ -411,7 +411,7 @@ def quantities(plan: Plan, member: Member) -> tuple[str, ...]:
 
 
 def _gradients(loss: Tensor, leaves: dict[str, Tensor], *, again: bool = False) -> list[Tensor]:
-    """Gradient of each member's own loss: none depends on another's weights, so sums mix nothing."""
+    """Gradient of each member's own loss; members share no weights, so their sum mixes nothing."""
     return list(
         torch.autograd.grad(
             loss.sum(), list(leaves.values()), materialize_grads=True, retain_graph=again

@@ -68,7 +68,7 @@ def latents_that_differ(divergence: Tensor, threshold: float | Tensor) -> Tensor
 
 
 def latent_of_factor(changed: Tensor, latents: int) -> Tensor:
-    """Where a latent bears the number of the pair's *changed* factor: `(members, pairs, latents)`."""
+    """Where a latent bears the number of the *changed* factor: `(members, pairs, latents)`."""
     return changed.unsqueeze(-1) == torch.arange(latents, device=changed.device)
 
 
