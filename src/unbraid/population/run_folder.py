@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
-<<<<<<< HEAD
-from unbraid.core.folders import kind_of
-=======
 from unbraid.core.folders import kind_of, record_path
->>>>>>> objectives
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -28,11 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 
-<<<<<<< HEAD
-_OTHERS = {
-=======
 _RUNS_OF_OTHERS = {
->>>>>>> objectives
     "pbt": "It holds a search that is not finished. Go on with: unbraid resume {0}",
     "rpu": (
         "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished:"
@@ -43,11 +35,7 @@ _RUNS_OF_OTHERS = {
         " unfinished: unbraid resume {0}"
     ),
 }
-<<<<<<< HEAD
-"""What else a folder may hold, by kind, and where its runs then are."""
-=======
 """Where the runs are in folders of other kinds."""
->>>>>>> objectives
 
 
 class RunFolder:
@@ -82,19 +70,9 @@ class RunFolder:
         try:
             record = read_json(record_path(folder, "train"))
         except (FileNotFoundError, NotADirectoryError):
-<<<<<<< HEAD
-            remedy = _OTHERS.get(kind_of(folder) or "", "").format(folder)
-            raise invalid(
-                "run",
-                "must be a folder made by `unbraid train`, with a plan.json in it",
-                str(path),
-                remedy,
-            ) from None
-=======
             rule = "must be a folder made by `unbraid train`, with a plan.json in it"
             remedy = _RUNS_OF_OTHERS.get(kind_of(folder) or "", "").format(folder)
             raise invalid("run", rule, str(path), remedy) from None
->>>>>>> objectives
         chunk_size = record.pop("chunk_size")
         return cls(folder, Plan.from_record(record), chunk_size, dataset)
 
@@ -272,18 +250,8 @@ def check_free(folder: Path) -> None:
             "out", "must be a folder that can be written", str(folder), "Choose another folder."
         )
     if kind_of(folder) is not None:
-<<<<<<< HEAD
-        rule = "must not hold another run"
-        raise invalid(
-            "out",
-            rule,
-            str(folder),
-            f"Go on with `unbraid resume {folder}` or choose another folder.",
-        )
-=======
         remedy = f"Go on with `unbraid resume {folder}` or choose another folder."
         raise invalid("out", "must not hold another run", str(folder), remedy)
->>>>>>> objectives
     if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
         raise invalid("out", "must be a new or empty folder", str(folder), "Choose another folder.")
 
