@@ -267,11 +267,17 @@ def test_a_discovery_with_a_leaf_run(tmp_path):
 @pytest.mark.parametrize(
     ("height", "width", "device", "resize", "side"),
     [
-        (32, 32, "cpu", None, None), (28, 28, "cpu", None, None), (64, 64, "cpu", None, 32), (64, 64, "cuda", None, None),
-        (48, 48, "cuda", None, 64), (128, 128, "cuda", None, 64), (30, 32, "cpu", None, 32), (64, 64, "cpu", 64, None),
+        (32, 32, "cpu", None, None),
+        (28, 28, "cpu", None, None),
+        (64, 64, "cpu", None, 32),
+        (64, 64, "cuda", None, None),
+        (48, 48, "cuda", None, 64),
+        (128, 128, "cuda", None, 64),
+        (30, 32, "cpu", None, 32),
+        (64, 64, "cpu", 64, None),
         (64, 64, "cpu", 28, 28),
     ],
-)  # fmt: skip
+)
 def test_the_size_at_which_images_are_seen(height, width, device, resize, side):
     assert seen_side(height, width, torch.device(device), resize) == side
 
