@@ -47,7 +47,15 @@ from unbraid.commands.train import open_run as open_run
 from unbraid.commands.train import train as train
 
 if TYPE_CHECKING:
+    from unbraid import analysis as analysis
+    from unbraid import codes as codes
     from unbraid import metrics as metrics
+    from unbraid import networks as networks
+    from unbraid import objectives as objectives
+    from unbraid import population as population
+    from unbraid import search as search
+    from unbraid import studies as studies
+    from unbraid import testing as testing
     from unbraid.codes.model import Model as Model
     from unbraid.commands.names import *  # noqa: F403  objectives, priors, supervisions
     from unbraid.data.dataset import Dataset as Dataset
@@ -83,13 +91,15 @@ def __dir__() -> tuple[str, ...]:
     return (*globals(), *_HOMES, *_PACKAGES, *classes)
 
 
-def __getattr__(name: str) -> Any:
-    """Find a public name in its module, or an objective, prior or supervision by its class name."""
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f"unbraid.{name}")
-    for registry in (OBJECTIVES, PRIORS, SUPERVISIONS):
-        if (home := registry.attribute_home(name)) is not None:
-            return registry.load(home)
-    raise AttributeError(f"module 'unbraid' has no attribute '{name}'")
+if not TYPE_CHECKING:  # which would take any name for known
+
+    def __getattr__(name: str) -> Any:
+        """A public name from its module; objectives, priors and supervisions by class name."""
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        if name in _PACKAGES:
+            return importlib.import_module(f"unbraid.{name}")
+        for registry in (OBJECTIVES, PRIORS, SUPERVISIONS):
+            if (home := registry.attribute_home(name)) is not None:
+                return registry.load(home)
+        raise AttributeError(f"module 'unbraid' has no attribute '{name}'")

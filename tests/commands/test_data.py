@@ -20,6 +20,8 @@ from unbraid.data import DATA
 from unbraid.data.official import published
 from unbraid.testing.official_files import small_source
 
+ADD = "unbraid data add shapes3d"
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -98,7 +100,7 @@ files        3dshapes.h5, 267,573,662 bytes
 from         https://github.com/google-deepmind/3d-shapes
 status       not here
 lies in      {home / "shapes3d"}, once it is added
-to add it    Get 3dshapes.h5 from https://github.com/google-deepmind/3d-shapes and type: unbraid data add shapes3d
+to add it    Get 3dshapes.h5 from https://github.com/google-deepmind/3d-shapes and type: {ADD}
              3dshapes.h5. `shapes3d_drawn` needs no file.
 """,
         "",

@@ -64,7 +64,8 @@ def test_it_writes_report_tables_and_models(made):
     assert f"Open in a browser: {made.path / 'discover.html'}" in made.summary().splitlines()
     assert len(made.models.members) == 2
     assert (
-        repr(made) == f"<Discovered {made.path}: {len(made.found.factors)} factors in 120 images>"
+        repr(made)
+        == f"<DiscoverResult {made.path}: {len(made.found.factors)} factors in 120 images>"
     )
 
 
@@ -267,11 +268,17 @@ def test_a_discovery_with_a_leaf_run(tmp_path):
 @pytest.mark.parametrize(
     ("height", "width", "device", "resize", "side"),
     [
-        (32, 32, "cpu", None, None), (28, 28, "cpu", None, None), (64, 64, "cpu", None, 32), (64, 64, "cuda", None, None),
-        (48, 48, "cuda", None, 64), (128, 128, "cuda", None, 64), (30, 32, "cpu", None, 32), (64, 64, "cpu", 64, None),
+        (32, 32, "cpu", None, None),
+        (28, 28, "cpu", None, None),
+        (64, 64, "cpu", None, 32),
+        (64, 64, "cuda", None, None),
+        (48, 48, "cuda", None, 64),
+        (128, 128, "cuda", None, 64),
+        (30, 32, "cpu", None, 32),
+        (64, 64, "cpu", 64, None),
         (64, 64, "cpu", 28, 28),
     ],
-)  # fmt: skip
+)
 def test_the_size_at_which_images_are_seen(height, width, device, resize, side):
     assert seen_side(height, width, torch.device(device), resize) == side
 
@@ -328,7 +335,7 @@ def test_images_of_two_sizes_are_refused_by_name(tmp_path):
     assert (
         str(told.value)
         == "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 59.png' of 30x20"
-        " pixels. Crop them to one size, or scale all with --resize 64."
+        " pixels. Crop them to one size, or scale all with resize=64."
     )
     made = ub.discover(folder, out=tmp_path / "scaled", resize=32, **QUICK)
     assert made.models.dataset.image_shape == (32, 32, 1)
@@ -358,7 +365,7 @@ def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
     assert str(told.value).splitlines() == [
         (
             "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 50.png' of 30x20"
-            " pixels. Crop them to one size, or scale all with --resize 64."
+            " pixels. Crop them to one size, or scale all with resize=64."
         ),
         *lines,
     ]

@@ -33,10 +33,16 @@ def test_a_problem_is_name_rule_value_and_remedy():
     [
         (Problem("steps", "is odd", 3), "steps is odd; got 3.", None),
         (Problem("steps", "is odd", Shown("three")), "steps is odd; got three.", None),
-        (Problem("batch_size", "is odd", "a"), "batch_size is odd; got 'a'.", "--batch-size is odd; got 'a'."),
+        (
+            Problem("batch_size", "is odd", "a"),
+            "batch_size is odd; got 'a'.",
+            "--batch-size is odd; got 'a'.",
+        ),
         (Problem("", "", sentence="No."), "No.", None),
         (
-            Problem("x", "", sentence="No.", remedy="Use {batch_size='8'} or {latents} or {quick=True}."),
+            Problem(
+                "x", "", sentence="No.", remedy="Use {batch_size='8'} or {latents} or {quick=True}."
+            ),
             "No. Use batch_size='8' or latents or quick=True.",
             "No. Use --batch-size 8 or --latents or --quick.",
         ),
@@ -46,7 +52,7 @@ def test_a_problem_is_name_rule_value_and_remedy():
             None,
         ),
     ],
-)  # fmt: skip
+)
 def test_a_problem_is_rendered_for_python_and_for_a_command_line(problem, in_python, typed):
     assert str(problem) == problem.render() == in_python
     assert problem.render(FLAGS) == (typed or in_python)

@@ -123,7 +123,8 @@ def test_lines_are_those_of_liblinear(seed: int, samples: int, scale: float) -> 
         )
         expected = np.stack([svm.coef_[:, 0], svm.intercept_])
         mine = lines[:, end - expected.shape[1] : end]
-        assert mine == pytest.approx(expected, rel=1e-7, abs=1e-9 * np.abs(expected).max())
+        # Where numbers are large LIBLINEAR itself stops up to 5e-7 from the minimum.
+        assert mine == pytest.approx(expected, rel=1e-6, abs=1e-8 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])

@@ -213,9 +213,9 @@ def _make_app() -> typer.Typer:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from unbraid import __version__
+        from importlib.metadata import version
 
-        print(f"unbraid {__version__}")
+        print(f"unbraid {version('unbraid')}")
         raise typer.Exit
 
 

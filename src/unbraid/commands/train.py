@@ -87,7 +87,7 @@ class Run:
         if rule:
             part = f"{count_images(rule, self.dataset):,} of {len(self.dataset):,} images"
             lines.append(f"Trained on {part}: {rule}")
-        trained = int((members["status"] == "trained").sum())
+        trained = members["status"].tolist().count("trained")
         lines.append(f"Trained {trained} of {len(members)} models: {self.path}")
         return "\n".join([*lines, f"Next:  unbraid score {self.path}"])
 

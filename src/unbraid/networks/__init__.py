@@ -2,9 +2,13 @@
 """Encoders and decoders with a member axis."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unbraid.core.registry import Registry
+
+if TYPE_CHECKING:
+    from unbraid.networks.from_module import ModuleNetwork as ModuleNetwork
+    from unbraid.networks.network import Network as Network
 
 NETWORKS = Registry(
     "network",

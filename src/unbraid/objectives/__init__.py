@@ -2,9 +2,27 @@
 """What is minimised: one file per objective, one line here."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unbraid.core.registry import Registry
+
+if TYPE_CHECKING:
+    from unbraid.objectives.hyper import Choice as Choice
+    from unbraid.objectives.hyper import Count as Count
+    from unbraid.objectives.hyper import Number as Number
+    from unbraid.objectives.hyper import Vector as Vector
+    from unbraid.objectives.hyper import choice as choice
+    from unbraid.objectives.hyper import count as count
+    from unbraid.objectives.hyper import number as number
+    from unbraid.objectives.hyper import vector as vector
+    from unbraid.objectives.latent_terms import gaussian_kl as gaussian_kl
+    from unbraid.objectives.latent_terms import gaussian_log_density as gaussian_log_density
+    from unbraid.objectives.objective import AuxiliaryNetwork as AuxiliaryNetwork
+    from unbraid.objectives.objective import Forward as Forward
+    from unbraid.objectives.objective import Objective as Objective
+    from unbraid.objectives.objective import Setting as Setting
+    from unbraid.objectives.objective import Term as Term
+    from unbraid.objectives.schedule import Schedule as Schedule
 
 OBJECTIVES = Registry(
     "objective",

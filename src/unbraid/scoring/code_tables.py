@@ -188,7 +188,7 @@ def _numbers_in(
 
 
 def _counts_up(cells: Sequence[str]) -> bool:
-    """Whether several cells are 0, 1, 2, ...: the names that pandas gives to columns without any."""
+    """Whether several cells are 0, 1, 2, ...: names that pandas gives to columns without any."""
     return len(cells) > 1 and [cell.strip() for cell in cells] == [
         str(at) for at in range(len(cells))
     ]
