@@ -5,9 +5,9 @@ Locatello et al. (2020), "Disentangling factors of variation using few labels": 
 are drawn uniformly, with replacement, and a labeller names their factor values:
 
     perfect     the values themselves
-    binned      at most `bins` values a factor: y <- floor(y bins / n) where a factor has n > bins of them
-    noisy       each label is replaced, with probability `noise`, by one drawn from all values of its factor
-    partial     `observed` factors, chosen at random, in the order of the data; the others stay unknown
+    binned      at most `bins` values per factor: y <- floor(y bins / n) where it has n > bins
+    noisy       each label is replaced, with probability `noise`, by a random value of its factor
+    partial     `observed` factors, chosen at random, in the order of the data; others stay unknown
     permuted    each factor's values renamed by a random permutation, so that their order is lost
 
 Images and labels are functions of the label seed alone: the same for every member that shares it,
@@ -67,9 +67,7 @@ class LabelRequest:
         return self.observed if self.labeller == "partial" else len(sizes)
 
     def most_values(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The most values that each labelled factor can have, known before it is drawn which
-        factors are observed.
-        """
+        """The most values that each labelled factor can have, before observed ones are drawn."""
         if self.labeller == "partial":
             return (max(sizes),) * self.observed
         return tuple(min(size, self.bins) if self.labeller == "binned" else size for size in sizes)
@@ -135,9 +133,7 @@ class LabelRequest:
     def label(
         self, indices: NDArray[np.int64], truth: NDArray[np.int64], sizes: Sequence[int]
     ) -> LabelledSet:
-        """What the labeller says of images *indices* with the factor values *truth* `(count,
-        factors)`.
-        """
+        """What the labeller says of images *indices* with factor values *truth*."""
         every = tuple(range(len(sizes)))
         if self.labeller == "binned":
             coarse = [

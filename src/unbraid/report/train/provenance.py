@@ -92,7 +92,7 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
 def _data_argument(plan: Plan) -> str:
     source = plan.data_options.get("source")
     if source is not None:
-        return IN_MEMORY if source == IN_MEMORY else repr(source)
+        return "array" if source == IN_MEMORY else repr(source)
     return repr(plan.data)
 
 
