@@ -12,7 +12,7 @@ from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
 from unbraid.core.folders import kind_of, record_path
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
-from unbraid.data.dataset import Dataset
+from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.networks.layout import Layout
 from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.devices import cores, members_by_kind
@@ -80,7 +80,7 @@ class RunFolder:
     def dataset(self) -> Dataset:
         """The data of the run, made again from the plan and checked against its fingerprint."""
         if self._dataset is None:
-            if self.plan.data_options.get("source") == "array":
+            if self.plan.data_options.get("source") == IN_MEMORY:
                 raise InputError(
                     f"{self.path} was trained on an array in memory; pass it again, loaded as it"
                     f" was: unbraid.open_run('{self.path}', data=unbraid.load(array, ...))."

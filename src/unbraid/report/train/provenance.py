@@ -13,11 +13,11 @@ from typing import Any
 
 from unbraid.core.folders import PAGES
 from unbraid.data import DATA
+from unbraid.data.dataset import IN_MEMORY
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.plan import Member, Plan, make_plan
 
-_IN_MEMORY = "array"
 _PURPOSES = {
     "plan.json": "everything needed to repeat the run",
     "members.parquet": "one row per model",
@@ -33,7 +33,7 @@ def data_title(plan: Plan) -> str:
     source = plan.data_options.get("source")
     if source is None:
         return plan.data
-    return "own images" if source == _IN_MEMORY else Path(str(source)).name or str(source)
+    return "own images" if source == IN_MEMORY else Path(str(source)).name or str(source)
 
 
 def python_call(plan: Plan) -> str:
@@ -92,7 +92,7 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
 def _data_argument(plan: Plan) -> str:
     source = plan.data_options.get("source")
     if source is not None:
-        return "array" if source == _IN_MEMORY else repr(source)
+        return "array" if source == IN_MEMORY else repr(source)
     return repr(plan.data)
 
 

@@ -34,7 +34,7 @@ from unbraid.core.store import (
     write_json,
     write_table,
 )
-from unbraid.data.dataset import Dataset
+from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.population.devices import explain_oom
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder, check_free, check_room, make_folder
@@ -70,7 +70,7 @@ def searched_data(folder: RunFolder) -> Dataset:
     try:
         return folder.dataset
     except InputError as error:
-        if folder.plan.data_options.get("source") != "array":
+        if folder.plan.data_options.get("source") != IN_MEMORY:
             raise
         raise InputError(
             Problem(
