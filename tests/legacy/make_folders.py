@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: I001 - some of what it imports is no longer there to be sorted
+
 """Folders and `expected.json` were made with commit 9842173 of this project, by this script.
 
 It is a record: it uses the commands and modules of that commit, and no test runs it. With the

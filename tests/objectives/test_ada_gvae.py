@@ -247,9 +247,15 @@ def test_prior_must_be_factorised():
 
 def test_a_training_step_averages_pairs_of_images():
     plan, dataset = make_plan(
-        "sprites", AdaGVAE(threshold=[0.0, 0.5]), data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28}, network="mlp",
-        network_options={"hidden": 8}, latents=5, batch_size=8, steps=4,
-    )  # fmt: skip
+        "sprites",
+        AdaGVAE(threshold=[0.0, 0.5]),
+        data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28},
+        network="mlp",
+        network_options={"hidden": 8},
+        latents=5,
+        batch_size=8,
+        steps=4,
+    )
     program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     leaves = program._leaves(program.layout, state.model)

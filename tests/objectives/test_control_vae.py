@@ -67,7 +67,7 @@ def forward_with_kl(make_forward, kl, memory):
 
 
 def betas(make_forward, objective, kls):
-    """β of every step `(steps, members)` for KLs `(steps, members)`, with the memory carried along."""
+    """β per step `(steps, members)` for KLs `(steps, members)`; memory is carried along."""
     memory = {
         name: torch.full((kls.shape[1],), start, dtype=torch.float64)
         for name, start in objective.memory.items()
@@ -235,7 +235,10 @@ def test_an_empty_range_of_beta_is_refused():
         ),
     ):
         (problem,) = objective.problems(SETTING, STANDARD)
-        assert (problem.name, problem.rule) == ("control_vae: beta_max", "must be at least beta_min")
+        assert (problem.name, problem.rule) == (
+            "control_vae: beta_max",
+            "must be at least beta_min",
+        )
         assert problem.value == shown
 
 
@@ -252,10 +255,20 @@ def test_training_brings_the_kl_to_the_set_point(tmp_path):
         ControlVAE(capacity=9.0, integral_gain=0.02, beta_min=0.0),
     ]
     run = ub.train(
-        "sprites", objectives, data_options={"image_size": 16}, network="mlp",
-        network_options={"hidden": 32, "encoder_layers": 1, "decoder_layers": 1}, steps=1200, batch_size=64, latents=4,
-        learning_rate=2e-3, precision="float32", device="cpu", out=tmp_path / "run", quiet=True,
-    )  # fmt: skip
+        "sprites",
+        objectives,
+        data_options={"image_size": 16},
+        network="mlp",
+        network_options={"hidden": 32, "encoder_layers": 1, "decoder_layers": 1},
+        steps=1200,
+        batch_size=64,
+        latents=4,
+        learning_rate=2e-3,
+        precision="float32",
+        device="cpu",
+        out=tmp_path / "run",
+        quiet=True,
+    )
     late = run.history[run.history["step"] > 900].groupby("member").mean()
     for member, capacity in enumerate((3.0, 5.0, 9.0)):
         assert late.loc[member, "kl"] == pytest.approx(capacity, rel=0.05)

@@ -166,9 +166,16 @@ def test_every_combination_that_is_allowed_trains(prior, choice):
     if (prior, choice) == ("mixture", "mmd"):
         return
     plan, dataset = make_plan(
-        "pinwheel", Decomposition(divergence=choice), prior=prior, network="mlp", network_options={"hidden": 8},
-        latents=2, batch_size=8, steps=3, seeds=2,
-    )  # fmt: skip
+        "pinwheel",
+        Decomposition(divergence=choice),
+        prior=prior,
+        network="mlp",
+        network_options={"hidden": 8},
+        latents=2,
+        batch_size=8,
+        steps=3,
+        seeds=2,
+    )
     program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     for _ in range(3):

@@ -53,44 +53,77 @@ def refusal(**given) -> str:
         ({"salt": "linear(0, 11, 5)"}, "salt must be at most 10; got 11.0."),
         ({"salt": linear(-1, 5, 5)}, "salt must be at least 0; got -1.0."),
         ({"heat": 1}, "heat must be above 1; got 1."),
-        ({"heat": 1e39}, "heat must be at most 3.4e+38 in size, the largest number of training's precision; got 1e+39."),
+        (
+            {"heat": 1e39},
+            (
+                "heat must be at most 3.4e+38 in size, the largest number of training's precision;"
+                " got 1e+39."
+            ),
+        ),
         ({"heat": "linear(1, 2, 5)"}, "heat must be above 1; got 1.0."),
         # A spelling that cannot be read is one problem: its place is not taken by a number that
         # breaks the field's rule.
         (
             {"heat": "step(2, 4)"},
-            "heat needs 3 numbers for the schedule step; got step(2, 4), with 2. For example step(0, 4, 10000).",
+            (
+                "heat needs 3 numbers for the schedule step; got step(2, 4), with 2. For example"
+                " step(0, 4, 10000)."
+            ),
         ),
         (
             {"heat": "lineal(2, 4, 5)"},
-            "heat: schedule 'lineal' is unknown; did you mean 'linear'? Known: constant, cosine, cyclic, linear, step.",
+            (
+                "heat: schedule 'lineal' is unknown; did you mean 'linear'? Known: constant,"
+                " cosine, cyclic, linear, step."
+            ),
         ),
-        ({"heat": "linear(2, nan, 5)"}, "heat: schedule linear: end must be a finite number; got nan."),
+        (
+            {"heat": "linear(2, nan, 5)"},
+            "heat: schedule linear: end must be a finite number; got nan.",
+        ),
         ({"minutes": 0}, "minutes must be at least 1; got 0."),
         ({"minutes": 1.5}, "minutes must be a whole number; got 1.5."),
-        ({"minutes": "linear(0.5, 2, 9)"}, "minutes cannot be on a schedule; got linear(0.5, 2, 9). Give a whole number."),
+        (
+            {"minutes": "linear(0.5, 2, 9)"},
+            "minutes cannot be on a schedule; got linear(0.5, 2, 9). Give a whole number.",
+        ),
         ({"pots": 0}, "pots must be at least 1; got 0."),
         ({"pots": 6}, "pots must be at most 5; got 6."),
         ({"pots": 2.5}, "pots must be a whole number; got 2.5."),
         ({"pots": "2"}, "pots must be a number; got '2'."),
         ({"pots": True}, "pots must be a number; got True."),
-        ({"pots": step(1, 3, 9)}, "pots cannot be on a schedule; got step(1, 3, 9). Give a whole number."),
-        ({"style": "very_hat"}, "style 'very_hat' is unknown; did you mean 'very_hot'? Known: plain, very_hot."),
+        (
+            {"pots": step(1, 3, 9)},
+            "pots cannot be on a schedule; got step(1, 3, 9). Give a whole number.",
+        ),
+        (
+            {"style": "very_hat"},
+            "style 'very_hat' is unknown; did you mean 'very_hot'? Known: plain, very_hot.",
+        ),
         ({"style": "x"}, "style 'x' is unknown. Known: plain, very_hot."),
         ({"style": 3}, "style must be one of plain, very_hot; got 3."),
         ({"style": None}, "style must be one of plain, very_hot; got None."),
         ({"style": []}, "style needs at least one value; got []."),
-        ({"parts": "a/b"}, "parts must be numbers with slashes between them, or pca, learned; got 'a/b'."),
+        (
+            {"parts": "a/b"},
+            "parts must be numbers with slashes between them, or pca, learned; got 'a/b'.",
+        ),
         ({"parts": (1, 0)}, "parts must be above 0; got 0."),
         ({"parts": "4/-1"}, "parts must be above 0; got -1.0."),
         ({"parts": [1, None]}, "parts must be a number; got None."),
         ({"parts": None}, "parts must be numbers; got None."),
         ({"parts": True}, "parts must be numbers; got True."),
         ({"parts": "1/nan"}, "parts must be a finite number; got nan."),
-        ({"parts": ["1/2", "x"]}, "parts must be numbers with slashes between them, or pca, learned; got 'x'."),
-        ({"salt": [1, -1, "linear(0, 20, 5)"]}, f"salt must be at least 0; got -1.\n{KEY}: salt must be at most 10; got 20.0."),
+        (
+            {"parts": ["1/2", "x"]},
+            "parts must be numbers with slashes between them, or pca, learned; got 'x'.",
+        ),
+        (
+            {"salt": [1, -1, "linear(0, 20, 5)"]},
+            f"salt must be at least 0; got -1.\n{KEY}: salt must be at most 10; got 20.0.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_nonsense_is_refused_in_full(given, told):
     assert refusal(**given) == f"{KEY}: {told}"
 

@@ -167,9 +167,19 @@ def test_nonsense_is_refused_by_name(value, told):
 @pytest.mark.parametrize("prior", ["isotropic", "mixture"])
 def test_it_trains_and_its_bound_beats_that_of_one_sample(prior):
     plan, dataset = make_plan(
-        "pinwheel", IWAE(importance_samples=8), prior=prior, network="mlp", network_options={"hidden": 16}, latents=2,
-        likelihood="gaussian:scale=learned", batch_size=50, steps=60, learning_rate=1e-2, seeds=2, log_every=20,
-    )  # fmt: skip
+        "pinwheel",
+        IWAE(importance_samples=8),
+        prior=prior,
+        network="mlp",
+        network_options={"hidden": 16},
+        latents=2,
+        likelihood="gaussian:scale=learned",
+        batch_size=50,
+        steps=60,
+        learning_rate=1e-2,
+        seeds=2,
+        log_every=20,
+    )
     program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     for _ in range(plan.steps):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every objective inherits: checked numbers, sweeps, stacking and the one place that reduces."""
+"""What every objective inherits: checked numbers, sweeps, stacking and one reduction."""
 
 from __future__ import annotations
 
@@ -104,8 +104,13 @@ def test_configs_are_frozen():
 def test_sweep_takes_every_combination_the_first_field_slowest():
     swept = AnnealedVAE(max_capacity=[5, 25], gamma=(1, 10, 100)).sweep()
     assert [(one.max_capacity, one.gamma, one.ramp_steps) for one in swept] == [
-        (5.0, 1.0, 1e5), (5.0, 10.0, 1e5), (5.0, 100.0, 1e5), (25.0, 1.0, 1e5), (25.0, 10.0, 1e5), (25.0, 100.0, 1e5),
-    ]  # fmt: skip
+        (5.0, 1.0, 1e5),
+        (5.0, 10.0, 1e5),
+        (5.0, 100.0, 1e5),
+        (25.0, 1.0, 1e5),
+        (25.0, 10.0, 1e5),
+        (25.0, 100.0, 1e5),
+    ]
     assert all(isinstance(one, AnnealedVAE) for one in swept)
     assert BetaVAE(beta=4).sweep() == [BetaVAE(beta=4)]
     assert VAE().sweep() == [VAE()]

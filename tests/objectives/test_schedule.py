@@ -68,12 +68,24 @@ def by_hand(schedule: Schedule, t: float) -> float:
 @pytest.mark.parametrize(
     "schedule",
     [
-        constant(3), constant(-0.25), linear(0, 4, 100), linear(4, 0, 100, wait=50), linear(-1, 1, 7, 1.5), linear(2, 2, 1),
-        cosine(0, 1, 100), cosine(1e-3, 0, 1000, wait=100), cyclic(0, 1, 100), cyclic(2, -1, 50, share=0.25), cyclic(0, 4, 10, 1),
-        cyclic(0, 1, 2.5, 0.5), step(0, 4, 1000), step(1, 0, 0), step(5, 7, 99.5),
+        constant(3),
+        constant(-0.25),
+        linear(0, 4, 100),
+        linear(4, 0, 100, wait=50),
+        linear(-1, 1, 7, 1.5),
+        linear(2, 2, 1),
+        cosine(0, 1, 100),
+        cosine(1e-3, 0, 1000, wait=100),
+        cyclic(0, 1, 100),
+        cyclic(2, -1, 50, share=0.25),
+        cyclic(0, 4, 10, 1),
+        cyclic(0, 1, 2.5, 0.5),
+        step(0, 4, 1000),
+        step(1, 0, 0),
+        step(5, 7, 99.5),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_closed_forms_at_many_steps(schedule):
     for t in MANY:
         assert schedule.value(t) == pytest.approx(by_hand(schedule, t), rel=1e-12, abs=1e-12), t

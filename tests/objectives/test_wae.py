@@ -122,10 +122,20 @@ def test_nonsense_is_refused_in_full(given, told):
 
 def test_training_gives_codes_the_moments_of_the_prior(tmp_path):
     run = ub.train(
-        "sprites", WAE(penalty=[0.0, 1000.0]), data_options={"image_size": 16}, network="mlp",
-        network_options={"hidden": 32, "encoder_layers": 1, "decoder_layers": 1}, steps=400, batch_size=64, latents=3,
-        learning_rate=3e-3, precision="float32", device="cpu", out=tmp_path / "run", quiet=True,
-    )  # fmt: skip
+        "sprites",
+        WAE(penalty=[0.0, 1000.0]),
+        data_options={"image_size": 16},
+        network="mlp",
+        network_options={"hidden": 32, "encoder_layers": 1, "decoder_layers": 1},
+        steps=400,
+        batch_size=64,
+        latents=3,
+        learning_rate=3e-3,
+        precision="float32",
+        device="cpu",
+        out=tmp_path / "run",
+        quiet=True,
+    )
     last = run.history[run.history["step"] > 300].groupby("member")["mmd"].mean()
     assert last[1] < 0.1 < 0.5 < last[0]
     codes = [

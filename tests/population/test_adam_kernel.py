@@ -53,7 +53,7 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def gradients(step: int) -> list[torch.Tensor]:
-    """One gradient a weight, of another size at every step; NaN in the member that is not healthy."""
+    """A gradient per weight, of new size at every step; NaN in the member that is not healthy."""
     drawn = torch.Generator().manual_seed(step)
     made = [
         torch.randn(3, *weight.shape, generator=drawn) * 10.0 ** (step % 5 - 2)

@@ -94,9 +94,9 @@ def test_replayed_steps_have_the_bits_of_plain_ones(small_plan, objective: str, 
     assert replayed.diverged_at.tolist() == [-1] * 4
     assert torch.isfinite(replayed.history).all()
     assert different(replayed, plain) == [[]] * 4
-    assert all(different(replayed, by_steps(TrainingStep(plan, plan.members, dataset, device), 39))), (
-        "the comparison shows nothing"
-    )
+    assert all(
+        different(replayed, by_steps(TrainingStep(plan, plan.members, dataset, device), 39))
+    ), "the comparison shows nothing"
 
 
 @pytest.mark.gpu
@@ -107,7 +107,9 @@ def test_the_lowered_copy_follows_the_weights_through_replays(small_plan, precis
     for adam in (state.model, state.auxiliary):
         assert adam is not None
         assert (adam.low_precision_copy is None) == (precision == "float32")
-        assert adam.low_precision_copy is None or torch.equal(adam.low_precision_copy, adam.weights.to(torch.bfloat16))
+        assert adam.low_precision_copy is None or torch.equal(
+            adam.low_precision_copy, adam.weights.to(torch.bfloat16)
+        )
 
 
 @pytest.mark.gpu
@@ -266,6 +268,7 @@ def test_every_kind_of_data_and_a_rule_can_be_captured(
     replayed, done = by_stepper(TrainingStep(plan, plan.members, dataset, device), 40)
     assert DRAWN_AT_ONCE in done
     assert (
-        different(replayed, by_steps(TrainingStep(plan, plan.members, dataset, device), 40)) == [[]] * 4
+        different(replayed, by_steps(TrainingStep(plan, plan.members, dataset, device), 40))
+        == [[]] * 4
     )
     assert torch.isfinite(replayed.history).all()

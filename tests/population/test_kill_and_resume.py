@@ -115,7 +115,8 @@ def kill_at_random_moments(folder: Path, kills: int, seed: int) -> tuple[int, li
             ):
                 time.sleep(
                     0.01
-                    # until this process itself has moved on: a kill during start-up would test nothing
+                    # until this process itself has moved on: a kill during start-up would test
+                    # nothing
                 )
             time.sleep(moments.uniform(0.0, 0.15))
             process.send_signal(signal.SIGKILL)

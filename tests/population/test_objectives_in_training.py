@@ -357,7 +357,7 @@ def test_replays_and_a_stop_between_them_change_no_bit(
     stored = {name: tensor.cpu() for name, tensor in begun.tensors().items()}
     state = replayed(State.from_tensors(stored, 21, device), 60)
     assert different(state, plain) == []
-    assert state.model.lowered is None or same_in_low_precision(program, state)
+    assert state.model.low_precision_copy is None or same_in_low_precision(program, state)
     assert state.diverged_at.tolist() == [-1] * len(plan.members)
 
 
@@ -365,10 +365,10 @@ def same_in_low_precision(program: TrainingStep, state: State) -> bool:
     """Whether the copy in low precision is that of the weights, but for running means, which no
     product reads.
     """
-    assert state.model.lowered is not None
+    assert state.model.low_precision_copy is not None
     views, lowered = (
         program.layout.views(state.model.weights),
-        program.layout.views(state.model.lowered),
+        program.layout.views(state.model.low_precision_copy),
     )
     return all(
         torch.equal(views[name].to(torch.bfloat16), lowered[name])
@@ -456,13 +456,18 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
     optimisers = [
         torch.optim.AdamW(
             [
-                {"params": [peer for name, peer in own.items() if name != CODEBOOK], "weight_decay": decay},
+                {
+                    "params": [peer for name, peer in own.items() if name != CODEBOOK],
+                    "weight_decay": decay,
+                },
                 {"params": [own[CODEBOOK]], "weight_decay": 0.0},
             ],
-            lr=1e-2, betas=BETAS, eps=EPSILON,
+            lr=1e-2,
+            betas=BETAS,
+            eps=EPSILON,
         )
         for own, decay in zip(peers, decays, strict=True)
-    ]  # fmt: skip
+    ]
     for step in range(12):
         rows = program.layout.rows(
             {name: torch.stack([own[name].detach() for own in peers]) for name in views}
@@ -560,8 +565,19 @@ def test_a_number_of_the_prior_follows_its_schedule_too(small_plan):
 OLD_PLAN: dict[str, Any] = {
     "data": "sprites",
     "data_options": {
-        "image_size": 28, "channels": 1, "x": 6, "y": 4, "scale": 2, "shape": 1, "orientation": 1, "shade": 1, "hue": 1,
-        "x_range": 1.0, "y_range": 0.6, "scale_min": 0.1, "scale_max": 0.2,
+        "image_size": 28,
+        "channels": 1,
+        "x": 6,
+        "y": 4,
+        "scale": 2,
+        "shape": 1,
+        "orientation": 1,
+        "shade": 1,
+        "hue": 1,
+        "x_range": 1.0,
+        "y_range": 0.6,
+        "scale_min": 0.1,
+        "scale_max": 0.2,
     },
     "data_fingerprint": "d2bf5c962e2d68c868e132e8582faa86bcef67f73dcd90c3e7a1c017f487747e",
     "network": "mlp",
@@ -586,7 +602,7 @@ OLD_PLAN: dict[str, Any] = {
     "command": "",
     "made_with": {"unbraid": "0.1.0", "torch": "2.13.0+cpu", "python": "3.11.7"},
     "format": 2,
-}  # fmt: skip
+}
 OLD_DIGEST = "90f65dd0048c34f4d366e02d257a5f9b0292eff25d890ad43862f1f2accbef33"
 """As the version that made the plan had it in its checkpoints."""
 

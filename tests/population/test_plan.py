@@ -292,12 +292,26 @@ def test_the_digest_covers_every_field():
     plan = made()
     member = plan.members[0]
     other: dict[str, Any] = {
-        "data": "own", "data_options": {**SPRITES, "x": 7}, "data_fingerprint": "0", "network": "conv_burgess",
-        "network_options": {"hidden": 3}, "latents": 9, "likelihood": "gaussian", "steps": 1, "batch_size": 3,
-        "precision": "bfloat16", "log_every": 3, "checkpoint_seconds": 3.0, "code_samples": 3, "where": "x < 3",
-        "command": "other", "made_with": {}, "format": 3, "standardise": {"mean": [0.5], "std": [0.5]},
+        "data": "own",
+        "data_options": {**SPRITES, "x": 7},
+        "data_fingerprint": "0",
+        "network": "conv_burgess",
+        "network_options": {"hidden": 3},
+        "latents": 9,
+        "likelihood": "gaussian",
+        "steps": 1,
+        "batch_size": 3,
+        "precision": "bfloat16",
+        "log_every": 3,
+        "checkpoint_seconds": 3.0,
+        "code_samples": 3,
+        "where": "x < 3",
+        "command": "other",
+        "made_with": {},
+        "format": 3,
+        "standardise": {"mean": [0.5], "std": [0.5]},
         "members": (dataclasses.replace(member, seed=1),),
-    }  # fmt: skip
+    }
     assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, (
         "a new field needs a value here"
     )

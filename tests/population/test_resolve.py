@@ -58,9 +58,18 @@ def data(side: int) -> Dataset:
 
 def combined(objective: str, prior: str, likelihood: str, network: str) -> tuple[Plan, Dataset]:
     return make_plan(
-        data(SIDES.get(network, 28)), objective, prior=prior, prior_options=PRIOR_OPTIONS.get(prior, {}), likelihood=likelihood,
-        network=network, network_options=OPTIONS.get(network, {}), latents=LATENTS, batch_size=4, steps=3, learning_rate=1e-3,
-    )  # fmt: skip
+        data(SIDES.get(network, 28)),
+        objective,
+        prior=prior,
+        prior_options=PRIOR_OPTIONS.get(prior, {}),
+        likelihood=likelihood,
+        network=network,
+        network_options=OPTIONS.get(network, {}),
+        latents=LATENTS,
+        batch_size=4,
+        steps=3,
+        learning_rate=1e-3,
+    )
 
 
 def reasons(objective: str, prior: str) -> str:
@@ -167,8 +176,10 @@ def test_several_priors_are_a_sweep():
         seeds=2,
     )  # type: ignore[attr-defined]
     assert [(one.prior, one.prior_hyper.get("gamma"), one.seed) for one in plan.members] == [
-        (*kind, seed) for kind in (("isotropic", None), ("sparse", 0.0), ("sparse", 0.8)) for seed in (0, 1)
-    ]  # fmt: skip
+        (*kind, seed)
+        for kind in (("isotropic", None), ("sparse", 0.0), ("sparse", 0.8))
+        for seed in (0, 1)
+    ]
     assert [len(group) for group in plan.siblings()] == [2, 2, 2]
     assert Plan.from_record(plan.record()).members == plan.members
 
@@ -339,7 +350,8 @@ def test_numbers_after_a_comma_go_on_with_the_vector():
             ub.AnnealedVAE(),
             30_000,
             [
-                "annealed_vae: the capacity reaches 7.5 of 25 nats in 30,000 steps; ramp_steps is 100000"
+                "annealed_vae: the capacity reaches 7.5 of 25 nats in 30,000 steps; ramp_steps is"
+                " 100000"
             ],
         ),  # type: ignore[attr-defined]
         (ub.AnnealedVAE(ramp_steps=10), 30, []),  # type: ignore[attr-defined]

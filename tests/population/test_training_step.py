@@ -33,7 +33,7 @@ kernels round otherwise.
 
 @pytest.fixture
 def small_discriminator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FactorVAE's five million weights would cost most of these tests' time and show nothing more."""
+    """FactorVAE's five million weights would cost most of the time and show no more."""
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
 
 

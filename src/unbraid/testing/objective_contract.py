@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of an objective, ours or another package's: `check_objective("my_vae")` in a test."""
+"""The contract of an objective, ours or a plug-in's: `check_objective("my_vae")` in a test."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _forward(objective: Objective) -> Forward:
 
 
 def _of_members(objective: Objective, forward: Forward, members: Tensor) -> Forward:
-    """*forward* with learned numbers, memory and auxiliary network of these members, all different."""
+    """*forward* with learned numbers, memory and auxiliary network of these members."""
     weights = {name: rows[members] for name, rows in _learned(objective).items()}
     memory = {name: value + 0.1 * members.double() for name, value in objective.memory.items()}
     return _with_auxiliary(objective, replace(forward, weights=weights, memory=memory), members)

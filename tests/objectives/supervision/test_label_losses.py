@@ -43,7 +43,7 @@ def reference() -> SimpleNamespace:
 
 
 def padded(embedding: list[list[float]], filler: float) -> torch.Tensor:
-    """Embeddings of different lengths as one table, with *filler* where a factor has no such value."""
+    """Embeddings of different lengths in one table, *filler* where a value is missing."""
     longest = max(map(len, embedding))
     return torch.tensor([[row + [filler] * (longest - len(row)) for row in embedding]])
 

@@ -224,9 +224,15 @@ def test_same_bits_on_cuda(rule):
 
 def test_a_plan_draws_the_second_images_behind_the_first():
     plan, dataset = make_plan(
-        "sprites", GVAE(), data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28}, network="mlp", latents=5, batch_size=8,
-        steps=4, seeds=[3, -5],
-    )  # fmt: skip
+        "sprites",
+        GVAE(),
+        data_options={"x": 6, "y": 4, "scale": 2, "image_size": 28},
+        network="mlp",
+        latents=5,
+        batch_size=8,
+        steps=4,
+        seeds=[3, -5],
+    )
     program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     draws = program.draw(torch.arange(4))
     first, second = draws.indices.chunk(2, dim=-1)
@@ -261,7 +267,10 @@ FEW_LATENTS = ("latents", "must be at least the 3 factors of the data, one for e
 NO_VARIANCE = "must have posteriors with a variance, which the two images of a pair share"
 
 
-def refused(pairs, objective=BetaVAE(), prior=STANDARD, name="pairs", **setting):
+BETA_VAE = BetaVAE()
+
+
+def refused(pairs, objective=BETA_VAE, prior=STANDARD, name="pairs", **setting):
     found = pairs.problems(objective, replace(GRID, **setting), prior)
     assert all(one.remedy and one.name.startswith(f"{name}: ") for one in found)
     return [(one.name.removeprefix(f"{name}: "), one.rule, one.value) for one in found]
