@@ -48,7 +48,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 def perturb(run: Any, out: Path, **options: Any) -> Any:
     data, data_options = options.pop("data", "sprites"), options.pop("data_options", SPRITES)
     return ub.perturb(
-        data, run=run, out=out, data_options=data_options, device="cpu", quiet=True, **options
+        data, from_=run, out=out, data_options=data_options, device="cpu", quiet=True, **options
     )
 
 
@@ -180,15 +180,15 @@ def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
     )
     assert (
         refused(lambda: perturb(None, out))
-        == "run must name a run on the same data, to read s from; got nothing. Give run=FOLDER, or"
-        " noise=uniform for the control."
+        == "from_ must name a run on the same data, to read s from; got nothing. Give"
+        " from_=FOLDER, or noise=uniform for the control."
     )
     missing = refused(lambda: perturb(tmp_path / "none", out, data="dsprite", data_options={}))
     assert "dataset 'dsprite' is unknown; did you mean 'dsprites'?" in missing
     assert "run must be a folder made by `unbraid train`" in missing
     assert refused(lambda: perturb(run, out, noise="uniform", member=1)).splitlines() == [
         (
-            f"run belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
+            f"from_ belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
             " out."
         ),
         "member belongs to the pattern, and uniform noise has no use for it; got 1. Leave it out.",

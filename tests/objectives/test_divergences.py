@@ -131,7 +131,7 @@ def test_mmd_of_one_latent_is_the_same_both_ways():
 
 
 def test_only_the_joint_mmd_sees_clusters_behind_equal_marginals():
-    """Latents of the mixture shuffled over its points keep their marginals and lose the clusters."""
+    """Latents of the mixture shuffled over its points keep marginals and lose the clusters."""
     uniform = torch.rand(
         40, 200, 2, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     ).clamp(1e-9)

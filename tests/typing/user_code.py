@@ -78,7 +78,7 @@ def search(images: NDArray[np.uint8]) -> None:
 
 def analyse() -> None:
     """Perturbed data, perceived distances, the gallery, datasets, lists."""
-    perturbed = ub.perturb("dsprites", run="runs/first", epsilon=0.1)
+    perturbed = ub.perturb("dsprites", from_="runs/first", epsilon=0.1)
     print(perturbed.data.epsilon, perturbed.summary())
     print(ub.distances("dsprites", loss="mse+box31").distances.importance_table())
     print(ub.gallery(seed=3).page, ub.list("metrics"), ub.demo(seeds=[1, 2]).path)

@@ -21,7 +21,7 @@ import typer
 import typer.core
 
 from unbraid.commands.options import Parameter, Verb, verb_of
-from unbraid.core.errors import InputError, StoppedError, UnbraidError
+from unbraid.core.errors import InputError, StoppedError, UnbraidError, flag
 from unbraid.core.spelling import as_source, parse_extra_options, split_names
 
 VERBS = (
@@ -131,9 +131,9 @@ def _typer_parameter(one: Parameter) -> inspect.Parameter:
         hint: Any = list[str] if one.many else str
         info: Any = typer.Argument(metavar=one.flag.strip("[].").strip())
     else:
-        flag = "--" + one.name.replace("_", "-")
+        name = flag(one.name)
         hint = str if one.kind else bool
-        spelled = f"{flag}/--no-{flag[2:]}" if one.default is True else flag
+        spelled = f"{name}/--no-{name[2:]}" if one.default is True else name
         info = typer.Option(spelled, metavar=one.kind or None)
     default: Any = inspect.Parameter.empty if one.required else None
     annotation = Annotated[hint if one.required else hint | None, info]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from unbraid.core.errors import flag
 from unbraid.core.spelling import as_number, as_numbers, as_source, split_names
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ class Parameter:
         if self.argument:
             shown = self.name.upper() + "..." * self.many
             return shown if self.required else f"[{shown}]"
-        flag = "--" + self.name.replace("_", "-")
+        shown = flag(self.name)
         if self.kind:
-            return f"{flag} {self.kind}"
-        return f"{flag} / --no-{flag[2:]}" if self.default is True else flag
+            return f"{shown} {self.kind}"
+        return f"{shown} / --no-{shown[2:]}" if self.default is True else shown
 
     @property
     def usual(self) -> str:

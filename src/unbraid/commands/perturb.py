@@ -83,7 +83,7 @@ class PerturbResult:
 def perturb(
     data: declared.Data,
     *,
-    run: _Run = None,
+    from_: _Run = None,
     epsilon: Annotated[
         float, Option("The most that any value may change, above 0 and at most 1.")
     ] = 0.1,
@@ -140,7 +140,7 @@ def perturb(
     opened = None
     if noise == "uniform":
         given = {
-            "run": run,
+            "from_": from_,
             "member": member,
             "rows_per_step": rows_per_step,
             "shift_scale": shift_scale,
@@ -153,7 +153,7 @@ def perturb(
                 "Leave it out.",
             )
     else:
-        opened = _open(problems, run, dataset, device)
+        opened = _open(problems, from_, dataset, device)
         if opened is not None:
             _check_member(problems, opened, member)
     problems.raise_if_any()
@@ -228,9 +228,9 @@ def _open(
 
     chosen = problems.collect(lambda: choose_device(device))
     if run is None:
-        remedy = "Give {run=FOLDER}, or {noise=uniform} for the control."
+        remedy = "Give {from_=FOLDER}, or {noise=uniform} for the control."
         problems.add(
-            "run", "must name a run on the same data, to read s from", Shown("nothing"), remedy
+            "from_", "must name a run on the same data, to read s from", Shown("nothing"), remedy
         )
         return None
     folder = run.folder if isinstance(run, Run) else problems.collect(lambda: RunFolder.open(run))

@@ -47,7 +47,7 @@ class Problem:
 
     def render(self, flags: Collection[str] | None = None) -> str:
         """The text: for Python, or for a command line whose options are *flags*."""
-        name = _flag(self.name) if flags is not None and self.name in flags else self.name
+        name = flag(self.name) if flags is not None and self.name in flags else self.name
         shown = self.value if isinstance(self.value, Shown) else repr(self.value)
         text = self.sentence or f"{name} {self.rule}; got {shown}."
         remedy = _OPTION.sub(lambda found: _option(found[1], found[2], flags or ()), self.remedy)
@@ -58,15 +58,16 @@ class Problem:
         return self.render()
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+def flag(name: str) -> str:
+    """A parameter as a flag: `batch_size` is --batch-size, `from_` is --from."""
+    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def _option(name: str, value: str | None, flags: Collection[str]) -> str:
     """An option of a remedy, as the caller would write it."""
     if name not in flags:
         return name if value is None else f"{name}={value}"
-    return _flag(name) if value in (None, "True") else f"{_flag(name)} {value.strip(_QUOTES)}"
+    return flag(name) if value in (None, "True") else f"{flag(name)} {value.strip(_QUOTES)}"
 
 
 class UnbraidError(Exception):
