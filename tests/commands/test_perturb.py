@@ -188,8 +188,8 @@ def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
     assert "run must be a folder made by `unbraid train`" in missing
     assert refused(lambda: perturb(run, out, noise="uniform", member=1)).splitlines() == [
         (
-            f"from_ belongs to the pattern, and uniform noise has no use for it; got {run}. Leave it"
-            " out."
+            f"from_ belongs to the pattern, and uniform noise has no use for it; got {run}."
+            " Leave it out."
         ),
         "member belongs to the pattern, and uniform noise has no use for it; got 1. Leave it out.",
     ]
