@@ -47,9 +47,9 @@ def test_a_member_alone_has_the_bits_it_has_among_eight(
     tmp_path: Path, new_run, bits_of, same_bits, objective: str, monkeypatch
 ):
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
-    together = new_run(tmp_path / "eight", objective, seeds=8, steps=200, log_every=50)
+    together = new_run(tmp_path / "eight", objective, seeds=8, steps=40, log_every=10)
     assert train_run(together, CPU) == Outcome(True, ())
-    alone = new_run(tmp_path / "one", objective, seeds=[5], steps=200, log_every=50)
+    alone = new_run(tmp_path / "one", objective, seeds=[5], steps=40, log_every=10)
     train_run(alone, CPU)
     eight, (one,) = bits_of(together), bits_of(alone).values()
     assert same_bits(one, eight[5])

@@ -111,3 +111,13 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     for file in ("torn.npz", "bent.npz", "torn.npy", "objects.npy"):
         assert refused(tmp_path / file).startswith(f"{tmp_path / file} must "), file
+
+
+def test_a_first_line_of_names_and_numbers_is_neither(tmp_path: Path):
+    path = tmp_path / "codes.csv"
+    path.write_text("1.0,NA,3.0\n1,2,3\n4,5,6\n")
+    with pytest.raises(InputError) as caught:
+        read_array(path, "codes")
+    (problem,) = caught.value.problems
+    assert problem.name == f"the first line of {path}"
+    assert (problem.rule, problem.value) == ("must be 3 numbers, or as many names", "1.0,NA,3.0")

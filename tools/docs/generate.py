@@ -102,6 +102,8 @@ def fill(text: str, root: Path) -> str:
         if name in FROM_RESULTS:
             result, table = FROM_RESULTS[name]
             return f"{match[1]}{table(_result(root, result))}\n{match[3]}"
+        if name not in FROM_CODE:
+            raise DocsError(f"no generated block is called '{name}'; known: {', '.join(FROM_CODE)}")
         return f"{match[1]}{FROM_CODE[name](root)}\n{match[3]}"
 
     return _BLOCK.sub(made, text)

@@ -48,7 +48,8 @@ def read_csv(path: Path, *, named: bool | None = None) -> CsvTable:
     lines, rows = [line for line, _ in found], [row for _, row in found]
     _check_widths(path, rows, lines)
     if named is None:
-        named = any(cell.strip() and not is_number(cell) for cell in rows[0])
+        # A blank first cell is the corner above an index, which is refused by name below.
+        named = not rows[0][0].strip() or any(c.strip() and not is_number(c) for c in rows[0])
     if not named:
         return CsvTable(path, None, rows, lines)
     names = tuple(name.strip() for name in rows[0])

@@ -147,6 +147,15 @@ class Configured(ABC):
         """Names and values of the hyperparameters; schedules as they are spelled, in sweeps too."""
         return {item.name: _spelled(getattr(self, item.name)) for item in dataclasses.fields(self)}
 
+    def remarks(self, steps: int) -> list[str]:
+        """What a person should know of *steps* updates: schedules that do not come to an end."""
+        found = []
+        for name, value in vars(self).items():
+            if isinstance(value, Schedule) and not value.ends_within(steps):
+                reached = f"{name} is {value.value(steps):g} after {steps:,} steps"
+                found.append(f"{self.key}: {reached}, where {value} would go on to {value.end:g}")
+        return found
+
     def sweep(self) -> list[Self]:
         """One object for each combination of the lists among the fields, the last field fastest."""
         values = [_swept(item, getattr(self, item.name)) for item in dataclasses.fields(self)]

@@ -29,7 +29,6 @@ from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import Configured
 from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.prior import Prior
-from unbraid.objectives.schedule import Schedule
 
 if TYPE_CHECKING:
     from unbraid.objectives.supervision.supervision import Supervision
@@ -206,15 +205,6 @@ class Objective(Configured):
         if not refused:
             return []
         return [Problem(f"{self.key}: prior", refused, prior.key, "Use the prior isotropic.")]
-
-    def remarks(self, steps: int) -> list[str]:
-        """What a person should know of *steps* updates: schedules that do not come to an end."""
-        found = []
-        for name, value in vars(self).items():
-            if isinstance(value, Schedule) and not value.ends_within(steps):
-                reached = f"{name} is {value.value(steps):g} after {steps:,} steps"
-                found.append(f"{self.key}: {reached}, where {value} would go on to {value.end:g}")
-        return found
 
     def refuses(self, prior: Prior) -> str:
         """Why this objective makes no sense with *prior*; empty where it does."""

@@ -134,8 +134,10 @@ class Member:
 
     def remarks(self, steps: int) -> list[str]:
         """What a person should know of *steps* updates."""
-        parts = (self.build(), *self.build_supervision())
-        return [line for one in parts for line in one.remarks(steps)]
+        objective = self.build()
+        # What a named composition brings with it are the objective's own numbers.
+        given = [one for one in self.build_supervision() if one != objective.supervision]
+        return [line for one in (objective, *given) for line in one.remarks(steps)]
 
     def label(self) -> str:
         """A name for people: objective, hyperparameters, seed."""

@@ -75,7 +75,7 @@ def refusals(
         if given.takes_pairs and one.supervision is not None:
             rule = f"cannot be pairs for {one.key}, which has pairs of its own"
             found.append(Problem("supervision", rule, given.key, "Leave it out, or use beta_vae."))
-    return list(dict.fromkeys(found))
+    return list({str(one): one for one in found}.values())
 
 
 def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> list[Prior]:

@@ -43,9 +43,13 @@ def _numbers_of(table: CsvTable) -> NDArray[Any]:
     """All cells as numbers, whole ones where all are."""
     if not table.rows:
         raise invalid(str(table.path), "must hold numbers", Shown("a line of names alone"))
+    remedy = "Separate numbers by commas, as many in each line."
+    if table.names is not None and any(map(is_number, table.names)):
+        rule = f"must be {len(table.names)} numbers, or as many names"
+        shown = Shown(",".join(table.names))
+        raise invalid(f"the first line of {table.path}", rule, shown, remedy)
     for nth, row in enumerate(table.rows):
         if not all(map(is_number, row)):
-            remedy = "Separate numbers by commas, as many in each line."
             rule, value = f"must be {len(row)} numbers", Shown(",".join(row))
             raise invalid(table.line(nth), rule, value, remedy)
     try:

@@ -87,9 +87,12 @@ def metric_names(
             continue
         parameters = inspect.signature(METRICS.load(base(name))).parameters
         known = [key for key, item in parameters.items() if item.default is not item.empty]
-        for key in problems.collect(functools.partial(options, name)) or ():
+        given = problems.collect(functools.partial(options, name)) or {}
+        for key, value in given.items():
             if key not in known:
                 problems.say(unknown(f"option of {base(name)}", key, known))
+            elif isinstance(value, list) and not isinstance(parameters[key].default, tuple):
+                problems.add(f"{base(name)}: {key}", "must be a single value", value)
     return names
 
 

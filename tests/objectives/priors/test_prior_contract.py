@@ -126,7 +126,7 @@ CASES = {
     Sloppy.Misnamed: "the weight 'mine' must be called prior.something",
     Sloppy.Flat: "log_density must be the same with numbers stacked to tensors",
     Sloppy.Root: "the gradient to mean must be finite|mixes members",
-    Sloppy.Silent: "must be one sentence",
+    Sloppy.Silent: "first paragraph is one sentence",
     Lax: r"must be refused with 'mine: width must be a finite number; got nan\.\.\.\.', not ''",
 }
 

@@ -768,7 +768,7 @@ def newest_state(folder: Path) -> int:
 
 
 def test_kills_change_no_bit(tmp_path: Path):
-    options = {**TINY, "score": "mig", "epoch_images": 1600, "checkpoint_seconds": 0.05}
+    options = {**TINY, "score": "mig", "epoch_images": 800, "checkpoint_seconds": 0.05}
     whole = SearchRun.create(tmp_path / "whole", *make_search("sprites", "beta_vae", **options))
     assert whole.train(CPU) == ALL_DONE
     folder, epochs = tmp_path / "killed", []

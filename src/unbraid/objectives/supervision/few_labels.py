@@ -141,13 +141,14 @@ class FewLabels(Supervision):
         """Where the training ends before the labels have their whole weight."""
         wait = int(self.annealing_steps)
         if self.annealing == "fixed" or steps > wait:
-            return []
+            return super().remarks(steps)
         short = (
             "never counts" if self.annealing == "fine_tune" else "does not reach its whole weight"
         )
         return [
+            *super().remarks(steps),
             f"{self.key}: the supervised term {short} in {steps:,} steps;"
-            f" annealing_steps is {wait:,}"
+            f" annealing_steps is {wait:,}",
         ]
 
     def posterior(

@@ -147,9 +147,6 @@ class Pairs(Supervision):
     ) -> Iterator[tuple[str, str, object, str]]:
         """What is wrong, the rule it breaks, what it is, and the remedy."""
         factors = len(setting.factor_sizes)
-        if objective.supervision not in (None, self):
-            rule = "must be one that has no pairs of its own"
-            yield "objective", rule, objective.key, "Use beta_vae."
         if not objective.samples_latents:
             rule = "must have posteriors with a variance, which the two images of a pair share"
             yield "objective", rule, objective.key, "Use beta_vae, or another VAE."

@@ -69,7 +69,3 @@ class Supervision(Configured):
     def problems(self, objective: Objective, setting: Setting, prior: Prior) -> list[Problem]:
         """Why *objective* cannot learn from it, on such data with such a prior."""
         return []
-
-    def remarks(self, steps: int) -> list[str]:
-        """What a person should know of *steps* updates with it."""
-        return []

@@ -22,7 +22,7 @@ _STILL_RISING = 0.02
 _FEW_IMAGES = 1_000
 _MUCH_LEFT = 0.5
 _NEARLY_ALL = 0.95
-_SLUG_LENGTH = 38
+_SLUG_LENGTH = 40
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,11 @@ def _slug(title: str) -> str:
     'something_in_the_lower_part'
     """
     slug = re.sub(r"[^0-9a-z]+", "_", title.lower()).strip("_")
-    if len(slug) <= _SLUG_LENGTH:
+    # Cut where it was when "image" was "picture": scripts read these columns.
+    most = _SLUG_LENGTH - 2 * slug.endswith("_image")
+    if len(slug) <= most:
         return slug
-    words = slug[: _SLUG_LENGTH + 1].split("_")[:-1] or [slug[:_SLUG_LENGTH]]
+    words = slug[: most + 1].split("_")[:-1] or [slug[:most]]
     while len(words) > 1 and words[-1] in ("of", "the", "in", "and"):
         words.pop()
     return "_".join(words)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from unbraid.core.folders import PAGES
+from unbraid.core.folders import PAGES, record_path
 from unbraid.core.store import digest
 from unbraid.report.page import write_page
 from unbraid.report.reduce.figures import codes_figure, derivative_figure
@@ -235,6 +235,7 @@ def _how(recursion: Recursion) -> dict[str, Any]:
     """Where the page came from: command, how to open it again, fingerprints, versions, files."""
     plan, path = recursion.plan.root.plan, recursion.path
     purposes = _purposes(recursion.plan)
+    purposes[record_path(path, "rpu").name] = "everything needed to repeat the recursion"
     return {
         "command": plan.command,
         "python": f"import unbraid as ub\n\nmade = ub.resume({str(path)!r})\nmade.table()",
@@ -253,7 +254,6 @@ def _how(recursion: Recursion) -> dict[str, Any]:
 def _purposes(plan: RecursionPlan) -> dict[str, str]:
     """What the files and folders of a recursion hold, by name."""
     held = {
-        "rpu.json": "everything needed to repeat the recursion",
         "summary.json": "the stages as in the table",
         "root/": "the search on all images",
     }
