@@ -9,7 +9,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.sparse.csgraph import connected_components
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "unbraid"
 
@@ -79,6 +81,28 @@ def test_imports_flow_one_way():
     sources, packages = own_sources()
     assert {"unbraid.core.store", "unbraid.metrics.mig", "unbraid.population.train"} <= set(sources)
     assert wrong_imports(sources, packages) == []
+
+
+def cycles(sources: dict[str, str], packages: frozenset[str]) -> list[list[str]]:
+    """Groups of modules that import each other when they are loaded."""
+    graph: dict[str, set[str]] = {}
+    for module, text in sources.items():
+        tree = ast.parse(text)
+        # What a function imports when it is called, and what only type checkers read, is no cycle.
+        tree.body = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        found = imported(tree, module, package=module in packages, known=frozenset(sources))
+        graph[module] = {target for _, target in found} - {module}
+    edges = np.array([[other in graph[one] for other in graph] for one in graph])
+    _, parts = connected_components(edges, connection="strong")
+    names = list(graph)
+    groups = [[names[i] for i in np.flatnonzero(parts == part)] for part in set(parts)]
+    return [group for group in groups if len(group) > 1]
+
+
+def test_no_modules_import_each_other():
+    assert cycles(*own_sources()) == []
+    pair = {"unbraid.core.a": "import unbraid.core.b", "unbraid.core.b": "import unbraid.core.a"}
+    assert cycles(pair, frozenset()) == [["unbraid.core.a", "unbraid.core.b"]]
 
 
 def test_every_folder_has_a_station_and_nothing_else_is_at_the_root():

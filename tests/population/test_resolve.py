@@ -6,6 +6,7 @@ takes three finite steps.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,17 +15,20 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.core.errors import InputError
+from unbraid.core.errors import InputError, Problem
 from unbraid.core.random import Stream
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks import NETWORKS
 from unbraid.networks.layout import Layout
 from unbraid.objectives import OBJECTIVES, factor_vae
+from unbraid.objectives.beta_vae import BetaVAE
+from unbraid.objectives.objective import Setting
 from unbraid.objectives.priors import PRIORS
+from unbraid.objectives.priors.isotropic import STANDARD
 from unbraid.objectives.priors.sparse import Sparse
 from unbraid.population.plan import Plan, make_plan
-from unbraid.population.resolve import setting_of
+from unbraid.population.resolve import refusals, setting_of
 from unbraid.population.training_step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -373,3 +377,23 @@ def test_a_member_remarks_on_its_objective_and_its_supervision():
     )
     found = plan.members[0].remarks(9)
     assert [line.partition(":")[0] for line in found] == ["annealed_vae", "labels"]
+
+
+def test_schedules_of_supervision_that_do_not_end_are_remarked_once():
+    given = {"network": "mlp", "steps": 4}
+    labels = make_plan(data(28), "beta_vae", supervision="labels:weight=linear(0, 1, 5)", **given)
+    (line,) = labels[0].members[0].remarks(4)
+    assert line.startswith("labels: weight is 0.8 after 4 steps")
+    own = make_plan(data(28), "ada_gvae:threshold=linear(0, 1, 5)", **given)
+    (line,) = own[0].members[0].remarks(4)
+    assert line.startswith("ada_gvae: threshold is 0.8 after 4 steps")
+
+
+def test_a_problem_of_any_value_is_refused_once():
+    @dataclass(frozen=True)
+    class Picky(BetaVAE):
+        def problems(self, setting, prior):
+            return 2 * [Problem("picky: factors", "must be two", list(setting.factor_sizes))]
+
+    found = refusals([Picky()], [STANDARD], [None], Setting(2, (1, 8, 8), (3, 4, 5)))
+    assert [(one.name, one.value) for one in found] == [("picky: factors", [3, 4, 5])]
