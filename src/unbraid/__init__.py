@@ -88,7 +88,9 @@ def __dir__() -> tuple[str, ...]:
         for table in (OBJECTIVES, PRIORS, SUPERVISIONS)
         for home in table.values()
     )
-    return (*globals(), *_HOMES, *_PACKAGES, *classes)
+    plumbing = {"Any", "TYPE_CHECKING", "annotations", "importlib", "unbraid"}
+    names = {*globals(), *_HOMES, *_PACKAGES, *classes} - plumbing
+    return tuple(name for name in names if not name.startswith("_") or name == "__version__")
 
 
 if not TYPE_CHECKING:  # which would take any name for known

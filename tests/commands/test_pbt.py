@@ -102,3 +102,22 @@ def test_a_bad_request_is_refused_by_name(tmp_path, refused, options, name, valu
     found = refused(lambda: ub.pbt("sprites", out=out, **{**SMALL, **options}))
     assert (name, value) in [(one.name, one.value) for one in found]
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("objective", "options", "rule"),
+    [
+        ("beta_vae:beta=2..8", {"hyper": {"beta": 3}}, "is given with beta_vae already"),
+        ("beta_vae,vae", {}, "must be a single one in a search"),
+        (
+            "beta_vae",
+            {"prior": "sparse:gamma=0.5,0.8", "network": "mlp"},
+            "trains one prior and one supervision, of single values",
+        ),
+    ],
+)
+def test_nothing_that_was_asked_for_is_dropped(tmp_path, objective, options, rule):
+    with pytest.raises(ub.InputError) as caught:
+        ub.pbt("sprites", objective, out=tmp_path / "out", device="cpu", quiet=True, **options)
+    assert [one.rule for one in caught.value.problems] == [rule]
+    assert not (tmp_path / "out").exists()

@@ -117,3 +117,14 @@ def test_it_is_a_run_or_codes(refused, options, rule, value):
 def test_a_bad_name_for_the_table_is_refused_first(refused, tmp_path: Path):
     (problem,) = refused(lambda: ub.score(codes="none.npy", out=tmp_path / "scores.txt"))
     assert (problem.name, problem.value) == ("out", str(tmp_path / "scores.txt"))
+
+
+def test_codes_may_be_arrays_and_names_have_commas():
+    factors = np.stack(np.unravel_index(np.arange(60) % 9, (3, 3)), axis=1)
+    table = ub.score(codes=factors + 0.0, factors=factors, metrics="mig,sap", quiet=True)
+    scores = table[table["quantity"] == "score"].set_index("metric")["value"]
+    assert scores.index.tolist() == ["mig", "sap"]
+    assert scores["mig"] == pytest.approx(1.0, abs=0.02)  # an uneven sample of the grid
+    with pytest.raises(ub.InputError) as caught:
+        ub.score("a run", codes=factors)
+    assert caught.value.problems[0].rule == "takes codes for your own codes only"

@@ -384,3 +384,11 @@ def test_a_stopped_run_says_how_to_go_on(opened: Run, monkeypatch):
     with pytest.raises(StoppedError) as caught:
         opened.resume(quiet=True)
     assert f"unbraid resume {opened.path}" in str(caught.value)
+
+
+def test_a_hyperparameter_is_no_parameter():
+    with pytest.raises(ub.InputError) as caught:
+        ub.train("sprites", beta=4)  # type: ignore[call-arg]
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.value) == ("parameter of train", "beta")
+    assert "BetaVAE(beta=[1, 4])" in problem.remedy

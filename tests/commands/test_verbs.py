@@ -64,8 +64,8 @@ def test_every_parameter_is_declared_once_with_a_help_text(verb):
         assert one.option.help.endswith("."), one.name
         assert f"    {one.name}: " in (verb.function.__doc__ or "")
         assert parameters[one.name].default == one.default
-        flag = "--" + one.name.replace("_", "-")
-        assert (flag in flags) == (one.cli and not one.argument)
+        spelled = "--" + one.name.rstrip("_").replace("_", "-")
+        assert (spelled in flags) == (one.cli and not one.argument)
     assert len(verb.summary) <= 90
     assert verb.summary.endswith(".")
 

@@ -41,7 +41,10 @@ def test_a_problem_is_name_rule_value_and_remedy():
         (Problem("", "", sentence="No."), "No.", None),
         (
             Problem(
-                "x", "", sentence="No.", remedy="Use {batch_size='8'} or {latents} or {quick=True}."
+                "x",
+                "",
+                sentence="No.",
+                remedy="Use {batch_size='8'} or {latents=} or {quick=True}.",
             ),
             "No. Use batch_size='8' or latents or quick=True.",
             "No. Use --batch-size 8 or --latents or --quick.",

@@ -397,3 +397,33 @@ def test_a_problem_of_any_value_is_refused_once():
 
     found = refusals([Picky()], [STANDARD], [None], Setting(2, (1, 8, 8), (3, 4, 5)))
     assert [(one.name, one.value) for one in found] == [("picky: factors", [3, 4, 5])]
+
+
+def problems_of(objective: Any, **options: Any) -> list[tuple[str, str]]:
+    with pytest.raises(InputError) as caught:
+        make_plan(data(28), objective, network="mlp", steps=2, **options)
+    return [(one.name, one.rule) for one in caught.value.problems]
+
+
+def test_words_go_on_with_the_option_before_them():
+    def of(objective: Any, **options: Any) -> list[Any]:
+        plan, _ = make_plan(data(28), objective, network="mlp", steps=2, **options)
+        return [
+            one.hyper.get("divergence") or one.supervision_hyper["loss"] for one in plan.members
+        ]
+
+    assert of("ada_gvae:divergence=kl,symmetric_kl") == ["kl", "symmetric_kl"]
+    assert of("beta_vae", supervision="labels:loss=xent,l2,count=10") == ["xent", "l2"]
+
+
+def test_an_option_is_said_once():
+    assert problems_of("beta_vae:beta=1,beta=4") == [("option beta", "may be given once")]
+    assert problems_of("beta_vae:beta=1", hyper={"beta": 4}) == [
+        ("beta", "is given with beta_vae already")
+    ]
+    (found,) = problems_of("beta_vae", hyper={"steps": 4})
+    assert found == ("steps", "is no hyperparameter, but a parameter of its own")
+
+
+def test_a_number_among_objectives_is_a_list_with_blanks():
+    assert problems_of(["beta_vae", "4"]) == [("objective", "must be a name")]

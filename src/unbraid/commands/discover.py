@@ -8,6 +8,7 @@ others confirm is written for a person who does not know what a model is.
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import time
@@ -180,8 +181,9 @@ def resume_folder(
     from unbraid.search.discover.plan import DiscoveryPlan
 
     plan = DiscoveryPlan.from_record(read_json(record_path(folder, "discover")))
-    if isinstance(data, Dataset):
-        dataset = data
+    if data is not None and not isinstance(data, (str, os.PathLike)):
+        options = None if isinstance(data, Dataset) else plan.options
+        dataset = declared.open_data(data, options)
     else:
         if data is not None:
             source, options = split_source(data, None)

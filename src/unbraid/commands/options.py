@@ -9,6 +9,7 @@ arguments of the command line, the others are flags.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import textwrap
@@ -17,10 +18,10 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from unbraid.core.errors import flag
-from unbraid.core.spelling import as_number, as_numbers, as_source, split_names
+from unbraid.core.errors import InputError, flag, unknown
+from unbraid.core.spelling import as_number, as_numbers, as_source
 
 if TYPE_CHECKING:
     import os
@@ -112,7 +113,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "": lambda flag: flag,
     "TEXT": lambda text: text,
     "RANGE": lambda text: text,
-    "NAMES": split_names,
+    "NAMES": lambda text: text,
     "PATH": Path,
     "INTEGER": as_number,
     "FLOAT": as_number,
@@ -155,8 +156,18 @@ def command(function: _Function) -> _Function:
     function.__doc__ = "\n\n".join(
         part for part in (verb.summary, details, _parameter_section(verb)) if part
     )
-    setattr(function, "verb", verb)  # noqa: B010
-    return function
+    known = [one.name for one in verb.parameters]
+
+    @functools.wraps(function)
+    def checked(*given: Any, **options: Any) -> Any:
+        for name in options.keys() - set(known):
+            remedy = "Hyperparameters go into the objective, as in BetaVAE(beta=[1, 4])."
+            told = remedy if verb.objective else ""
+            raise InputError(unknown(f"parameter of {verb.name}", name, known, told))
+        return function(*given, **options)
+
+    setattr(checked, "verb", verb)  # noqa: B010
+    return cast(_Function, checked)
 
 
 def verb_of(function: Callable[..., Any]) -> Verb:

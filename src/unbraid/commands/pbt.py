@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.train import Run, stopped
+from unbraid.core.errors import invalid
 from unbraid.core.folders import PAGES, next_folder
 from unbraid.core.progress import Progress
-from unbraid.core.spelling import as_source
+from unbraid.core.spelling import as_source, split_names
+from unbraid.objectives import OBJECTIVES
 from unbraid.population import defaults as usual
 from unbraid.search import defaults
 
@@ -220,7 +222,12 @@ def search_options(given: dict[str, Any]) -> tuple[torch.device, dict[str, Any]]
     source, data_options = split_source(given["data"], given["data_options"])
     objective, hyper = given["objective"], given["hyper"]
     if isinstance(objective, str):
+        if len(split_names(objective, OBJECTIVES)) > 1:
+            raise invalid("objective", "must be a single one in a search", objective)
         objective, own = as_source(objective)
+        for name in own.keys() & (hyper or {}).keys():
+            remedy = f"Say it once: {objective}:{name}={own[name]}"
+            raise invalid(name, f"is given with {objective} already", (hyper or {})[name], remedy)
         hyper = {**(hyper or {}), **own}
     precision = given["precision"]
     return chosen, present(

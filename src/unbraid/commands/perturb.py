@@ -269,7 +269,7 @@ def _check_member(problems: Problems, run: Run, member: object) -> None:
     members = run.folder.plan.members
     if member is None:
         if not run.dataset.labelled:
-            remedy = f"Choose one with {{member}}, in 0..{len(members) - 1}."
+            remedy = f"Choose one with {{member=}}, in 0..{len(members) - 1}."
             problems.add(
                 "member",
                 "must be given where the data has no factors, since MIG cannot choose then",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +17,28 @@ from unbraid.core.errors import InputError, Shown, invalid
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 _OF_CODES = ("codes", "factors", "logvar", "reconstruction", "samples", "seed", "out")
 _OF_RUNS = ("representation", "data", "device")
 _ARRAY = "(n, latents) or (members, n, latents); .npy, .npz or .csv."
 _File = str | Path | None
+_Codes = Annotated[
+    "str | Path | NDArray[Any] | None",
+    Option(f"Instead of a run: your own codes, {_ARRAY}", kind="PATH"),
+]
+_Factors = Annotated[
+    "str | Path | NDArray[Any] | None",
+    Option("Their factors, whole numbers (n, factors).", kind="PATH"),
+]
+_Logvar = Annotated[
+    "str | Path | NDArray[Any] | None",
+    Option("Their log-variances, for metrics about posteriors.", kind="PATH"),
+]
+_Nats = Annotated[
+    "str | Path | NDArray[Any] | None",
+    Option("Nats of each sample (n,), for `elbo`.", kind="PATH"),
+]
 
 
 @command
@@ -39,12 +57,10 @@ def score(
     ] = "mean",
     data: declared.MovedData = None,
     device: declared.Device = "auto",
-    codes: Annotated[
-        _File, Option(f"Instead of a run: a file with your own codes, {_ARRAY}")
-    ] = None,
-    factors: Annotated[_File, Option("Their factors, whole numbers (n, factors).")] = None,
-    logvar: Annotated[_File, Option("Their log-variances, for metrics about posteriors.")] = None,
-    reconstruction: Annotated[_File, Option("Nats of each sample (n,), for `elbo`.")] = None,
+    codes: _Codes = None,
+    factors: _Factors = None,
+    logvar: _Logvar = None,
+    reconstruction: _Nats = None,
     samples: Annotated[int, Option("At most so many rows of your own codes are used.")] = 15_000,
     seed: Annotated[
         int, Option("Which rows of your own codes, and which of them for testing.")
@@ -58,7 +74,7 @@ def score(
     """Score every model of a run, or your own codes; returns the table.
 
     Scores of a run are kept in it. Of your own codes there is a row for each member, metric and
-    quantity; of arrays in memory, see `unbraid.scoring.own_codes.score_codes`.
+    quantity; in Python codes may be arrays.
     """
     given = locals()
     if folder is None and codes is None:
@@ -67,7 +83,7 @@ def score(
         raise invalid("score", rule, Shown("neither"), remedy)
     usual = {name: one.default for name, one in inspect.signature(score).parameters.items()}
     wrong = _OF_CODES if folder is not None else _OF_RUNS
-    if extra := [name for name in wrong if given[name] != usual[name]]:
+    if extra := [name for name in wrong if not _is_default(given[name], usual[name])]:
         whose, other = ("your own codes", "a run") if folder is not None else ("runs", "codes")
         rule = f"takes {', '.join(extra)} for {whose} only"
         raise invalid("score", rule, Shown(other), "Leave one out.")
@@ -85,8 +101,13 @@ def score(
     return table
 
 
+def _is_default(value: Any, usual: Any) -> bool:
+    """Whether *value* is the default; an array is not, and has no truth of its own."""
+    return value is usual or (isinstance(value, (str, int)) and value == usual)
+
+
 def _own(
-    files: dict[str, _File],
+    files: dict[str, Any],
     metrics: str | Sequence[str],
     samples: int,
     seed: int,
@@ -100,7 +121,9 @@ def _own(
     place = None if out is None else Path(out)
     check_table_file(place)
     arrays = {
-        name: read_array(Path(path), name) for name, path in files.items() if path is not None
+        name: read_array(Path(one), name) if isinstance(one, (str, os.PathLike)) else one
+        for name, one in files.items()
+        if one is not None
     }
     with Progress("scoring", "scores", 0, quiet) as progress:
         progress.say("read " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()))

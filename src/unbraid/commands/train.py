@@ -13,6 +13,7 @@ from unbraid.commands.options import Option, command, split_source
 from unbraid.core.errors import StoppedError, invalid
 from unbraid.core.folders import next_folder
 from unbraid.core.progress import Progress
+from unbraid.core.spelling import split_list
 from unbraid.population import defaults
 
 if TYPE_CHECKING:
@@ -117,13 +118,12 @@ class Run:
         """
         from unbraid.codes.codes import CodeStore
         from unbraid.codes.reconstructions import ReconstructionStore
-        from unbraid.scoring.metric_names import left_out, needs
+        from unbraid.scoring.metric_names import asked, left_out, needs
         from unbraid.scoring.run_scores import check_request, score_run
 
-        names = [metrics] if isinstance(metrics, str) else list(metrics)
-        kinds = list(
-            dict.fromkeys([representation] if isinstance(representation, str) else representation)
-        )
+        names = asked(metrics)
+        words = split_list(representation) if isinstance(representation, str) else representation
+        kinds = list(dict.fromkeys(words))
         self._require_trained()
         with Progress("scoring", "scores", 0, quiet) as progress:
             wanted = check_request(self.folder, names, kinds)

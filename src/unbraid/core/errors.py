@@ -16,7 +16,7 @@ from typing import TypeVar
 
 _Made = TypeVar("_Made")
 _QUOTES = "'\""
-_OPTION = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
+_OPTION = re.compile(r"\{(\w+)=([^{}]*)\}")
 
 
 class Shown(str):
@@ -63,11 +63,11 @@ def flag(name: str) -> str:
     return "--" + name.rstrip("_").replace("_", "-")
 
 
-def _option(name: str, value: str | None, flags: Collection[str]) -> str:
+def _option(name: str, value: str, flags: Collection[str]) -> str:
     """An option of a remedy, as the caller would write it."""
     if name not in flags:
-        return name if value is None else f"{name}={value}"
-    return flag(name) if value in (None, "True") else f"{flag(name)} {value.strip(_QUOTES)}"
+        return f"{name}={value}" if value else name
+    return flag(name) if value in ("", "True") else f"{flag(name)} {value.strip(_QUOTES)}"
 
 
 class UnbraidError(Exception):

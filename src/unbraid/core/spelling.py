@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from unbraid.core.errors import Shown, invalid
@@ -27,20 +27,23 @@ def split_list(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def split_names(text: str) -> list[str]:
-    """Like `split_list`, but options stay with their name.
+def split_names(text: str, known: Container[str] = ()) -> list[str]:
+    """Like `split_list`, but options stay with their name; so do words that are not *known*.
 
     >>> split_names("mig,dci:backend=sklearn,seed=1,sap")
     ['mig', 'dci:backend=sklearn,seed=1', 'sap']
     >>> split_names("vae,beta_vae:beta=1,linear(0, 4, 1000),factor_vae:gamma=10,20")
     ['vae', 'beta_vae:beta=1,linear(0, 4, 1000)', 'factor_vae:gamma=10,20']
+    >>> split_names("labels:loss=xent,l2,pairs", known=("labels", "pairs"))
+    ['labels:loss=xent,l2', 'pairs']
     """
     names: list[str] = []
     for part in split_list(text):
         option = "=" in part and ":" not in part
         # Numbers and schedules go on with the list before them: nothing is called 0.5.
         value = isinstance(as_number(part), (int, float)) or (part[-1] == ")" and ":" not in part)
-        if names and ":" in names[-1] and (option or value):
+        word = bool(known) and part.partition(":")[0] not in known
+        if names and ":" in names[-1] and (option or value or word):
             names[-1] += f",{part}"
         else:
             names.append(part)
@@ -96,6 +99,9 @@ def as_source(text: str) -> tuple[str, dict[str, str]]:
         key, equals, value = part.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
             last = key.strip()
+            if last in options:
+                remedy = f"For a sweep write {last}={options[last]},{value.strip()}."
+                raise invalid(f"option {last}", "may be given once", Shown("twice"), remedy)
             options[last] = value.strip()
         else:
             options[last] += f",{part}"

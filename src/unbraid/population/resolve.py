@@ -6,12 +6,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
+from unbraid.core.checks import is_real
 from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid, unknown
 from unbraid.core.registry import Registry, home
 from unbraid.core.spelling import as_named, as_number, as_source, split_names
@@ -80,7 +81,7 @@ def refusals(
 
 def choose_priors(given: Any, options: dict[str, Any], problems: Problems) -> list[Prior]:
     """Every prior with its sweeps expanded; *options* goes to those given by name."""
-    wanted = _listed(given)
+    wanted = _listed(given, (*PRIORS, *OTHER_NAMES))
     if not isinstance(options, dict):
         remedy = "For example {'gamma': 0.8}."
         problems.add("prior_options", "must be a dictionary", options, remedy)
@@ -106,16 +107,22 @@ def choose_supervisions(given: Any, problems: Problems) -> list[Supervision | No
 
     found: list[Supervision | None] = []
     example = "'labels:count=100' or unbraid.FewLabels(count=100)"
-    for one in _listed(given) or [()]:
+    for one in _listed(given, (*SUPERVISIONS, "none")) or [()]:
         if one is None or one == "none":
             found.append(None)
         else:
-            found += _chosen(Supervision, SUPERVISIONS, _listed(one), built, example, problems)
+            found += _chosen(Supervision, SUPERVISIONS, [one], built, example, problems)
     return found
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+def _listed(given: Any, known: Container[str]) -> list[Any]:
+    """What was given, one by one: names with commas apart."""
+    wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    return [
+        part
+        for one in wanted
+        for part in (split_names(one, known) if isinstance(one, str) else [one])
+    ]
 
 
 def _chosen(
@@ -203,12 +210,13 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
     A name may have options, as in `factor_vae:gamma=10,20`. *hyper* goes to objectives given by
     name; what several of them have is refused there, since it may mean something else in each.
     """
-    wanted = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    wanted = [
-        part for one in wanted for part in (split_names(one) if isinstance(one, str) else [one])
-    ]
+    wanted = _listed(given, OBJECTIVES)
     if not wanted:
         problems.add("objective", "needs at least one", given)
+    for one in [one for one in wanted if isinstance(one, str) and is_real(as_number(one))]:
+        remedy = "Lists are written with commas and no blanks: --beta 1,4."
+        problems.add("objective", "must be a name", one, remedy)
+        wanted.remove(one)
     for one in wanted:
         if not isinstance(one, (str, Objective)):
             rule = "must be an objective, its name, or a list of them"
@@ -216,7 +224,7 @@ def choose_objectives(given: Any, hyper: dict[str, Any], problems: Problems) -> 
                 "objective", rule, one, "For example 'beta_vae' or unbraid.BetaVAE(beta=4)."
             )
     named = {
-        one: problems.collect(functools.partial(as_named, one)) or (one, {})
+        one: problems.collect(functools.partial(as_named, one)) or (one.partition(":")[0], {})
         for one in wanted
         if isinstance(one, str)
     }
@@ -253,7 +261,11 @@ def _check_hyper(
         owners = [name for name, known in options.items() if key in known]
         if not owners and options:
             known = {one for names in options.values() for one in names}
-            problems.say(unknown("option", key, known | GENERAL_OPTIONS))
+            if key in GENERAL_OPTIONS:
+                rule = "is no hyperparameter, but a parameter of its own"
+                problems.add(key, rule, value, f"Give it outside of hyper: {key}={value}.")
+            else:
+                problems.say(unknown("option", key, known | GENERAL_OPTIONS))
         elif len(owners) > 1:
             rule = f"belongs to {' and to '.join(owners)}, and may mean something else in each"
             text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value

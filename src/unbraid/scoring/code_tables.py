@@ -180,7 +180,7 @@ def _numbers_in(
         if bad is None:
             found[name] = np.array(column, dtype=np.float64)
         elif wanted is None or name in wanted:
-            remedy = "Write a number there, or choose others with {columns}."
+            remedy = "Write a number there, or choose others with {columns=}."
             problems.add(f"{table.line(bad)}, '{name}'", "must be a number", column[bad], remedy)
     problems.raise_if_any()
     _check_any(found, str(table.path), names)

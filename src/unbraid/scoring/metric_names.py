@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from unbraid.core.errors import Problem, Problems, unknown
-from unbraid.core.spelling import as_named
+from unbraid.core.spelling import as_named, split_names
 from unbraid.metrics import METRICS
 
 USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
@@ -100,6 +100,11 @@ def left_out(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
     """Metrics of the groups in *wanted* that cannot be computed and so are not among *names*."""
     whole = [name for word in wanted if word in GROUPS for name in _members(word, None)]
     return [name for name in dict.fromkeys(whole) if name not in names]
+
+
+def asked(metrics: str | Sequence[str]) -> list[str]:
+    """The names in *metrics*, a list or words with commas."""
+    return split_names(metrics, known_words()) if isinstance(metrics, str) else list(metrics)
 
 
 def known_words() -> list[str]:

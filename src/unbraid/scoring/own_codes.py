@@ -16,7 +16,7 @@ from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
-from unbraid.scoring.metric_names import WITHOUT_FACTORS, left_out, metric_names, needs
+from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +62,7 @@ def score_codes(
     problems = Problems()
     problems.collect(lambda: check_counts(samples=(samples, 3), seed=(seed, 0)))
     given = problems.collect(lambda: _read(codes, factors, logvar, reconstruction))
-    words = [metrics] if isinstance(metrics, str) else list(metrics)
+    words = asked(metrics)
     kinds = given.kinds() if given else ["codes", "sample", "split", "grid", *LACKING]
     names = metric_names(words, problems, labelled=factors is not None, possible=kinds)
     if not problems.found:

@@ -70,7 +70,7 @@ def lowest_mig(run: RunFolder, scores: pd.DataFrame) -> tuple[int, float]:
     )
     if not ranked:
         rule = "needs a member whose MIG has a value"
-        raise invalid("run", rule, Shown(str(run.path)), "Choose a {member}.")
+        raise invalid("run", rule, Shown(str(run.path)), "Choose a {member=}.")
     mig, member = ranked[0]
     return member, mig
 

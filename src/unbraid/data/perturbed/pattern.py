@@ -100,7 +100,7 @@ def standardised(s: ArrayLike) -> tuple[NDArray[np.float64], float, float]:
     values = np.asarray(s, dtype=np.float64)
     mean, deviation = float(values.mean()), float(values.std())
     if not math.isfinite(deviation) or deviation <= 1e-12 * max(1.0, abs(mean)):
-        remedy = "Choose another {member}."
+        remedy = "Choose another {member=}."
         raise invalid(
             "s", "must vary over the data", Shown(f"mean {mean:g}, deviation {deviation:g}"), remedy
         )

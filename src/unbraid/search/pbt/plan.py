@@ -264,6 +264,10 @@ def make_search(
     template = _template(
         data if dataset is None else dataset, cls, evolved, fixed, shared, problems
     )
+    if template is not None and len(template[0].members) > 1:
+        single = "trains one prior and one supervision, of single values"
+        shown = Shown(f"{len(template[0].members)} combinations")
+        problems.add("a search", single, shown, "Run a search for each.")
     problems.raise_if_any()
     assert template is not None
     assert scorer is not None
