@@ -42,6 +42,11 @@ def test_metric_has_a_test_file_and_is_bound_by_name(name: str) -> None:
     assert getattr(unbraid.metrics, function.result.__name__) is function.result
 
 
+def test_a_missing_test_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"test_mine\.py is missing"):
+        check_test_file(tmp_path / "test_mine.py")
+
+
 def test_unknown_metric_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InputError) as caught:
         METRICS.load("factor_vae")
