@@ -79,8 +79,11 @@ def test_the_version(unbraid):
     assert unbraid("--version") == (0, f"unbraid {ub.__version__}\n", "")
 
 
-@pytest.mark.parametrize("verb", ["train", "pbt", "rpu"])
-def test_help_lists_the_hyperparameters_of_the_objective(unbraid, verb: str):
+@pytest.mark.parametrize(
+    ("verb", "kind", "usual"),
+    [("train", "LIST", "4"), ("pbt", "RANGE", "1..60"), ("rpu", "RANGE", "1..60")],
+)
+def test_help_lists_the_hyperparameters_of_the_objective(unbraid, verb: str, kind: str, usual: str):
     plain = unbraid(verb, "--help").out
     assert "Options of" not in plain
     assert "--latents INTEGER" in plain
@@ -88,14 +91,23 @@ def test_help_lists_the_hyperparameters_of_the_objective(unbraid, verb: str):
     shown = unbraid(verb, "dsprites", "beta_vae:beta=4", "--steps", "3", "--help").out
     assert plain.rstrip() in shown
     more = shown.partition("Options of beta_vae:\n")[2]
-    assert more.split() == "--beta FLOAT weight of the KL divergence [default: 4]".split()
+    row = f"--beta {kind} weight of the KL divergence [default: {usual}]"
+    assert more.split() == row.split()
 
 
 def test_help_lists_those_of_several_objectives(unbraid):
     shown = unbraid("train", "dsprites", "vae,factor_vae", "annealed_vae", "--help").out
     titles = [line for line in shown.splitlines() if line.startswith("Options of ")]
     assert titles == ["Options of factor_vae:", "Options of annealed_vae:"]
-    assert "--max-capacity FLOAT" in shown
+    assert "--max-capacity LIST" in shown
+
+
+def test_help_lists_what_several_objectives_have_under_each(unbraid):
+    shown = unbraid("train", "dsprites", "beta_vae", "beta_tcvae", "--help").out
+    listed = shown.partition("Options of ")[2]
+    rows = [line.split()[0] for line in listed.splitlines() if line.strip()]
+    assert {"beta_vae:beta=LIST", "beta_tcvae:beta=LIST"} <= set(rows)
+    assert "--beta" not in rows
 
 
 def test_numbers_and_lists_have_types_of_their_own(unbraid):

@@ -64,6 +64,7 @@ def test_info_on_a_drawn_dataset_with_options(unbraid):
     assert answer.out.startswith(f"{first}images       24 of 16x16x1\nfactors      ")
     assert "licence      Apache-2.0\n" in answer.out
     assert "on a device  0.0 MB, uint8\n" in answer.out
+    assert "\noptions      image_size=16, channels=1, x=4, y=3, scale=2, shape=1," in answer.out
     named = answer.out[answer.out.index("\nfactors") + 1 :].splitlines()[:3]
     assert [line[13:].split()[:2] for line in named] == [["scale", "2"], ["x", "4"], ["y", "3"]]
 

@@ -9,6 +9,7 @@ import pytest
 
 from unbraid.codes.codes import CodeStore
 from unbraid.commands import demo
+from unbraid.core.errors import InputError
 from unbraid.metrics.mig import mig
 from unbraid.scoring.metric_names import USUAL
 
@@ -26,6 +27,16 @@ def test_the_demo_trains_scores_reports_and_says_what_next(
     for words in ("MIG", "wins:", "of 2 seeds", "What to try next", "--metrics all"):
         assert words in said
     assert set(run.score(quiet=True).columns) >= set(USUAL)
+
+
+def test_bad_seeds_are_refused_before_anything_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(InputError) as refused:
+        demo.demo(out=tmp_path / "run", seeds=0)
+    (problem,) = refused.value.problems
+    assert (problem.name, problem.value) == ("seeds", 0)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.slow

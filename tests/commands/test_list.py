@@ -55,7 +55,7 @@ def test_unknown_lists_are_refused(unbraid):
     with pytest.raises(InputError) as caught:
         listing("objective")
     (problem,) = caught.value.problems
-    assert (problem.name, problem.value) == ("list", "objective")
+    assert (problem.name, problem.value) == ("kind", "objective")
     assert "did you mean 'objectives'?" in problem.sentence
     assert unbraid("list", "objective") == (2, "", f"unbraid: {problem}\n")
 

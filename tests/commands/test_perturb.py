@@ -185,7 +185,7 @@ def test_the_data_must_be_the_runs_own(run: Path, tmp_path: Path):
     )
     missing = refused(lambda: perturb(tmp_path / "none", out, data="dsprite", data_options={}))
     assert "dataset 'dsprite' is unknown; did you mean 'dsprites'?" in missing
-    assert "run must be a folder made by `unbraid train`" in missing
+    assert "run must exist" in missing
     assert refused(lambda: perturb(run, out, noise="uniform", member=1)).splitlines() == [
         (
             f"from_ belongs to the pattern, and uniform noise has no use for it; got {run}."

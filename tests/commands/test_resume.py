@@ -10,7 +10,7 @@ import pytest
 
 import unbraid as ub
 from unbraid.commands.resume import resume
-from unbraid.core.folders import RECORDS
+from unbraid.core.folders import PERTURBED, RECORDS
 from unbraid.core.store import write_json
 
 from .conftest import SMALL
@@ -73,6 +73,32 @@ def test_what_is_no_such_folder_is_refused(unbraid, tmp_path: Path):
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.endswith(f"got '{tmp_path}'.\n")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("ask", "name"), [(resume, "folder"), (ub.open_run, "run")])
+def test_a_folder_that_does_not_exist_is_called_so(tmp_path: Path, refused, ask, name: str):
+    (tmp_path / "file").touch()
+    for given, rule in (("none", "must exist"), ("file", "must be a folder")):
+        (problem,) = refused(lambda given=given: ask(tmp_path / given))
+        assert (problem.name, problem.rule) == (name, rule)
+        assert problem.value == str(tmp_path / given)
+
+
+@pytest.mark.parametrize("ask", [resume, ub.open_run])
+def test_perturbed_data_is_called_so(tmp_path: Path, refused, ask):
+    (tmp_path / PERTURBED).write_text("{}")
+    (problem,) = refused(lambda: ask(tmp_path))
+    assert f"unbraid train {tmp_path}" in problem.remedy
+
+
+def test_stopped_before_training_says_how_to_go_on(unbraid, run: Path, monkeypatch):
+    def stop(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unbraid.commands.train.resume_folder", stop)
+    answer = unbraid("resume", str(run))
+    assert answer.code == 130
+    assert answer.err.endswith(f"unbraid resume {run}\n")
 
 
 @pytest.mark.parametrize("command", ["score", "resume", "report"])

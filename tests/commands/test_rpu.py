@@ -48,6 +48,15 @@ def test_stages_and_final_populations(tmp_path):
     assert is_page(tmp_path / "run" / "rpu.html", "rpu")
 
 
+def test_without_final_populations_no_winners_are_scored(tmp_path, capsys):
+    given = {**ROOT_ALONE, "active_nats": 1e6, "quiet": False}
+    made = ub.rpu("sprites", "beta_tcvae", out=tmp_path / "run", **given)
+    assert [stage.name for stage in made.stages] == ["root"]
+    said = capsys.readouterr().err
+    assert "writing pages" in said
+    assert "final winners" not in said
+
+
 def test_it_ends_with_a_page_and_a_summary(unbraid, tmp_path):
     made = ub.rpu("sprites", "beta_tcvae", out=tmp_path / "run", **ROOT_ALONE)
     assert is_page(tmp_path / "run" / "rpu.html", "rpu")

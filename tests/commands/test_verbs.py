@@ -15,6 +15,7 @@ import typer
 import unbraid as ub
 from unbraid.commands.command_line import GROUPS, VERBS, app, describe
 from unbraid.commands.options import verb_of
+from unbraid.core.errors import flag
 from unbraid.core.folders import PAGES, RECORDS
 
 HOME = Path(__file__).resolve().parents[2]
@@ -59,13 +60,17 @@ def test_a_verb_with_a_page_has_a_folder_of_the_report(verb: str):
 def test_every_parameter_is_declared_once_with_a_help_text(verb):
     parameters = inspect.signature(verb.function).parameters
     assert [one.name for one in verb.parameters] == list(parameters)
-    flags = {flag for one in command_of(verb.name).params for flag in one.opts}
+    flags = {name for one in command_of(verb.name).params for name in one.opts}
     for one in verb.parameters:
         assert one.option.help.endswith("."), one.name
         assert f"    {one.name}: " in (verb.function.__doc__ or "")
         assert parameters[one.name].default == one.default
+<<<<<<< HEAD
         spelled = "--" + one.name.rstrip("_").replace("_", "-")
         assert (spelled in flags) == (one.cli and not one.argument)
+=======
+        assert (flag(one.name) in flags) == (one.cli and not one.argument)
+>>>>>>> refs/heads/docs
     assert len(verb.summary) <= 90
     assert verb.summary.endswith(".")
 

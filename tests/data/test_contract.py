@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unbraid.core.registry import Citation
 from unbraid.data import DATA, DRAWN, load
+from unbraid.testing.checks import check_test_file
 from unbraid.testing.data_contract import check_dataset
 
 
@@ -28,11 +28,16 @@ def painting(tmp_path, monkeypatch):
 def test_registered_datasets_keep_the_contract(name):
     dataset = load(name)
     assert dataset.name == name
-    assert isinstance(dataset.citation, Citation)
-    assert dataset.licence
-    assert type(dataset).__doc__.splitlines()[0].endswith(".")
-    assert (Path(__file__).parent / "drawn" / f"test_{name}.py").is_file()
+    check_test_file(Path(__file__).parent / "drawn" / f"test_{name}.py")
     check_dataset(dataset)
+
+
+@pytest.mark.parametrize(("fact", "word"), [("licence", "licence"), ("citation", "Citation")])
+def test_the_contract_notices_a_missing_fact(monkeypatch, fact, word):
+    dataset = load("sprites", x=4, y=4, scale=1)
+    monkeypatch.setattr(type(dataset), fact, None)
+    with pytest.raises(AssertionError, match=f"sprites needs a {word}"):
+        check_dataset(dataset)
 
 
 def test_the_contract_notices_a_sampler_that_disagrees():

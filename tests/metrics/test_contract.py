@@ -13,6 +13,7 @@ import pytest
 import unbraid.metrics
 from unbraid.core.errors import InputError
 from unbraid.metrics import METRICS
+from unbraid.testing.checks import check_test_file
 from unbraid.testing.metric_contract import check_metric
 
 # What grows a predictor for each factor learns from fewer rows here than in its own tests.
@@ -35,10 +36,15 @@ def test_every_public_file_is_a_metric() -> None:
 
 @pytest.mark.parametrize("name", list(METRICS.built_in))
 def test_metric_has_a_test_file_and_is_bound_by_name(name: str) -> None:
-    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    check_test_file(Path(__file__).parent / f"test_{name}.py")
     function = METRICS.load(name)
     assert getattr(unbraid.metrics, name) is function
     assert getattr(unbraid.metrics, function.result.__name__) is function.result
+
+
+def test_a_missing_test_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"test_mine\.py is missing"):
+        check_test_file(tmp_path / "test_mine.py")
 
 
 def test_unknown_metric_is_refused_with_the_nearest_name() -> None:

@@ -16,6 +16,7 @@ from unbraid.networks import NETWORKS
 from unbraid.networks.conv import ConvBurgess
 from unbraid.networks.mlp import Mlp
 from unbraid.networks.network import TrainedWeights
+from unbraid.testing.checks import check_test_file
 from unbraid.testing.network_contract import check_network
 
 SHAPES = ((2,), (1, 28, 28), (3, 32, 32), (1, 64, 64), (3, 96, 96), (1, 128, 128))
@@ -51,7 +52,7 @@ def test_registered_networks_keep_the_contract(name, shape):
 def test_registered_networks_take_samples_and_have_a_test_file(name):
     assert set(taken(name)) - {LARGEST}
     module = NETWORKS.built_in[name].partition(":")[0].rpartition(".")[2]
-    assert (Path(__file__).parent / f"test_{module}.py").is_file()
+    check_test_file(Path(__file__).parent / f"test_{module}.py")
 
 
 def test_unknown_network_is_refused():

@@ -13,6 +13,7 @@ from unbraid.objectives.beta_vae import BetaVAE
 from unbraid.objectives.factor_vae import FactorVAE
 from unbraid.objectives.hyper import number
 from unbraid.objectives.objective import Term
+from unbraid.testing.checks import check_test_file
 from unbraid.testing.objective_contract import check_objective
 
 
@@ -23,7 +24,7 @@ def test_objective_keeps_the_contract(name):
 
 @pytest.mark.parametrize("name", list(OBJECTIVES.built_in))
 def test_objective_has_a_test_file(name):
-    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    check_test_file(Path(__file__).parent / f"test_{name}.py")
 
 
 def broken(change, parent=BetaVAE):

@@ -148,12 +148,12 @@ def test_weights_as_they_were_given_stand_beside_the_converted_ones(tmp_path: Pa
 
 
 def test_what_is_not_a_run_is_refused(tmp_path: Path):
-    for path in (tmp_path, tmp_path / "missing"):
-        assert (
-            refused(lambda path=path: RunFolder.open(path))
-            == "run must be a folder made by `unbraid train`, with a plan.json in it; got"
-            f" '{path}'."
-        )
+    rule = "must be a folder made by `unbraid train`, with a plan.json in it"
+    for path, expected in ((tmp_path, rule), (tmp_path / "missing", "must exist")):
+        with pytest.raises(InputError) as told:
+            RunFolder.open(path)
+        (problem,) = told.value.problems
+        assert (problem.name, problem.rule, problem.value) == ("run", expected, str(path))
 
 
 def test_opening_gives_the_plan_and_data_back(tmp_path: Path, new_run):
@@ -240,6 +240,17 @@ def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):
     assert moved.members()["status"].tolist() == ["trained", "trained"]
 
 
+def test_a_discovery_names_the_run_that_it_has(tmp_path):
+    (tmp_path / "discover.json").write_text("{}")
+    for runs, other in (("recursion/root", "models"), ("models", "recursion")):
+        (tmp_path / runs).mkdir(parents=True)
+        with pytest.raises(InputError) as told:
+            RunFolder.open(tmp_path)
+        (problem,) = told.value.problems
+        assert str(tmp_path / runs) in problem.remedy
+        assert str(tmp_path / other) not in problem.remedy
+
+
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
@@ -253,10 +264,7 @@ def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):
         ),
         (
             "discovery.json",
-            (
-                "It holds a discovery; its models are the run {0}/models, or those in"
-                " {0}/recursion. If unfinished: unbraid resume {0}"
-            ),
+            ("It holds a discovery that has no models yet. Go on with: unbraid resume {0}"),
         ),
     ],
 )

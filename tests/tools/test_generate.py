@@ -29,7 +29,7 @@ def copy(tmp_path: Path) -> Path:
 
 def test_the_docs_are_current():
     found = [f"{file} {why}" for file, why in stale(ROOT).items()]
-    assert not found, f"{' '.join(found)} Mend this with: make docs"
+    assert not found, f"{' '.join(found)} Fix with: make docs"
 
 
 def test_every_block_is_shown_somewhere():
@@ -64,7 +64,7 @@ def test_what_is_stale_is_named_with_the_remedy(copy: Path, capsys: pytest.Captu
         "docs/metrics/mig.md is missing.",
         "README.md is out of date.",
         "docs/metrics/gone.md describes nothing that exists.",
-        "Mend this with: make docs",
+        "Fix with: make docs",
     ]
     assert main([], copy) == 0
     assert main(["--check"], copy) == 0
@@ -81,7 +81,7 @@ def test_a_metric_without_measured_scores_is_named(copy: Path, capsys: pytest.Ca
         assert main(words, copy) == 1
         assert capsys.readouterr().err == (
             "benchmarks/results/metric_behaviour.json has no scores of the metric 'mig', which its"
-            " page shows. Mend this with: python benchmarks/metric_behaviour.py mig && make docs\n"
+            " page shows. Fix with: python benchmarks/metric_behaviour.py mig && make docs\n"
         )
 
 

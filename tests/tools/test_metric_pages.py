@@ -37,7 +37,9 @@ def test_a_file_without_traps_is_refused(monkeypatch: pytest.MonkeyPatch):
     metric = METRICS.load("mig")
     words = "MIG: a gap.\n\nIt is defined.\n\nDeparts from disentanglement_lib: no."
     monkeypatch.setattr(sys.modules[metric.__module__], "__doc__", words)
-    with pytest.raises(DocsError, match=r"^unbraid\.metrics\.mig must open with .* 'Traps: "):
+    with pytest.raises(
+        DocsError, match=r"^unbraid\.metrics\.mig must open with one paragraph 'Traps: "
+    ):
         about(metric)
 
 

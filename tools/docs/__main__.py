@@ -27,7 +27,7 @@ def main(words: list[str] | None = None, root: Path = ROOT) -> int:
         for file, why in found.items():
             print(f"{file} {why}", file=sys.stderr)
         if found:
-            print("Mend this with: make docs", file=sys.stderr)
+            print("Fix with: make docs", file=sys.stderr)
         return 1 if found else 0
     write(root)
     print("\n".join(map(str, found)) or "The docs are up to date.")

@@ -76,7 +76,7 @@ def generated(root: Path) -> dict[Path, str]:
         if name not in scores:
             raise DocsError(
                 f"{RESULTS / 'metric_behaviour.json'} has no scores of the metric '{name}', which"
-                " its page shows. Mend this with:"
+                " its page shows. Fix with:"
                 f" python benchmarks/metric_behaviour.py {name} && make docs"
             )
     files = {
@@ -145,6 +145,6 @@ def _result(root: Path, name: str) -> Any:
     if not file.exists():
         raise DocsError(
             f"{RESULTS / file.name} is missing, which the docs show."
-            f" Mend this with: git checkout {RESULTS / file.name}, or the benchmark that writes it"
+            f" Fix with: git checkout {RESULTS / file.name}, or the benchmark that writes it"
         )
     return json.loads(file.read_text("utf-8"))

@@ -58,11 +58,15 @@ def about(metric: Any) -> About:
     traps = [line.removeprefix(TRAPS) for line in rest if line.startswith(TRAPS)]
     departs = [line for line in rest if line.startswith((DEPARTS, ABSENT))]
     definition = [line for line in rest if not line.startswith((TRAPS, DEPARTS, ABSENT))]
-    if len(traps) != 1 or len(departs) != 1 or not definition:
-        raise DocsError(
-            f"{metric.__module__} must open with a title, a definition, one paragraph '{TRAPS}...'"
-            f" and one '{DEPARTS}...' or '{ABSENT}...'"
-        )
+    for found, part in (
+        (definition[:1], "a definition"),
+        (traps, f"one paragraph '{TRAPS}...'"),
+        (departs, f"one paragraph '{DEPARTS}...' or '{ABSENT}...'"),
+    ):
+        if len(found) != 1:
+            raise DocsError(
+                f"{metric.__module__} must open with {part} after its title; has {len(found)}"
+            )
     return About(title, definition, traps[0], departs[0])
 
 

@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -92,33 +93,46 @@ class VerbCommand(typer.core.TyperCommand):
             "Options": [(one.flag, one.text) for one in options if not one.argument],
         }
         sections["Options"].append(("--help", "Show this message and exit."))
-        for name in ctx.meta["objectives"]:
-            for key in split_names(name):
-                sections |= hyperparameters(as_source(key)[0])
+        named = [key for name in ctx.meta["objectives"] for key in split_names(name)]
+        objectives = list(dict.fromkeys(as_source(key)[0] for key in named))
+        sections |= hyperparameters(objectives, self.verb)
         for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
 
-def hyperparameters(objective: str) -> dict[str, list[tuple[str, str]]]:
-    """The flags of an objective with their meaning and default, under a title."""
+def hyperparameters(objectives: list[str], verb: Verb) -> dict[str, list[tuple[str, str]]]:
+    """The options of each objective with meaning and default, under a title.
+
+    One that several of them have is no flag: it is written with its objective.
+    """
     from unbraid.objectives import OBJECTIVES
+    from unbraid.search.pbt.plan import _usual_range
 
-    known = fields(OBJECTIVES.load(objective))
-    rows = [
-        (
-            f"--{item.name.replace('_', '-')} {_metavar(item.metadata['kind'])}",
-            f"{item.metadata['help']} [default: {_short(item.default)}]",
-        )
-        for item in known
-        if "help" in item.metadata
-    ]
-    return {f"Options of {objective}": rows}
+    classes = {name: OBJECTIVES.load(name) for name in objectives}
+    owners = Counter(item.name for cls in classes.values() for item in fields(cls))
+    kinds = _SEARCHED if verb.search else _SWEPT
+    sections = {}
+    for objective, cls in classes.items():
+        rows = []
+        for item in fields(cls):
+            if "help" not in item.metadata:
+                continue
+            kind = kinds.get(item.metadata["kind"], "TEXT")
+            shared = owners[item.name] > 1
+            spelled = f"{objective}:{item.name}={kind}" if shared else f"{flag(item.name)} {kind}"
+            evolves = verb.search and item.name == cls.strength
+            usual = _usual_range(item) if evolves else _short(item.default)
+            rows.append((spelled, f"{item.metadata['help']} [default: {usual}]"))
+        sections[f"Options of {objective}"] = rows
+    return sections
 
 
-def _metavar(kind: str) -> str:
-    return {"number": "FLOAT", "count": "INTEGER", "vector": "LIST"}.get(kind, "TEXT")
+_SWEPT = {"number": "LIST", "count": "LIST", "vector": "LIST"}
+"""How hyperparameters are written for a population: lists are sweeps."""
+_SEARCHED = {"number": "RANGE", "count": "INTEGER", "vector": "LIST"}
+"""How they are written for a search: ranges evolve."""
 
 
 def _short(value: Any) -> str:

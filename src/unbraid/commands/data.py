@@ -95,7 +95,7 @@ def export(
     out: Annotated[
         str | Path, Option("An .npz file, or a name without an ending for a folder of .png.")
     ],
-    count: Annotated[int | None, Option("So many images, picked at random.")] = None,
+    count: Annotated[int | None, Option("How many images to pick at random.")] = None,
     indices: Annotated[
         str | Sequence[int] | None,
         Option("These images: numbers and ranges, as in 7,9,100:200.", kind="TEXT"),

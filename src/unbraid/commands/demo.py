@@ -13,11 +13,13 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import command
 from unbraid.commands.train import Run, train
+from unbraid.core.errors import Problems
 from unbraid.core.folders import next_folder
 
 DATA = {
@@ -40,6 +42,15 @@ SUCCESS = 0.5
 @command
 def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
     """Train, score and report a small population in a few minutes on a CPU."""
+    from unbraid.population.numbers import read_seeds
+    from unbraid.population.run_folder import check_free
+
+    # What `train` refuses, before anything is said.
+    problems = Problems()
+    read_seeds(seeds, problems)
+    problems.raise_if_any()
+    folder = Path(out) if out is not None else next_folder("demo")
+    check_free(folder)
     options = ",".join(f"{name}={value}" for name, value in DATA.items())
     typed = (
         f"unbraid train sprites:{options} {OBJECTIVE} --beta"
@@ -59,7 +70,7 @@ def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
         steps=STEPS,
         latents=LATENTS,
         learning_rate=LEARNING_RATE,
-        out=out if out is not None else next_folder("demo"),
+        out=folder,
         command=typed,
     )
     table = run.score()

@@ -111,8 +111,8 @@ def discover(
     leaf_runs: Annotated[
         int | None,
         Option(
-            "Search again in so many parts where the first finds hardly vary; 0 on a CPU, 1 on a"
-            " GPU."
+            "How many parts of the data, in which the first findings hardly vary, to search again;"
+            " 0 on a CPU, 1 on a GPU."
         ),
     ] = None,
     latents: declared.Latents = usual.LATENTS,

@@ -58,7 +58,7 @@ def distances(
     run: _Run = None,
     member: Annotated[int | None, Option("Which model of the run; by default the first.")] = None,
     pairs: Annotated[
-        int, Option("Pairs of images that each factor gets at least, where it has so many.")
+        int, Option("Least number of image pairs per factor; all pairs of a factor that has fewer.")
     ] = 50_000,
     seed: Annotated[int, Option("Seed of the images that are compared.")] = 0,
     out: Annotated[

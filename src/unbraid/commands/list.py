@@ -80,7 +80,7 @@ def list(
 ) -> str:
     """List what there is to choose from, with options and citations."""
     if kind and kind not in KINDS:
-        raise InputError(unknown("list", kind, KINDS))
+        raise InputError(unknown("kind", kind, KINDS))
     blocks = []
     for one in [kind] if kind else KINDS:
         lines = [one]

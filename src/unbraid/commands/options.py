@@ -142,6 +142,11 @@ class Verb:
         """Whether hyperparameters of an objective are flags too."""
         return any(one.name == "hyper" for one in self.parameters)
 
+    @property
+    def search(self) -> bool:
+        """Whether hyperparameters are ranges that evolve."""
+        return any(one.kind == "RANGE" for one in self.parameters)
+
 
 def command(function: _Function) -> _Function:
     """Make *function* a command: its parameters are described in its docstring."""

@@ -3,7 +3,7 @@
 
 Of a run's members the one with the lowest MIG is taken, and of its latents the one with the least
 noise, that is the lowest posterior variance averaged over the data: the first principal direction
-as the model sees it. Departs: none; what the paper leaves open is in `data.perturbation_pattern`.
+as the model sees it. Departs: none; what the paper leaves open is in `data/perturbed/pattern.py`.
 """
 
 from __future__ import annotations

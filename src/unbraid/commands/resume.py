@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
+from unbraid.commands.train import stopped
 from unbraid.core.folders import check_kind
 
 if TYPE_CHECKING:
@@ -32,5 +33,9 @@ def resume(
 
     What is done is not done again; a finished one is opened as it is.
     """
-    kind = importlib.import_module(f"unbraid.commands.{check_kind(folder)}")
-    return kind.resume_folder(Path(folder), data, device, quiet)
+    kind = check_kind(folder)
+    try:
+        opener = importlib.import_module(f"unbraid.commands.{kind}")
+        return opener.resume_folder(Path(folder), data, device, quiet)
+    except KeyboardInterrupt:  # before training starts, or after it
+        raise stopped(Path(folder)) from None

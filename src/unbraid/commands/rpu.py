@@ -172,7 +172,9 @@ def rpu(
     ] = None,
     final_first_factor: Annotated[
         int | None,
-        Option("So many times the final population trains in its first epoch.", cli=False),
+        Option(
+            "Size of the final population's first epoch, in populations; the best go on.", cli=False
+        ),
     ] = None,
     active_nats: Annotated[
         float | None, Option("KL from which on a latent is active.", cli=False)
@@ -248,6 +250,8 @@ def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bo
 
 
 def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuResult:
+    from unbraid.search.rpu.stages import StageKind
+
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(
@@ -261,7 +265,12 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuRes
             for stage, search in recursion.searches():
                 home = "../" * (stage.name.count("/") + 1) + PAGES["rpu"]
                 PbtResult(search, device).page(stage.name, home)
-            progress.say("scoring the final winners and writing pages")
+            scored = recursion.dataset.labelled and any(
+                stage.kind is StageKind.FINAL for stage in stages
+            )
+            progress.say(
+                "scoring the final winners and writing pages" if scored else "writing pages"
+            )
             made.page()
         except KeyboardInterrupt:  # between two stages, or while pages are written
             raise stopped(recursion.path) from None

@@ -41,6 +41,9 @@ RECORDS: dict[str, FolderKind] = {
 }
 """By name, and in the order in which a folder is asked what it is."""
 
+PERTURBED = "perturbed.json"
+"""The record of perturbed data, which is no run but can be trained on."""
+
 PAGES = {name: kind.page for name, kind in RECORDS.items()} | {
     verb: f"{verb}.html" for verb in ("reduce", "distances", "gallery")
 }
@@ -63,10 +66,30 @@ def kind_of(folder: str | Path) -> str | None:
 
 def check_kind(folder: str | Path) -> str:
     """The kind of *folder*; one without a record is refused."""
+    check_exists("folder", folder)
     if (kind := kind_of(folder)) is None:
         records = ", ".join(known.record for known in RECORDS.values())
-        raise invalid("folder", f"must hold one of {records}", str(folder), "See: unbraid train")
+        raise invalid(
+            "folder",
+            f"must hold one of {records}",
+            str(folder),
+            other_kind(folder) or "See: unbraid train",
+        )
     return kind
+
+
+def check_exists(name: str, folder: str | Path) -> None:
+    """Refuse a *folder* that does not exist, or that is a file."""
+    if not Path(folder).is_dir():
+        rule = "must be a folder" if Path(folder).exists() else "must exist"
+        raise invalid(name, rule, str(folder))
+
+
+def other_kind(folder: str | Path) -> str:
+    """What to do with a folder that holds data rather than models; empty for any other."""
+    if (Path(folder) / PERTURBED).is_file():
+        return f"It holds perturbed data: unbraid train {folder}"
+    return ""
 
 
 def next_folder(stem: str, parent: str = "runs") -> Path:

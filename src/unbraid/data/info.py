@@ -108,16 +108,17 @@ def _about(lines: list[str], dataset: Dataset) -> None:
     _say(lines, "licence", dataset.licence)
     _say(lines, "citation", str(dataset.citation) if dataset.citation else "none")
     _say(lines, "on a device", _device_bytes(dataset))
-    if dataset.name in DATA and (taken := _options(DATA.load(dataset.name))):
+    if dataset.name in DATA and (taken := _options(dataset)):
         _say(lines, "options", taken)
     if "source" in dataset.options:
         _say(lines, "lies in", str(dataset.options["source"]))
 
 
-def _options(constructor: Any) -> str:
-    """What may stand behind the name, with defaults."""
-    parameters = inspect.signature(constructor).parameters.values()
-    return ", ".join(f"{p.name}={p.default}" for p in parameters if p.default is not p.empty)
+def _options(dataset: Dataset) -> str:
+    """What may stand behind the name, with the values that this dataset has."""
+    known = inspect.signature(DATA.load(dataset.name)).parameters.values()
+    usual = {one.name: one.default for one in known if one.default is not one.empty}
+    return ", ".join(f"{name}={dataset.options.get(name, usual[name])}" for name in usual)
 
 
 def _named_sizes(dataset: Dataset) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
-from unbraid.core.folders import kind_of, record_path
+from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import IN_MEMORY, Dataset
@@ -24,18 +24,23 @@ if TYPE_CHECKING:
     import torch
 
 
-_RUNS_OF_OTHERS = {
-    "pbt": "It holds a search that is not finished. Go on with: unbraid resume {0}",
-    "rpu": (
-        "It holds a recursion; its runs are the folders in it, such as {0}/root. If unfinished:"
-        " unbraid resume {0}"
-    ),
-    "discover": (
-        "It holds a discovery; its models are the run {0}/models, or those in {0}/recursion. If"
-        " unfinished: unbraid resume {0}"
-    ),
-}
-"""Where the runs are in folders of other kinds."""
+def _where_runs_are(folder: Path) -> str:
+    """What to do with a folder of another kind, which is not itself a run."""
+    go_on = f"unbraid resume {folder}"
+    kind = kind_of(folder)
+    if kind == "pbt":
+        return f"It holds a search that is not finished. Go on with: {go_on}"
+    if kind == "rpu":
+        return (
+            f"It holds a recursion; its runs are the folders in it, such as {folder}/root. If"
+            f" unfinished: {go_on}"
+        )
+    if kind == "discover":
+        runs = next((one for one in ("models", "recursion/root") if (folder / one).is_dir()), "")
+        if not runs:
+            return f"It holds a discovery that has no models yet. Go on with: {go_on}"
+        return f"It holds a discovery, with a run in {folder / runs}. If unfinished: {go_on}"
+    return other_kind(folder)
 
 
 class RunFolder:
@@ -70,8 +75,9 @@ class RunFolder:
         try:
             record = read_json(record_path(folder, "train"))
         except (FileNotFoundError, NotADirectoryError):
+            check_exists("run", folder)
             rule = "must be a folder made by `unbraid train`, with a plan.json in it"
-            remedy = _RUNS_OF_OTHERS.get(kind_of(folder) or "", "").format(folder)
+            remedy = _where_runs_are(folder)
             raise invalid("run", rule, str(path), remedy) from None
         chunk_size = record.pop("chunk_size")
         return cls(folder, Plan.from_record(record), chunk_size, dataset)

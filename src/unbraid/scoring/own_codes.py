@@ -96,7 +96,7 @@ def score_codes(
         progress(len(outcome.task.members))
     if not found:
         raise InputError(
-            "nothing that was asked for has a value for these codes; the reasons stand above."
+            "nothing that was asked for has a value for these codes; see the reasons above."
         )
     order = {name: place for place, name in enumerate(names)}
     found.sort(key=lambda row: (row[0], order[row[1]]))

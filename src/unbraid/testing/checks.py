@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from unbraid.core.errors import InputError
@@ -28,6 +29,13 @@ def check_description(name: str, thing: Any, *, labelled: bool = True) -> None:
     assert first.endswith("."), (
         f"{name} needs a docstring whose first paragraph is one sentence for the tables, not"
         f" {first!r}"
+    )
+
+
+def check_test_file(file: Path) -> None:
+    """Assert that what is registered has a test file of its own."""
+    assert file.is_file(), (
+        f"{file} is missing: write it, with a closed form or a golden number and where it is from"
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.testing.checks import refusal
 
@@ -17,12 +18,25 @@ if TYPE_CHECKING:
 
 def check_dataset(dataset: Dataset) -> None:
     """Assert everything that training, scoring and reports rely on; messages name what fails."""
+    _check_facts(dataset)
     spread = np.unique(np.linspace(0, len(dataset) - 1, 9).astype(np.int64))
     _check_grid(dataset, spread)
     _check_factors(dataset, spread)
     _check_images(dataset, spread)
     _check_sampler(dataset, spread)
     _check_repeat(dataset)
+
+
+def _check_facts(dataset: Dataset) -> None:
+    """What `unbraid data info` says of a dataset that is chosen by its name."""
+    from unbraid.data import DATA
+
+    if dataset.name in DATA:
+        name, text = dataset.name, type(dataset).__doc__ or ""
+        assert isinstance(dataset.citation, Citation), f"{name} needs a Citation"
+        assert dataset.licence, f"{name} needs a licence, such as licence = 'CC BY 4.0'"
+        first = text.partition("\n")[0]
+        assert first.endswith("."), f"{name} needs a docstring that opens with one sentence"
 
 
 def _check_grid(dataset: Dataset, spread: np.ndarray) -> None:

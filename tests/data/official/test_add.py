@@ -22,13 +22,13 @@ import torch
 
 from unbraid.core import store
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
-from unbraid.core.registry import Citation
 from unbraid.data import DATA, load
 from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official import add as adding
 from unbraid.data.official.add import add
 from unbraid.data.official.mpi3d import MPI3DToy
 from unbraid.data.official.stored import check, read_record
+from unbraid.testing.checks import check_test_file
 from unbraid.testing.data_contract import check_dataset
 
 HOW = (
@@ -49,10 +49,7 @@ def test_added_datasets_keep_the_contract(small, name):
     one.add()
     dataset = load(name)
     assert dataset.name == name
-    assert isinstance(dataset.citation, Citation)
-    assert dataset.licence
-    assert (type(dataset).__doc__ or "").splitlines()[0].endswith(".")
-    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    check_test_file(Path(__file__).parent / f"test_{name}.py")
     assert isinstance(dataset.planes, np.memmap)
     check_dataset(dataset)
 

@@ -129,7 +129,7 @@ def test_pages_of_other_kinds(made: dict[str, RpuResult], pages: dict[str, Page]
     assert "The data has no known factors" in own
     assert "Stage Images Score Active latents Its part" in own
     assert "Why it ended there" in nothing
-    assert "no latent of the best model says more than 1e+06 nat" in nothing
+    assert "no latent of the best model carries more than 1e+06 nat" in nothing
     assert "What leaf-runs add" not in nothing
     assert "What each level found" not in nothing
     assert f"unbraid report {made['nothing'].path / 'root'}" in nothing

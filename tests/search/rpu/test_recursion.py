@@ -355,7 +355,7 @@ def test_a_root_without_active_latents_ends_the_recursion(tmp_path: Path):
     assert stages is not None
     (root,) = stages
     assert root.active == ()
-    assert root.ended == "no latent of the best model says more than 1e+06 nat"
+    assert root.ended == "no latent of the best model carries more than 1e+06 nat"
 
 
 def test_a_leaf_run_that_cannot_begin_leaves_the_labels_of_the_root(

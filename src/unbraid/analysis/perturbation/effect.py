@@ -5,8 +5,8 @@ Zietlow et al. 2021, figure 4: near and overall.
 
 Here s is a factor of its own that shows in images through `ε f(s)` alone and is drawn independently
 of them, as in the paper's figure. A step of s is worth as many rows as one of the finest factor
-(`perturbation_pattern.steps_of`). Near, s passes a factor when a step of s changes images more than
-a step of the factor; overall, when it explains more variance (eq. 9). Departs: none known; the
+(`pattern.steps_of`). Near, s passes a factor when a step of s changes images more than a step of
+the factor; overall, when it explains more variance (eq. 9). Departs: none known; the
 paper prints the figure, not the numbers.
 
 On all dSprites with an s of 32 steps, x is passed near by at ε = 0.126 and overall at 0.169,

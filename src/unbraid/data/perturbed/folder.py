@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from unbraid.core import store
 from unbraid.core.errors import DamagedFileError, Shown, invalid
+from unbraid.core.folders import PERTURBED
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.pattern import PACES, Pattern
 
-RECORD, TENSORS = "perturbed.json", "perturbation.safetensors"
+RECORD, TENSORS = PERTURBED, "perturbation.safetensors"
 NOISES = ("pattern", "uniform")
 FORMAT = 1
 

@@ -17,7 +17,7 @@ The two images share the posterior of every latent that did not change, an avera
 (`pair_averaging`); the objective then sees these posteriors of both images. Which latents changed
 is guessed from how far apart the two posteriors are, or is the latent that bears the number of the
 named factor. β-VAE with pairs is published four times: `ada_gvae` and `ada_mlvae` guess, `gvae` and
-`mlvae` are told; `gvae` averages arithmetically and `mlvae` harmonically.
+`mlvae` know; `gvae` averages arithmetically and `mlvae` harmonically.
 """
 
 from __future__ import annotations

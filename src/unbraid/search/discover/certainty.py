@@ -3,8 +3,8 @@
 
 For latent j of the chosen model and every other model m, `r_m = max over latents i that m uses of
 |Spearman(z_j, z_i)|`. Agreement is the median of r_m over the other models, and a model has seen
-the factor where r_m is at least `SEEN`. The ranks make both needing_factors to sign, scale and
-order of latents, as UDR's rank variant is (Duan et al. 2020). Unlike UDR this is a number for one
+the factor where r_m is at least `SEEN`. The ranks make both blind to sign, scale and order of
+latents, as UDR's rank variant is (Duan et al. 2020). Unlike UDR this is a number for one
 latent. One that two latents of another model share scores low there: it was found, but not as one
 thing.
 

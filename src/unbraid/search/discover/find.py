@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Found factors: which latents of the winning models are factors, how sure, what they look like.
 
-A latent of the chosen model that says more than half a nat about an image is a finding. It is
+A latent of the chosen model that carries more than half a nat about an image is a finding. It is
 confirmed where at least half of the other models, trained from other seeds, have a latent that
 follows it (`search/discover/certainty.py`). Its name is guessed from simple measurements of the
 images (`search/discover/naming.py`).

@@ -259,7 +259,7 @@ class Recursion:
         if found.failed:
             ended = f"the models do not agree on anything (best score {found.score:.3f})"
         elif not found.latents:
-            ended = f"no latent of the best model says more than {self.plan.active_nats:g} nat"
+            ended = f"no latent of the best model carries more than {self.plan.active_nats:g} nat"
         says = ended or f"{len(found.latents)} active latents, agreement {found.score:.3f}"
         say(f"{stage.name}: {images:,} images, {says}")
         return replace(stage, images=images, score=found.score, active=found.latents, ended=ended)
