@@ -65,12 +65,7 @@ def test_every_parameter_is_declared_once_with_a_help_text(verb):
         assert one.option.help.endswith("."), one.name
         assert f"    {one.name}: " in (verb.function.__doc__ or "")
         assert parameters[one.name].default == one.default
-<<<<<<< HEAD
-        spelled = "--" + one.name.rstrip("_").replace("_", "-")
-        assert (spelled in flags) == (one.cli and not one.argument)
-=======
         assert (flag(one.name) in flags) == (one.cli and not one.argument)
->>>>>>> refs/heads/docs
     assert len(verb.summary) <= 90
     assert verb.summary.endswith(".")
 

@@ -146,7 +146,7 @@ def pbt(
     first_factor: Annotated[
         int | None,
         Option(
-            "So many times the population trains in the first epoch, and the best go on; 2 by a"
+            "How many times the population trains in the first epoch, of which the best go on; 2 by a"
             " score that needs labels, else 1."
         ),
     ] = None,

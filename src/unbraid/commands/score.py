@@ -61,7 +61,7 @@ def score(
     factors: _Factors = None,
     logvar: _Logvar = None,
     reconstruction: _Nats = None,
-    samples: Annotated[int, Option("At most so many rows of your own codes are used.")] = 15_000,
+    samples: Annotated[int, Option("The most rows of your own codes to use.")] = 15_000,
     seed: Annotated[
         int, Option("Which rows of your own codes, and which of them for testing.")
     ] = 0,
