@@ -146,8 +146,8 @@ def pbt(
     first_factor: Annotated[
         int | None,
         Option(
-            "How many times the population trains in the first epoch, of which the best go on; 2 by a"
-            " score that needs labels, else 1."
+            "How many times the population trains in the first epoch, of which the best go on;"
+            " 2 by a score that needs labels, else 1."
         ),
     ] = None,
     learning_rate: declared.RateRange = defaults.RATES,
