@@ -167,8 +167,8 @@ def check_captured(kind):
 def peers() -> SimpleNamespace:
     """Checks of a network against its peer, a class of `shape`, `network` and torch modules."""
     return SimpleNamespace(
-        against_torch=check_against_torch,
-        compare=check_compare,
-        gpu=check_gpu,
-        captured=check_captured,
+        assert_as_torch=check_against_torch,
+        assert_compare=check_compare,
+        assert_same_on_a_gpu=check_gpu,
+        assert_captured=check_captured,
     )

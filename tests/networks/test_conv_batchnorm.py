@@ -61,11 +61,11 @@ class BatchNormPeer(nn.Module):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("members", [1, 2])
 def test_against_a_plain_torch_model(peers, members, training):
-    peers.against_torch(BatchNormPeer, members, training)
+    peers.assert_as_torch(BatchNormPeer, members, training)
 
 
 def test_compare_is_the_likelihood_of_the_decoded(peers):
-    peers.compare(BatchNormPeer)
+    peers.assert_compare(BatchNormPeer)
 
 
 @pytest.mark.gpu
@@ -74,12 +74,12 @@ def test_compare_is_the_likelihood_of_the_decoded(peers):
     ("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 8e-2)]
 )
 def test_on_a_gpu_it_is_the_same_network(peers, precision, tolerance, training):
-    peers.gpu(BatchNormPeer, precision, tolerance, training)
+    peers.assert_same_on_a_gpu(BatchNormPeer, precision, tolerance, training)
 
 
 @pytest.mark.gpu
 def test_a_training_pass_is_captured(peers):
-    peers.captured(BatchNormPeer)
+    peers.assert_captured(BatchNormPeer)
 
 
 def test_number_of_weights():

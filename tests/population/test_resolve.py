@@ -98,7 +98,7 @@ def quick_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Layout, "initial", initial)
 
 
-def three_steps(objective: str, prior: str, likelihood: str, network: str) -> None:
+def assert_three_finite_steps(objective: str, prior: str, likelihood: str, network: str) -> None:
     plan, dataset = combined(objective, prior, likelihood, network)
     program = TrainingStep(plan, plan.members, dataset, CPU)
     state = program.start()
@@ -120,7 +120,7 @@ def test_every_prior_and_likelihood_takes_three_finite_steps(objective: str, qui
     priors = [prior for prior in PRIORS.built_in if not reasons(objective, prior)]
     assert priors, f"{objective} goes with no prior at all"
     for prior, likelihood in itertools.product(priors, LIKELIHOODS):
-        three_steps(objective, prior, likelihood, "mlp")
+        assert_three_finite_steps(objective, prior, likelihood, "mlp")
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.built_in)
@@ -128,7 +128,7 @@ def test_every_prior_and_likelihood_takes_three_finite_steps(objective: str, qui
 def test_every_network_takes_three_finite_steps(network: str, objective: str, quick_start: None):
     # All likelihoods in turn: each meets every network.
     place = list(OBJECTIVES.built_in).index(objective) % len(LIKELIHOODS)
-    three_steps(objective, "isotropic", LIKELIHOODS[place], network)
+    assert_three_finite_steps(objective, "isotropic", LIKELIHOODS[place], network)
 
 
 @pytest.mark.parametrize(

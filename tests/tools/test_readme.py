@@ -140,7 +140,8 @@ def test_python_in_the_docs_calls_what_exists(page: Path):
             function = getattr(function, name)
         arguments = [ast.unparse(one) for one in call.args if ast.unparse(one) != "..."]
         given = {one.arg: None for one in call.keywords if one.arg}
-        inspect.signature(function).bind_partial(*arguments, **given)
+        bound = inspect.signature(function).bind_partial(*arguments, **given)
+        assert given.keys() <= {*bound.arguments, *bound.kwargs}, ast.unparse(call)
 
 
 def anchors(page: Path) -> set[str]:
