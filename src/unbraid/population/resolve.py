@@ -107,7 +107,10 @@ def choose_supervisions(given: Any, problems: Problems) -> list[Supervision | No
 
     found: list[Supervision | None] = []
     example = "'labels:count=100' or unbraid.FewLabels(count=100)"
-    for one in _listed(given, (*SUPERVISIONS, "none")) or [()]:
+    wanted = _listed(given, (*SUPERVISIONS, "none"))
+    if not wanted:
+        problems.add("supervision", "needs at least one", given)
+    for one in wanted:
         if one is None or one == "none":
             found.append(None)
         else:
