@@ -141,7 +141,7 @@ def members_by_kind(plan: Plan) -> list[tuple[Member, int]]:
 def _rows(member: Member, batch: int) -> int:
     """Images that a step of *member* encodes or decodes, whichever are more."""
     supervision = member.build_supervision()
-    images = batch * (2 if any(one.takes_pairs for one in supervision) else 1)
+    images = batch * (2 if any(one.pairs for one in supervision) else 1)
     labelled = batch if any(one.request for one in supervision) else 0
     return max(images * member.build().samples, images + labelled)
 

@@ -73,7 +73,7 @@ def refusals(
         if given is None:
             continue
         found += given.problems(one, setting, prior)
-        if given.takes_pairs and one.supervision is not None:
+        if given.pairs and one.supervision is not None:
             rule = f"cannot be pairs for {one.key}, which has pairs of its own"
             found.append(Problem("supervision", rule, given.key, "Leave it out, or use beta_vae."))
     return list({str(one): one for one in found}.values())

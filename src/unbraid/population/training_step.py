@@ -142,7 +142,7 @@ class TrainingStep:
         self.auxiliary_layout = (
             self.auxiliary_network.layout(plan.latents) if self.auxiliary_network else None
         )
-        self.pairs = next((one for one in self.supervision if one.takes_pairs), None)
+        self.pairs = next((one.pairs for one in self.supervision if one.pairs), None)
         requests = [one.request for member in supervisions for one in member]
         self.labelled = LabelledSets.of(requests, dataset, device)
         self.seed = torch.tensor(

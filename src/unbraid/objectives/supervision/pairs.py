@@ -74,7 +74,6 @@ class Pairs(Supervision):
     )
 
     label = "pairs"
-    takes_pairs = True
     citation = Citation(
         "Locatello et al.",
         2020,
@@ -98,6 +97,11 @@ class Pairs(Supervision):
         halves = pair_averaging.first_and_second(mean.detach(), logvar.detach())
         divergence = pair_averaging.DIVERGENCES[self.divergence](*halves)
         return pair_averaging.latents_that_differ(divergence, self.threshold)
+
+    @property
+    def pairs(self) -> Pairs:
+        """Itself."""
+        return self
 
     def second(
         self, seed: Tensor, steps: Tensor, first: Tensor, sizes: tuple[int, ...]

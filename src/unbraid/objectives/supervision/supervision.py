@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unbraid.data.few_labels import LabelRequest
     from unbraid.objectives.objective import Forward, Objective, Setting, Term
     from unbraid.objectives.priors.prior import Prior
+    from unbraid.objectives.supervision.pairs import Pairs
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,16 @@ class Supervision(Configured):
     label: ClassVar[str]
     term_names: ClassVar[tuple[str, ...]] = ()
     """Keys of `terms`, which follow those of the objective."""
-    takes_pairs: ClassVar[bool] = False
-    """Whether every image of a batch gets a second one, by `second`."""
 
     @property
     def request(self) -> LabelRequest | None:
         """Which images have labels."""
         return None
 
-    def second(
-        self, seed: Tensor, steps: Tensor, first: Tensor, sizes: tuple[int, ...]
-    ) -> tuple[Tensor, Tensor]:
-        """Indices of the second images, and the last factor that was changed: as *first*."""
-        raise NotImplementedError(f"{self.key} takes no pairs")
+    @property
+    def pairs(self) -> Pairs | None:
+        """How every image of a batch gets a second one, where it does."""
+        return None
 
     def posterior(
         self, mean: Tensor, logvar: Tensor, changed: Tensor | None
