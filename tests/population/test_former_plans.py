@@ -10,7 +10,8 @@ import pytest
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.supervision.few_labels import FewLabels
 from unbraid.population.former_plans import LABEL_FIELDS, WITH_LABELS
-from unbraid.population.plan import Member, Plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 
 LABELS = {
     "label_loss": "l2", "label_count": 20, "labeller": "perfect", "label_seed": 0, "label_bins": 5,

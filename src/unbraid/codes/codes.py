@@ -23,7 +23,7 @@ from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.devices import cores, explain_oom
-from unbraid.population.plan import Member
+from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import State
 

@@ -22,7 +22,7 @@ from unbraid.codes.codes import CodeStore, for_chunks_of, made_from, missing_fil
 from unbraid.codes.encode import images_at_once
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.devices import explain_oom
-from unbraid.population.plan import Member
+from unbraid.population.member import Member
 from unbraid.population.training_step import State
 
 

@@ -42,8 +42,8 @@ SUCCESS = 0.5
 @command
 def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
     """Train, score and report a small population in a few minutes on a CPU."""
-    from unbraid.population.numbers import read_seeds
     from unbraid.population.run_folder import check_free
+    from unbraid.population.seeds_and_rates import read_seeds
 
     # What `train` refuses, before anything is said.
     problems = Problems()

@@ -22,7 +22,8 @@ import torch
 from unbraid.core.errors import UnbraidError, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.networks.layers import uses_kernels
-from unbraid.population.plan import Member, Plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 
 _SAFE_SHARE_OF_FREE_MEMORY = 0.8
 _MOST_CHECKPOINT_BYTES = 2**32

@@ -15,7 +15,7 @@ from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.supervision import SUPERVISIONS
 
 if TYPE_CHECKING:
-    from unbraid.population.plan import Member
+    from unbraid.population.member import Member
 
 WITH_LABELS = {
     "s2_beta_vae": "beta_vae",

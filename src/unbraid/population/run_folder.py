@@ -16,7 +16,8 @@ from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.networks.layout import Layout
 from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.devices import cores, members_by_kind
-from unbraid.population.plan import Member, Plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 from unbraid.population.training_step import State, quantities
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import torch
 from unbraid.core.store import only_one, remove_unfinished
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.devices import cores, explain_oom, keep_freed_memory
-from unbraid.population.plan import Member
+from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import State, TrainingStep, rule_on
 

@@ -29,7 +29,8 @@ from unbraid.objectives.priors.prior import UNIFORMS
 from unbraid.objectives.schedule import number_at, stacked_number
 from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.adam import BETAS, Adam, Gradient
-from unbraid.population.plan import Member, Plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 
 DRAWN_AT_ONCE = 16
 """Steps whose random numbers are drawn together, which saves launches and changes no number."""

@@ -43,7 +43,8 @@ from unbraid.data.drawn.pinwheel import Pinwheel
 from unbraid.objectives.decomposition import Decomposition
 from unbraid.objectives.priors.mixture import Mixture
 from unbraid.population.devices import keep_freed_memory
-from unbraid.population.plan import Member, make_plan
+from unbraid.population.member import Member
+from unbraid.population.plan import make_plan
 from unbraid.population.training_step import TrainingStep
 
 ALPHAS = (1.0, 3.0, 5.0, 8.0)

@@ -16,7 +16,8 @@ from unbraid.data import DATA
 from unbraid.data.dataset import IN_MEMORY
 from unbraid.networks import NETWORKS
 from unbraid.objectives import OBJECTIVES
-from unbraid.population.plan import Member, Plan, make_plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan, make_plan
 
 _PURPOSES = {
     "plan.json": "everything needed to repeat the run",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unbraid.objectives.schedule import Schedule
-from unbraid.population.plan import Member, Plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 
 _SYMBOLS = {
     "beta": "β",

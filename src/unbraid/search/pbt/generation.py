@@ -26,7 +26,8 @@ from torch import Tensor
 from unbraid.data.dataset import Dataset
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.devices import chunk_size, cores, explain_oom, keep_freed_memory
-from unbraid.population.plan import Member, Plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 from unbraid.population.training_step import State, TrainingStep
 
 Rows = dict[str, Tensor]

@@ -18,7 +18,8 @@ from unbraid.objectives.hyper import is_number
 from unbraid.objectives.objective import Objective
 from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.supervision.supervision import Supervision
-from unbraid.population.plan import Member, Plan, make_plan
+from unbraid.population.member import Member
+from unbraid.population.plan import Plan, make_plan
 from unbraid.scoring.metric_names import needing_factors
 from unbraid.search import defaults
 from unbraid.search.former_records import translated
