@@ -16,8 +16,9 @@ from PIL import Image
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.run_folder import RunFolder
+from unbraid.population.state import State
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import DRAWN_AT_ONCE, State, TrainingStep
+from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 
 CONVOLUTIONS: dict[str, Any] = {
     "network": "conv_burgess",
@@ -104,8 +105,7 @@ def test_replayed_steps_have_the_bits_of_plain_ones(small_plan, objective: str, 
 def test_the_lowered_copy_follows_the_weights_through_replays(small_plan, precision: str):
     plan, dataset = small_plan("factor_vae", steps=40, precision=precision, **CONVOLUTIONS)
     state, _ = by_stepper(TrainingStep(plan, plan.members, dataset, torch.device("cuda")), 34)
-    for adam in (state.model, state.auxiliary):
-        assert adam is not None
+    for adam in state.optimisers:
         assert (adam.low_precision_copy is None) == (precision == "float32")
         assert adam.low_precision_copy is None or torch.equal(
             adam.low_precision_copy, adam.weights.to(torch.bfloat16)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 import torch
 
-from unbraid.population.training_step import DRAWN_AT_ONCE, State, TrainingStep
+from unbraid.population.state import State
+from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 
 _STEPS_BEFORE_CAPTURE = 2
 """In the first steps kernels are compiled and workspaces made, which a capture must not see."""
