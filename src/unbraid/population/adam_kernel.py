@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from unbraid.core.kernel_launch import launch_kernel
+
 if TYPE_CHECKING:
     from unbraid.population.adam import Adam
 
@@ -20,24 +22,23 @@ _NUMBERS = 1024
 @triton.jit
 def _update_kernel(
     weight_ptr, mean_ptr, square_ptr, gradient_ptr, copy_ptr, healthy_ptr, step_size_ptr,
-    shrink_ptr, start, size,
-    COUNT: tl.constexpr, TAKE_FIRST: tl.constexpr, TAKE_SECOND: tl.constexpr, EPSILON: tl.constexpr,
+    shrink_ptr, start, size, count, take_first, take_second, epsilon,
     WRITE_COPY: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
-    """COUNT weights of a member's row, from *start* on, follow a gradient `(members, COUNT)`."""
+    """*count* weights of a member's row, from *start* on, follow a gradient `(members, count)`."""
     member = tl.program_id(1).to(tl.int64)
     if tl.load(healthy_ptr + member) != 0:
         at = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
-        inside = at < COUNT
+        inside = at < count
         where = member * size + start + at
         step_size, shrink = tl.load(step_size_ptr + member), tl.load(shrink_ptr + member)
-        gradient = tl.load(gradient_ptr + member * COUNT + at, mask=inside, other=0.0)
+        gradient = tl.load(gradient_ptr + member * count + at, mask=inside, other=0.0)
         weight = tl.load(weight_ptr + where, mask=inside, other=0.0)
         mean = tl.load(mean_ptr + where, mask=inside, other=0.0)
         square = tl.load(square_ptr + where, mask=inside, other=0.0)
-        mean += TAKE_FIRST * (gradient - mean)
-        square += TAKE_SECOND * (gradient * gradient - square)
-        weight -= step_size * (mean / (tl.sqrt(square) * shrink + EPSILON))
+        mean += take_first * (gradient - mean)
+        square += take_second * (gradient * gradient - square)
+        weight -= step_size * (mean / (tl.sqrt(square) * shrink + epsilon))
         tl.store(mean_ptr + where, mean, mask=inside)
         tl.store(square_ptr + where, square, mask=inside)
         tl.store(weight_ptr + where, weight, mask=inside)
@@ -46,11 +47,11 @@ def _update_kernel(
 
 
 @triton.jit
-def _finite_kernel(gradient_ptr, broken_ptr, COUNT: tl.constexpr, NUMBERS: tl.constexpr):
+def _finite_kernel(gradient_ptr, broken_ptr, count, NUMBERS: tl.constexpr):
     """Mark members whose gradient is not finite; marks are all the same, so order is no matter."""
     member = tl.program_id(1).to(tl.int64)
     at = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
-    gradient = tl.load(gradient_ptr + member * COUNT + at, mask=at < COUNT, other=0.0)
+    gradient = tl.load(gradient_ptr + member * count + at, mask=at < count, other=0.0)
     # x - x is 0 for every finite x and NaN else.
     broken = tl.max((gradient - gradient != 0.0).to(tl.int32), axis=0)
     if broken != 0:
@@ -62,12 +63,12 @@ def all_finite(parts: Sequence[Tensor]) -> Tensor:
     members = parts[0].shape[0]
     broken = torch.zeros(members, dtype=torch.int32, device=parts[0].device)
     numbers = 4 * _NUMBERS
-    with torch.cuda.device_of(broken):
-        for part in parts:
-            count = part[0].numel()
-            _finite_kernel[(triton.cdiv(count, numbers), members)](
-                part, broken, COUNT=count, NUMBERS=numbers, num_warps=4
-            )
+    for part in parts:
+        count = part[0].numel()
+        launch_kernel(
+            _finite_kernel, (triton.cdiv(count, numbers), members), part, broken, count,
+            NUMBERS=numbers, num_warps=4,
+        )  # fmt: skip
     return broken == 0
 
 
@@ -88,23 +89,10 @@ def update(
     """
     members, count = gradient.shape[0], gradient[0].numel()
     copy = adam.low_precision_copy
-    with torch.cuda.device_of(adam.weights):
-        _update_kernel[(triton.cdiv(count, _NUMBERS), members)](
-            adam.weights,
-            adam.gradient_mean,
-            adam.gradient_square,
-            gradient.contiguous(),
-            adam.weights if copy is None else copy,
-            healthy.to(torch.uint8),
-            step_size,
-            shrink,
-            start,
-            adam.weights.shape[1],
-            COUNT=count,
-            TAKE_FIRST=1.0 - betas[0],
-            TAKE_SECOND=1.0 - betas[1],
-            EPSILON=epsilon,
-            WRITE_COPY=copy is not None,
-            NUMBERS=_NUMBERS,
-            num_warps=4,
-        )
+    launch_kernel(
+        _update_kernel, (triton.cdiv(count, _NUMBERS), members),
+        adam.weights, adam.gradient_mean, adam.gradient_square, gradient.contiguous(),
+        adam.weights if copy is None else copy, healthy.to(torch.uint8), step_size, shrink,
+        start, adam.weights.shape[1], count, 1.0 - betas[0], 1.0 - betas[1], epsilon,
+        WRITE_COPY=copy is not None, NUMBERS=_NUMBERS, num_warps=4,
+    )  # fmt: skip

@@ -29,7 +29,7 @@ likelihoods.
 """
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["image_stride", "batch", "count"])
 def block_kernel(
     image_ptr, block_ptr, image_stride, batch, count,
     CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr,

@@ -7,6 +7,7 @@ import torch
 import triton
 from torch import Tensor
 
+from unbraid.core.kernel_launch import launch_kernel
 from unbraid.networks.kernels import tuned
 from unbraid.networks.kernels.convolution import conv_kernel, conv_transpose_kernel, weight_kernel
 from unbraid.networks.kernels.image import (
@@ -40,17 +41,17 @@ def conv(
     big, weight = big.contiguous(), _packed(weight)
     out = big.new_empty(members, batch, height // 2, width // 2, small)
     columns, loops = batch * (width // 2), min(block.loops, height // 2)
-    with torch.cuda.device_of(big):
-        conv_kernel[(triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops))](
-            big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
-            _stride(bias),
-            out[0].numel(), big[0].numel(),
-            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
-            BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops,
-            STAGES=block.stages,
-            num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        conv_kernel, (triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops)),
+        big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
+        _stride(bias),
+        out[0].numel(), big[0].numel(),
+        HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
+        BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
+        ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops,
+        STAGES=block.stages,
+        num_warps=block.warps,
+    )  # fmt: skip
     return out
 
 
@@ -70,18 +71,18 @@ def conv_transpose(
     out = make(members, batch, height, width, big)
     blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
     columns = min(block.columns, 4 * big)
-    with torch.cuda.device_of(small):
-        conv_transpose_kernel[(triton.cdiv(blocks, block.rows * block.loops), members,
-        4 * big // columns)](
-            small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
-            _stride(bias),
-            small[0].numel(), out[0].numel(),
-            HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
-            BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
-            LOOPS=block.loops,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        conv_transpose_kernel,
+        (triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns),
+        small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
+        _stride(bias),
+        small[0].numel(), out[0].numel(),
+        HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
+        BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
+        ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
+        LOOPS=block.loops,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
     return out
 
 
@@ -104,15 +105,15 @@ def weight_gradient(
         *((2, 2, channels) if bias_of_big else (reach, reach, count)),
         dtype=torch.float32,
     )
-    with torch.cuda.device_of(big):
-        weight_kernel[(splits, members, parts)](
-            big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
-            triton.cdiv(blocks, splits * block.rows),
-            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach,
-            BIAS_OF_BIG=bias_of_big,
-            PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        weight_kernel, (splits, members, parts),
+        big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
+        triton.cdiv(blocks, splits * block.rows),
+        HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach,
+        BIAS_OF_BIG=bias_of_big,
+        PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
     bias = sums.sum(dim=(1, 2, 3)) if bias_of_big else _joined(sums)[:, 0, -1]
     return _joined(weight), bias
 
@@ -128,11 +129,11 @@ def by_blocks(image: Tensor) -> Tensor:
     copies, pixels = 1 if shared else members, pixels_of(channels)
     out = image.new_empty(copies, batch, height // 2 + 1, width // 2 + 1, pixels)
     count = out[0, 0].numel()
-    with torch.cuda.device_of(image):
-        block_kernel[(copies * batch, triton.cdiv(count, 1024))](
-            packed, out, packed.stride(0), batch, count,
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, PIXELS=pixels, NUMBERS=1024, num_warps=4,
-        )  # fmt: skip
+    launch_kernel(
+        block_kernel, (copies * batch, triton.cdiv(count, 1024)),
+        packed, out, packed.stride(0), batch, count,
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, PIXELS=pixels, NUMBERS=1024, num_warps=4,
+    )  # fmt: skip
     return out.expand(members, *out.shape[1:])
 
 
@@ -146,14 +147,14 @@ def first(
     weight = _packed(weight)
     out = weight.new_empty(members, batch, height, width, small)
     positions = batch * height * width
-    with torch.cuda.device_of(out):
-        first_kernel[(triton.cdiv(positions, block.rows * block.loops), members)](
-            blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0),
-            bias.stride(0),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=pixels,
-            RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
-            num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        first_kernel, (triton.cdiv(positions, block.rows * block.loops), members),
+        blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0),
+        bias.stride(0),
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=pixels,
+        RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
+        num_warps=block.warps,
+    )  # fmt: skip
     return out
 
 
@@ -171,14 +172,14 @@ def first_weight_gradient(
     splits = tuned.splits(members, positions, block)
     weight = gradient.new_empty(members, splits, small, 4, 4, channels, dtype=torch.float32)
     bias = gradient.new_empty(members, splits, small, dtype=torch.float32)
-    with torch.cuda.device_of(gradient):
-        first_weight_kernel[(splits, members)](
-            blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
-            triton.cdiv(positions, splits * block.rows),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
-            PRECISION=block.products, ROWS=block.rows,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        first_weight_kernel, (splits, members),
+        blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
+        triton.cdiv(positions, splits * block.rows),
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
+        PRECISION=block.products, ROWS=block.rows,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
     return _joined(weight), _joined(bias)
 
 
@@ -222,15 +223,15 @@ def _last(
     slope = small.new_empty(0 if true is None else (members, batch, height + 1, width + 1, pixels))
     distance = small.new_empty(members, batch, parts, dtype=torch.float32)
     true = raw if true is None else true
-    with torch.cuda.device_of(small):
-        last_kernel[(batch * parts, members)](
-            small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0),
-            true.stride(0), batch,
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels,
-            OUTPUTS=max(_FEWEST_COLUMNS, pixels),
-            LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        last_kernel, (batch * parts, members),
+        small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0),
+        true.stride(0), batch,
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels,
+        OUTPUTS=max(_FEWEST_COLUMNS, pixels),
+        LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
     return raw, slope, distance
 
 
@@ -260,16 +261,16 @@ def last_backward(
     splits = tuned.splits(members, positions, block)
     to_small = torch.empty_like(small)
     to_weight = small.new_empty(members, splits, count, 4, 4, channels, dtype=torch.float32)
-    with torch.cuda.device_of(small):
-        last_backward_kernel[(splits, members)](
-            small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch,
-            slope[0].numel(), splits,
-            triton.cdiv(positions, splits * block.rows),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count,
-            PIXELS=pixels_of(channels), MASK=mask,
-            PRECISION=block.products, ROWS=block.rows,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        last_backward_kernel, (splits, members),
+        small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch,
+        slope[0].numel(), splits,
+        triton.cdiv(positions, splits * block.rows),
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count,
+        PIXELS=pixels_of(channels), MASK=mask,
+        PRECISION=block.products, ROWS=block.rows,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
     sums = torch.einsum("mbp,mb->mp", slope.sum(dim=(2, 3), dtype=torch.float32), scale)
     return (
         to_small,
