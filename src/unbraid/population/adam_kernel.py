@@ -17,11 +17,13 @@ import triton.language as tl
 from torch import Tensor
 
 from unbraid.core.kernel_launch import launch_kernel
+from unbraid.networks.layout import ALIGNMENT as ROW_ALIGNMENT
 
 if TYPE_CHECKING:
     from unbraid.population.adam import Adam
 
 _NUMBERS = 1024
+ALIGNMENT = tl.constexpr(ROW_ALIGNMENT)
 _PARTS = 12
 _SIZES = [f"{name}{part}" for part in range(_PARTS) for name in ("first", "start", "count")]
 
@@ -48,9 +50,12 @@ def _find(
     first0, start0, count0, first1, start1, count1, first2, start2, count2, first3, start3, count3,
     first4, start4, count4, first5, start5, count5, first6, start6, count6, first7, start7, count7,
     first8, start8, count8, first9, start9, count9, first10, start10, count10,
-    first11, start11, count11, EVEN: tl.constexpr,
+    first11, start11, count11, UNIT: tl.constexpr,
 ):  # fmt: skip
-    """The program's part: its gradient, its first program, where it starts in a row, its count."""
+    """The program's part: its gradient, its first program, where it starts in a row, its count.
+
+    The last two come in units: the compiler sees that they are even, and loads 16 bytes at a time.
+    """
     here = tl.program_id(0)
     part = (
         (here >= first1).to(tl.int32) + (here >= first2).to(tl.int32)
@@ -73,9 +78,7 @@ def _find(
         part, count0, count1, count2, count3, count4, count5, count6, count7, count8, count9,
         count10, count11,
     )  # fmt: skip
-    if EVEN:
-        count = tl.multiple_of(count, 16)
-    return pointer, first, tl.multiple_of(start, 16), count
+    return pointer, first, start * ALIGNMENT, count * UNIT
 
 
 @triton.jit(do_not_specialize=["rate_stride", "before_stride", *_SIZES])
@@ -89,7 +92,7 @@ def _update_kernel(
     first11, start11, count11,
     TAKE_FIRST: tl.constexpr, TAKE_SECOND: tl.constexpr, LOG_FIRST: tl.constexpr,
     LOG_SECOND: tl.constexpr, EPSILON: tl.constexpr,
-    EVEN: tl.constexpr, WRITE_COPY: tl.constexpr, NUMBERS: tl.constexpr,
+    UNIT: tl.constexpr, WRITE_COPY: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """NUMBERS weights of one part of a member's row follow the gradient `(members, count)`.
 
@@ -102,7 +105,7 @@ def _update_kernel(
             first0, start0, count0, first1, start1, count1, first2, start2, count2,
             first3, start3, count3, first4, start4, count4, first5, start5, count5,
             first6, start6, count6, first7, start7, count7, first8, start8, count8,
-            first9, start9, count9, first10, start10, count10, first11, start11, count11, EVEN,
+            first9, start9, count9, first10, start10, count10, first11, start11, count11, UNIT,
         )  # fmt: skip
         updates = (tl.load(before_ptr + member * before_stride) + 1).to(tl.float64)
         rate = tl.load(rate_ptr + member * rate_stride).to(tl.float64)
@@ -132,7 +135,7 @@ def _finite_kernel(
     first4, start4, count4, first5, start5, count5, first6, start6, count6, first7, start7, count7,
     first8, start8, count8, first9, start9, count9, first10, start10, count10,
     first11, start11, count11,
-    EVEN: tl.constexpr, NUMBERS: tl.constexpr,
+    UNIT: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """Mark members whose gradient is not finite; marks are all the same, so order is no matter."""
     member = tl.program_id(1).to(tl.int64)
@@ -141,7 +144,7 @@ def _finite_kernel(
         first0, start0, count0, first1, start1, count1, first2, start2, count2,
         first3, start3, count3, first4, start4, count4, first5, start5, count5,
         first6, start6, count6, first7, start7, count7, first8, start8, count8,
-        first9, start9, count9, first10, start10, count10, first11, start11, count11, EVEN,
+        first9, start9, count9, first10, start10, count10, first11, start11, count11, UNIT,
     )  # fmt: skip
     at = (tl.program_id(0) - first) * NUMBERS + tl.arange(0, NUMBERS)
     gradient = tl.load(gradient_ptr + member * count + at, mask=at < count, other=0.0)
@@ -153,29 +156,29 @@ def _finite_kernel(
 
 def _launches(
     parts: Sequence[tuple[int, Tensor]], numbers: int
-) -> Iterator[tuple[int, list[Tensor], list[int], bool]]:
-    """For up to twelve *parts* at a time: programs, gradients, their sizes, if all are even."""
+) -> Iterator[tuple[int, list[Tensor], list[int], int]]:
+    """For up to twelve *parts* at a time: programs, gradients, their sizes, the unit of counts."""
     for begin in range(0, len(parts), _PARTS):
         some = parts[begin : begin + _PARTS]
-        programs, sizes = 0, []
+        even = all(part[0].numel() % ROW_ALIGNMENT == 0 for _, part in some)
+        programs, sizes, unit = 0, [], ROW_ALIGNMENT if even else 1
         for start, part in some:
             count = part[0].numel()
-            sizes += [programs, start, count]
+            sizes += [programs, start // ROW_ALIGNMENT, count // unit]
             programs += triton.cdiv(count, numbers)
         missing = _PARTS - len(some)
-        gradients = [part for _, part in some]
-        even = all(count % 16 == 0 for count in sizes[2::3])
-        yield programs, gradients + gradients[:1] * missing, sizes + [programs, 0, 0] * missing, even
+        gradients = [part for _, part in some] + [some[0][1]] * missing
+        yield programs, gradients, sizes + [programs, 0, 0] * missing, unit
 
 
 def all_finite(parts: Sequence[tuple[int, Tensor]]) -> Tensor:
     """Which members have finite numbers only in *parts* `(members, ...)` each: `(members,)`."""
     members, numbers = parts[0][1].shape[0], 4 * _NUMBERS
     broken = torch.zeros(members, dtype=torch.int32, device=parts[0][1].device)
-    for programs, gradients, sizes, even in _launches(parts, numbers):
+    for programs, gradients, sizes, unit in _launches(parts, numbers):
         launch_kernel(
             _finite_kernel, (programs, members), broken, *gradients, *sizes,
-            EVEN=even, NUMBERS=numbers, num_warps=4,
+            UNIT=unit, NUMBERS=numbers, num_warps=4,
         )  # fmt: skip
     return broken == 0
 
@@ -195,13 +198,13 @@ def update(
     """
     members, copy = len(healthy), adam.low_precision_copy
     rate, updates_before = rate.expand(members), updates_before.expand(members)
-    for programs, gradients, sizes, even in _launches(parts, _NUMBERS):
+    for programs, gradients, sizes, unit in _launches(parts, _NUMBERS):
         launch_kernel(
             _update_kernel, (programs, members), adam.weights, adam.gradient_mean,
             adam.gradient_square, adam.weights if copy is None else copy,
             healthy.view(torch.uint8), rate, updates_before, adam.weights.shape[1],
             rate.stride(0), updates_before.stride(0), *gradients, *sizes,
             TAKE_FIRST=1.0 - betas[0], TAKE_SECOND=1.0 - betas[1], LOG_FIRST=math.log(betas[0]),
-            LOG_SECOND=math.log(betas[1]), EPSILON=epsilon, EVEN=even,
+            LOG_SECOND=math.log(betas[1]), EPSILON=epsilon, UNIT=unit,
             WRITE_COPY=copy is not None, NUMBERS=_NUMBERS, num_warps=4,
         )  # fmt: skip
