@@ -407,8 +407,10 @@ def test_likelihoods_in_the_last_layer(
     scale = draw.images(members, batch) - 0.5
     to_x, to_weight, to_bias = torch.autograd.grad((expected * scale).sum(), leaves)
     true, kind = launch.by_blocks(image), operators.LIKELIHOODS[distance]
-    found, slope = launch.last_distance(x, weight, bias, true, kind, block=cut.get("last"))
-    back = launch.last_backward(x, slope, scale, weight, mask=True, block=cut.get("last backward"))
+    found, slope, sums = launch.last_distance(x, weight, bias, true, kind, block=cut.get("last"))
+    back = launch.last_backward(
+        x, slope, scale, weight, mask=True, sums=sums, block=cut.get("last backward")
+    )
     assert [tensor.dtype for tensor in (found, slope, *back[1:])] == [
         torch.float32,
         precision,
@@ -523,8 +525,9 @@ def test_nan_fills_its_own_member_and_reaches_no_other(device, precision):
         ]
         values += [launch.first(blocks, first, first_bias, relu=True), launch.last(x, up, up_bias)]
         for kind in operators.LIKELIHOODS.values():
-            distance, slope = launch.last_distance(x, up, up_bias, blocks, kind)
-            values += [distance, *launch.last_backward(x, slope, scale, up, mask=False)[1:]]
+            distance, slope, sums = launch.last_distance(x, up, up_bias, blocks, kind)
+            back = launch.last_backward(x, slope, scale, up, mask=False, sums=sums)
+            values += [distance, *back[1:]]
         return [
             *values,
             *launch.weight_gradient(x, values[0], 4, bias_of_big=False),

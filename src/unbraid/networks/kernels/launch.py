@@ -18,6 +18,7 @@ from unbraid.networks.kernels.image import (
     last_backward_kernel,
     last_kernel,
 )
+from unbraid.networks.kernels.join import join_kernel
 from unbraid.networks.kernels.tuned import Block
 
 _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6) else 16
@@ -114,8 +115,9 @@ def weight_gradient(
         PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
         STAGES=block.stages, num_warps=block.warps,
     )  # fmt: skip
-    bias = sums.sum(dim=(1, 2, 3)) if bias_of_big else _joined(sums)[:, 0, -1]
-    return _joined(weight), bias
+    if bias_of_big:
+        return _join(weight, sums, biases=channels, repeats=4)
+    return _join(weight, sums, biases=count, skipped=(reach - 1) * count)
 
 
 def by_blocks(image: Tensor) -> Tensor:
@@ -180,7 +182,7 @@ def first_weight_gradient(
         PRECISION=block.products, ROWS=block.rows,
         STAGES=block.stages, num_warps=block.warps,
     )  # fmt: skip
-    return _joined(weight), _joined(bias)
+    return _join(weight, bias, biases=small)
 
 
 def last(small: Tensor, weight: Tensor, bias: Tensor, *, block: Block | None = None) -> Tensor:
@@ -196,13 +198,14 @@ def last_distance(
     likelihood: int,
     *,
     block: Block | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Distances `(members, batch)` of the last layer's output from *true*, and their slope.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Distances `(members, batch)` of the last layer's output from *true*, their slope and its sums.
 
-    Images and slope are by blocks; distances are float32.
+    Images and slope are by blocks, its sums `(members, batch, pixels)`; sums are float32.
     """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
-    return _joined(parts.movedim(2, 1)), slope
+    sums = parts.sum(dim=(2, 3))
+    return sums[..., -1], slope, sums[..., :-1]
 
 
 def _last(
@@ -217,22 +220,23 @@ def _last(
     channels = weight.shape[4]
     block = block or tuned.last_block(members, height, channels, _low(small))
     small, weight = small.contiguous(), _packed(weight)
-    parts = triton.cdiv((height + 1) * (width + 1), block.rows * block.loops)
+    loops = min(block.loops, height + 1)
+    parts, columns = triton.cdiv(height + 1, loops), batch * (width + 1)
     pixels = pixels_of(channels)
     raw = small.new_empty((members, batch, channels, 2 * height, 2 * width) if true is None else 0)
     slope = small.new_empty(0 if true is None else (members, batch, height + 1, width + 1, pixels))
-    distance = small.new_empty(members, batch, parts, dtype=torch.float32)
+    sums = small.new_empty(members, batch, width + 1, parts, pixels + 1, dtype=torch.float32)
     true = raw if true is None else true
     launch_kernel(
-        last_kernel, (batch * parts, members),
-        small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0),
+        last_kernel, (triton.cdiv(columns, block.rows), members, parts),
+        small, weight, bias, true, raw, slope, sums, columns, weight.stride(0), bias.stride(0),
         true.stride(0), batch,
         CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels,
-        OUTPUTS=max(_FEWEST_COLUMNS, pixels),
-        LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
+        OUTPUTS=max(_FEWEST_COLUMNS // 2, pixels),
+        LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=loops,
         STAGES=block.stages, num_warps=block.warps,
     )  # fmt: skip
-    return raw, slope, distance
+    return raw, slope, sums
 
 
 def last_backward(
@@ -242,11 +246,13 @@ def last_backward(
     weight: Tensor,
     *,
     mask: bool,
+    sums: Tensor | None = None,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of the last layer's input, weight and bias.
 
-    They come from *slope* by blocks times *scale* `(members, batch)`.
+    They come from *slope* by blocks times *scale* `(members, batch)`. The *sums* of the slope are
+    `(members, batch, pixels)`.
     """
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
@@ -271,12 +277,9 @@ def last_backward(
         PRECISION=block.products, ROWS=block.rows,
         STAGES=block.stages, num_warps=block.warps,
     )  # fmt: skip
-    sums = torch.einsum("mbp,mb->mp", slope.sum(dim=(2, 3), dtype=torch.float32), scale)
-    return (
-        to_small,
-        _joined(to_weight),
-        sums[:, : 4 * channels].view(members, 4, channels).sum(dim=1),
-    )
+    sums = slope.sum(dim=(2, 3), dtype=torch.float32) if sums is None else sums
+    outputs = torch.einsum("mbp,mb->mp", sums, scale)[:, : 4 * channels]
+    return to_small, _join(to_weight)[0], outputs.view(members, 4, channels).sum(dim=1)
 
 
 def pixels_of(channels: int) -> int:
@@ -302,6 +305,28 @@ def _packed(tensor: Tensor) -> Tensor:
     return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 
-def _joined(parts: Tensor) -> Tensor:
-    """The sum over splits (axis 1)."""
-    return parts.squeeze(1) if parts.shape[1] == 1 else parts.sum(dim=1)
+def _join(
+    weight: Tensor, bias: Tensor | None = None, *, biases: int = 0, repeats: int = 1,
+    skipped: int = 0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Sums over the splits of *weight* and *bias* `(members, splits, ...)` in one launch.
+
+    A split's part of the bias is *repeats* rows, of each of which *biases* numbers count after
+    *skipped* others.
+    """
+    members, splits = weight.shape[:2]
+    bias = weight if bias is None else bias
+    row, count = bias[0, 0].numel() // repeats, weight[0, 0].numel()
+    if splits * repeats == 1:
+        return weight.squeeze(1), bias.view(members, row)[:, skipped : skipped + biases]
+    joined = weight if splits == 1 else weight.new_empty(members, 1, *weight.shape[2:])
+    to_bias = bias.new_empty(members, biases)
+    numbers, at_once = (64, 32) if splits > 4 else (512, 4)
+    stretches = triton.cdiv(count, numbers) if splits > 1 else 0
+    launch_kernel(
+        join_kernel, (stretches + (biases > 0), members),
+        weight, bias, joined, to_bias, splits,
+        WEIGHTS=count, BIASES=biases, BIAS_ROW=row, BIAS_FROM=skipped, REPEATS=repeats,
+        NUMBERS=numbers, AT_ONCE=at_once, num_warps=4,
+    )  # fmt: skip
+    return joined.squeeze(1), to_bias

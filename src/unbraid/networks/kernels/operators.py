@@ -211,17 +211,17 @@ class _ConvTransposeAndCompare(Function):
         likelihood: int,
         after_relu: bool,
     ) -> Tensor:
-        distance, slope = launch.last_distance(x, low_weight, bias, true, likelihood)
+        distance, slope, sums = launch.last_distance(x, low_weight, bias, true, likelihood)
         ctx.after_relu = after_relu
-        ctx.save_for_backward(x, low_weight, slope)
+        ctx.save_for_backward(x, low_weight, slope, sums)
         return distance
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:  # type: ignore[override]
         _only_once()
-        x, low_weight, slope = ctx.saved_tensors
+        x, low_weight, slope, sums = ctx.saved_tensors
         to_x, to_weight, to_bias = launch.last_backward(
-            x, slope, gradient, low_weight, mask=ctx.after_relu
+            x, slope, gradient, low_weight, mask=ctx.after_relu, sums=sums
         )
         return to_x, to_weight, None, to_bias, None, None, None
 
