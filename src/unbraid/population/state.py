@@ -74,6 +74,11 @@ class State:
         clock = torch.full((), step, dtype=torch.int64, device=device)
         return cls(step, clock, model, tuple(auxiliary), **rest)
 
+    def copy(self) -> State:
+        """The same in memory of its own."""
+        named = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        return State.from_tensors(named, self.step, self.clock.device)
+
     def part(self, members: slice, auxiliary: tuple[tuple[int, slice], ...]) -> State:
         """The state of some of the *members*, in the same memory but with a clock of its own.
 
