@@ -59,13 +59,16 @@ class Run:
         """Training curves: member, step, one column per recorded quantity."""
         return self.folder.history()
 
-    def resume(self, *, quiet: bool = False) -> Run:
+    def resume(self, *, steps: int | None = None, quiet: bool = False) -> Run:
         """Train and encode what is left; returns itself.
 
-        Stopped by Ctrl-C it raises `StoppedError`, with everything so far on disk.
+        With more *steps* than its plan had it trains on, if it kept the optimiser's state. Stopped
+        by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
         from unbraid.population.train import train_run
 
+        if steps is not None:
+            self.folder.extend(steps)
         plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
             outcome = train_run(self.folder, self.device, progress.advance, progress.say)
@@ -218,6 +221,7 @@ def train(
     where: declared.Where = None,
     code_samples: declared.CodeSamples = defaults.CODE_SAMPLES,
     checkpoint_seconds: declared.CheckpointSeconds = defaults.CHECKPOINT_SECONDS,
+    keep_optimiser: declared.KeepOptimiser = False,
     log_every: declared.LogEvery = None,
     hyper: declared.Hyper = None,
     data_options: declared.DataOptions = None,
@@ -273,7 +277,8 @@ def train(
     stem = f"{plan.data}-{plan.members[0].objective}"
     folder = Path(out) if out is not None else next_folder(stem)
     check_free(folder)
-    run = RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset)
+    size = chunk_size(plan, dataset, chosen)
+    run = RunFolder.create(folder, plan, size, dataset, keep_optimiser=keep_optimiser)
     return Run(run, chosen).resume(quiet=quiet)
 
 
@@ -288,6 +293,8 @@ def open_run(path: str | Path, *, data: declared.MovedData = None, device: str =
     return Run(folder, choose_device(device))
 
 
-def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bool) -> Run:
+def resume_folder(
+    folder: Path, data: declared.MovedData, device: str, quiet: bool, steps: int | None = None
+) -> Run:
     """Go on with the run in *folder*."""
-    return open_run(folder, data=data, device=device).resume(quiet=quiet)
+    return open_run(folder, data=data, device=device).resume(steps=steps, quiet=quiet)
