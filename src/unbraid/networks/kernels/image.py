@@ -16,7 +16,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from unbraid.networks.kernels.convolution import column_sums, steady, stretches
+from unbraid.networks.kernels.convolution import (
+    apart,
+    column_sums,
+    side_by_side,
+    steady,
+    stretches,
+)
 
 RAW, BERNOULLI, SIGMOID_SQUARED, SQUARED = (
     tl.constexpr(0),
@@ -185,7 +191,7 @@ def last_kernel(
     weight_ptr += member * weight_stride
     own = tl.load(weight_ptr + place, mask=wanted[None, :], other=0.0)
     below = tl.load(weight_ptr + place + 8 * CHANNELS, mask=wanted[None, :], other=0.0)
-    weight = tl.reshape(tl.join(own, below), (2 * SMALL, 2 * OUTPUTS))
+    weight = side_by_side(own, below)
     bias = tl.load(bias_ptr + member * bias_stride + channel, mask=wanted, other=0.0).to(
         tl.float32
     )[None, :]
@@ -209,7 +215,7 @@ def last_kernel(
             other=0.0,
         )
         both = tl.dot(small, weight, input_precision=PRECISION)
-        lower, upper = tl.split(tl.reshape(both, (ROWS, OUTPUTS, 2)))
+        lower, upper = apart(both)
         total = waiting + lower + bias
         waiting = upper
         height = 2 * r - 1 + pixel // 2

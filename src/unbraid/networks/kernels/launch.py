@@ -70,18 +70,17 @@ def conv_transpose(
     # A 2x2 kernel does not reach the last row and column of an odd image.
     make = small.new_zeros if reach == 1 and (height % 2 or width % 2) else small.new_empty
     out = make(members, batch, height, width, big)
-    blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
-    columns = min(block.columns, 4 * big)
+    down, columns = height // 2 + reach - 1, batch * (width // 2 + reach - 1)
+    tile, loops = min(block.columns, 4 * big), min(block.loops, down)
     launch_kernel(
         conv_transpose_kernel,
-        (triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns),
-        small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
+        (triton.cdiv(columns, block.rows), members, 4 * big // tile * triton.cdiv(down, loops)),
+        small, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
         _stride(bias),
         small[0].numel(), out[0].numel(),
         HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
         BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-        ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
-        LOOPS=block.loops,
+        ROWS=block.rows, DEPTH=min(block.depth, reach * channels), COLUMNS=tile, LOOPS=loops,
         STAGES=block.stages, num_warps=block.warps,
     )  # fmt: skip
     return out
@@ -199,9 +198,9 @@ def last_distance(
     *,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Distances `(members, batch)` of the last layer's output from *true*, their slope and its sums.
+    """Distances `(members, batch)` of the last layer's output from *true*, their slope, its sums.
 
-    Images and slope are by blocks, its sums `(members, batch, pixels)`; sums are float32.
+    Images and slope are by blocks, the sums `(members, batch, pixels)`; sums are float32.
     """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
     sums = parts.sum(dim=(2, 3))
@@ -325,8 +324,7 @@ def _join(
     stretches = triton.cdiv(count, numbers) if splits > 1 else 0
     launch_kernel(
         join_kernel, (stretches + (biases > 0), members),
-        weight, bias, joined, to_bias, splits,
-        WEIGHTS=count, BIASES=biases, BIAS_ROW=row, BIAS_FROM=skipped, REPEATS=repeats,
+        weight, bias, joined, to_bias, splits, count, biases, row, skipped, repeats,
         NUMBERS=numbers, AT_ONCE=at_once, num_warps=4,
     )  # fmt: skip
     return joined.squeeze(1), to_bias

@@ -53,12 +53,10 @@ def conv_block(members: int, height: int, big: int, small: int, low: bool) -> Bl
 
 def conv_transpose_block(members: int, small: int, low: bool) -> Block:
     """Of `conv_transpose_kernel`."""
-    loops = 4 if members >= _MANY else 1
+    loops = 32 if members >= _MANY else 2
     if not low:
-        return (
-            Block(64, 128, 64, loops=loops, products=_SPLIT) if small <= 32 else Block(64, 32, 64)
-        )
-    return Block(64, 256, 128, warps=8, loops=loops)
+        return Block(64, 32, 64, loops=loops, products=_SPLIT)
+    return Block(64, 128, 128, warps=8, loops=loops)
 
 
 def weight_block(low: bool) -> Block:
@@ -78,17 +76,10 @@ def first_weight_block(low: bool) -> Block:
 
 def last_block(members: int, height: int, channels: int, low: bool) -> Block:
     """Of `last_kernel`."""
-    blocks = (height + 1) ** 2
+    loops = height + 1 if members >= _MANY else 9
     if not low:
-        return Block(
-            64, stages=2, loops=-(-blocks // (3 * 64)) if members >= _MANY else 1, products=_SPLIT
-        )
-    return Block(
-        128,
-        warps=4 if channels == 1 else 8,
-        stages=2,
-        loops=-(-blocks // 128) if members >= _MANY else 1,
-    )
+        return Block(64, stages=2, loops=loops, products=_SPLIT)
+    return Block(128, stages=2, loops=loops)
 
 
 def last_backward_block(channels: int, low: bool) -> Block:
