@@ -57,18 +57,6 @@ def column_sums(matrix, total, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def side_by_side(left, right):
-    """Two matrices as one of twice the columns, in turns, which `apart` undoes within a thread."""
-    return tl.reshape(tl.join(left, right), (left.shape[0], 2 * left.shape[1]))
-
-
-@triton.jit
-def apart(both):
-    """The two matrices of which `side_by_side` made one."""
-    return tl.split(tl.reshape(both, (both.shape[0], both.shape[1] // 2, 2)))
-
-
-@triton.jit
 def _small_columns(
     small_ptr, image, r, c, k, seen,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
@@ -118,7 +106,7 @@ def _weight_places(k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.const
 
 @triton.jit
 def conv_transpose_kernel(
-    small_ptr, weight_ptr, bias_ptr, mask_ptr, big_ptr, columns, weight_stride, bias_stride,
+    small_ptr, weight_ptr, bias_ptr, mask_ptr, big_ptr, blocks, weight_stride, bias_stride,
     small_values, big_values,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BIG: tl.constexpr, SMALL: tl.constexpr,
     REACH: tl.constexpr,
@@ -126,83 +114,51 @@ def conv_transpose_kernel(
     ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, LOOPS: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Big blocks from the small pixels they touch, then bias, ReLU or a mask where wanted.
-
-    A program follows ROWS columns of blocks down LOOPS rows. Each step reads one row of small
-    pixels, which the blocks of its own row and of the row below touch: the product for the row
-    below waits in registers for its other half.
-    """
+    """Big blocks from the small pixels they touch, then bias, ReLU or a mask where wanted."""
     BLOCK_HEIGHT: tl.constexpr = HEIGHT // 2 + REACH - 1
     BLOCK_WIDTH: tl.constexpr = WIDTH // 2 + REACH - 1
-    ALL: tl.constexpr = REACH * SMALL
-    PARTS: tl.constexpr = 4 * BIG // COLUMNS
+    ALL: tl.constexpr = REACH * REACH * SMALL
     member = tl.program_id(1).to(tl.int64)
-    q = tl.program_id(2) % PARTS * COLUMNS + tl.arange(0, COLUMNS)
-    top = tl.program_id(2) // PARTS * LOOPS
-    m = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    image, c = m // BLOCK_WIDTH, m % BLOCK_WIDTH
-    seen = m < columns
+    q = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
     small_ptr += member * small_values
     weight_ptr += member * weight_stride
     big_ptr += member * big_values
     mask_ptr += member * big_values
-    WHOLE: tl.constexpr = DEPTH == ALL
-    if WHOLE:
-        weight = _weights_down(weight_ptr, tl.arange(0, DEPTH), q, BIG, SMALL, REACH)
+    if DEPTH == ALL:
+        k = tl.arange(0, DEPTH)
+        kept = tl.load(weight_ptr + _weight_places(k, q, BIG, SMALL, REACH))
     if BIAS:
         bias = tl.load(bias_ptr + member * bias_stride + q % BIG).to(tl.float32)[None, :]
-    down, across = steady(q // (2 * BIG)), steady(q // BIG % 2)
-    width = (2 * c - (REACH - 1))[:, None] + across[None, :]
-    beside = seen[:, None] & (width >= 0) & (width < WIDTH)
-    offset = stretches(q % (2 * BIG) + q // (2 * BIG) * (WIDTH * BIG))
-    waiting = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for loop in tl.range(LOOPS + REACH - 1, num_stages=STAGES):
-        r = top + loop - (REACH - 1)
-        start = ((image * (HEIGHT // 2) + r) * (WIDTH // 2) + c - (REACH - 1)) * SMALL
-        total = tl.zeros((ROWS, REACH * COLUMNS), tl.float32)
-        for part in tl.range(ALL // DEPTH):
-            k = part * DEPTH + tl.arange(0, DEPTH)
-            column = (c - (REACH - 1))[:, None] + steady(k // SMALL)[None, :]
-            inside = seen[:, None] & (column >= 0) & (column < WIDTH // 2)
-            small = tl.load(
-                small_ptr + start[:, None] + stretches(k)[None, :],
-                mask=inside & (r >= 0) & (r < HEIGHT // 2),
-                other=0.0,
+    for loop in tl.range(LOOPS, num_stages=STAGES):
+        m = (tl.program_id(0) * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
+        image, r, c = (
+            m // (BLOCK_HEIGHT * BLOCK_WIDTH),
+            m // BLOCK_WIDTH % BLOCK_HEIGHT,
+            m % BLOCK_WIDTH,
+        )
+        seen = m < blocks
+        total = tl.zeros((ROWS, COLUMNS), tl.float32)
+        if DEPTH == ALL:
+            small = _small_columns(
+                small_ptr, image, r, c, k, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH
             )
-            if not WHOLE:
-                weight = _weights_down(weight_ptr, k, q, BIG, SMALL, REACH)
-            total = tl.dot(small, weight, total, input_precision=PRECISION)
-        if REACH == 2:
-            lower, upper = apart(total)
-            total = waiting + lower
-            waiting = upper
+            total = tl.dot(small, kept, total, input_precision=PRECISION)
+        else:
+            for part in tl.range(ALL // DEPTH):
+                some = part * DEPTH + tl.arange(0, DEPTH)
+                small = _small_columns(
+                    small_ptr, image, r, c, some, seen, HEIGHT // 2, WIDTH // 2, SMALL, REACH
+                )
+                weight = tl.load(weight_ptr + _weight_places(some, q, BIG, SMALL, REACH))
+                total = tl.dot(small, weight, total, input_precision=PRECISION)
         if BIAS:
             total += bias
         if RELU:
             total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
-        height = 2 * r - (REACH - 1) + down
-        due = (loop >= REACH - 1) & (r < BLOCK_HEIGHT)
-        wanted = beside & (due & (height >= 0) & (height < HEIGHT))[None, :]
-        corner = (image * HEIGHT + 2 * r - (REACH - 1)) * WIDTH + 2 * c - (REACH - 1)
-        where = (corner * BIG)[:, None] + offset[None, :]
+        where, inside = _big_columns(image, r, c, q, seen, HEIGHT, WIDTH, BIG, REACH)
         if MASK:
-            total = tl.where(tl.load(mask_ptr + where, mask=wanted, other=0.0) > 0.0, total, 0.0)
-        tl.store(big_ptr + where, total.to(big_ptr.dtype.element_ty), mask=wanted)
-
-
-@triton.jit
-def _weights_down(
-    weight_ptr, k, q, BIG: tl.constexpr, SMALL: tl.constexpr, REACH: tl.constexpr,
-):  # fmt: skip
-    """Weights between a row's small columns *k* and big columns *q* of its blocks.
-
-    Beside them those of the blocks of the row below, if the kernel reaches so far.
-    """
-    here = _weight_places(k, q, BIG, SMALL, REACH)
-    weight = tl.load(weight_ptr + here)
-    if REACH == 2:
-        weight = side_by_side(weight, tl.load(weight_ptr + here + 4 * REACH * BIG))
-    return weight
+            total = tl.where(tl.load(mask_ptr + where, mask=inside, other=0.0) > 0.0, total, 0.0)
+        tl.store(big_ptr + where, total.to(big_ptr.dtype.element_ty), mask=inside)
 
 
 # Both differ with the number of members: a kernel of its own for each would be compiled again
@@ -278,8 +234,7 @@ def conv_kernel(
 
     A program follows ROWS columns of small pixels down LOOPS rows. Each step reads one pair of big
     rows, which is the lower half of the window above and the upper half of the window below: the
-    upper half waits in registers for its other half. The products with both halves of the weights
-    are one, so that the window is read once.
+    upper half waits in registers for its other half.
     """
     OUT_HEIGHT: tl.constexpr = HEIGHT // 2
     OUT_WIDTH: tl.constexpr = WIDTH // 2
@@ -300,13 +255,14 @@ def conv_kernel(
     UNROLL: tl.constexpr = 1 if DEPTH < 64 else 2 * STRETCH // DEPTH
     if WHOLE:
         places = s[None, :] * (4 * REACH * REACH * BIG) + q[:, None]
-        weight = tl.load(weight_ptr + places)
+        upper_weight = tl.load(weight_ptr + places)
         if REACH == 2:
-            weight = side_by_side(tl.load(weight_ptr + places + 2 * STRETCH), weight)
+            lower_weight = tl.load(weight_ptr + places + 2 * STRETCH)
     waiting = tl.zeros((ROWS, SMALL), tl.float32)
     for loop in tl.range(LOOPS + REACH - 1, num_stages=STAGES):
         row = top + loop
-        total = tl.zeros((ROWS, REACH * SMALL), tl.float32)
+        upper = tl.zeros((ROWS, SMALL), tl.float32)
+        total = waiting
         for part in tl.range(2 * STRETCH // DEPTH, loop_unroll_factor=UNROLL):
             p = part * DEPTH + q
             height = 2 * row - (REACH - 1) + steady(p // STRETCH)
@@ -324,14 +280,15 @@ def conv_kernel(
             window = tl.load(big_ptr + start[:, None] + offset[None, :], mask=inside, other=0.0)
             if not WHOLE:
                 places = s[None, :] * (4 * REACH * REACH * BIG) + p[:, None]
-                weight = tl.load(weight_ptr + places)
+                upper_weight = tl.load(weight_ptr + places)
                 if REACH == 2:
-                    weight = side_by_side(tl.load(weight_ptr + places + 2 * STRETCH), weight)
-            total = tl.dot(window, weight, total, input_precision=PRECISION)
-        if REACH == 2:
-            lower, upper = apart(total)
-            total = waiting + lower
-            waiting = upper
+                    lower_weight = tl.load(weight_ptr + places + 2 * STRETCH)
+            upper = tl.dot(window, upper_weight, upper, input_precision=PRECISION)
+            if REACH == 2:
+                total = tl.dot(window, lower_weight, total, input_precision=PRECISION)
+        if REACH == 1:
+            total = upper
+        waiting = upper
         out_row = row - (REACH - 1)
         if BIAS:
             total += bias

@@ -70,17 +70,18 @@ def conv_transpose(
     # A 2x2 kernel does not reach the last row and column of an odd image.
     make = small.new_zeros if reach == 1 and (height % 2 or width % 2) else small.new_empty
     out = make(members, batch, height, width, big)
-    down, columns = height // 2 + reach - 1, batch * (width // 2 + reach - 1)
-    tile, loops = min(block.columns, 4 * big), min(block.loops, down)
+    blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
+    columns = min(block.columns, 4 * big)
     launch_kernel(
         conv_transpose_kernel,
-        (triton.cdiv(columns, block.rows), members, 4 * big // tile * triton.cdiv(down, loops)),
-        small, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
+        (triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns),
+        small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
         _stride(bias),
         small[0].numel(), out[0].numel(),
         HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
         BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-        ROWS=block.rows, DEPTH=min(block.depth, reach * channels), COLUMNS=tile, LOOPS=loops,
+        ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
+        LOOPS=block.loops,
         STAGES=block.stages, num_warps=block.warps,
     )  # fmt: skip
     return out
