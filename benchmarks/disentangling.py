@@ -142,7 +142,7 @@ def train(name: str, setting: dict[str, Any], out: Path, seconds: float) -> dict
     state, began, curve = stepper.state, time.perf_counter(), []
 
     def codes() -> Any:
-        weights = program.layout.views(state.model.weights)
+        weights = program.kinds[0].layout.views(state.model.weights)
         return encode_images(
             program.network,
             weights,

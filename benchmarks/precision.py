@@ -109,7 +109,7 @@ def train(
         for milestone in milestones:
             while state.step < milestone:
                 stepper.advance(milestone - state.step)
-            weights = program.layout.views(state.model.weights)
+            weights = program.kinds[0].layout.views(state.model.weights)
             mean, _ = encode_images(
                 program.network,
                 weights,

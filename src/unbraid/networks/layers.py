@@ -22,7 +22,9 @@ and `masked_later` that the next layer does so for this one's output. They chang
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -87,11 +89,29 @@ def dense(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.baddbmm(bias.unsqueeze(1), x, weight)
 
 
+_unwanted: set[int] = set()
+"""Where the weights lie whose gradients nobody asks for."""
+
+
+@contextlib.contextmanager
+def no_gradients_of(rows: Tensor) -> Iterator[None]:
+    """Spare the products for gradients of weights that are views of *rows*.
+
+    The library asks its own functions for no more than is wanted, but not those of others.
+    """
+    _unwanted.add(rows.untyped_storage().data_ptr())
+    try:
+        yield
+    finally:
+        _unwanted.discard(rows.untyped_storage().data_ptr())
+
+
 class _MixedDense(torch.autograd.Function):
     """A dense layer in mixed precision: the weight's gradient stays in full precision."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.rows = weight.untyped_storage().data_ptr()
         ctx.save_for_backward(x, low_weight)
         return torch.baddbmm(bias.to(x.dtype).unsqueeze(1), x, low_weight)
 
@@ -102,6 +122,8 @@ class _MixedDense(torch.autograd.Function):
     ) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
         x, low_weight = ctx.saved_tensors
         to_x = torch.bmm(gradient, low_weight.mT) if ctx.needs_input_grad[0] else None
+        if ctx.rows in _unwanted:
+            return to_x, None, None, None
         to_weight = _bmm_float32(x.mT, gradient) if ctx.needs_input_grad[1] else None
         to_bias = gradient.sum(dim=1, dtype=torch.float32) if ctx.needs_input_grad[3] else None
         return to_x, to_weight, None, to_bias

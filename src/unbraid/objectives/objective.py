@@ -221,7 +221,10 @@ class Objective(Configured):
         return None
 
     def auxiliary_input(self, forward: Forward) -> Tensor:
-        """What the auxiliary network sees in a step, `(members, n, latents)`."""
+        """What the auxiliary network sees in a step, `(members, n, latents)`.
+
+        It learns beside the decoder: `forward.reconstruction` is not there yet.
+        """
         raise invalid("objective", "has no auxiliary network", self.key)
 
     def auxiliary_loss(self, forward: Forward) -> Tensor:

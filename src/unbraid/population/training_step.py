@@ -9,6 +9,7 @@ members, so a member that diverges is frozen where it stands and its neighbours 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from unbraid.core.random import Stream
 from unbraid.data.dataset import Dataset
 from unbraid.data.few_labels import LabelledSets
 from unbraid.data.where_rule import TOTAL, cumulative_weights
-from unbraid.networks.layers import carry_low_precision_copy
+from unbraid.networks.layers import carry_low_precision_copy, no_gradients_of
 from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import TrainedWeights
 from unbraid.objectives.objective import Forward, Objective, Term, total_loss
@@ -39,6 +40,10 @@ DRAWN_AT_ONCE = 16
 """Steps whose random numbers are drawn together, which saves launches and changes no number."""
 LEARNED = "learned"
 """The name under which a chunk's rows hold what is learned beside the network."""
+
+
+_NOT_DECODED = torch.empty(0)
+"""Stands for the reconstruction until there is one."""
 
 
 class Draws(NamedTuple):
@@ -256,7 +261,10 @@ class TrainingStep:
         loss, again = _joined(losses), any(one.network for one in passes)
         # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance
         # head gets zeros.
-        gradient = Gradient(self.layout, _gradients(loss, leaves, again=again))
+        with contextlib.ExitStack() as spared:
+            for adam in state.auxiliary:
+                spared.enter_context(no_gradients_of(adam.weights))
+            gradient = Gradient(self.layout, _gradients(loss, leaves, again=again))
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
         if again:
             lessons = [self._lesson(*one) for one in enumerate(zip(passes, recorded, strict=True))]
@@ -331,7 +339,8 @@ class TrainingStep:
             (kind.objective.at(step), [one.at(step) for one in kind.supervision])
             for kind in self.kinds
         ]
-        posteriors, latents = [], []
+        networks = iter(state.auxiliary)
+        passes = []
         for number, (kind, (objective, supervision)) in enumerate(
             zip(self.kinds, numbers, strict=True)
         ):
@@ -340,33 +349,14 @@ class TrainingStep:
                 changed = None if draws.changed is None else draws.changed[kind.place, at]
                 for one in supervision:
                     mean, logvar = one.posterior(mean, logvar, changed)
-                posteriors.append((mean, logvar))
-                noise = draws.noise[kind.place, at]
-                latents.append(objective.latents(mean, logvar, noise, learned[number]))
-        self.beside.join()
-        if self.samples > 1:
-            x = x.repeat_interleave(self.samples, dim=1)
-        likelihood = self.likelihood.bound(
-            {
-                weight.name: _joined([own[weight.name] for own in learned])
-                for weight in self.likelihood.weights
-            }
-        )
-        compared = self.network.compare(leaves, _joined(latents), x, likelihood, self.precision)
-        networks = iter(state.auxiliary)
-        passes = []
-        for number, (kind, (objective, supervision), reconstruction) in enumerate(
-            zip(self.kinds, numbers, self._split(compared), strict=True)
-        ):
-            with self.beside.start(number):
                 prior = kind.prior.at(state.clock).bound(learned[number])
                 permutation, points = draws.permutations[number], draws.prior[number]
                 memory = state.memory[kind.place].unbind(dim=1)
                 forward = Forward(
-                    reconstruction=reconstruction,
-                    mean=posteriors[number][0],
-                    logvar=posteriors[number][1],
-                    z=latents[number],
+                    reconstruction=_NOT_DECODED,
+                    mean=mean,
+                    logvar=logvar,
+                    z=objective.latents(mean, logvar, draws.noise[kind.place, at], learned[number]),
                     step=step,
                     permutation=None if permutation is None else permutation[:, at],
                     prior=prior,
@@ -376,14 +366,30 @@ class TrainingStep:
                     memory=dict(zip(objective.memory, memory, strict=False)),
                     **labelled[number],
                 )
-                one = _Pass(kind, objective, supervision, forward)
-                if kind.auxiliary_network is not None and kind.auxiliary_layout is not None:
+                passes.append(_Pass(kind, objective, supervision, forward))
+        self.beside.join()
+        if self.samples > 1:
+            x = x.repeat_interleave(self.samples, dim=1)
+        likelihood = self.likelihood.bound(
+            {
+                weight.name: _joined([own[weight.name] for own in learned])
+                for weight in self.likelihood.weights
+            }
+        )
+        z = _joined([one.forward.z for one in passes])
+        for number, one in enumerate(passes):
+            network, layout = one.kind.auxiliary_network, one.kind.auxiliary_layout
+            if network is not None and layout is not None:
+                # Beside the decoder, for which the stream does not wait.
+                with self.beside.go_on(number):
                     one.network = next(networks)
-                    one.network_leaves = self._leaves(kind.auxiliary_layout, one.network)
-                    seen = objective.auxiliary_input(forward)
-                    said = kind.auxiliary_network(one.network_leaves, seen, self.precision)
-                    one.forward = replace(forward, auxiliary=said)
-            passes.append(one)
+                    one.network_leaves = self._leaves(layout, one.network)
+                    seen = one.objective.auxiliary_input(one.forward)
+                    said = network(one.network_leaves, seen, self.precision)
+                    one.forward = replace(one.forward, auxiliary=said)
+        compared = self.network.compare(leaves, z, x, likelihood, self.precision)
+        for one, reconstruction in zip(passes, self._split(compared), strict=True):
+            one.forward = replace(one.forward, reconstruction=reconstruction)
         return passes
 
     def _labelled(self, means: Sequence[Tensor], places: Tensor) -> list[dict[str, Any]]:

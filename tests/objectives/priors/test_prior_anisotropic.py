@@ -223,8 +223,8 @@ def test_a_plan_holds_the_datas_variances_and_a_run_learns_from_them():
     assert prior == Anisotropic(learned="yes").resolved(dataset, 2)
     program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
-    assert not program.layout.views(state.model.weights)[LEARNED].any()
+    assert not program.kinds[0].layout.views(state.model.weights)[LEARNED].any()
     for _ in range(plan.steps):
         program.step(state)
-    assert program.layout.views(state.model.weights)[LEARNED].abs().min() > 1e-3
+    assert program.kinds[0].layout.views(state.model.weights)[LEARNED].abs().min() > 1e-3
     assert state.diverged_at.tolist() == [-1]

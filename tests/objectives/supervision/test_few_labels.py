@@ -386,7 +386,7 @@ def test_labels_stay_with_their_images_and_are_taken_in_order():
     training, dataset = training_of(supervision=FewLabels(count=5, seed=[3, 4]))
     state = training.start()
     for step in range(3):
-        _, forward = forward_of(training, state, step)
+        forward = forward_of(training, state, step)[1].forward
         assert forward.mean.shape[1] == forward.labelled_mean.shape[1] == 8
         for member, seed in enumerate((3, 4)):
             known = FewLabels(count=5, seed=seed).request.draw(dataset)
@@ -395,7 +395,7 @@ def test_labels_stay_with_their_images_and_are_taken_in_order():
             images = training.sampler(torch.from_numpy(known.indices[turn]))
             weights = {
                 name: value[member : member + 1]
-                for name, value in training.layout.views(state.model.weights).items()
+                for name, value in training.kinds[0].layout.views(state.model.weights).items()
             }
             alone, _ = training.network.encode(weights, images.unsqueeze(0), None)
             assert torch.allclose(forward.labelled_mean[member], alone[0], atol=1e-6)
@@ -407,12 +407,12 @@ def test_three_steps_with_every_loss_and_labeller(loss, labeller):
     labels = FewLabels(loss=loss, labeller=labeller, seed=[0, 1])
     training, _ = training_of(supervision=labels)
     state = training.start()
-    before = training.layout.views(state.model.weights.clone())
+    before = training.kinds[0].layout.views(state.model.weights.clone())
     for _ in range(3):
         training.step(state)
     assert (state.diverged_at < 0).all()
     assert torch.isfinite(state.history[:, :3]).all()
-    after = training.layout.views(state.model.weights)
+    after = training.kinds[0].layout.views(state.model.weights)
     learned = [name for name in after if name.startswith("supervision.")]
     assert all(not torch.equal(before[name], after[name]) for name in learned)
     assert bool(learned) == (loss in ("l2", "embed"))
@@ -569,7 +569,7 @@ def test_labels_bring_the_means_of_other_images_to_their_factors():
     for _ in range(400):
         training.step(state)
     every = torch.arange(len(dataset))
-    weights = training.layout.views(state.model.weights)
+    weights = training.kinds[0].layout.views(state.model.weights)
     mean, _ = training.network.encode(weights, training.sampler(every).unsqueeze(0), None)
     unseen = np.setdiff1d(every.numpy(), FewLabels(count=60).request.draw(dataset).indices)
     factors = dataset.factors(unseen)

@@ -152,7 +152,7 @@ def digits_sparsity(
         state = program.start()
         while not program.finished(state):
             program.step(state)
-        weights = program.layout.views(state.model.weights)
+        weights = program.kinds[0].layout.views(state.model.weights)
         mean, _ = encode_images(
             program.network, weights, program.sampler, torch.arange(len(dataset))
         )

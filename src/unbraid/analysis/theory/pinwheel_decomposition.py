@@ -198,7 +198,7 @@ def pinwheel_decomposition(
         state = program.start()
         while not program.finished(state):
             program.step(state)
-        weights = program.layout.views(state.model.weights)
+        weights = program.kinds[0].layout.views(state.model.weights)
         mean, logvar = encode_images(
             program.network, weights, program.sampler, torch.arange(len(dataset))
         )

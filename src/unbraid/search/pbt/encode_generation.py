@@ -27,7 +27,7 @@ def encode_generation(
 
     def encode(chunk: Chunk) -> tuple[torch.Tensor, torch.Tensor]:
         program, wanted = chunk.program, torch.from_numpy(indices).to(generation.device)
-        weights = program.layout.views(chunk.state.model.weights)
+        weights = program.kinds[0].layout.views(chunk.state.model.weights)
         objective = program.members[0].build()
         return represent(
             program.network, objective, weights, program.sampler, wanted, program.precision
@@ -53,7 +53,7 @@ def reconstruction_nats(
             list(chunk.places),
             torch.from_numpy(indices).to(generation.device),
         )
-        weights = program.layout.views(chunk.state.model.weights)
+        weights = program.kinds[0].layout.views(chunk.state.model.weights)
         likelihood = program.likelihood.bound(weights)
         z = mean[places]
         if program.kinds[0].objective.samples_latents:
