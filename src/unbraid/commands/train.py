@@ -136,7 +136,9 @@ class Run:
                 len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds)
             )
             try:
-                rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
+                rows = score_run(
+                    self.folder, names, kinds, progress.advance, progress.say, self.device
+                )
             except KeyboardInterrupt:
                 raise StoppedError(
                     f"stopped; the scores so far are kept in {self.path}. The same command goes on."

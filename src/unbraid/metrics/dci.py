@@ -34,8 +34,9 @@ latent every factor complete (0/0 in the reference).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +46,9 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._trees import Fit, fit_sklearn, lightgbm_fitter
+
+if TYPE_CHECKING:
+    import torch
 
 Backend = Literal["lightgbm", "sklearn"]
 BACKENDS = ("lightgbm", "sklearn")
@@ -143,7 +147,31 @@ def dci(
     check_counts(seed=(seed, 0))
     check_backend(backend)
     train, test = check_split(codes, factors, test_codes, test_factors)
-    fits = fit_trees(train, test, backend, seed)
+    return _aggregated(fit_trees(train, test, backend, seed), train, test)
+
+
+def dci_of_members(
+    splits: Sequence[tuple[Labelled, Labelled]], device: torch.device, *, seed: int = 0
+) -> Iterator[DCI]:
+    """`dci` of many members with the same factors, their trees grown together on a GPU."""
+    from unbraid.metrics._trees_on_gpu import fit_on_gpu
+
+    check_counts(seed=(seed, 0))
+    train = splits[0][0]
+    varying = np.flatnonzero(train.varying)
+    fits = fit_on_gpu(
+        [train.codes for train, _ in splits],
+        train.levels[:, varying],
+        [test.codes for _, test in splits],
+        seed,
+        device,
+    )
+    for (train, test), each in zip(splits, fits, strict=True):
+        yield _aggregated(dict(zip(varying.tolist(), each, strict=True)), train, test)
+
+
+def _aggregated(fits: dict[int, Fit], train: Labelled, test: Labelled) -> DCI:
+    """The scores of trees for every factor that varies."""
     accuracy, train_accuracy, complete = (np.full(len(train.sizes), np.nan) for _ in range(3))
     for factor, fitted in fits.items():
         train_accuracy[factor] = np.mean(fitted.train_prediction == train.levels[:, factor])

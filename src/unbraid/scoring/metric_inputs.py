@@ -6,19 +6,27 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.errors import InputError, invalid
 from unbraid.metrics import METRICS
+from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
-from unbraid.scoring.metric_names import base, metric, needs, revision
+from unbraid.metrics.dci import dci_of_members
+from unbraid.scoring.metric_names import base, metric, needs, options, revision
+
+if TYPE_CHECKING:
+    import torch
 
 COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds", "revision"]
 WORTH_PROCESSES = 4
 """Fewer tasks than this are computed here: starting processes would take longer."""
+
+_MEMBERS_AT_ONCE = 256
+"""Members whose codes are held together for a GPU."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,15 +72,26 @@ def evaluate(name: str, inputs: MetricInputs) -> Any:
         return function(inputs.mean, inputs.logvar, inputs.reconstruction)
     if kind == "codes":
         return function(inputs.codes)
-    codes, factors, train = inputs.codes, inputs.factors, inputs.train
+    if kind == "split":
+        return function(*_split(name, inputs))
+    return function(inputs.codes, _factors(name, inputs))
+
+
+def _factors(name: str, inputs: MetricInputs) -> NDArray[np.int64]:
+    """The factors, of which metric *name* may need two that vary."""
+    factors = inputs.factors
     assert factors is not None, f"{name} compares codes with factors"
     varying = sum(len(np.unique(column)) > 1 for column in factors.T)
     if METRICS.load(base(name)).compares_factors and varying < 2:
         rule = "compares factors and needs at least two that vary"
         raise invalid(name, rule, varying, "With a single one every model would be perfect.")
-    if kind == "split":
-        return function(codes[:train], factors[:train], codes[train:], factors[train:])
-    return function(codes, factors)
+    return factors
+
+
+def _split(name: str, inputs: MetricInputs) -> tuple[NDArray[Any], ...]:
+    """Codes and factors for fitting, and those for testing."""
+    codes, factors, train = inputs.codes, _factors(name, inputs), inputs.train
+    return codes[:train], factors[:train], codes[train:], factors[train:]
 
 
 def evaluate_together(name: str, inputs: Sequence[MetricInputs]) -> NDArray[np.float64]:
@@ -86,14 +105,21 @@ def evaluate_together(name: str, inputs: Sequence[MetricInputs]) -> NDArray[np.f
 
 def score_task(task: Task, inputs: Sequence[MetricInputs]) -> Outcome:
     """Rows of one task, or why there are none."""
+
+    def found() -> list[dict[str, float]]:
+        if needs(task.metric) == "population":
+            return [{"score": float(one)} for one in evaluate_together(task.metric, inputs)]
+        return [_scalars(evaluate(task.metric, inputs[0]))]
+
+    return _outcome(task, found)
+
+
+def _outcome(task: Task, find: Callable[[], list[dict[str, float]]]) -> Outcome:
+    """Rows of the quantities that *find* says of each member, or why there are none."""
     began = time.perf_counter()
     who = f"member{'s' * (len(task.members) > 1)} {', '.join(map(str, task.members))}"
     try:
-        if needs(task.metric) == "population":
-            scores = evaluate_together(task.metric, inputs)
-            found = [{"score": float(score)} for score in scores]
-        else:
-            found = [_scalars(evaluate(task.metric, inputs[0]))]
+        found = find()
     except InputError as error:
         return Outcome(task, [], f"{who}: {task.metric} has no value: {error}")
     except Exception as error:  # one score that fails must not cost the others theirs
@@ -120,11 +146,67 @@ def _scalars(result: Any) -> dict[str, float]:
 
 
 def score_tasks(
-    tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], cores: int
+    tasks: Sequence[Task],
+    load: Callable[[Task], list[MetricInputs]],
+    cores: int,
+    device: torch.device | None = None,
 ) -> Iterator[Outcome]:
-    """What `score_task` says of each task, as they are done: in processes where that pays."""
+    """What `score_task` says of each task, as they are done: in processes where that pays.
+
+    DCI grows the trees of many members together where *device* is a GPU that can, beside the
+    processes; members then share their factors.
+    """
     from joblib import Parallel, delayed
 
-    workers = min(cores, len(tasks)) if len(tasks) >= WORTH_PROCESSES else 1
-    jobs = (delayed(score_task)(task, load(task)) for task in tasks)
-    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)  # pyright: ignore[reportReturnType]
+    together = _dci_on_gpu(tasks, device)
+    others = [task for task in tasks if not any(task in group for group in together)]
+    workers = min(cores, len(others)) if len(others) >= WORTH_PROCESSES else 1
+    jobs = (delayed(score_task)(task, load(task)) for task in others)
+    outcomes = Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+    for group in together:
+        yield from _score_dci(group, load, device)  # pyright: ignore[reportArgumentType]
+    yield from outcomes  # pyright: ignore[reportReturnType]
+
+
+def _dci_on_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:
+    """Groups of tasks that differ by their member only and whose trees *device* can grow."""
+    if device is None or device.type != "cuda":
+        return []
+    from unbraid.core import triton_support  # torch, which processes that score can do without
+
+    groups: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks:
+        if base(task.metric) == "dci" and options(task.metric).get("backend") != "sklearn":
+            groups.setdefault((task.metric, task.representation), []).append(task)
+    if not groups or not triton_support.usable(device):
+        return []
+    return [
+        group[first : first + _MEMBERS_AT_ONCE]
+        for group in groups.values()
+        for first in range(0, len(group), _MEMBERS_AT_ONCE)
+    ]
+
+
+def _score_dci(
+    tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], device: torch.device
+) -> Iterator[Outcome]:
+    """DCI of members that share their factors; one whose codes are refused is left out."""
+    name, kind = tasks[0].metric, tasks[0].representation
+    splits: dict[int, tuple[Labelled, Labelled]] = {}
+    for task in tasks:
+
+        def check(task: Task = task) -> list[dict[str, float]]:
+            splits[task.members[0]] = check_split(*_split(name, load(task)[0]))
+            return [{}]
+
+        refused = _outcome(task, check)
+        if refused.complaint:
+            yield refused
+
+    def found() -> list[dict[str, float]]:
+        seed = {key: value for key, value in options(name).items() if key == "seed"}
+        results = dci_of_members(list(splits.values()), device, **seed)
+        return [_scalars(one) for one in results]
+
+    if splits:
+        yield _outcome(Task(tuple(splits), name, kind), found)

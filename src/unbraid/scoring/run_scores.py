@@ -21,6 +21,7 @@ from unbraid.scoring.metric_names import base, metric_names, needing_factors, ne
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 _WRITING_SHARE = 20
 """Between two writings of the table lies so many times what one takes: a kill loses little."""
@@ -60,12 +61,14 @@ def score_run(
     representations: Sequence[str] = ("mean",),
     progress: Callable[[int, bool], None] = lambda scores, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
+    device: torch.device | None = None,
 ) -> pd.DataFrame:
     """Compute what is missing of the request and return all its rows.
 
     Codes, and for `elbo` reconstructions, must be stored. Members that diverged have no codes worth
     scoring and are left out. A score that cannot be computed has no row, and *warn* says why.
-    Finished scores are on disk soon, and when it is stopped.
+    Finished scores are on disk soon, and when it is stopped. Where *device* is a GPU, it grows the
+    trees of DCI.
     """
     names = check_request(run, metrics, representations)
     healthy = run.members().query("status != 'diverged'")["member"].tolist()
@@ -75,7 +78,7 @@ def score_run(
             " learning rate."
         )
     with only_one(run.path, ".scores.lock"):
-        _score_missing(run, names, representations, healthy, progress, warn)
+        _score_missing(run, names, representations, healthy, progress, warn, device)
     whole = stored_scores(run)
     wanted = (
         whole["member"].isin(healthy)
@@ -94,6 +97,7 @@ def _score_missing(
     healthy: list[int],
     progress: Callable[[int, bool], None],
     warn: Callable[[str], None],
+    device: torch.device | None,
 ) -> None:
     """Compute the scores that are not on disk, adding each to the table as it is done."""
     stored = stored_scores(run)
@@ -109,7 +113,7 @@ def _score_missing(
     whole = len(healthy) * len(names) * len(representations)
     progress(whole - sum(len(task.members) for task in tasks), True)  # done before, or left out
     with _Table(run, stored) as table:
-        for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores()):
+        for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores(), device):
             if outcome.complaint:
                 warn(outcome.complaint)
             table.add(outcome.rows)
