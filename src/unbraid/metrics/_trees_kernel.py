@@ -13,17 +13,33 @@ is taken are LightGBM's to the last digit, its `EPSILON` included.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+
+from unbraid.metrics import _tree_growth as trees
+from unbraid.metrics._trees import SMALLEST_CURVATURE as _FLAT
+
+if TYPE_CHECKING:
+    from unbraid.metrics._trees_on_gpu import Boosting, Columns
 
 BLOCK = 32
 """Columns that a program does side by side: a warp."""
 
 EPSILON = tl.constexpr(1.0000000036274937e-15)
 """LightGBM's 1e-15f, which it adds to weights lest they be 0."""
-SMALLEST_CURVATURE = tl.constexpr(1e-150)
-INNER_NODES = tl.constexpr(7)
-LEAVES = tl.constexpr(8)
+SMALLEST_CURVATURE = tl.constexpr(_FLAT)
+INNER_NODES = tl.constexpr(trees.INNER_NODES)
+LEAVES = tl.constexpr(trees.LEAVES)
+
+_NEVER = 2**15 - 1
+"""A cut above every bin."""
+_PART = 1024
+"""Samples of a leaf that one program adds up."""
 
 
 @triton.jit
@@ -293,3 +309,84 @@ def score_kernel(
     )
     at = (member * samples + row[:, None]) * columns + column[None, :]
     tl.store(score_ptr + at, tl.load(score_ptr + at, mask=inside, other=0.0) + step, mask=inside)
+
+
+def boost(
+    data: Boosting, columns: Columns, turns: Sequence[Tensor], rounds: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Variance that each latent removes `(members, latents, columns)`, and the scores of both parts
+    `(members, n, columns)`, after all rounds; *turns* take turns in settling ties.
+    """
+    members, samples, latents = data.bins.shape
+    padded, block, device = columns.padded, BLOCK, data.bins.device
+    blocks, parts = padded // block, triton.cdiv(samples, _PART)
+
+    def empty(*shape: int, kind: torch.dtype = torch.float64) -> Tensor:
+        return torch.empty(members, *shape, padded, dtype=kind, device=device)
+
+    score, test_score = (
+        columns.start.expand(members, count, padded).contiguous()
+        for count in (samples, data.test_bins.shape[1])
+    )
+    probability = torch.zeros_like(score)
+    residual = torch.zeros_like(score, dtype=torch.float32)
+    node = empty(samples, kind=torch.uint8)
+    removed = torch.zeros(members, latents, padded, dtype=torch.float64, device=device)
+    tree_latent, tree_cut = (empty(trees.INNER_NODES, kind=torch.int32) for _ in range(2))
+    slopes, weights = ([empty(2**level) for level in range(trees.DEPTH + 1)] for _ in range(2))
+    gain, left_slope, left_weight = (empty(latents, trees.LEAVES // 2) for _ in range(3))
+    cut = empty(latents, trees.LEAVES // 2, kind=torch.int32)
+    leaf_slope, leaf_curvature = (empty(parts, trees.LEAVES) for _ in range(2))
+    step = empty(trees.LEAVES)
+    widest = 1 << (int(columns.width.max()) - 1).bit_length()
+    rows = max(1, 1024 // widest)
+    cover = triton.cdiv(samples, rows), len(columns.values), members
+
+    def add_steps(bins: Tensor, to: Tensor) -> None:
+        count = bins.shape[1]
+        score_kernel[(triton.cdiv(count, 32), blocks, members)](
+            bins, tree_latent, tree_cut, step, to, count, latents,
+            padded, ROWS=32, BLOCK=block, num_warps=4,
+        )  # fmt: skip
+
+    with torch.cuda.device_of(score):
+        for round in range(rounds):
+            residual_kernel[cover](
+                score, columns.level, columns.first, columns.width, probability, residual,
+                samples, padded, len(columns.values), WIDEST=widest, ROWS=rows,
+                num_warps=4,
+            )  # fmt: skip
+            root_kernel[(blocks, members)](
+                residual, slopes[0], weights[0], samples,
+                padded, ROWS=64, BLOCK=block, num_warps=4,
+            )  # fmt: skip
+            for level in range(trees.DEPTH):
+                nodes = 2**level
+                cut_kernel[(blocks, latents, members)](
+                    residual, node, data.order, data.starts, data.counts, slopes[level],
+                    weights[level], gain, cut, left_slope, left_weight, samples, latents,
+                    data.starts.shape[2], padded, NODES=nodes, ROWS=16, BLOCK=block,
+                    num_warps=1,
+                )  # fmt: skip
+                split_kernel[(blocks, members)](
+                    gain, cut, left_slope, left_weight, slopes[level], weights[level],
+                    turns[round % len(turns)], tree_latent, tree_cut, slopes[level + 1],
+                    weights[level + 1], removed, latents,
+                    padded, NODES=nodes, BLOCK=block, NEVER=_NEVER, num_warps=1,
+                )  # fmt: skip
+                node_kernel[(triton.cdiv(samples, 32), blocks, members)](
+                    data.bins, tree_latent, tree_cut, node, samples, latents,
+                    padded, NODES=nodes, ROWS=32, BLOCK=block, num_warps=4,
+                )  # fmt: skip
+            leaf_kernel[(blocks, parts, members)](
+                probability, columns.level, node, columns.factor, columns.value, leaf_slope,
+                leaf_curvature, samples, len(columns.values), padded,
+                PART=_PART, ROWS=8, BLOCK=block, num_warps=1,
+            )  # fmt: skip
+            newton_kernel[(blocks, members)](
+                leaf_slope, leaf_curvature, columns.rate, step, parts,
+                padded, BLOCK=block, num_warps=1,
+            )  # fmt: skip
+            add_steps(data.bins, score)
+            add_steps(data.test_bins, test_score)
+    return removed, score, test_score

@@ -2,7 +2,9 @@
 """The boosted trees of `_trees.py` on a GPU: all members, factors and classes of a round at once.
 
 Bins, order of the latents, gain, ties and leaves are those of `lightgbm_fitter`, and so are the
-trees, but where rounding in the last digit of a probability decides between two cuts.
+trees, but where the last digit of a probability, which a GPU rounds in its own way, decides between
+two cuts. Of 20 sets of 15,000 codes 18 had the same importances to 1e-15; those of two differed by
+2e-5 at most, and their disentanglement by 1e-6.
 """
 
 from __future__ import annotations
@@ -10,21 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unbraid.metrics._tree_growth import DEPTH, INNER_NODES, LEAVES, Binned
+from unbraid.metrics._tree_growth import Binned
 from unbraid.metrics._trees import LEARNING_RATE, ROUNDS, Fit, latents_ordered_alike, turns
 
-_MOST_BYTES = 2**33
-"""Beyond this, more members together are no faster."""
-_NEVER = 2**15 - 1
-"""A cut above every bin."""
-_PART = 1024
-"""Samples of a leaf that one program adds up."""
+_MOST_BYTES = 2**32
+"""Beyond this, more members together are no faster, and a GPU that trains must keep some room."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +58,15 @@ def fit_on_gpu(
 
     *codes* and *test_codes* are `(n, latents)` each; numbers do not depend on who is beside.
     """
-    columns = _Columns.of(levels, device)
+    columns = Columns.of(levels, device)
     samples = len(levels) + len(test_codes[0])
     together = max(1, _bytes_at_once(device) // (columns.padded * 24 * samples))
     with ThreadPoolExecutor() as pool:
-        prepared = pool.map(
-            lambda both: _Prepared.of(*both, seed), zip(codes, test_codes, strict=True)
-        )
+        prepared = pool.map(partial(_Prepared.of, seed=seed), codes, test_codes)
         for first in range(0, len(codes), together):
             count = min(together, len(codes) - first)
             batch = [next(prepared) for _ in range(count)]
-            yield from _Boosting(batch, columns, device).run(rounds)
+            yield from Boosting(batch, columns, device).run(rounds)
 
 
 def _bytes_at_once(device: torch.device) -> int:
@@ -80,7 +77,7 @@ def _bytes_at_once(device: torch.device) -> int:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class Columns:
     """Which trees a round has: one for each value of a factor, or one where there are two."""
 
     values: list[NDArray[np.int64]]
@@ -96,7 +93,7 @@ class _Columns:
     rate: Tensor
 
     @classmethod
-    def of(cls, levels: NDArray[np.int64], device: torch.device) -> _Columns:
+    def of(cls, levels: NDArray[np.int64], device: torch.device) -> Columns:
         """The columns for *levels* `(n, factors)`."""
         from unbraid.metrics._trees_kernel import BLOCK
 
@@ -136,38 +133,37 @@ class _Columns:
         return len(self.rate)
 
 
-class _Boosting:
+class Boosting:
     """Members that are boosted side by side."""
 
-    def __init__(self, members: list[_Prepared], columns: _Columns, device: torch.device) -> None:
-        self._members, self._columns, self._device = members, columns, device
-        self._latents = max(1, *(len(member.alike) for member in members))
-        self._samples = len(columns.level)
-        self._bins, self._test_bins = (
+    def __init__(self, members: list[_Prepared], columns: Columns, device: torch.device) -> None:
+        self.members, self.columns, self._device = members, columns, device
+        self.latents = max(1, *(len(member.alike) for member in members))
+        self.bins, self.test_bins = (
             self._stacked([getattr(member.bins, part) for member in members])
             for part in ("train", "test")
         )
         # Samples by rising bin: what is right of a cut is the end of the list.
-        by_latent = self._bins.transpose(1, 2).contiguous()
+        by_latent = self.bins.transpose(1, 2).contiguous()
         rising, order = torch.sort(by_latent, dim=2, stable=True)
-        self._order = order.to(torch.int32)
-        self._counts = (rising[:, :, -1] + 1).to(torch.int32)
-        edges = torch.arange(int(self._counts.max()) + 1, device=device, dtype=rising.dtype)
-        self._starts = torch.searchsorted(
+        self.order = order.to(torch.int32)
+        self.counts = (rising[:, :, -1] + 1).to(torch.int32)
+        edges = torch.arange(int(self.counts.max()) + 1, device=device, dtype=rising.dtype)
+        self.starts = torch.searchsorted(
             rising, edges.expand(*rising.shape[:2], -1).contiguous()
         ).to(torch.int32)
 
     def _stacked(self, parts: list[NDArray[np.unsignedinteger]]) -> Tensor:
         """Bins `(members, n, latents)`; a latent that a member lacks has one bin."""
-        whole = np.zeros((len(parts), parts[0].shape[1], self._latents), dtype=np.int16)
+        whole = np.zeros((len(parts), parts[0].shape[1], self.latents), dtype=np.int16)
         for place, part in enumerate(parts):
             whole[place, :, : len(part)] = part.T
         return torch.from_numpy(whole).to(self._device)
 
     def _turn(self, round: int) -> Tensor:
         """In which order the latents of each member are asked, `(members, latents)`."""
-        whole = np.tile(np.arange(self._latents, dtype=np.int32), (len(self._members), 1))
-        for place, member in enumerate(self._members):
+        whole = np.tile(np.arange(self.latents, dtype=np.int32), (len(self.members), 1))
+        for place, member in enumerate(self.members):
             if member.turns:
                 order = member.turns[round % len(member.turns)]
                 whole[place, : len(order)] = order
@@ -175,87 +171,14 @@ class _Boosting:
 
     def run(self, rounds: int) -> Iterator[list[Fit]]:
         """All rounds; what each member's trees say."""
-        from unbraid.metrics import _trees_kernel as kernel
+        from unbraid.metrics._trees_kernel import boost
 
-        members, latents, samples = len(self._members), self._latents, self._samples
-        columns, device = self._columns, self._device
-        padded, block = columns.padded, kernel.BLOCK
-        blocks, parts = padded // block, -(-samples // _PART)
         turns = [self._turn(round) for round in range(12)]  # 1 to 4 orders: again after 12
-
-        def empty(*shape: int, kind: torch.dtype = torch.float64) -> Tensor:
-            return torch.empty(members, *shape, padded, dtype=kind, device=device)
-
-        score, test_score = (
-            columns.start.expand(members, count, padded).contiguous()
-            for count in (samples, self._test_bins.shape[1])
-        )
-        probability = torch.zeros_like(score)
-        residual = torch.zeros_like(score, dtype=torch.float32)
-        node = empty(samples, kind=torch.uint8)
-        removed = torch.zeros(members, latents, padded, dtype=torch.float64, device=device)
-        tree_latent, tree_cut = (empty(INNER_NODES, kind=torch.int32) for _ in range(2))
-        slopes, weights = ([empty(2**level) for level in range(DEPTH + 1)] for _ in range(2))
-        gain, left_slope, left_weight = (empty(latents, LEAVES // 2) for _ in range(3))
-        cut = empty(latents, LEAVES // 2, kind=torch.int32)
-        leaf_slope, leaf_curvature = (empty(parts, LEAVES) for _ in range(2))
-        step = empty(LEAVES)
-        widest = 1 << (int(columns.width.max()) - 1).bit_length()
-        rows = max(1, 1024 // widest)
-        cover = -(-samples // rows), len(columns.values), members
-
-        def add_steps(bins: Tensor, to: Tensor) -> None:
-            count = bins.shape[1]
-            kernel.score_kernel[(-(-count // 32), blocks, members)](
-                bins, tree_latent, tree_cut, step, to, count, latents,
-                padded, ROWS=32, BLOCK=block, num_warps=4,
-            )  # fmt: skip
-
-        with torch.cuda.device_of(score):
-            for round in range(rounds):
-                kernel.residual_kernel[cover](
-                    score, columns.level, columns.first, columns.width, probability, residual,
-                    samples, padded, len(columns.values), WIDEST=widest, ROWS=rows,
-                    num_warps=4,
-                )  # fmt: skip
-                kernel.root_kernel[(blocks, members)](
-                    residual, slopes[0], weights[0], samples,
-                    padded, ROWS=64, BLOCK=block, num_warps=4,
-                )  # fmt: skip
-                for level in range(DEPTH):
-                    nodes = 2**level
-                    kernel.cut_kernel[(blocks, latents, members)](
-                        residual, node, self._order, self._starts, self._counts, slopes[level],
-                        weights[level], gain, cut, left_slope, left_weight, samples, latents,
-                        self._starts.shape[2], padded, NODES=nodes, ROWS=8, BLOCK=block,
-                        num_warps=1,
-                    )  # fmt: skip
-                    kernel.split_kernel[(blocks, members)](
-                        gain, cut, left_slope, left_weight, slopes[level], weights[level],
-                        turns[round % len(turns)], tree_latent, tree_cut, slopes[level + 1],
-                        weights[level + 1], removed, latents,
-                        padded, NODES=nodes, BLOCK=block, NEVER=_NEVER, num_warps=1,
-                    )  # fmt: skip
-                    kernel.node_kernel[(-(-samples // 32), blocks, members)](
-                        self._bins, tree_latent, tree_cut, node, samples, latents,
-                        padded, NODES=nodes, ROWS=32, BLOCK=block, num_warps=4,
-                    )  # fmt: skip
-                kernel.leaf_kernel[(blocks, parts, members)](
-                    probability, columns.level, node, columns.factor, columns.value, leaf_slope,
-                    leaf_curvature, samples, len(columns.values), padded,
-                    PART=_PART, ROWS=8, BLOCK=block, num_warps=1,
-                )  # fmt: skip
-                kernel.newton_kernel[(blocks, members)](
-                    leaf_slope, leaf_curvature, columns.rate, step, parts,
-                    padded, BLOCK=block, num_warps=1,
-                )  # fmt: skip
-                add_steps(self._bins, score)
-                add_steps(self._test_bins, test_score)
-        yield from self._fits(removed, score, test_score)
+        yield from self._fits(*boost(self, self.columns, turns, rounds))
 
     def _fits(self, removed: Tensor, score: Tensor, test_score: Tensor) -> Iterator[list[Fit]]:
         """What the trees of each member say of each factor."""
-        columns = self._columns
+        columns = self.columns
         gains = removed.cpu().numpy()
         ends = zip(columns.first.tolist(), columns.width.tolist(), strict=True)
         pieces = [slice(first, first + width) for first, width in ends]
@@ -263,7 +186,7 @@ class _Boosting:
             tuple(_choice(part[..., piece]).cpu().numpy() for part in (score, test_score))
             for piece in pieces
         ]
-        for place, member in enumerate(self._members):
+        for place, member in enumerate(self.members):
             fits = []
             for piece, values, (train, test) in zip(pieces, columns.values, said, strict=True):
                 importance = np.zeros(member.latents)

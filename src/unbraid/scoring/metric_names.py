@@ -62,8 +62,10 @@ def metric_names(
     *,
     labelled: bool,
     possible: Sequence[str] | None = None,
+    option: str = "metrics",
 ) -> list[str]:
-    """The metrics that *wanted* means, each once; what is unknown goes to *problems*.
+    """The metrics that *wanted*, given as *option*, means, each once; what is unknown goes to
+    *problems*.
 
     A group means all its metrics, or where there are no factors, or *possible* kinds of metric are
     given, those that can be computed.
@@ -75,12 +77,12 @@ def metric_names(
     names = list(dict.fromkeys(names))
     if not wanted:
         known = f"Known: {', '.join(known_words())}."
-        problems.add("metrics", "needs at least one name", [], known)
+        problems.add(option, "needs at least one name", [], known)
     elif not names:
         sentence = f"without factors there is nothing to compute in '{', '.join(wanted)}'."
-        remedy = "Give factors, or ask for {metrics=unsupervised}."
+        remedy = f"Give factors, or ask for {{{option}=unsupervised}}."
         rule = "must be possible without factors"
-        problems.say(Problem("metrics", rule, list(wanted), remedy, sentence))
+        problems.say(Problem(option, rule, list(wanted), remedy, sentence))
     for name in names:
         if base(name) not in METRICS:
             problems.say(unknown("metric", base(name), known_words()))
