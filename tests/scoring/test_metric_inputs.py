@@ -45,7 +45,7 @@ def numbers(outcomes: list[Outcome]) -> dict[tuple[object, ...], float]:
 @pytest.mark.usefixtures("few_rounds")
 def test_numbers_and_complaints_are_those_of_each_alone():
     tasks = [Task((member,), "dci:seed=3", "mean") for member in range(4)]
-    together = list(metric_inputs._score_dci(tasks, inputs, DEVICE))
+    together = list(metric_inputs._score_on_gpu(tasks, inputs, DEVICE))
     alone = [score_task(task, inputs(task)) for task in tasks]
     assert [one.task.members for one in together] == [(2,), (0, 1, 3)]
     assert numbers(together) == pytest.approx(numbers(alone), abs=2e-3)
@@ -53,17 +53,17 @@ def test_numbers_and_complaints_are_those_of_each_alone():
 
 
 def test_what_goes_to_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    names = ["dci", "mig", "dci:backend=sklearn", "dci:backend=lightgbm,seed=1"]
+    names = ["dci", "mig", "dci:backend=lightgbm", "dci:seed=1"]
     tasks = [Task((member,), name, "mean") for member in range(3) for name in names]
-    on_gpu, gpu = metric_inputs._dci_on_gpu, torch.device("cuda")
+    for_gpu, gpu = metric_inputs._for_gpu, torch.device("cuda")
     monkeypatch.setattr(triton_support, "usable", lambda device: True)
     monkeypatch.setattr(metric_inputs, "_MEMBERS_AT_ONCE", 2)
-    groups = on_gpu(tasks, gpu)
+    groups = for_gpu(tasks, gpu)
     assert [[task.members[0] for task in group] for group in groups] == [[0, 1], [2]] * 2
     assert {task.metric for group in groups for task in group} == {names[0], names[3]}
-    assert on_gpu(tasks, torch.device("cpu")) == on_gpu(tasks, None) == []
+    assert for_gpu(tasks, torch.device("cpu")) == for_gpu(tasks, None) == []
     monkeypatch.setattr(triton_support, "usable", lambda device: False)
-    assert on_gpu(tasks, gpu) == []
+    assert for_gpu(tasks, gpu) == []
 
 
 @pytest.mark.gpu

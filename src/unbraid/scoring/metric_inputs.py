@@ -15,8 +15,7 @@ from unbraid.core.errors import InputError, invalid
 from unbraid.metrics import METRICS
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
-from unbraid.metrics.dci import dci_of_members
-from unbraid.scoring.metric_names import base, metric, needs, options, revision
+from unbraid.scoring.metric_names import base, metric, needs, on_gpu, revision
 
 if TYPE_CHECKING:
     import torch
@@ -153,30 +152,31 @@ def score_tasks(
 ) -> Iterator[Outcome]:
     """What `score_task` says of each task, as they are done: in processes where that pays.
 
-    DCI grows the trees of many members together where *device* is a GPU that can, beside the
-    processes; members then share their factors.
+    What a metric can compute for many members together on a GPU is computed there, beside the
+    processes, where *device* is one; members then share their factors.
     """
     from joblib import Parallel, delayed
 
-    together = _dci_on_gpu(tasks, device)
-    others = [task for task in tasks if not any(task in group for group in together)]
+    together = _for_gpu(tasks, device)
+    left = {task for group in together for task in group}
+    others = [task for task in tasks if task not in left]
     workers = min(cores, len(others)) if len(others) >= WORTH_PROCESSES else 1
     jobs = (delayed(score_task)(task, load(task)) for task in others)
     outcomes = Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
     for group in together:
-        yield from _score_dci(group, load, device)  # pyright: ignore[reportArgumentType]
+        yield from _score_on_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
     yield from outcomes  # pyright: ignore[reportReturnType]
 
 
-def _dci_on_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:
-    """Groups of tasks that differ by their member only and whose trees *device* can grow."""
+def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:
+    """Groups of tasks that differ by their member only and that *device* can compute together."""
     if device is None or device.type != "cuda":
         return []
     from unbraid.core import triton_support  # torch, which processes that score can do without
 
     groups: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
-        if base(task.metric) == "dci" and options(task.metric).get("backend") != "sklearn":
+        if on_gpu(task.metric) is not None:
             groups.setdefault((task.metric, task.representation), []).append(task)
     if not groups or not triton_support.usable(device):
         return []
@@ -187,10 +187,10 @@ def _dci_on_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list
     ]
 
 
-def _score_dci(
+def _score_on_gpu(
     tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], device: torch.device
 ) -> Iterator[Outcome]:
-    """DCI of members that share their factors; one whose codes are refused is left out."""
+    """A metric of members that share their factors; one whose codes are refused is left out."""
     name, kind = tasks[0].metric, tasks[0].representation
     splits: dict[int, tuple[Labelled, Labelled]] = {}
     for task in tasks:
@@ -204,9 +204,9 @@ def _score_dci(
             yield refused
 
     def found() -> list[dict[str, float]]:
-        seed = {key: value for key, value in options(name).items() if key == "seed"}
-        results = dci_of_members(list(splits.values()), device, **seed)
-        return [_scalars(one) for one in results]
+        together = on_gpu(name)
+        assert together is not None
+        return [_scalars(one) for one in together(list(splits.values()), device)]
 
     if splits:
         yield _outcome(Task(tuple(splits), name, kind), found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from unbraid.core.errors import Problem, Problems, unknown
@@ -49,6 +49,14 @@ def needs(name: str) -> str:
 def revision(name: str) -> int:
     """Which of its definitions a metric computes today."""
     return getattr(METRICS.load(base(name)), "revision", 1)
+
+
+def on_gpu(name: str) -> Callable[..., Iterator[Any]] | None:
+    """What computes *name* for many members on a GPU, if anything does with its options."""
+    together = getattr(METRICS.load(base(name)), "on_gpu", None)
+    if together is None or not set(options(name)) <= set(inspect.signature(together).parameters):
+        return None
+    return functools.partial(together, **options(name))
 
 
 def higher_is_better(name: str) -> bool:
