@@ -48,7 +48,7 @@ def test_numbers_and_complaints_are_those_of_each_alone():
     together = list(metric_inputs._score_on_gpu(tasks, inputs, DEVICE))
     alone = [score_task(task, inputs(task)) for task in tasks]
     assert [one.task.members for one in together] == [(2,), (0, 1, 3)]
-    assert numbers(together) == pytest.approx(numbers(alone), abs=2e-3)
+    assert numbers(together) == pytest.approx(numbers(alone), abs=5e-3)
     assert [one.complaint for one in together if one.complaint] == [alone[2].complaint]
 
 
@@ -73,4 +73,4 @@ def test_scoring_with_a_gpu_gives_the_numbers_of_the_cores():
     found, expected = (
         numbers(list(score_tasks(tasks, inputs, 2, device))) for device in (DEVICE, None)
     )
-    assert found == pytest.approx(expected, abs=2e-3)
+    assert found == pytest.approx(expected, abs=5e-3)

@@ -7,8 +7,8 @@ cuts, a program walks through the samples of one latent from the highest bin dow
 block side by side, and keeps what lies right of the cut in registers: no histogram is ever stored,
 and nothing is added atomically, so results repeat bit by bit, whoever is fitted beside.
 
-Sums of single-precision residuals in double precision, the gain of a cut, and which of equal ones
-is taken are LightGBM's to the last digit, its `EPSILON` included.
+Residuals in single precision, their sums in double, the gain of a cut, its `EPSILON` included, and
+which of equal ones is taken are LightGBM's; only the order of sums differs.
 """
 
 from __future__ import annotations

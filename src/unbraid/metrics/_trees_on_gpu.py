@@ -2,9 +2,10 @@
 """The boosted trees of `_trees.py` on a GPU: all members, factors and classes of a round at once.
 
 Bins, order of the latents, gain, ties and leaves are those of `lightgbm_fitter`, and so are the
-trees, but where the last digit of a probability, which a GPU rounds in its own way, decides between
-two cuts. Of 20 sets of 15,000 codes 18 had the same importances to 1e-15; those of two differed by
-2e-5 at most, and their disentanglement by 1e-6.
+trees, but where two cuts part a node alike and the rounding of sums, which are added in another
+order, decides between them. Of 20 sets of 15,000 codes 18 had the same importances to 1e-15; those
+of two, one of them quantised, differed by 2e-5 at most, and their disentanglement by 1e-6. Of 200
+samples of a latent and its own sign, importances differed by 0.003.
 """
 
 from __future__ import annotations
