@@ -118,7 +118,7 @@ def train(
                 plan.dtype,
             )
             values = state.history[:, milestone // log_every - 1].T.tolist()
-            recorded = dict(zip(program.quantities, values, strict=True))
+            recorded = dict(zip(program.kinds[0].quantities, values, strict=True))
             diverged = int((state.diverged_at >= 0).sum())
             written.append(
                 scoring.submit(

@@ -123,12 +123,12 @@ def test_it_trains_reopens_and_goes_on(run: Path, tmp_path: Path, noise: str):
     assert reopened.dataset.fingerprint() == made.data.fingerprint()
     assert reopened.folder.plan.data_options == {"source": str(tmp_path / "data")}
     # As if it had stopped before the end: training goes on to the same weights.
-    weights = [state.model.weights.clone() for _, state in reopened.folder.states()]
+    weights = [state.weights.clone() for _, state in reopened.folder.results()]
     shutil.rmtree(out / "checkpoint")
     reopened.resume(quiet=True)
     assert all(
-        torch.equal(state.model.weights, old)
-        for (_, state), old in zip(reopened.folder.states(), weights, strict=True)
+        torch.equal(state.weights, old)
+        for (_, state), old in zip(reopened.folder.results(), weights, strict=True)
     )
     shutil.move(tmp_path / "data", tmp_path / "moved")
     told = "Where it was moved, give its new place; for a run on it: data=NEW_PLACE."

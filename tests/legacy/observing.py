@@ -37,9 +37,9 @@ from unbraid.population.run_folder import RunFolder
 def weights_of(run: Path) -> dict[int, np.ndarray]:
     """The weights of every member of a run by its id, flat, as its newest checkpoint has them."""
     found = {}
-    for chunk, state in RunFolder.open(run).states():
+    for chunk, state in RunFolder.open(run).results():
         for place, member in enumerate(chunk):
-            found[member.id] = state.model.weights[place].cpu().numpy()
+            found[member.id] = state.weights[place].cpu().numpy()
     return found
 
 

@@ -260,7 +260,7 @@ def test_a_training_step_averages_pairs_of_images():
     state = program.start()
     leaves = program._leaves(program.layout, state.model)
     draws = program.draw(torch.arange(4))
-    forward = program._forward(program.objective, program.supervision, leaves, state, draws, 1)
+    forward = program._forward(leaves, state, draws, 1)[0].forward
     encoded, _ = program.network.encode(leaves, program.sampler(draws.indices[:, 1]))
     assert torch.equal(forward.mean[0], encoded[0]), "threshold 0 averages nothing"
     first, second = forward.mean[1].chunk(2)

@@ -104,14 +104,8 @@ def test_a_training_step_keeps_the_latent_of_the_factor_that_changed():
     program = TrainingStep(plan, plan.members, dataset, torch.device("cpu"))
     state = program.start()
     draws = program.draw(torch.arange(3))
-    forward = program._forward(
-        program.objective,
-        program.supervision,
-        program._leaves(program.layout, state.model),
-        state,
-        draws,
-        2,
-    )
+    leaves = program._leaves(program.layout, state.model)
+    forward = program._forward(leaves, state, draws, 2)[0].forward
     first, second = forward.mean[0].chunk(2)
     factors = [dataset.factors(half.numpy()) for half in draws.indices[0, 2].chunk(2)]
     differ = factors[0] != factors[1]

@@ -185,7 +185,7 @@ def test_it_trains_and_its_bound_beats_that_of_one_sample(prior):
     for _ in range(plan.steps):
         program.step(state)
     assert state.diverged_at.tolist() == [-1, -1]
-    history = dict(zip(program.quantities, state.history.unbind(dim=2), strict=True))
+    history = dict(zip(program.kinds[0].quantities, state.history.unbind(dim=2), strict=True))
     assert torch.equal(history["bound"], history["loss"])
     assert (history["bound"] < history["reconstruction"] + history["kl"]).all()
     assert (history["bound"][:, -1] < history["bound"][:, 0]).all()

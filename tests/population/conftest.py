@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from unbraid.core.store import read_tensors
 from unbraid.data.dataset import Dataset
 from unbraid.population import train
+from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.run_folder import RunFolder
 
@@ -42,23 +44,25 @@ def create(
     objective: Any = "beta_vae",
     data: Any = "sprites",
     chunk_size: int = 1,
+    keep_optimiser: bool = True,
     **options: Any,
 ) -> RunFolder:
     made, dataset = plan(objective, data, **options)
-    return RunFolder.create(folder, made, chunk_size, dataset)
+    return RunFolder.create(folder, made, chunk_size, dataset, keep_optimiser=keep_optimiser)
 
 
 def bits(run: RunFolder) -> dict[int, dict[str, torch.Tensor]]:
     """Every tensor of every member's newest state, as bytes."""
     found = {}
-    for chunk, state in run.states():
+    for chunk in run.chunks():
+        tensors, _ = read_tensors(run.checkpoints(chunk).files()[0][1])
         for position, member in enumerate(chunk):
             found[member.id] = {
                 name: tensor[position].contiguous().view(torch.uint8)
-                for name, tensor in state.tensors().items()
+                for name, tensor in tensors.items()
                 if tensor.dim() > 1
             }
-            found[member.id]["diverged_at"] = state.diverged_at[position]
+            found[member.id]["diverged_at"] = tensors["diverged_at"][position]
     return found
 
 
@@ -68,12 +72,21 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
     )
 
 
+class SaveAtOnce(BackgroundSave):
+    """Waits until what it saves is on disk."""
+
+    def __call__(self, tensors: Mapping[str, torch.Tensor], step: int, write: Write) -> None:
+        super().__call__(tensors, step, write)
+        self.wait()
+
+
 @pytest.fixture
 def save_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints as often as the plan says, however long they take to write beside such small
     trainings.
     """
     monkeypatch.setattr(train, "_LEAST_TRAINING_PER_SAVING", 0)
+    monkeypatch.setattr(train, "BackgroundSave", SaveAtOnce)
 
 
 @pytest.fixture

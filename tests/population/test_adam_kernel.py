@@ -44,14 +44,6 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return request.param
 
 
-@pytest.fixture(params=["joined", "in parts"])
-def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Gradients joined to rows, or each weight's on its own, as where there are many."""
-    if request.param == "in parts":
-        monkeypatch.setattr(adam_module, "_NUMBERS_TO_JOIN", 0)
-    return request.param
-
-
 def gradients(step: int) -> list[torch.Tensor]:
     """A gradient per weight, of new size at every step; NaN in the member that is not healthy."""
     drawn = torch.Generator().manual_seed(step)
@@ -80,7 +72,7 @@ def bits(adam: Adam, member: int) -> list[torch.Tensor]:
     ]
 
 
-def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
+def test_the_kernel_steps_like_the_plain_form(device, monkeypatch):
     precision = (
         torch.bfloat16 if device == "cuda" else torch.float16
     )  # the interpreter knows no bfloat16
@@ -96,7 +88,7 @@ def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
     held = bits(ours, 1)
     for step in range(6):
         gradient = Gradient(LAYOUT, [part.to(device) for part in gradients(step)])
-        assert (gradient.rows is None) == (pieces == "in parts")
+        assert gradient.rows is None, "the plain form, not the kernel"
         ours.update(
             gradient, HEALTHY.to(device), RATES.to(device), BETAS, torch.tensor(step, device=device)
         )
@@ -122,7 +114,7 @@ def test_the_kernel_steps_like_the_plain_form(device, pieces, monkeypatch):
     assert not ours.weights[gaps].any(), "gaps hold zeros, which nothing moves"
 
 
-def test_the_kernel_corrects_each_member_by_its_own_count(device, pieces, monkeypatch):
+def test_the_kernel_corrects_each_member_by_its_own_count(device, monkeypatch):
     """As after population-based training, where members have done other numbers of updates than
     their neighbours.
     """
@@ -150,37 +142,33 @@ def test_the_kernel_corrects_each_member_by_its_own_count(device, pieces, monkey
         )
 
 
-def test_joined_and_in_parts_are_the_same_bits(device, monkeypatch):
-    both = []
-    for numbers in (0, 2**22):
-        monkeypatch.setattr(adam_module, "_NUMBERS_TO_JOIN", numbers)
-        start = fresh()
-        ours = Adam(
-            *(
-                tensor.to(device)
-                for tensor in (start.weights, start.gradient_mean, start.gradient_square)
-            )
-        )
-        for step in range(3):
-            gradient = Gradient(LAYOUT, [part.to(device) for part in gradients(step)])
-            ours.update(
-                gradient,
-                HEALTHY.to(device),
-                RATES.to(device),
-                BETAS,
-                torch.tensor(step, device=device),
-            )
-        both.append(ours)
-    for member in range(3):
-        assert all(
-            torch.equal(a, b) for a, b in zip(*(bits(adam, member) for adam in both), strict=True)
-        )
+def test_many_parts_and_uneven_ones_take_several_launches(device, monkeypatch):
+    layout = Layout(tuple(Weight(f"weight{k}", (4096 + 8 * k,)) for k in range(26)))
+    drawn = torch.Generator().manual_seed(7)
+    start, pulls = (
+        torch.randn(3, layout.size, generator=drawn),
+        [torch.randn(3, *weight.shape, generator=drawn) for weight in layout.weights],
+    )
+    ours = Adam.start(start.clone().to(device))
+    ours.update(
+        Gradient(layout, [part.to(device) for part in pulls]),
+        HEALTHY.to(device),
+        RATES.to(device),
+        BETAS,
+        torch.tensor(0, device=device),
+    )
+    monkeypatch.setattr(adam_module, "uses_kernels", lambda device: False)
+    plain = Adam.start(start.clone())
+    plain.update(Gradient(layout, pulls), HEALTHY, RATES, BETAS, torch.tensor(0))
+    torch.testing.assert_close(ours.weights.cpu(), plain.weights, rtol=1e-6, atol=1e-6)
+    moved = layout.views((ours.weights.cpu() != start)[[0, 2]])
+    assert all(part.all() for part in moved.values()), "every part moves"
 
 
 @pytest.mark.filterwarnings(
     "ignore:invalid value encountered:RuntimeWarning"
 )  # the interpreter's, of infinity minus itself
-def test_gradients_that_are_not_finite_are_found_wherever_they_are(device, pieces):
+def test_gradients_that_are_not_finite_are_found_wherever_they_are(device):
     parts = [
         torch.randn(6, *weight.shape, generator=torch.Generator().manual_seed(3))
         for weight in LAYOUT.weights
@@ -193,6 +181,5 @@ def test_gradients_that_are_not_finite_are_found_wherever_they_are(device, piece
 
 
 def test_large_numbers_are_finite(device):
-    assert all_finite(
-        [torch.full((2, 5000), 3e38, device=device), torch.zeros(2, 3, device=device)]
-    ).tolist() == [True, True]
+    large, zeros = torch.full((2, 5000), 3e38, device=device), torch.zeros(2, 3, device=device)
+    assert all_finite([(0, large), (5008, zeros)]).tolist() == [True, True]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ import torch
 from PIL import Image
 
 from unbraid.objectives import OBJECTIVES
+from unbraid.population import cuda_graph
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.run_folder import RunFolder
+from unbraid.population.state import State
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import DRAWN_AT_ONCE, State, TrainingStep
+from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 
 CONVOLUTIONS: dict[str, Any] = {
     "network": "conv_burgess",
@@ -63,9 +66,11 @@ def by_stepper(program: TrainingStep, steps: int) -> tuple[State, list[int]]:
 
 def by_steps(program: TrainingStep, steps: int) -> State:
     state = program.start()
-    program.prepare(state)
+    stepper = Stepper(program, state)
     for _ in range(steps):
-        program.step(state)
+        for lane in stepper.lanes:
+            lane.training.step(lane.state)
+    state.step = steps
     return state
 
 
@@ -103,9 +108,11 @@ def test_replayed_steps_have_the_bits_of_plain_ones(small_plan, objective: str, 
 @PRECISIONS
 def test_the_lowered_copy_follows_the_weights_through_replays(small_plan, precision: str):
     plan, dataset = small_plan("factor_vae", steps=40, precision=precision, **CONVOLUTIONS)
-    state, _ = by_stepper(TrainingStep(plan, plan.members, dataset, torch.device("cuda")), 34)
-    for adam in (state.model, state.auxiliary):
-        assert adam is not None
+    program = TrainingStep(plan, plan.members, dataset, torch.device("cuda"))
+    stepper = Stepper(program, program.start())
+    while stepper.state.step < 34:
+        stepper.advance(34 - stepper.state.step)
+    for adam in (adam for lane in stepper.lanes for adam in lane.state.optimisers):
         assert (adam.low_precision_copy is None) == (precision == "float32")
         assert adam.low_precision_copy is None or torch.equal(
             adam.low_precision_copy, adam.weights.to(torch.bfloat16)
@@ -214,9 +221,10 @@ def test_a_step_that_cannot_be_captured_is_told_once_and_goes_on_slower(
             "CUDA error: operation not permitted when stream is capturing\nmore about it"
         )
 
+    monkeypatch.setattr(cuda_graph, "uses_kernels", lambda device: False)
     tried, told, program = [], [], Unwilling()
     monkeypatch.setattr(Stepper, "_capture", refuse)
-    stepper = Stepper(program, None, told.append)  # type: ignore[arg-type]
+    stepper = Stepper(program, SimpleNamespace(step=0), told.append)  # type: ignore[arg-type]
     assert [stepper.advance(1000) for _ in range(30)] == [1] * 30
     assert (program.steps, tried) == (30, [2])
     assert told == [
@@ -230,7 +238,8 @@ def test_no_memory_for_a_capture_is_no_reason_to_go_on(monkeypatch: pytest.Monke
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(Stepper, "_capture", full)
-    stepper = Stepper(Unwilling(), None)  # type: ignore[arg-type]
+    monkeypatch.setattr(cuda_graph, "uses_kernels", lambda device: False)
+    stepper = Stepper(Unwilling(), SimpleNamespace(step=0))  # type: ignore[arg-type]
     assert [stepper.advance(1000) for _ in range(2)] == [1, 1]
     with pytest.raises(torch.cuda.OutOfMemoryError):
         stepper.advance(1000)

@@ -57,23 +57,21 @@ def test_devices_that_are_not_there(monkeypatch: pytest.MonkeyPatch, name: str, 
 
 
 @pytest.mark.parametrize("kernels", [True, False])
-def test_one_member_a_core_on_a_cpu_and_what_fits_on_a_gpu_in_equal_chunks(
+def test_one_member_a_core_on_a_cpu_and_what_fits_on_a_gpu(
     small_plan, monkeypatch: pytest.MonkeyPatch, kernels
 ):
     monkeypatch.setattr(devices, "uses_kernels", lambda device: kernels)
     plan, dataset = small_plan(seeds=9)
     assert devices.chunk_size(plan, dataset, torch.device("cpu")) == 1
     cuda = torch.device("cuda")
-    each = devices.bytes_per_member(plan, dataset, kernels=kernels)
-    # Of five that fit beside the data a second chunk takes four, of four the third would take one:
-    # three times three.
-    for fits, expected in ((0, 1), (1, 1), (4, 3), (5, 5), (8, 5), (10**6, 9)):
+    each = devices.bytes_of_member(plan, dataset, plan.members[0], kernels=kernels)
+    for fits, expected in ((0, 1), (1, 1), (4, 4), (5, 5), (8, 8), (10**6, 9)):
         free = int((fits * each + devices.dataset_bytes(dataset)) / 0.8) + 2
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 0))
         assert devices.chunk_size(plan, dataset, cuda) == expected, fits
     with monkeypatch.context() as few:
         few.setattr(devices, "_MOST_MEMBERS", 4)
-        assert devices.chunk_size(plan, dataset, cuda) == 3, "no more than pays, however much fits"
+        assert devices.chunk_size(plan, dataset, cuda) == 4, "no more than pays, however much fits"
     # A checkpoint holds the weights and two running means, 4 bytes each.
     weights = plan.build_network().layout(dataset.sample_shape, plan.latents).size
     monkeypatch.setattr(devices, "_MOST_CHECKPOINT_BYTES", 5 * 12 * weights + 1)
@@ -90,7 +88,8 @@ def test_the_data_counts_a_byte_a_value(small_plan):
 @pytest.mark.parametrize("kernels", [True, False])
 def test_the_estimate_grows_with_what_a_member_holds(small_plan, kernels: bool):
     def estimate(*objective, **options):
-        return devices.bytes_per_member(*small_plan(*objective, **options), kernels=kernels)
+        plan, dataset = small_plan(*objective, **options)
+        return devices.bytes_of_member(plan, dataset, plan.members[-1], kernels=kernels)
 
     small = estimate()
     weights = ConvBurgess().layout((1, 28, 28), 3).size
@@ -109,9 +108,12 @@ def test_the_estimate_grows_with_what_a_member_holds(small_plan, kernels: bool):
     assert (
         estimate("decomposition", batch_size=512) - estimate(batch_size=512) >= 4 * 5 * 512**2 * 3
     )
-    assert devices.bytes_per_member(*small_plan(), kernels=False) > devices.bytes_per_member(
-        *small_plan(), kernels=True
+    plan, dataset = small_plan()
+    without, with_kernels = (
+        devices.bytes_of_member(plan, dataset, plan.members[0], kernels=one)
+        for one in (False, True)
     )
+    assert without > with_kernels
 
 
 def test_cores_are_those_this_process_may_use():

@@ -18,7 +18,6 @@ import torch
 import unbraid as ub
 from unbraid.core.store import write_json
 from unbraid.objectives.objective import Forward, total_loss
-from unbraid.objectives.qlae import CODEBOOK
 from unbraid.objectives.schedule import Schedule
 from unbraid.objectives.supervision.few_labels import FewLabels
 from unbraid.population.adam import BETAS, EPSILON
@@ -26,8 +25,9 @@ from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
+from unbraid.population.state import State
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import Draws, State, TrainingStep
+from unbraid.population.training_step import LEARNED, Draws, TrainingStep
 
 CPU = torch.device("cpu")
 BATCH_NORM = {
@@ -59,9 +59,7 @@ def advanced(program: TrainingStep, state: State, steps: int) -> State:
 
 def forward_of(program: TrainingStep, state: State, draws: Draws, at: int = 0) -> Forward:
     leaves = program._leaves(program.layout, state.model)
-    step = state.clock.to(torch.float32)
-    supervision = [one.at(step) for one in program.supervision]
-    return program._forward(program.objective.at(step), supervision, leaves, state, draws, at)
+    return program._forward(leaves, state, draws, at)[0].forward
 
 
 def different(left: State, right: State) -> list[str]:
@@ -94,8 +92,9 @@ def test_the_first_half_of_the_rows_are_the_images_of_an_objective_without_pairs
     assert draws.indices.shape == (2, 5, 2 * batch)
     assert draws.noise.shape == (2, 5, 2 * batch, plan.latents)
     assert torch.equal(draws.indices[..., :batch], program_of(plain, dataset).draw(steps).indices)
-    assert program.pairs is not None
-    second, changed = program.pairs.second(
+    pairs = program.kinds[0].pairs
+    assert pairs is not None
+    second, changed = pairs.second(
         program.seed, steps, draws.indices[..., :batch], dataset.factor_sizes
     )
     assert torch.equal(draws.indices[..., batch:], second)
@@ -207,10 +206,10 @@ def test_unlabelled_images_are_those_of_the_objective_without_labels(small_plan)
     assert torch.equal(ours.noise, theirs.noise)
 
 
-def test_a_labelled_image_is_one_image_where_others_are_drawn_afresh(small_plan):
+def test_a_labelled_image_is_one_image_where_others_are_drawn_afresh(small_plan, monkeypatch):
     plan, dataset = small_plan("beta_vae", latents=7, supervision="labels")
     program = program_of(plan, dataset)
-    program.fresh_images = True
+    monkeypatch.setattr(type(dataset), "fresh", True)
     images = program.draw(torch.arange(4)).images
     assert images is not None
     assert not images[..., plan.batch_size :].any()
@@ -226,7 +225,7 @@ def test_the_memory_of_a_controller_is_what_a_plain_controller_remembers(small_p
     program = program_of(plan, dataset)
     state = program.start()
     assert state.memory.tolist() == [[0.0, 0.0], [0.0, 0.0]]
-    names = list(program.objective.memory)
+    names = list(program.kinds[0].objective.memory)
     integral, above = [0.0, 0.0], [0.0, 0.0]
     for step in range(12):
         program.step(state)
@@ -275,10 +274,11 @@ def test_a_checkpoint_in_the_middle_changes_no_bit(
     plan, dataset = small_plan(objective, seeds=2, steps=12, log_every=5, **options)
     whole = advanced(program_of(plan, dataset), program_of(plan, dataset).start(), 12)
     files = Checkpoints(tmp_path, tuple(range(len(plan.members))), plan.digest())
-    files.save(advanced(program_of(plan, dataset), program_of(plan, dataset).start(), 7))
+    halfway = advanced(program_of(plan, dataset), program_of(plan, dataset).start(), 7)
+    files.save(halfway.tensors(), halfway.step)
     warned: list[str] = []
     state = files.load(CPU, warned.append)
-    assert state is not None
+    assert isinstance(state, State)
     assert state.step == 7
     assert different(advanced(program_of(plan, dataset), state, 5), whole) == []
     assert warned == []
@@ -397,7 +397,7 @@ def test_running_means_follow_the_batches_and_stay_with_their_member(small_plan)
     for step in range(3):
         leaves = program._leaves(program.layout, state.model)
         draws = program.draw(torch.tensor([step]))
-        program._forward(program.objective, [], leaves, state, draws, 0)
+        program._forward(leaves, state, draws, 0)
         noted = {name: leaves.notes[name].clone() for name in names}
         program.step(state)
         views = program.layout.views(state.model.weights)
@@ -457,10 +457,10 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
         torch.optim.AdamW(
             [
                 {
-                    "params": [peer for name, peer in own.items() if name != CODEBOOK],
+                    "params": [peer for name, peer in own.items() if name != LEARNED],
                     "weight_decay": decay,
                 },
-                {"params": [own[CODEBOOK]], "weight_decay": 0.0},
+                {"params": [own[LEARNED]], "weight_decay": 0.0},
             ],
             lr=1e-2,
             betas=BETAS,
@@ -474,10 +474,8 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
         )
         beside = dataclasses.replace(state, model=dataclasses.replace(state.model, weights=rows))
         leaves = program._leaves(program.layout, beside.model)
-        forward = program._forward(
-            program.objective, [], leaves, beside, program.draw(torch.tensor([step])), 0
-        )
-        loss = total_loss(program.objective.terms(forward)).sum()
+        (one,) = program._forward(leaves, beside, program.draw(torch.tensor([step])), 0)
+        loss = total_loss(one.terms()).sum()
         gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
         for k, (own, optimiser) in enumerate(zip(peers, optimisers, strict=True)):
             for peer, gradient in zip(own.values(), gradients, strict=True):
@@ -636,7 +634,7 @@ def test_an_old_run_goes_on_from_its_checkpoint(tmp_path: Path):
         "model",
     }
     checkpoints = run.checkpoints(run.chunks()[0])
-    checkpoints.save(halfway)
+    checkpoints.save(halfway.tensors(), halfway.step)
     state = checkpoints.load(CPU, pytest.fail)
     assert state is not None
     assert state.memory.shape == (1, 0)

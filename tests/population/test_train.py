@@ -5,6 +5,7 @@ stopped and went on.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.store import only_one
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population import train as train_module
-from unbraid.population.cuda_graph import Stepper
+from unbraid.population.background_save import BackgroundSave
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome, train_run
 from unbraid.population.training_step import TrainingStep
@@ -79,8 +80,8 @@ def test_neighbours_of_a_diverged_member_have_the_bits_of_a_run_without_it(
     history = mixed.history()
     assert history.groupby("member")["step"].max().to_dict() == {0: 30, 1: 30, 2: 1, 3: 1}
     assert not history.isna().any().any()
-    for chunk, state in mixed.states():
-        assert torch.isfinite(state.model.weights).all(), chunk
+    for chunk, trained in mixed.results():
+        assert torch.isfinite(trained.weights).all(), chunk
 
 
 def test_a_huge_beta_diverges_alone(tmp_path: Path, new_run):
@@ -131,7 +132,7 @@ def test_members_and_history_tables(tmp_path: Path, new_run):
         check_names=False,
         check_dtype=False,
     )
-    state = run.states()[0][1]
+    state = run.results()[0][1]
     assert torch.equal(
         torch.tensor(history[history["member"] == 0].iloc[:, 2:].to_numpy()), state.history[0]
     )
@@ -177,31 +178,24 @@ def test_a_stopped_run_ends_with_the_same_bits(
     ],
 )
 def test_saving_takes_no_more_than_a_tenth_of_the_time(
-    small_plan, monkeypatch: pytest.MonkeyPatch, seconds: float, saved: list
+    tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch, seconds: float, saved: list
 ):
-    """By a clock on which a step takes a second and a checkpoint three."""
-    plan, dataset = small_plan(steps=100)
-    program, clock, real = TrainingStep(plan, plan.members, dataset, CPU), [0.0], TrainingStep.step
-    state, steps = program.start(), []
+    """By a clock on which a step takes a second and writing a checkpoint three."""
+    clock, real, steps = [0.0], TrainingStep.step, []
 
     def step(self: TrainingStep, state) -> None:
         real(self, state)
         clock[0] += 1.0
 
-    def save(state) -> None:
-        steps.append(state.step)
-        clock[0] += 3.0
+    class Noted(BackgroundSave):
+        def __call__(self, tensors, step, write) -> None:
+            steps.append(step)
+            self.seconds = 3.0
 
     monkeypatch.setattr(TrainingStep, "step", step)
+    monkeypatch.setattr(train_module, "BackgroundSave", Noted)
     monkeypatch.setattr(train_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    train_module._advance(
-        program,
-        Stepper(program, state),
-        save,
-        seconds,
-        threading.Event(),
-        lambda model_steps, found_done: None,
-    )
+    train_run(new_run(tmp_path / "run", steps=100, checkpoint_seconds=seconds), CPU)
     assert steps == saved
 
 
@@ -286,16 +280,31 @@ def test_a_second_process_is_refused(tmp_path: Path, new_run):
     )
 
 
-def test_chunks_hold_neighbours_of_one_objective(tmp_path: Path, new_run):
+def ids(run: RunFolder) -> list[list[int]]:
+    return [[member.id for member in chunk] for chunk in run.chunks()]
+
+
+def test_chunks_hold_members_of_several_kinds_that_share_their_passes(tmp_path: Path, new_run):
+    iwae = ub.IWAE(importance_samples=2)  # type: ignore[attr-defined]
+    objectives = ["vae", "ada_gvae", "beta_vae", iwae, "ada_mlvae"]
+    run = new_run(tmp_path / "run", objectives, chunk_size=4, seeds=3)
+    # Pairs, and several latents an image, have chunks of their own; all are of equal size.
+    assert ids(run) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11], [12, 13, 14]]
+    larger = RunFolder(run.path, run.plan, 6, run.dataset)
+    assert ids(larger) == [[0, 1, 2, 6, 7, 8], [3, 4, 5, 12, 13, 14], [9, 10, 11]]
+
+
+def test_kinds_stand_together_however_members_were_ordered(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", ["vae", "beta_vae"], seeds=2)
+    members = tuple(run.plan.members[place] for place in (0, 2, 1, 3))
+    mixed = RunFolder(run.path, dataclasses.replace(run.plan, members=members), 8, run.dataset)
+    assert ids(mixed) == [[0, 1, 2, 3]]
+
+
+def test_runs_of_earlier_versions_keep_their_chunks(tmp_path: Path, new_run):
     run = new_run(tmp_path / "run", ["vae", "beta_vae", "dip_vae_i"], chunk_size=2, seeds=3)
-    assert [[m.id for m in chunk] for chunk in run.chunks()] == [
-        [0, 1],
-        [2],
-        [3, 4],
-        [5],
-        [6, 7],
-        [8],
-    ]
+    former = RunFolder(run.path, run.plan, 2, run.dataset, mixed_chunks=False)
+    assert ids(former) == [[0, 1], [2], [3, 4], [5], [6, 7], [8]]
 
 
 def test_a_run_of_larger_chunks_trains_resumes_and_lists_every_member(

@@ -22,10 +22,11 @@ from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
+from unbraid.population.checkpoint import Trained
 from unbraid.population.devices import cores, explain_oom
+from unbraid.population.kind import kinds_of
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
-from unbraid.population.training_step import State
 
 REPRESENTATIONS = ("mean", "sampled")
 _BYTES_AT_ONCE = 2**30
@@ -101,14 +102,14 @@ def for_chunks_of(
     run: RunFolder,
     members: set[int],
     device: torch.device,
-    work: Callable[[tuple[Member, ...], State], None],
+    work: Callable[[tuple[Member, ...], Trained], None],
 ) -> None:
     """Call *work* with each chunk that holds one of *members*; on a CPU, one chunk per core."""
 
     def on_one_core(chunk: tuple[Member, ...]) -> None:
         if device.type == "cpu":
             torch.set_num_threads(1)
-        work(chunk, run.trained_state(chunk))
+        work(chunk, run.trained(chunk))
 
     chunks = [chunk for chunk in run.chunks() if any(member.id in members for member in chunk)]
     if device.type == "cpu":
@@ -154,23 +155,28 @@ class CodeStore:
         precision = self.run.plan.dtype
         lock = threading.Lock()
 
-        def encode_chunk(chunk: tuple[Member, ...], state: State) -> None:
-            layout, objective = self.run.layout(chunk[0]), chunk[0].build()
+        def encode_chunk(chunk: tuple[Member, ...], trained: Trained) -> None:
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
-            for first in range(0, len(chunk), together):
-                weights = layout.views(state.model.weights[first : first + together].to(device))
+            for members in (
+                kind[first : first + together]
+                for kind in kinds_of(chunk)
+                for first in range(0, len(kind), together)
+            ):
+                begin = chunk.index(members[0])
+                rows = trained.weights[begin : begin + len(members)].to(device)
+                weights, objective = self.run.layout(members[0]).views(rows), members[0].build()
                 with explain_oom(device, "the codes of a batch", remedy):
                     mean, logvar = represent(
                         network, objective, weights, sampler, indices.to(device), precision
                     )
-                for position, member in enumerate(chunk[first : first + together]):
+                for position, member in enumerate(members):
                     tensors = {
                         "indices": indices,
                         "mean": mean[position],
                         "logvar": logvar[position],
                     }
                     write_tensors(
-                        self._file(member.id), tensors, made_from(self.run, member, state.step)
+                        self._file(member.id), tensors, made_from(self.run, member, trained.step)
                     )
                     with lock:
                         progress(len(indices))

@@ -16,6 +16,7 @@ from unbraid.networks.layers import uses_kernels
 from unbraid.networks.network import Network
 from unbraid.objectives.objective import Objective
 from unbraid.population.devices import explain_oom
+from unbraid.population.kind import kinds_of
 from unbraid.population.run_folder import RunFolder
 
 _DEVICE_BYTES = 2**32
@@ -92,16 +93,19 @@ def encode_run(
     network = run.plan.build_network()
     with explain_oom(device, f"the data '{run.dataset.name}'", remedy):
         sampler = run.dataset.sampler(device)
-    found = []
+    places = torch.from_numpy(indices).to(device)
+    found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     for chunk in run.chunks():
-        wanted = [place for place, one in enumerate(chunk) if member is None or one.id == member]
+        wanted = [one for one in chunk if member is None or one.id == member]
         if not wanted:
             continue
-        rows = run.trained_state(chunk).model.weights[wanted]
-        with explain_oom(device, "the codes of a batch", remedy):
-            weights = run.layout(chunk[0]).views(rows.to(device))
-            places = torch.from_numpy(indices).to(device)
-            objective = chunk[0].build()
-            found.append(represent(network, objective, weights, sampler, places, run.plan.dtype))
-    mean, logvar = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
-    return mean, logvar
+        rows = run.trained(chunk).weights
+        for kind in kinds_of(wanted):
+            own = rows[[chunk.index(one) for one in kind]].to(device)
+            with explain_oom(device, "the codes of a batch", remedy):
+                weights, objective = run.layout(kind[0]).views(own), kind[0].build()
+                codes = represent(network, objective, weights, sampler, places, run.plan.dtype)
+            for one, mean, logvar in zip(kind, *codes, strict=True):
+                found[one.id] = mean, logvar
+    means, logvars = zip(*(found[one] for one in sorted(found)), strict=True)
+    return torch.stack(means).numpy(), torch.stack(logvars).numpy()

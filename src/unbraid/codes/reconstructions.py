@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from unbraid.codes.codes import CodeStore, for_chunks_of, made_from, missing_files
 from unbraid.codes.encode import images_at_once
 from unbraid.core.store import read_tensors, write_tensors
+from unbraid.population.checkpoint import Trained
 from unbraid.population.devices import explain_oom
 from unbraid.population.member import Member
-from unbraid.population.training_step import State
 
 
 class ReconstructionStore:
@@ -73,15 +73,11 @@ class ReconstructionStore:
             with lock:
                 progress(len(z))
 
-        def measure_chunk(chunk: tuple[Member, ...], state: State) -> None:
-            layout = self.run.layout(chunk[0])
+        def measure_chunk(chunk: tuple[Member, ...], trained: Trained) -> None:
             for position, member in enumerate(chunk):
                 if member.id in wanted:
-                    measure_member(
-                        layout.views(state.model.weights[position : position + 1].to(device)),
-                        member,
-                        state.step,
-                    )
+                    row = trained.weights[position : position + 1].to(device)
+                    measure_member(self.run.layout(member).views(row), member, trained.step)
 
         for_chunks_of(self.run, wanted, device, measure_chunk)
 

@@ -183,7 +183,7 @@ class Run:
 
     def _require_trained(self) -> None:
         for chunk in self.folder.chunks():
-            self.folder.trained_state(chunk)
+            self.folder.trained(chunk)
 
     def best(self, metric: str) -> Model:
         """The model with the best score: the highest, or the lowest where lower is better."""

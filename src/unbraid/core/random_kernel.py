@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from unbraid.core.kernel_launch import launch_kernel
+
 _NUMBERS = 256
 WORDS, UNIFORM, NORMAL, INTEGERS = (
     tl.constexpr(0),
@@ -113,17 +115,17 @@ def _finish(word, KIND: tl.constexpr):
 
 
 @triton.jit
-def _multiply_shift(upper, lower, HIGH: tl.constexpr, REST: tl.constexpr):
-    tail = lower * HIGH
-    head = upper * HIGH + (tail >> 32)
-    return head >> 32, ((head & 0xFFFFFFFF) == 0) & ((tail & 0xFFFFFFFF) < REST)
+def _multiply_shift(upper, lower, high, rest):
+    tail = lower * high
+    head = upper * high + (tail >> 32)
+    return head >> 32, ((head & 0xFFFFFFFF) == 0) & ((tail & 0xFFFFFFFF) < rest)
 
 
-@triton.jit
+# One compiled kernel for each kind of number, whatever is drawn.
+@triton.jit(do_not_specialize=["steps", "blocks", "count", "purpose", "below", "rest"])
 def _draw_kernel(
-    seed_ptr, step_ptr, out_ptr, steps, blocks, count,
-    STREAM: tl.constexpr, KIND: tl.constexpr, HIGH: tl.constexpr, REST: tl.constexpr,
-    NUMBERS: tl.constexpr,
+    seed_ptr, step_ptr, out_ptr, steps, blocks, count, purpose, below, rest,
+    KIND: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """A program draws NUMBERS blocks of four words for one member and step."""
     # All in one axis of the grid: the others end at 65,535, and images of noise ask for a step
@@ -135,13 +137,13 @@ def _draw_kernel(
     seed, step = tl.load(seed_ptr + member), tl.load(step_ptr + number)
     low = (block * 0 + (step & 0xFFFFFFFF)).to(tl.uint32)
     high = (block * 0 + ((step >> 32) & 0xFFFFFFFF)).to(tl.uint32)
-    stream = (block * 0 + STREAM).to(tl.uint32)
+    stream = (block * 0 + purpose).to(tl.uint32)
     a, b, c, d = tl.philox(seed.to(tl.uint64), block.to(tl.uint32), low, high, stream)
     row = (member.to(tl.int64) * steps + number) * count
     if KIND == INTEGERS:
         mask = 0xFFFFFFFF
-        first, refused = _multiply_shift(a.to(tl.int64) & mask, b.to(tl.int64) & mask, HIGH, REST)
-        second, _ = _multiply_shift(c.to(tl.int64) & mask, d.to(tl.int64) & mask, HIGH, REST)
+        first, refused = _multiply_shift(a.to(tl.int64) & mask, b.to(tl.int64) & mask, below, rest)
+        second, _ = _multiply_shift(c.to(tl.int64) & mask, d.to(tl.int64) & mask, below, rest)
         tl.store(out_ptr + row + block, tl.where(refused, second, first), mask=block < blocks)
     else:
         at = 4 * block
@@ -161,10 +163,10 @@ def draw(
     out = torch.empty(len(seed), *step.shape, *shape, dtype=dtype, device=seed.device)
     if out.numel() == 0:
         return out
-    with torch.cuda.device_of(seed):
-        _draw_kernel[(triton.cdiv(blocks, _NUMBERS) * len(seed) * step.numel(),)](
-            seed.contiguous(), step.contiguous(), out, step.numel(), blocks, count,
-            STREAM=int(stream), KIND=kind, HIGH=high, REST=2**64 % high, NUMBERS=_NUMBERS,
-            num_warps=4, enable_fp_fusion=False,
-        )  # fmt: skip
-    return out
+    launched = launch_kernel(
+        _draw_kernel, (triton.cdiv(blocks, _NUMBERS) * len(seed) * step.numel(),),
+        seed.contiguous(), step.contiguous(), out, step.numel(), blocks, count,
+        int(stream), high, 2**64 % high, KIND=kind, NUMBERS=_NUMBERS,
+        num_warps=4, enable_fp_fusion=False,
+    )  # fmt: skip
+    return out if launched else out.zero_()  # drawn numbers may become indices, in a rehearsal too

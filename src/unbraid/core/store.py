@@ -12,7 +12,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,16 @@ _PLACE_OF_CHECKSUM = b"0" * 64
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Put *content* at *path* in one step: a reader sees the old file or the new one."""
+    _put(path, lambda beside: beside.write_bytes(content), len(content))
+
+
+def _put(path: Path, write: Callable[[Path], object], size: int) -> None:
+    """Let *write* make a file of *size* bytes, and put it at *path* in one step."""
     beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
+        write(beside)
+        with beside.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(beside, path)
         _sync_folder(path.parent)
@@ -44,10 +48,9 @@ def write_bytes(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            size = f"{len(content) / 1e6:.1f} MB"
             raise UnbraidError(
-                f"{path.name} needs {size} and the disk at {path.parent} is full; free some room"
-                " and resume the run."
+                f"{path.name} needs {size / 1e6:.1f} MB and the disk at {path.parent} is full; free"
+                " some room and resume the run."
             ) from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
 
@@ -117,7 +120,8 @@ def _tensor_digest(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> s
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Write named tensors and a small record about them, with one checksum over both."""
-    from safetensors.torch import save
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
 
     on_host = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # One entry: safetensors writes several in a random order, and the same content should be the
@@ -125,7 +129,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     header = {
         "record": json.dumps({"about": dict(about), _CHECKSUM: _tensor_digest(on_host, about)})
     }
-    write_bytes(path, save(on_host, metadata=header))
+
+    def write(beside: Path) -> None:
+        try:
+            save_file(on_host, beside, metadata=header)
+        except SafetensorError as error:  # which holds the system's own error as text
+            full = f"os error {errno.ENOSPC}" in str(error)
+            raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+
+    _put(path, write, sum(tensor.nbytes for tensor in on_host.values()))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

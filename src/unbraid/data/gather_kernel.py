@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from unbraid.core.kernel_launch import launch_kernel
+
 _NUMBERS = 1024
 
 
@@ -47,15 +49,8 @@ def gather(
     values = math.prod(sample_shape)
     indices = indices.to(torch.int64).contiguous()
     if out.numel():
-        with torch.cuda.device_of(stored):
-            _gather_kernel[(indices.numel(), triton.cdiv(values, _NUMBERS))](
-                stored,
-                indices,
-                out,
-                VALUES=values,
-                BITS=bits,
-                SCALE=255.0,
-                NUMBERS=_NUMBERS,
-                num_warps=4,
-            )
+        launch_kernel(
+            _gather_kernel, (indices.numel(), triton.cdiv(values, _NUMBERS)), stored, indices, out,
+            VALUES=values, BITS=bits, SCALE=255.0, NUMBERS=_NUMBERS, num_warps=4,
+        )  # fmt: skip
     return out

@@ -238,7 +238,7 @@ def conv_transpose_and_compare(
     kind = operators.LIKELIHOODS[distance]
     return operators.conv_transpose_and_compare(
         x, weight, _low_precision_copy(weight, x.dtype), bias, _blocks(image), kind, after_relu
-    )[0]
+    )
 
 
 def _numbers(x: Tensor) -> int:

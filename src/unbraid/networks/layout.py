@@ -37,7 +37,7 @@ class Weight:
     @property
     def gap(self) -> int:
         """Zeros after it in a row, up to where the next weight may start."""
-        return -self.count % _ALIGNMENT
+        return -self.count % ALIGNMENT
 
 
 def dense_weights(name: str, inputs: int, outputs: int) -> list[Weight]:
@@ -89,7 +89,7 @@ def starts_of_torch(weights: Sequence[Weight], transposed: str = "") -> list[Wei
     ]
 
 
-_ALIGNMENT = 16
+ALIGNMENT = 16
 """Weights start at multiples of so many numbers, so that a GPU can load them 16 bytes at a time in
 any precision.
 """

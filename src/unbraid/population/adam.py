@@ -18,21 +18,13 @@ from unbraid.networks.layout import Layout
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
-_NUMBERS_TO_JOIN = 2**22
-"""Up to so many numbers, gradients are joined to rows first: two passes more over memory, and
-dozens of launches fewer.
-"""
 
 
 class Gradient:
-    """Gradients of a group's weights, as the derivative left them: joined to rows, or in parts
-    where joining would cost.
-    """
+    """Gradients of a group's weights: joined to rows, or in parts where a kernel takes those."""
 
     def __init__(self, layout: Layout, parts: Sequence[Tensor]) -> None:
-        in_parts = (
-            uses_kernels(parts[0].device) and parts[0].shape[0] * layout.size > _NUMBERS_TO_JOIN
-        )
+        in_parts = uses_kernels(parts[0].device)
         self.rows = None if in_parts else layout.rows(parts)
         self.parts = (
             [(start, part.contiguous()) for start, part in layout.parts(parts)] if in_parts else []
@@ -45,7 +37,7 @@ class Gradient:
             return torch.isfinite(self.rows.sum(dim=1, dtype=torch.float64))
         from unbraid.population.adam_kernel import all_finite
 
-        return all_finite([part for _, part in self.parts])
+        return all_finite(self.parts)
 
 
 @dataclass
@@ -80,19 +72,15 @@ class Adam:
 
         *updates_before* counts the updates of each member, or is one number for all.
         """
+        if gradient.rows is None:
+            from unbraid.population.adam_kernel import update
+
+            update(self, gradient.parts, healthy, rate, betas, EPSILON, updates_before)
+            return
         first, second = betas
         count = (updates_before + 1).to(torch.float64).expand(len(healthy))
         step_size = torch.where(healthy, rate / (1.0 - first**count), 0.0).to(torch.float32)
         shrink = (1.0 - second**count).rsqrt().to(torch.float32)
-        if uses_kernels(self.weights.device):
-            from unbraid.population.adam_kernel import update
-
-            for start, part in (
-                [(0, gradient.rows)] if gradient.rows is not None else gradient.parts
-            ):
-                update(self, start, part, healthy, step_size, shrink, betas, EPSILON)
-            return
-        assert gradient.rows is not None
         take_first = torch.where(healthy, 1.0 - first, 0.0).unsqueeze(1)
         take_second = torch.where(healthy, 1.0 - second, 0.0).unsqueeze(1)
         rows = torch.where(healthy.unsqueeze(1), gradient.rows, 0.0)

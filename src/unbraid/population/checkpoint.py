@@ -1,28 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of a chunk: the newest two are kept, each whole or known to be damaged."""
+"""Checkpoints of a chunk: the newest two are kept, each whole or known to be damaged.
+
+While a chunk trains they hold its whole state. A trained one leaves its weights and curves, which
+is all that scores and reports read, unless the run keeps the optimiser's state.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from unbraid.core.errors import DamagedFileError
 from unbraid.core.store import read_tensors, write_tensors
-from unbraid.population.training_step import State
+from unbraid.population.state import State
 
 _KEPT = 2
+_RESULTS = ("diverged_at", "history", "model.weights")
+
+
+@dataclass(frozen=True)
+class Curves:
+    """How the training of a chunk went, on the host."""
+
+    step: int
+    diverged_at: Tensor
+    history: Tensor
+
+
+@dataclass(frozen=True)
+class Trained(Curves):
+    """What results are read from."""
+
+    weights: Tensor
+    """`(members, size)`."""
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor], step: int) -> Trained:
+        """That part of a state's *tensors*."""
+        return cls(step, *results_of(tensors).values())
+
+
+def results_of(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What of a state's *tensors* results are read from."""
+    return {name: tensors[name] for name in _RESULTS}
 
 
 class Checkpoints:
     """The checkpoint files of one chunk in a run folder."""
 
-    def __init__(self, folder: Path, members: tuple[int, ...], plan_digest: str) -> None:
+    def __init__(
+        self, folder: Path, members: tuple[int, ...], plan_digest: str, *former_digests: str
+    ) -> None:
+        """Files are of the plan, or of one that it continues."""
         self.folder = folder
         self.members = members
         self.plan_digest = plan_digest
+        self.former_digests = former_digests
         self.prefix = f"members-{members[0]:05d}-{members[-1]:05d}.step-"
 
     def files(self) -> list[tuple[int, Path]]:
@@ -33,23 +72,32 @@ class Checkpoints:
         )
         return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
 
-    def save(self, state: State) -> None:
-        """Write *state*, then drop what is older than the newest two."""
-        about = {"step": state.step, "members": list(self.members), "plan": self.plan_digest}
-        write_tensors(
-            self.folder / f"{self.prefix}{state.step:09d}.safetensors", state.tensors(), about
-        )
-        for _, path in self.files()[_KEPT:]:
+    def save(self, tensors: Mapping[str, Tensor], step: int) -> None:
+        """Write the *tensors* of a state, then drop what is older than the newest two."""
+        self._write(tensors, step, {})
+        self._keep(_KEPT)
+
+    def save_results(self, tensors: Mapping[str, Tensor], step: int) -> None:
+        """Write what results are read from, then drop the states that led there."""
+        self._write(results_of(tensors), step, {"trained": True})
+        self._keep(1)
+
+    def _write(self, tensors: Mapping[str, Tensor], step: int, more: dict[str, Any]) -> None:
+        about = {"step": step, "members": list(self.members), "plan": self.plan_digest, **more}
+        write_tensors(self.folder / f"{self.prefix}{step:09d}.safetensors", tensors, about)
+
+    def _keep(self, count: int) -> None:
+        for _, path in self.files()[count:]:
             path.unlink(missing_ok=True)
 
-    def load(self, device: torch.device, warn: Callable[[str], None]) -> State | None:
-        """The newest good state; what had to be passed over is told through *warn*. None where
-        there is none.
+    def load(self, device: torch.device, warn: Callable[[str], None]) -> State | Trained | None:
+        """The newest good state to go on from, or the results where nothing is left to do; what had
+        to be passed over is told through *warn*. None where there is none.
         """
         damaged: list[Path] = []
         for step, path in self.files():
             try:
-                state = self._read(step, path, device)
+                found = self._read(step, path, device)
             except (DamagedFileError, KeyError) as error:
                 warn(str(error))
                 damaged.append(path)
@@ -57,14 +105,14 @@ class Checkpoints:
             if damaged:
                 warn(f"going on from the last good checkpoint, {path.name}.")
                 _set_aside(damaged)
-            return state
+            return found
         if damaged:
             warn("no good checkpoint is left for these members; they train again from the start.")
             _set_aside(damaged)
         return None
 
-    def newest(self) -> State:
-        """The newest state, for reading results; damage is an error that names the remedy."""
+    def newest(self) -> Trained:
+        """The newest results; damage is an error that names the remedy."""
         files = self.files()
         if not files:
             raise DamagedFileError(
@@ -73,17 +121,21 @@ class Checkpoints:
             )
         step, path = files[0]
         try:
-            return self._read(step, path, torch.device("cpu"))
+            found = self._read(step, path, torch.device("cpu"))
         except DamagedFileError as error:
             raise DamagedFileError(
                 f"{error} Run `unbraid resume {self.folder.parent}` to train it again from the last"
                 " good one."
             ) from error
+        return found if isinstance(found, Trained) else Trained.of(found.tensors(), step)
 
-    def _read(self, step: int, path: Path, device: torch.device) -> State:
+    def _read(self, step: int, path: Path, device: torch.device) -> State | Trained:
         tensors, about = read_tensors(path)
-        if about.get("plan") != self.plan_digest or about.get("step") != step:
+        digests = (self.plan_digest, *self.former_digests)
+        if about.get("plan") not in digests or about.get("step") != step:
             raise DamagedFileError(f"{path} belongs to another plan.")
+        if about.get("trained"):
+            return Trained.of(tensors, step)
         return State.from_tensors(tensors, step, device)
 
 

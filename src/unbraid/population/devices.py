@@ -26,6 +26,8 @@ from unbraid.population.member import Member
 from unbraid.population.plan import Plan
 
 _SAFE_SHARE_OF_FREE_MEMORY = 0.8
+_CHECKPOINT_BYTES = 12
+"""That a checkpoint takes for each weight: it and Adam's two running means."""
 _MOST_CHECKPOINT_BYTES = 2**32
 """A chunk's checkpoint is made in the host's memory."""
 _MOST_MEMBERS = 256
@@ -81,22 +83,45 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def workers(device: torch.device) -> list[torch.device]:
+    """Where chunks train side by side: every core, every GPU, or the one GPU that was named."""
+    if device.type == "cpu":
+        return [device] * cores()
+    if device.index is None and torch.cuda.device_count() > 1:
+        return [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+    return [device]
+
+
 def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:
-    """How many members train together on *device*: what its free memory holds, in chunks of equal
-    size, and no more than pays.
+    """The most members that train together on *device*: what its free memory holds, no more than
+    pays, and something for every worker.
     """
     if device.type == "cpu":
         return 1
     torch.cuda.empty_cache()  # what an earlier run of this process left is free too
-    free, _ = torch.cuda.mem_get_info(device)
+    places = workers(device)
+    free = min(torch.cuda.mem_get_info(place)[0] for place in places)
     room = int(free * _SAFE_SHARE_OF_FREE_MEMORY) - dataset_bytes(dataset)
-    kernels = uses_kernels(device) and not plan.build_network().uses_columns
-    fits = room // bytes_per_member(plan, dataset, kernels=kernels)
-    fits = max(
-        1, min(fits, _MOST_MEMBERS, _MOST_CHECKPOINT_BYTES // (12 * _weights(plan, dataset)))
+    kernels = uses_kernels(places[0]) and not plan.build_network().uses_columns
+    # The members of a chunk may be the heaviest of all.
+    heaviest = sorted(
+        (
+            (
+                bytes_of_member(plan, dataset, member, kernels=kernels),
+                _CHECKPOINT_BYTES * _weights(plan, dataset, member),
+            )
+            for member, count in members_by_kind(plan)
+            for _ in range(count)
+        ),
+        reverse=True,
     )
-    chunks = -(-len(plan.members) // fits)
-    return -(-len(plan.members) // chunks)
+    fits, memory, checkpoint = 0, 0, 0
+    for bytes_taken, bytes_saved in heaviest[:_MOST_MEMBERS]:
+        memory, checkpoint = memory + bytes_taken, checkpoint + bytes_saved
+        if memory > room or checkpoint > _MOST_CHECKPOINT_BYTES:
+            break
+        fits += 1
+    return max(1, min(fits, -(-len(plan.members) // len(places))))
 
 
 def dataset_bytes(dataset: Dataset) -> int:
@@ -104,16 +129,14 @@ def dataset_bytes(dataset: Dataset) -> int:
     return min(dataset.device_bytes, 2**34)
 
 
-def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
-    """Upper estimate of the device memory one member needs while it trains."""
-    weights = _weights(plan, dataset)
+def bytes_of_member(plan: Plan, dataset: Dataset, member: Member, *, kernels: bool) -> int:
+    """Upper estimate of the device memory that *member* needs while it trains."""
+    weights = _weights(plan, dataset, member)
     values = math.prod(dataset.sample_shape)
-    members = [member for member, _ in members_by_kind(plan)]
-    rows = max(_rows(one, plan.batch_size) for one in members)
+    rows = _rows(member, plan.batch_size)
     # Total correlation compares all pairs once; the MMD does so three times, and remembers
     # distances for its gradient.
-    with_prior = any(one.build().needs_prior_points for one in members)
-    pairs = (9 if with_prior else 4) * rows**2 * plan.latents
+    pairs = (9 if member.build().needs_prior_points else 4) * rows**2 * plan.latents
     # Weights, their low-precision copy, two running means, gradients twice; layers hold 8 numbers
     # per pixel in the first and last layer. Without kernels the columns of the widest layer add 16
     # for each of those.
@@ -121,14 +144,11 @@ def bytes_per_member(plan: Plan, dataset: Dataset, *, kernels: bool) -> int:
     return 4 * (7 * weights + activations + pairs)
 
 
-def _weights(plan: Plan, dataset: Dataset) -> int:
-    """Numbers in the rows of the heaviest member."""
-    largest = 0
-    for member, _ in members_by_kind(plan):
-        network = member.build().auxiliary_network()
-        auxiliary = network.layout(plan.latents).size if network is not None else 0
-        largest = max(largest, plan.layout(member, dataset).size + auxiliary)
-    return largest
+def _weights(plan: Plan, dataset: Dataset, member: Member) -> int:
+    """Numbers in the rows of *member*."""
+    network = member.build().auxiliary_network()
+    auxiliary = network.layout(plan.latents).size if network is not None else 0
+    return plan.layout(member, dataset).size + auxiliary
 
 
 def members_by_kind(plan: Plan) -> list[tuple[Member, int]]:

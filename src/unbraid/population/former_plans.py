@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives of earlier versions: plans that name them are read, resumed and shown as they are.
+"""Plans of earlier versions: they are read, resumed and shown as they are.
 
-Few labels once came with objectives of their own. Members keep the names and hyperparameters that
-their plan holds, so that its digest, which checkpoints carry, stays; what they train is said here
-in today's terms.
+Chunks once held members of one kind only, and few labels came with objectives of their own. Members
+keep the names and hyperparameters that their plan holds, so that its digest, which checkpoints
+carry, stays; what they train is said here in today's terms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,18 @@ LABEL_FIELDS = {
     "annealing_steps": "annealing_steps",
 }
 """Their hyperparameters, and those of the supervision `labels`."""
+
+
+def chunks_of_one_kind(members: Sequence[Member], most: int) -> list[tuple[Member, ...]]:
+    """Members that trained together: neighbours of a kind, at most *most* of them."""
+    chunks: list[list[Member]] = []
+    for member in members:
+        last = chunks[-1] if chunks else []
+        if last and len(last) < most and last[-1].structure() == member.structure():
+            last.append(member)
+        else:
+            chunks.append([member])
+    return [tuple(chunk) for chunk in chunks]
 
 
 def in_todays_terms(member: Member) -> Member:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,13 @@ from unbraid.core.store import only_one, read_json, read_table, write_json, writ
 from unbraid.data import load
 from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.networks.layout import Layout
-from unbraid.population.checkpoint import Checkpoints
+from unbraid.population.checkpoint import Checkpoints, Curves, Trained
 from unbraid.population.devices import cores, members_by_kind
+from unbraid.population.former_plans import chunks_of_one_kind
+from unbraid.population.kind import chunks_of, quantities
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
-from unbraid.population.training_step import State, quantities
+from unbraid.population.state import State, is_over
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,25 +52,47 @@ class RunFolder:
     """The files of one run."""
 
     def __init__(
-        self, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset | None = None
+        self,
+        path: str | Path,
+        plan: Plan,
+        chunk_size: int,
+        dataset: Dataset | None = None,
+        *,
+        mixed_chunks: bool = True,
+        keep_optimiser: bool = False,
+        former_digests: Sequence[str] = (),
     ) -> None:
         self.path = Path(path)
         self.plan = plan
         self.chunk_size = chunk_size
+        """The most members that train together."""
+        self.mixed_chunks = mixed_chunks
+        """Whether members of several kinds do."""
+        self.keep_optimiser = keep_optimiser
+        """Whether the state to go on from stays when the run is trained."""
+        self.former_digests = tuple(former_digests)
+        """Of the plans that this one continues."""
         self._dataset = dataset
 
     @classmethod
-    def create(cls, path: str | Path, plan: Plan, chunk_size: int, dataset: Dataset) -> RunFolder:
+    def create(
+        cls,
+        path: str | Path,
+        plan: Plan,
+        chunk_size: int,
+        dataset: Dataset,
+        *,
+        keep_optimiser: bool = False,
+    ) -> RunFolder:
         """Start a run in an empty or new folder, if there is room for it on the disk."""
         folder = Path(path)
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
-        run = cls(folder, plan, chunk_size, dataset)
+        run = cls(folder, plan, chunk_size, dataset, keep_optimiser=keep_optimiser)
         make_folder(folder)
         with only_one(folder):
             check_free(folder)  # again, now that nobody else can write here
-            record = {**plan.record(), "chunk_size": chunk_size}
-            write_json(record_path(folder, "train"), record)
+            run.write_plan()
         return run
 
     @classmethod
@@ -81,7 +107,19 @@ class RunFolder:
             remedy = _where_runs_are(folder)
             raise invalid("run", rule, str(path), remedy) from None
         chunk_size = record.pop("chunk_size")
-        return cls(folder, Plan.from_record(record), chunk_size, dataset)
+        usual = {"mixed_chunks": False, "keep_optimiser": True, "former_digests": ()}
+        own: dict[str, Any] = {name: record.pop(name, value) for name, value in usual.items()}
+        return cls(folder, Plan.from_record(record), chunk_size, dataset, **own)
+
+    def write_plan(self) -> None:
+        """Write plan.json."""
+        own = {
+            "chunk_size": self.chunk_size,
+            "mixed_chunks": self.mixed_chunks,
+            "keep_optimiser": self.keep_optimiser,
+            "former_digests": list(self.former_digests),
+        }
+        write_json(record_path(self.path, "train"), {**self.plan.record(), **own})
 
     @property
     def dataset(self) -> Dataset:
@@ -112,33 +150,38 @@ class RunFolder:
         return self.plan.layout(member, self.dataset)
 
     def chunks(self) -> list[tuple[Member, ...]]:
-        """Members that train together: neighbours of a kind, at most `chunk_size` of them."""
-        chunks: list[list[Member]] = []
-        for member in self.plan.members:
-            last = chunks[-1] if chunks else []
-            if last and len(last) < self.chunk_size and last[-1].structure() == member.structure():
-                last.append(member)
-            else:
-                chunks.append([member])
-        return [tuple(chunk) for chunk in chunks]
+        """Members that train together."""
+        return self._chunks
+
+    @cached_property
+    def _chunks(self) -> list[tuple[Member, ...]]:
+        rule = chunks_of if self.mixed_chunks else chunks_of_one_kind
+        return rule(self.plan.members, self.chunk_size)
 
     def checkpoints(self, chunk: tuple[Member, ...]) -> Checkpoints:
         """The checkpoint files of a chunk."""
         return Checkpoints(
-            self.path / "checkpoint", tuple(member.id for member in chunk), self.plan.digest()
+            self.path / "checkpoint",
+            tuple(member.id for member in chunk),
+            self.plan.digest(),
+            *self.former_digests,
         )
 
-    def trained_state(self, chunk: tuple[Member, ...]) -> State:
-        """The final state of a chunk; a chunk that has steps left to do is refused."""
+    def is_over(self, state: State | Curves) -> bool:
+        """Whether no member of a chunk has a step left to do."""
+        return is_over(state.step, state.diverged_at, self.plan.steps)
+
+    def trained(self, chunk: tuple[Member, ...]) -> Trained:
+        """The results of a chunk; one that has steps left to do is refused."""
         checkpoints = self.checkpoints(chunk)
-        state = checkpoints.newest() if checkpoints.files() else None
-        if state is None or (state.step < self.plan.steps and bool((state.diverged_at < 0).any())):
+        found = checkpoints.newest() if checkpoints.files() else None
+        if found is None or not self.is_over(found):
             value, remedy = (
                 Shown(f"{self.path}, unfinished"),
                 f"Go on with: unbraid resume {self.path}",
             )
             raise invalid("run", "must be trained to the end", value, remedy)
-        return state
+        return found
 
     def member_weights(
         self, member: int, device: torch.device | str = "cpu"
@@ -146,28 +189,31 @@ class RunFolder:
         """The trained weights of one member by name, each with a member axis of one."""
         chunk = next(chunk for chunk in self.chunks() if any(one.id == member for one in chunk))
         position = [one.id for one in chunk].index(member)
-        rows = self.trained_state(chunk).model.weights[position : position + 1]
+        rows = self.trained(chunk).weights[position : position + 1]
         return self.layout(chunk[position]).views(rows.to(device))
 
-    def states(self) -> list[tuple[tuple[Member, ...], State]]:
-        """Every chunk with its newest state."""
+    def results(self) -> list[tuple[tuple[Member, ...], Trained]]:
+        """Every chunk with its newest results."""
         return [(chunk, self.checkpoints(chunk).newest()) for chunk in self.chunks()]
 
-    def write_tables(self) -> None:
-        """Write members.parquet and history.parquet from the checkpoints."""
+    def write_tables(self, known: Mapping[int, Curves] | None = None) -> None:
+        """Write members.parquet and history.parquet, from the checkpoints of chunks whose curves
+        are not *known* by their first member's id.
+        """
         import pandas as pd
 
-        rows, curves = [], []
+        rows, curves = {}, {}
         # The usual prior stands in the table only beside others.
         left_out = {"objective"} | (
             {"prior"} if all(member.prior == "isotropic" for member in self.plan.members) else set()
         )
-        for chunk, state in self.states():
-            names = quantities(self.plan, chunk[0])
+        for chunk in self.chunks():
+            state = (known or {}).get(chunk[0].id) or self.checkpoints(chunk).newest()
             for position, member in enumerate(chunk):
+                names = quantities(member)
                 diverged = int(state.diverged_at[position])
                 done = diverged if diverged >= 0 else state.step
-                rows.append(
+                rows[member.id] = (
                     {
                         "member": member.id,
                         "label": member.label(),
@@ -191,12 +237,16 @@ class RunFolder:
                         "steps": done,
                     }
                 )
-                table = pd.DataFrame(state.history[position].numpy(), columns=list(names))
+                table = pd.DataFrame(
+                    state.history[position, :, : len(names)].numpy(), columns=list(names)
+                )
                 table.insert(0, "step", (table.index + 1) * self.plan.log_every)
                 table.insert(0, "member", member.id)
-                curves.append(table[table["step"] <= done])
-        write_table(self.path / "members.parquet", _one_type_per_column(pd.DataFrame(rows)))
-        write_table(self.path / "history.parquet", pd.concat(curves, ignore_index=True))
+                curves[member.id] = table[table["step"] <= done]
+        members = _one_type_per_column(pd.DataFrame([rows[id] for id in sorted(rows)]))
+        history = pd.concat([curves[id] for id in sorted(curves)], ignore_index=True)
+        write_table(self.path / "members.parquet", members)
+        write_table(self.path / "history.parquet", history)
 
     def forget_tables(self) -> None:
         """Remove both tables: what is about to change must not be read from them."""
@@ -298,7 +348,7 @@ def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
         weights = plan.layout(member, dataset).size + (
             auxiliary.layout(plan.latents).size if auxiliary else 0
         )
-        records = plan.steps // plan.log_every * (len(quantities(plan, member)) + 2)
+        records = plan.steps // plan.log_every * (len(quantities(member)) + 2)
         checkpoint = 4 * (3 * weights + records)
         total += count * (2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records)
         largest = max(largest, checkpoint)

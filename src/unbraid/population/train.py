@@ -2,32 +2,38 @@
 """Many members, one loop: chunks of the population are trained, recorded and checkpointed until the
 plan is done.
 
-There is one loop for every device. Workers take chunks off a queue; on a CPU there is one worker a
-core, on a GPU one. A worker that is told to stop writes a checkpoint first, so that `resume`
-continues where it was, and a process that is killed loses only what came after its last checkpoint:
-the random numbers are functions of the step, so the continued run ends with the same bits.
+There is one loop for every device. Workers take chunks off a queue: on a CPU there is one worker a
+core, else one a GPU. Checkpoints are written in the background. A worker that is told to stop
+leaves one behind, so that `resume` continues where it was, and a process that is killed loses only
+what came after its last checkpoint: the random numbers are functions of the step, so the continued
+run ends with the same bits.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from unbraid.core.store import only_one, remove_unfinished
+from unbraid.population.background_save import BackgroundSave, Write
+from unbraid.population.checkpoint import Curves, Trained, results_of
 from unbraid.population.cuda_graph import Stepper
-from unbraid.population.devices import cores, explain_oom, keep_freed_memory
+from unbraid.population.devices import explain_oom, keep_freed_memory, workers
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
-from unbraid.population.training_step import State, TrainingStep, rule_on
+from unbraid.population.state import State
+from unbraid.population.training_step import TrainingStep, rule_on
 
 _LEAST_TRAINING_PER_SAVING = 10
-"""Checkpoints of large chunks take seconds to write: at most a tenth of the time goes there,
-however often they are wanted.
+"""Between two checkpoints lies so many times what writing one takes, however often they are wanted.
 """
 _LOOK_SECONDS = 1.0
 """How often a GPU is asked whether every member has diverged: asking waits for it."""
@@ -52,51 +58,52 @@ def train_run(
     device: torch.device,
     progress: Report = lambda model_steps, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
+    chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None,
 ) -> Outcome:
     """Train what is left of *run*; on Ctrl-C checkpoints are written and the outcome says that it
     is not finished.
+
+    *chunk_done* is called, in a thread that does not train, with each chunk whose results are on
+    disk.
     """
     with only_one(run.path):
         remove_unfinished(run.path)
         run.forget_tables()
-        with explain_oom(
-            device,
-            f"the data '{run.dataset.name}'",
-            "Free some memory, or train on a CPU.",
-        ):
-            # Both are the same for all chunks, which train side by side on a CPU.
-            sampler, rule = run.dataset.sampler(device), rule_on(run.plan, run.dataset, device)
-
-        def build(chunk: tuple[Member, ...]) -> TrainingStep:
-            return TrainingStep(run.plan, chunk, run.dataset, device, sampler, rule)
-
-        stop = threading.Event()
-        lock = threading.Lock()
-
-        def told(model_steps: int, found_done: bool) -> None:
-            with lock:
-                progress(model_steps, found_done)
-
-        def warned(line: str) -> None:
-            with lock:
-                warn(line)
-
+        training = _Training(run, progress, warn, chunk_done)
+        places = workers(device)
+        training.load_data(places)
         if device.type == "cpu":
             keep_freed_memory()
-        workers = cores() if device.type == "cpu" else 1
-        with ThreadPoolExecutor(workers, thread_name_prefix="unbraid") as pool:
-            pending = {
-                pool.submit(_train_chunk, run, chunk, device, build, stop, told, warned)
-                for chunk in run.chunks()
-            }
-            states = _wait(pending, stop)
-        finished = not stop.is_set()
+        free: SimpleQueue[torch.device] = SimpleQueue()
+        for place in places:
+            free.put(place)
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="unbraid-save") as training.disk,
+            ThreadPoolExecutor(
+                len(places), "unbraid", initializer=lambda: training.take(free.get())
+            ) as pool,
+        ):
+            pending = {pool.submit(training.train, chunk) for chunk in run.chunks()}
+            curves = _wait(pending, training.stop)
+        for done in training.in_background:
+            done()
+        finished = not training.stop.is_set()
         if finished:
-            run.write_tables()
-        return Outcome(finished, tuple(member for diverged in states for member in diverged))
+            run.write_tables({chunk[0].id: found for chunk, found in curves})
+        diverged = [
+            member.id
+            for chunk, found in curves
+            for member, at in zip(chunk, found.diverged_at.tolist(), strict=True)
+            if at >= 0
+        ]
+        return Outcome(finished, tuple(sorted(diverged)))
 
 
-def _wait(pending: set[Future[list[int]]], stop: threading.Event) -> list[list[int]]:
+Ended = tuple[tuple[Member, ...], Curves]
+"""A chunk and how its training went."""
+
+
+def _wait(pending: set[Future[Ended | None]], stop: threading.Event) -> list[Ended]:
     """Results of all chunks; a failure or Ctrl-C stops the others at their next step."""
     everything = set(pending)
     try:
@@ -111,80 +118,119 @@ def _wait(pending: set[Future[list[int]]], stop: threading.Event) -> list[list[i
         for future in everything:
             future.cancel()
         raise
-    return [future.result() for future in everything if not future.cancelled()]
+    ended = [future.result() for future in everything if not future.cancelled()]
+    return [one for one in ended if one is not None]
 
 
-def _train_chunk(
-    run: RunFolder,
-    chunk: tuple[Member, ...],
-    device: torch.device,
-    build: Callable[[tuple[Member, ...]], TrainingStep],
-    stop: threading.Event,
-    progress: Report,
-    warn: Callable[[str], None],
-) -> list[int]:
-    """Train one chunk from its newest good checkpoint to the end; returns the ids of members that
-    diverged.
-    """
-    if stop.is_set():
-        return []
-    # Both hold for this worker thread only.
-    if device.type == "cpu":
-        torch.set_num_threads(1)  # the members side by side are the parallelism
-    elif device.index is not None:
-        torch.cuda.set_device(device)
-    checkpoints = run.checkpoints(chunk)
-    training = build(chunk)
-    remedy = (
-        f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start"
-        " again with a smaller batch size."
-    )
-    with explain_oom(device, f"{len(chunk)} members that train together", remedy):
-        state = checkpoints.load(device, warn)
-        if state is None:
-            state = training.start()
-        else:
-            progress(state.step * len(chunk), True)
-        if not training.finished(state):
-            _advance(
-                training,
-                Stepper(training, state, warn),
-                checkpoints.save,
-                run.plan.checkpoint_seconds,
-                stop,
-                progress,
-            )
-    progress((run.plan.steps - state.step) * len(chunk) if training.finished(state) else 0, True)
-    return [
-        member.id for member, at in zip(chunk, state.diverged_at.tolist(), strict=True) if at >= 0
-    ]
+class _Training:
+    """What the workers of one call share."""
 
+    disk: ThreadPoolExecutor
+    """Writes checkpoints."""
 
-def _advance(
-    training: TrainingStep,
-    stepper: Stepper,
-    save: Callable[[State], None],
-    seconds: float,
-    stop: threading.Event,
-    progress: Report,
-) -> None:
-    """Step until the plan is done, saving every *seconds*, halfway and at the end."""
-    steps, members, state = training.plan.steps, len(training.members), stepper.state
-    saved_at, saved_step, saving = time.monotonic(), state.step, 0.0
-    looked_at = time.monotonic()
-    while state.step < steps and not stop.is_set():
-        # The halfway checkpoint means that a damaged last one never costs a whole training.
-        halfway = steps // 2 if state.step < steps // 2 else steps
-        progress(members * stepper.advance(halfway - state.step), False)
-        now = time.monotonic()
-        if now - looked_at >= _LOOK_SECONDS or training.device.type == "cpu":
-            looked_at = now
-            if training.finished(state):
-                break
-        due = now - saved_at >= max(seconds, _LEAST_TRAINING_PER_SAVING * saving)
-        if (due or state.step == steps // 2) and state.step < steps:
-            save(state)
-            saved_at, saved_step = time.monotonic(), state.step
-            saving = saved_at - now
-    if state.step != saved_step:
-        save(state)
+    def __init__(
+        self,
+        run: RunFolder,
+        progress: Report,
+        warn: Callable[[str], None],
+        chunk_done: Callable[[tuple[Member, ...]], None],
+    ) -> None:
+        self.run = run
+        self.chunk_done = chunk_done
+        self.stop = threading.Event()
+        self.in_background: list[Callable[[], object]] = []
+        """What to call, at the end, for the errors of other threads."""
+        self._progress, self._warn = progress, warn
+        self._lock = threading.Lock()
+        self._worker = threading.local()
+        self._data: dict[torch.device, tuple] = {}
+
+    def progress(self, model_steps: int, found_done: bool) -> None:
+        """Tell how many model-steps more are done; workers take turns."""
+        with self._lock:
+            self._progress(model_steps, found_done)
+
+    def warn(self, line: str) -> None:
+        """Say *line*."""
+        with self._lock:
+            self._warn(line)
+
+    def load_data(self, places: list[torch.device]) -> None:
+        """Put the data on each device; all chunks there share it."""
+        for place in dict.fromkeys(places):
+            what = f"the data '{self.run.dataset.name}'"
+            with explain_oom(place, what, "Free some memory, or train on a CPU."):
+                sampler = self.run.dataset.sampler(place)
+                self._data[place] = sampler, rule_on(self.run.plan, self.run.dataset, place)
+
+    def take(self, device: torch.device) -> None:
+        """Let the calling thread work on *device* from now on."""
+        self._worker.device = device
+        if device.type == "cpu":
+            torch.set_num_threads(1)  # the members side by side are the parallelism
+        elif device.index is not None:
+            torch.cuda.set_device(device)
+
+    def train(self, chunk: tuple[Member, ...]) -> Ended | None:
+        """Train one chunk from its newest good checkpoint to the end; None where it was not begun
+        before a stop.
+        """
+        if self.stop.is_set():
+            return None
+        run, device = self.run, self._worker.device
+        remedy = (
+            f"Nothing saved is lost: free some memory and run `unbraid resume {run.path}`, or start"
+            " again with a smaller batch size."
+        )
+        with explain_oom(device, f"{len(chunk)} members that train together", remedy):
+            found = run.checkpoints(chunk).load(device, self.warn)
+            if found is not None:
+                self.progress(found.step * len(chunk), True)
+            if found is not None and run.is_over(found):
+                self.in_background.append(self.disk.submit(self.chunk_done, chunk).result)
+            else:
+                assert not isinstance(found, Trained)
+                found = self._advance(chunk, found)
+        if run.is_over(found):
+            self.progress((run.plan.steps - found.step) * len(chunk), True)
+        return chunk, Curves(found.step, found.diverged_at.cpu(), found.history.cpu())
+
+    def _advance(self, chunk: tuple[Member, ...], state: State | None) -> State:
+        """Step until the plan is done or a stop, saving at times, halfway and at the end."""
+        run, steps, device = self.run, self.run.plan.steps, self._worker.device
+        training = TrainingStep(run.plan, chunk, run.dataset, device, *self._data[device])
+        state = training.start() if state is None else training.extended(state)
+        checkpoints, save = run.checkpoints(chunk), BackgroundSave(self.disk)
+        self.in_background.append(save.wait)
+        stepper = Stepper(training, state, self.warn)
+        saved_at = looked_at = time.monotonic()
+        saved_step, over = state.step, False
+        while not over and not self.stop.is_set():
+            # The halfway checkpoint means that a damaged last one never costs a whole training.
+            halfway = steps // 2 if state.step < steps // 2 else steps
+            self.progress(len(chunk) * stepper.advance(halfway - state.step), False)
+            now = time.monotonic()
+            over = state.step >= steps
+            if now - looked_at >= _LOOK_SECONDS or device.type == "cpu":
+                looked_at, over = now, run.is_over(state)
+            pause = max(run.plan.checkpoint_seconds, _LEAST_TRAINING_PER_SAVING * save.seconds)
+            due = now - saved_at >= pause or state.step == steps // 2
+            if due and not over and not save.busy:
+                save(state.tensors(), state.step, checkpoints.save)
+                saved_at, saved_step = time.monotonic(), state.step
+        if over:
+            save(*self._last(chunk, state))
+        elif state.step != saved_step:
+            save(state.tensors(), state.step, checkpoints.save)
+        return state
+
+    def _last(self, chunk: tuple[Member, ...], state: State) -> tuple[Any, int, Write]:
+        """What of the last *state* is saved, and how."""
+        checkpoints, keep = self.run.checkpoints(chunk), self.run.keep_optimiser
+
+        def write(tensors: Mapping[str, Tensor], step: int) -> None:
+            (checkpoints.save if keep else checkpoints.save_results)(tensors, step)
+            self.chunk_done(chunk)
+
+        tensors = state.tensors()
+        return (tensors if keep else results_of(tensors)), state.step, write

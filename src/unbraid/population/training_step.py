@@ -2,17 +2,19 @@
 """The training step of a chunk of members: operations on tensors with a member axis.
 
 Draw, unpack, forward, loss, backward, Adam, record: the same code for one member on a CPU core and
-for hundreds on a GPU. Nothing in it mixes members, so a member that diverges is frozen where it
-stands and its neighbours do not notice.
+for hundreds on a GPU. Members of several kinds (`kind`) share the passes through the network, the
+random numbers and Adam; the terms of the loss are computed once for each kind. Nothing mixes
+members, so a member that diverges is frozen where it stands and its neighbours do not notice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from unbraid.core import random
@@ -21,19 +23,21 @@ from unbraid.data.dataset import Dataset
 from unbraid.data.few_labels import LabelledSets
 from unbraid.data.where_rule import TOTAL, cumulative_weights
 from unbraid.networks.layers import carry_low_precision_copy
-from unbraid.networks.layout import Layout
+from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import TrainedWeights
-from unbraid.objectives.hyper import stack
-from unbraid.objectives.objective import Forward, Objective, total_loss
-from unbraid.objectives.priors.prior import UNIFORMS
+from unbraid.objectives.objective import Forward, Objective, Term, total_loss
 from unbraid.objectives.schedule import number_at, stacked_number
 from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.adam import BETAS, Adam, Gradient
+from unbraid.population.kind import Kind, kinds_of
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
+from unbraid.population.state import State, is_over
 
 DRAWN_AT_ONCE = 16
 """Steps whose random numbers are drawn together, which saves launches and changes no number."""
+LEARNED = "learned"
+"""The name under which a chunk's rows hold what is learned beside the network."""
 
 
 class Draws(NamedTuple):
@@ -41,73 +45,37 @@ class Draws(NamedTuple):
 
     indices: Tensor
     noise: Tensor
-    permutation: Tensor | None
-    """For objectives that shuffle."""
+    permutations: tuple[Tensor | None, ...]
+    """For each kind, where its objective shuffles."""
+    prior: tuple[Tensor | None, ...]
+    """For each kind that needs them, uniform numbers that become points of the prior."""
     images: Tensor | None = None
     """Which of an index's images, for datasets that have many."""
     changed: Tensor | None = None
     """For pairs: the last factor that was changed."""
-    prior: Tensor | None = None
-    """Uniform numbers that become points of the prior."""
     labelled: Tensor | None = None
     """Which of the labelled images: places in the labelled set."""
 
 
-_STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
-
-
 @dataclass
-class State:
-    """Everything that changes while a chunk trains."""
+class _Pass:
+    """One kind's part of a step."""
 
-    step: int
-    """Updates done, as the host counts them."""
-    clock: Tensor
-    """The same as the device counts them: int64, 0-d."""
-    model: Adam
-    auxiliary: Adam | None
-    diverged_at: Tensor
-    """Step at which a member's loss or gradient stopped being finite, else -1: `(members,)`."""
-    window: Tensor
-    """Sums of the recorded quantities since the last record: `(members, quantities)`."""
-    history: Tensor
-    """Means over `log_every` steps: `(members, records, quantities)`; NaN where none is."""
-    memory: Tensor
-    """What the objective remembers from step to step: `(members, names)`."""
-    age: Tensor
-    """Updates of a member beyond those of the clock, for Adam to count: int64 `(members,)`. Members
-    that changed their batch size on the way (population-based training) have done more or fewer
-    than the clock says; for all others it is 0."""
+    kind: Kind
+    objective: Objective
+    """With the numbers of this step, as the next."""
+    supervision: list[Supervision]
+    forward: Forward
+    network: Adam | None
+    """The optimiser of its auxiliary network."""
+    network_leaves: TrainedWeights | None
 
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors by name, as a checkpoint stores them."""
-        named = {
-            "diverged_at": self.diverged_at,
-            "window": self.window,
-            "history": self.history,
-            "age": self.age,
-        }
-        if self.memory.shape[1]:
-            named["memory"] = self.memory
-        for group, adam in (("model", self.model), ("auxiliary", self.auxiliary)):
-            if adam is not None:
-                named |= {f"{group}.{name}": getattr(adam, name) for name in _STORED}
-        return named
-
-    @classmethod
-    def from_tensors(cls, named: dict[str, Tensor], step: int, device: torch.device) -> State:
-        """The inverse of `tensors`."""
-        on_device = {name: tensor.to(device) for name, tensor in named.items()}
-        groups = {
-            group: Adam(**{name: on_device[f"{group}.{name}"] for name in _STORED})
-            for group in ("model", "auxiliary")
-            if f"{group}.weights" in on_device
-        }
-        rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}
-        rest["memory"] = on_device.get("memory", rest["window"].new_zeros(len(rest["window"]), 0))
-        rest["age"] = on_device.get("age", torch.zeros_like(rest["diverged_at"]))
-        clock = torch.full((), step, dtype=torch.int64, device=device)
-        return cls(step, clock, groups["model"], groups.get("auxiliary"), **rest)
+    def terms(self) -> dict[str, Term]:
+        """The summands of the loss, those of supervision last."""
+        terms = self.objective.terms(self.forward)
+        for one in self.supervision:
+            terms |= one.terms(self.forward)
+        return terms
 
 
 class TrainingStep:
@@ -124,71 +92,100 @@ class TrainingStep:
     ) -> None:
         self.plan = plan
         self.members = tuple(members)
+        self.dataset = dataset
         self.device = device
         self.sampler = sampler or dataset.sampler(device)
-        self.dataset_size = len(dataset)
-        self.factor_sizes = dataset.factor_sizes
-        self.fresh_images = dataset.fresh
         self.cumulative = rule_on(plan, dataset, device) if cumulative is None else cumulative
-        self.sample_shape = dataset.sample_shape
         self.network = plan.build_network()
         self.likelihood = plan.build_likelihood(dataset)
-        self.objective = stack([member.build() for member in members], device)
-        self.prior = stack([member.build_prior() for member in members], device)
-        supervisions = [member.build_supervision() for member in members]
-        self.supervision = [stack(column, device) for column in zip(*supervisions, strict=True)]
-        self.layout = plan.layout(members[0], dataset)
-        self.network_size = self.network.layout(self.sample_shape, plan.latents).size
-        self.auxiliary_network = self.objective.auxiliary_network()
-        self.auxiliary_layout = (
-            self.auxiliary_network.layout(plan.latents) if self.auxiliary_network else None
-        )
-        self.pairs = next((one.pairs for one in self.supervision if one.pairs), None)
-        requests = [one.request for member in supervisions for one in member]
+        self.kinds: list[Kind] = []
+        for part in kinds_of(members):
+            first = self.kinds[-1].place.stop if self.kinds else 0
+            self.kinds.append(Kind(plan, part, first, dataset, device))
+        own = self.network.layout(dataset.sample_shape, plan.latents)
+        self.network_size = own.size
+        learned = max(kind.layout.size for kind in self.kinds) - own.size
+        self.layout = own.with_more((Weight(LEARNED, (learned,)),)) if learned else own
+        self.samples = self.kinds[0].objective.samples
+        self.paired = self.kinds[0].pairs is not None
+        requests = [one.request for member in members for one in member.build_supervision()]
         self.labelled = LabelledSets.of(requests, dataset, device)
-        self.seed = torch.tensor(
-            [member.seed for member in members], dtype=torch.int64, device=device
-        )
+        self.seed = torch.cat([kind.seed for kind in self.kinds])
         self.rate = stacked_number([member.rate() for member in members], device, torch.float32)
         self.precision = plan.dtype
-        self.quantities = quantities(plan, members[0])
         self._drawn: tuple[int, Draws] | None = None
 
     @property
     def rows(self) -> int:
         """Images of a step that are decoded again: the batch, or both images of its pairs."""
-        return self.plan.batch_size * (2 if self.pairs else 1)
+        return self.plan.batch_size * (2 if self.paired else 1)
+
+    def part(self, members: slice) -> TrainingStep:
+        """The step of some of the *members* alone."""
+        return TrainingStep(
+            self.plan,
+            self.members[members],
+            self.dataset,
+            self.device,
+            self.sampler,
+            self.cumulative,
+        )
+
+    def part_of_state(self, state: State, members: slice) -> State:
+        """The rows of *members* in *state*, in the same memory."""
+        auxiliary = []
+        with_networks = [kind.place for kind in self.kinds if kind.auxiliary_network]
+        for number, place in enumerate(with_networks):
+            first, last = max(members.start, place.start), min(members.stop, place.stop)
+            if first < last:
+                auxiliary.append((number, slice(first - place.start, last - place.start)))
+        return state.part(members, tuple(auxiliary))
 
     def start(self) -> State:
         """Fresh weights, drawn from the members' seeds alone."""
-        auxiliary = None
-        if self.auxiliary_layout is not None:
-            auxiliary = Adam.start(
-                self.auxiliary_layout.initial(self.seed, Stream.AUXILIARY_WEIGHTS)
-            )
         count, records = len(self.members), self.plan.steps // self.plan.log_every
+        width = max(len(kind.quantities) for kind in self.kinds)
+        names = max(len(kind.objective.memory) for kind in self.kinds)
+        memory = torch.zeros(count, names)
+        for kind in self.kinds:
+            first = list(kind.objective.memory.values())
+            memory[kind.place, : len(first)] = torch.tensor(first, dtype=torch.float32)
         return State(
             step=0,
             clock=torch.zeros((), dtype=torch.int64, device=self.device),
-            model=Adam.start(self.layout.initial(self.seed, Stream.INITIAL_WEIGHTS)),
-            auxiliary=auxiliary,
+            model=Adam.start(
+                torch.cat(
+                    [
+                        _padded(
+                            kind.layout.initial(kind.seed, Stream.INITIAL_WEIGHTS), self.layout.size
+                        )
+                        for kind in self.kinds
+                    ]
+                )
+            ),
+            auxiliary=tuple(
+                Adam.start(kind.auxiliary_layout.initial(kind.seed, Stream.AUXILIARY_WEIGHTS))
+                for kind in self.kinds
+                if kind.auxiliary_layout is not None
+            ),
             diverged_at=torch.full((count,), -1, dtype=torch.int64, device=self.device),
-            window=torch.zeros(count, len(self.quantities), device=self.device),
-            history=torch.full(
-                (count, records, len(self.quantities)), torch.nan, device=self.device
-            ),
-            memory=torch.tensor(
-                [list(self.objective.memory.values())] * count,
-                dtype=torch.float32,
-                device=self.device,
-            ),
+            window=torch.zeros(count, width, device=self.device),
+            history=torch.full((count, records, width), torch.nan, device=self.device),
+            memory=memory.to(self.device),
             age=torch.zeros(count, dtype=torch.int64, device=self.device),
         )
 
+    def extended(self, state: State) -> State:
+        """*state* with room for the records of a plan that was given more steps."""
+        more = self.plan.steps // self.plan.log_every - state.history.shape[1]
+        if more > 0:
+            state.history = F.pad(state.history, (0, 0, 0, more), value=torch.nan)
+        return state
+
     def prepare(self, state: State) -> None:
         """Make what is derived from the weights and kept beside them while they train."""
-        for adam in (state.model, state.auxiliary):
-            if adam is not None and adam.low_precision_copy is None:
+        for adam in state.optimisers:
+            if adam.low_precision_copy is None:
                 adam.keep_low_precision_copy(self.precision)
 
     def forget_draws(self) -> None:
@@ -198,21 +195,13 @@ class TrainingStep:
     def draw(self, steps: Tensor) -> Draws:
         """Every random number of *steps*, an int64 tensor `(steps,)`."""
         batch, latents, rows = self.plan.batch_size, self.plan.latents, self.rows
-        noise = random.normal(
-            self.seed, steps, Stream.LATENT_NOISE, (rows * self.objective.samples, latents)
-        )
+        noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (rows * self.samples, latents))
         indices = self._indices(steps)
-        changed = shuffle = images = prior = labelled = None
-        if self.pairs is not None:
-            second, changed = self.pairs.second(self.seed, steps, indices, self.factor_sizes)
+        changed = images = labelled = None
+        if self.paired:
+            seconds = [self._second(kind, steps, indices) for kind in self.kinds]
+            second, changed = (_joined(parts) for parts in zip(*seconds, strict=True))
             indices = torch.cat([indices, second], dim=-1)
-        if self.objective.permutes:
-            shuffle = random.permutations(
-                self.seed, steps, Stream.LATENT_PERMUTATION, latents, rows
-            )
-        if self.objective.needs_prior_points:
-            prior = random.uniform(self.seed, steps, Stream.PRIOR_POINTS, (rows, latents, UNIFORMS))
-            prior = prior + 2.0**-25  # above 0, for logarithms
         if self.labelled is not None:
             place = (
                 steps.unsqueeze(-1) * batch + torch.arange(batch, device=self.device)
@@ -222,17 +211,30 @@ class TrainingStep:
                 [indices, self.labelled.indices.gather(1, labelled.flatten(1)).view_as(labelled)],
                 dim=-1,
             )
-        if self.fresh_images:
+        if self.dataset.fresh:
             images = random.words(self.seed, steps, Stream.FRESH_IMAGES, (indices.shape[-1],)) >> 1
             images[..., rows:] = 0  # a labelled image is one image, not all that share its factors
-        return Draws(indices, noise, shuffle, images, changed, prior, labelled)
+        return Draws(
+            indices,
+            noise,
+            tuple(kind.permutation(steps, latents, rows) for kind in self.kinds),
+            tuple(kind.prior_points(steps, latents, rows) for kind in self.kinds),
+            images,
+            changed,
+            labelled,
+        )
+
+    def _second(self, kind: Kind, steps: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """The second images of a kind's pairs, and the last factor that was changed."""
+        assert kind.pairs is not None
+        return kind.pairs.second(kind.seed, steps, indices[kind.place], self.dataset.factor_sizes)
 
     def _indices(self, steps: Tensor) -> Tensor:
         """Image indices `(members, steps, batch)`: uniform, or by the plan's rule."""
         batch = self.plan.batch_size
         if self.cumulative is None:
             return random.integers(
-                self.seed, steps, Stream.IMAGE_INDICES, (batch,), self.dataset_size
+                self.seed, steps, Stream.IMAGE_INDICES, (batch,), len(self.dataset)
             )
         words = random.words(self.seed, steps, Stream.IMAGE_INDICES, (batch, 2))
         place = ((words[..., 0] << 32) | words[..., 1]) & (TOTAL - 1)
@@ -251,110 +253,163 @@ class TrainingStep:
 
     def update(self, state: State, draws: Draws, at: int) -> None:
         """One update with step *at* of *draws*: device work alone, which a CUDA graph captures."""
-        step = state.clock.to(torch.float32)
-        objective, rate = self.objective.at(step), number_at(self.rate, step)
-        supervision = [one.at(step) for one in self.supervision]
+        rate = number_at(self.rate, state.clock.to(torch.float32))
         leaves = self._leaves(self.layout, state.model)
-        network = self.auxiliary_network
-        auxiliary_leaves: dict[str, Tensor] = {}
-        if self.auxiliary_layout is not None and state.auxiliary is not None:
-            auxiliary_leaves = self._leaves(self.auxiliary_layout, state.auxiliary)
-        forward = self._forward(objective, supervision, leaves, state, draws, at)
-        if network is not None:
-            seen = objective.auxiliary_input(forward)
-            forward = replace(forward, auxiliary=network(auxiliary_leaves, seen, self.precision))
-        terms = objective.terms(forward)
-        for one in supervision:
-            terms |= one.terms(forward)
-        loss = total_loss(terms)
-        recorded = [*(term.mean() for term in terms.values()), loss]
+        passes = self._forward(leaves, state, draws, at)
+        terms = [one.terms() for one in passes]
+        losses = [total_loss(some) for some in terms]
+        recorded = [
+            [*(term.mean() for term in some.values()), loss]
+            for some, loss in zip(terms, losses, strict=True)
+        ]
+        loss, again = _joined(losses), any(one.network for one in passes)
         # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance
         # head gets zeros.
-        gradient = Gradient(self.layout, _gradients(loss, leaves, again=network is not None))
+        gradient = Gradient(self.layout, _gradients(loss, leaves, again=again))
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
-        if (
-            state.auxiliary is not None
-            and self.auxiliary_layout is not None
-            and network is not None
-        ):
-            auxiliary_loss = objective.auxiliary_loss(forward).mean(dim=1)
-            auxiliary_gradient = Gradient(
-                self.auxiliary_layout, _gradients(auxiliary_loss, auxiliary_leaves)
-            )
-            recorded.append(auxiliary_loss)
-            healthy = (
-                healthy & torch.isfinite(auxiliary_loss.detach()) & auxiliary_gradient.finite()
-            )
-            own_rate = torch.full_like(rate, network.learning_rate)
-            state.auxiliary.update(
-                auxiliary_gradient, healthy, own_rate, network.adam_betas, state.clock + state.age
-            )
-        if isinstance(objective.decay, Tensor):
-            kept = 1.0 - torch.where(healthy, rate * objective.decay, 0.0)
-            state.model.weights[:, : self.network_size].mul_(kept.unsqueeze(1))
+        if again:
+            healthy = healthy & self._teach(state, passes, recorded, healthy)
+        for one in passes:
+            if isinstance(one.objective.decay, Tensor):
+                here = one.kind.place
+                kept = 1.0 - torch.where(healthy[here], rate[here] * one.objective.decay, 0.0)
+                state.model.weights[here, : self.network_size].mul_(kept.unsqueeze(1))
         state.model.update(gradient, healthy, rate, BETAS, state.clock + state.age)
-        self._remember(state, forward, leaves, healthy)
-        self._record(state, torch.stack(recorded, dim=1).detach(), healthy)
+        self._remember(state, passes, leaves, healthy)
+        values = [
+            _padded(torch.stack(some, dim=1).detach(), state.window.shape[1]) for some in recorded
+        ]
+        self._record(state, _joined(values), healthy)
 
-    def _forward(
-        self,
-        objective: Objective,
-        supervision: Sequence[Supervision],
-        leaves: TrainedWeights,
-        state: State,
-        draws: Draws,
-        at: int,
-    ) -> Forward:
-        """Images to posteriors to latents and back, with all that was asked for."""
+    def _teach(
+        self, state: State, passes: list[_Pass], recorded: list[list[Tensor]], healthy: Tensor
+    ) -> Tensor:
+        """Update the auxiliary networks; returns which members' were finite, `(members,)`."""
+        finite = []
+        for one, values in zip(passes, recorded, strict=True):
+            network, layout = one.kind.auxiliary_network, one.kind.auxiliary_layout
+            here = one.kind.place
+            if network is None or layout is None or not one.network or one.network_leaves is None:
+                finite.append(torch.ones_like(healthy[here]))
+                continue
+            loss = one.objective.auxiliary_loss(one.forward).mean(dim=1)
+            values.append(loss)
+            gradient = Gradient(layout, _gradients(loss, one.network_leaves))
+            finite.append(torch.isfinite(loss.detach()) & gradient.finite())
+            one.network.update(
+                gradient,
+                healthy[here] & finite[-1],
+                torch.full_like(loss, network.learning_rate),
+                network.adam_betas,
+                state.clock + state.age[here],
+            )
+        return _joined(finite)
+
+    def _forward(self, leaves: TrainedWeights, state: State, draws: Draws, at: int) -> list[_Pass]:
+        """Images to posteriors to latents and back, with all that was asked for, for each kind."""
         chosen = (draws.indices,) if draws.images is None else (draws.indices, draws.images)
         images = self.sampler(*(part[:, at] for part in chosen))
         mean, logvar = self.network.encode(leaves, images, self.precision)
         x, rows = images, self.rows
-        labelled: dict[str, Any] = {}
+        labelled: list[dict[str, Any]] = [{} for _ in self.kinds]
         if self.labelled is not None and draws.labelled is not None:
-            labels = self.labelled.labels.gather(
-                1, draws.labelled[:, at, :, None].expand(-1, -1, self.labelled.labels.shape[2])
-            )
-            labelled = {
-                "labelled_mean": mean[:, rows:],
-                "labels": labels,
-                "label_sizes": self.labelled.sizes,
-            }
-            labelled["label_values"] = self.labelled.values
+            labelled = self._labelled(self._split(mean[:, rows:]), draws.labelled[:, at])
             x, mean, logvar = images[:, :rows], mean[:, :rows], logvar[:, :rows]
-        changed = None if draws.changed is None else draws.changed[:, at]
-        for one in supervision:
-            mean, logvar = one.posterior(mean, logvar, changed)
-        z = objective.latents(mean, logvar, draws.noise[:, at], leaves)
-        prior = self.prior.at(state.clock).bound(leaves)
-        if objective.samples > 1:
-            x = x.repeat_interleave(objective.samples, dim=1)
-        return Forward(
-            reconstruction=self.network.compare(
-                leaves, z, x, self.likelihood.bound(leaves), self.precision
-            ),
-            mean=mean,
-            logvar=logvar,
-            z=z,
-            step=state.clock.to(torch.float32),
-            permutation=None if draws.permutation is None else draws.permutation[:, at],
-            prior=prior,
-            prior_points=None if draws.prior is None else prior.sample(draws.prior[:, at]),
-            samples=objective.samples,
-            weights=leaves,
-            memory=dict(zip(objective.memory, state.memory.unbind(dim=1), strict=True)),
-            **labelled,
+        means, logvars = self._split(mean), self._split(logvar)
+        step = state.clock.to(torch.float32)
+        behind = leaves.get(LEARNED)
+        learned = [kind.learned(behind) if behind is not None else {} for kind in self.kinds]
+        numbers = [
+            (kind.objective.at(step), [one.at(step) for one in kind.supervision])
+            for kind in self.kinds
+        ]
+        posteriors, latents = [], []
+        for number, (kind, (objective, supervision)) in enumerate(
+            zip(self.kinds, numbers, strict=True)
+        ):
+            mean, logvar = means[number], logvars[number]
+            changed = None if draws.changed is None else draws.changed[kind.place, at]
+            for one in supervision:
+                mean, logvar = one.posterior(mean, logvar, changed)
+            posteriors.append((mean, logvar))
+            noise = draws.noise[kind.place, at]
+            latents.append(objective.latents(mean, logvar, noise, learned[number]))
+        if self.samples > 1:
+            x = x.repeat_interleave(self.samples, dim=1)
+        likelihood = self.likelihood.bound(
+            {
+                weight.name: _joined([own[weight.name] for own in learned])
+                for weight in self.likelihood.weights
+            }
         )
+        compared = self.network.compare(leaves, _joined(latents), x, likelihood, self.precision)
+        networks = iter(state.auxiliary)
+        passes = []
+        for number, (kind, (objective, supervision), reconstruction) in enumerate(
+            zip(self.kinds, numbers, self._split(compared), strict=True)
+        ):
+            prior = kind.prior.at(state.clock).bound(learned[number])
+            permutation, points = draws.permutations[number], draws.prior[number]
+            memory = state.memory[kind.place].unbind(dim=1)
+            forward = Forward(
+                reconstruction=reconstruction,
+                mean=posteriors[number][0],
+                logvar=posteriors[number][1],
+                z=latents[number],
+                step=step,
+                permutation=None if permutation is None else permutation[:, at],
+                prior=prior,
+                prior_points=None if points is None else prior.sample(points[:, at]),
+                samples=self.samples,
+                weights=learned[number],
+                memory=dict(zip(objective.memory, memory, strict=False)),
+                **labelled[number],
+            )
+            one = _Pass(kind, objective, supervision, forward, None, None)
+            if kind.auxiliary_network is not None and kind.auxiliary_layout is not None:
+                one.network = next(networks)
+                one.network_leaves = self._leaves(kind.auxiliary_layout, one.network)
+                seen = objective.auxiliary_input(forward)
+                said = kind.auxiliary_network(one.network_leaves, seen, self.precision)
+                one.forward = replace(forward, auxiliary=said)
+            passes.append(one)
+        return passes
+
+    def _labelled(self, means: Sequence[Tensor], places: Tensor) -> list[dict[str, Any]]:
+        """What the labels of a step say, for each kind: its *means* of the labelled images, which
+        are those at *places* of its set.
+        """
+        assert self.labelled is not None
+        labels = self.labelled.labels.gather(
+            1, places.unsqueeze(-1).expand(-1, -1, self.labelled.labels.shape[2])
+        )
+        return [
+            {
+                "labelled_mean": mean,
+                "labels": labels[kind.place],
+                "label_sizes": self.labelled.sizes[kind.place],
+                "label_values": self.labelled.values,
+            }
+            for kind, mean in zip(self.kinds, means, strict=True)
+        ]
+
+    def _split(self, tensor: Tensor) -> Sequence[Tensor]:
+        """The rows of each kind; the gradients of all come back as one."""
+        if len(self.kinds) == 1:
+            return (tensor,)
+        return tensor.split([len(kind.members) for kind in self.kinds])
 
     def _remember(
-        self, state: State, forward: Forward, leaves: TrainedWeights, healthy: Tensor
+        self, state: State, passes: list[_Pass], leaves: TrainedWeights, healthy: Tensor
     ) -> None:
-        """Keep what the pass left for the next step: the objective's memory, running means."""
-        if self.objective.memory:
-            now = torch.stack(
-                [forward.remembered[name].detach() for name in self.objective.memory], dim=1
-            )
-            state.memory.copy_(torch.where(healthy.unsqueeze(1), now, state.memory))
+        """Keep what the pass left for the next step: the objectives' memory, running means."""
+        for one in passes:
+            if one.objective.memory:
+                now = torch.stack(
+                    [one.forward.remembered[name].detach() for name in one.objective.memory], dim=1
+                )
+                kept = state.memory[one.kind.place, : now.shape[1]]
+                kept.copy_(torch.where(healthy[one.kind.place].unsqueeze(1), now, kept))
         views = self.layout.views(state.model.weights) if leaves.notes else {}
         for name, note in leaves.notes.items():
             kept = healthy.view(-1, *([1] * (note.dim() - 1)))
@@ -392,8 +447,8 @@ class TrainingStep:
         state.clock += 1
 
     def finished(self, state: State) -> bool:
-        """Whether no member has a step left to do: the plan is done, or all have diverged."""
-        return state.step >= self.plan.steps or bool((state.diverged_at >= 0).all())
+        """Whether no member has a step left to do."""
+        return is_over(state.step, state.diverged_at, self.plan.steps)
 
 
 def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None:
@@ -403,12 +458,14 @@ def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None
     )
 
 
-def quantities(plan: Plan, member: Member) -> tuple[str, ...]:
-    """Names of what a member's history records."""
-    objective = member.build()
-    added = [name for one in member.build_supervision() for name in one.term_names]
-    extra = ("auxiliary_loss",) if objective.auxiliary_network() is not None else ()
-    return (*objective.term_names, *added, "loss", *extra)
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    """The rows of all kinds."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _padded(rows: Tensor, width: int) -> Tensor:
+    """*rows* with zeros behind them."""
+    return F.pad(rows, (0, width - rows.shape[1])) if rows.shape[1] < width else rows
 
 
 def _gradients(loss: Tensor, leaves: dict[str, Tensor], *, again: bool = False) -> list[Tensor]:

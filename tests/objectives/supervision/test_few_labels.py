@@ -379,8 +379,7 @@ def training_of(**given):
 def forward_of(training, state, step=0):
     leaves = training._leaves(training.layout, state.model)
     draws = training.draw(torch.tensor([step]))
-    supervision = training.supervision
-    return leaves, training._forward(training.objective, supervision, leaves, state, draws, 0)
+    return leaves, training._forward(leaves, state, draws, 0)[0]
 
 
 def test_labels_stay_with_their_images_and_are_taken_in_order():
@@ -428,7 +427,7 @@ def test_every_objective_learns_from_labels(name, monkeypatch):
     for _ in range(3):
         training.step(state)
     assert (state.diverged_at < 0).all()
-    assert training.quantities[len(training.objective.term_names)] == "supervised"
+    assert training.kinds[0].quantities[len(training.kinds[0].objective.term_names)] == "supervised"
     without, with_labels = state.model.weights
     assert not torch.equal(without, with_labels)
 
@@ -436,8 +435,8 @@ def test_every_objective_learns_from_labels(name, monkeypatch):
 def test_the_discriminator_sees_no_labelled_image(monkeypatch):
     monkeypatch.setattr(factor_vae, "_HIDDEN", 16)
     training, _ = training_of(objective=FactorVAE(), supervision="labels")
-    _, forward = forward_of(training, training.start())
-    assert training.objective.auxiliary_input(forward).shape == (1, 2 * 8, 4)
+    _, one = forward_of(training, training.start())
+    assert one.objective.auxiliary_input(one.forward).shape == (1, 2 * 8, 4)
 
 
 def test_a_member_trains_the_same_beside_members_with_other_labels(tmp_path):
@@ -497,8 +496,8 @@ def test_cut_off_posteriors_are_the_same_numbers_without_a_way_back():
 @pytest.mark.parametrize("objective", [AE(), BetaVAE()])
 def test_labels_teach_the_encoder_and_images_the_decoder(objective):
     training, _ = training_of(objective=objective, supervision="labels:alone=yes")
-    leaves, forward = forward_of(training, training.start())
-    terms = training.objective.terms(forward) | training.supervision[0].terms(forward)
+    leaves, one = forward_of(training, training.start())
+    terms = one.terms()
     for term, taught, other in (
         ("reconstruction", "decoder", "encoder"),
         ("supervised", "encoder", "decoder"),
@@ -531,12 +530,12 @@ def test_a_few_labels_are_learned_by_heart():
     state = training.start()
     for _ in range(400):
         training.step(state)
-    squares = state.history[0, :, training.quantities.index("supervised")]
+    squares = state.history[0, :, training.kinds[0].quantities.index("supervised")]
     # 16 images with 3 labels each: from their squares' sum to less than a tenth of a value off, on
     # average.
     assert squares[0] > 20 * squares[-1]
     assert squares[-1] < 16 * 3 * 0.1**2
-    images = state.history[0, :, training.quantities.index("reconstruction")]
+    images = state.history[0, :, training.kinds[0].quantities.index("reconstruction")]
     assert images[-1] < 0.5 * images[0]
 
 

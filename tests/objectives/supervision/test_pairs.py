@@ -373,7 +373,7 @@ def test_every_objective_with_posteriors_learns_from_pairs(name, monkeypatch):
     draws = training.draw(torch.tensor([0]))
     assert draws.indices.shape == (2, 1, 16)
     leaves = training._leaves(training.layout, state.model)
-    forward = training._forward(training.objective, training.supervision, leaves, state, draws, 0)
+    forward = training._forward(leaves, state, draws, 0)[0].forward
     first, second = forward.mean.chunk(2, dim=1)
     # With threshold 1 all latents but one are shared.
     assert ((first == second).sum(dim=2)[1] >= 3).all()
@@ -381,6 +381,6 @@ def test_every_objective_with_posteriors_learns_from_pairs(name, monkeypatch):
 
 def test_pairs_and_labels_go_together():
     training, state = trained(AdaGVAE(), "labels:count=5")
-    assert training.quantities == ("reconstruction", "kl", "supervised", "loss")
+    assert training.kinds[0].quantities == ("reconstruction", "kl", "supervised", "loss")
     assert training.draw(torch.tensor([0])).indices.shape == (1, 1, 24)
     assert (state.diverged_at < 0).all()

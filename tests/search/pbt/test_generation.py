@@ -24,7 +24,8 @@ from unbraid.data.dataset import Dataset
 from unbraid.objectives import factor_vae
 from unbraid.population.adam import EPSILON, Adam
 from unbraid.population.plan import Plan
-from unbraid.population.training_step import State, TrainingStep
+from unbraid.population.state import State
+from unbraid.population.training_step import TrainingStep
 from unbraid.search.pbt import generation as generation_module
 from unbraid.search.pbt.exploit import epoch_seed
 from unbraid.search.pbt.generation import (
@@ -357,19 +358,13 @@ def test_adam_counts_the_updates_of_the_member_itself(
     monkeypatch.setattr(Adam, "update", noted)
     made = small_plan(objective)
     one = begin(made, [model(made, 8, 1)])
-    groups = {
-        adam.weights.shape[1]: adam
-        for adam in (one.chunks[0].state.model, one.chunks[0].state.auxiliary)
-        if adam
-    }
+    groups = {adam.weights.shape[1]: adam for adam in one.chunks[0].state.optimisers}
     peers = {size: torch.nn.Parameter(adam.weights[0].clone()) for size, adam in groups.items()}
     one.train(threading.Event())
     for epoch, (size, rate) in enumerate([(4, 2e-3), (16, 5e-4)], start=1):
         one = trained(made, [model(made, size, 1 + epoch, rate)], epoch, one.rows([0]))
     state = one.chunks[0].state
-    for adam in (state.model, state.auxiliary):
-        if adam is None:
-            continue
+    for adam in state.optimisers:
         own, peer = calls.pop(adam.weights.shape[1]), peers[adam.weights.shape[1]]
         assert [before for *_, before in own] == list(range(18))
         optimiser = torch.optim.Adam([peer], betas=own[0][2], eps=EPSILON)

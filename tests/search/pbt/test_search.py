@@ -61,12 +61,16 @@ def finished(
     return run
 
 
+def winner_tensors(run: SearchRun) -> dict[str, torch.Tensor]:
+    winner = run.winner()
+    return read_tensors(winner.checkpoints(winner.chunks()[0]).files()[0][1])[0]
+
+
 def winner_bits(run: SearchRun) -> dict[str, torch.Tensor]:
     """Every tensor of the winner's checkpoint, as bytes."""
-    ((_, state),) = run.winner().states()
     return {
         name: tensor.contiguous().view(-1).view(torch.uint8)
-        for name, tensor in state.tensors().items()
+        for name, tensor in winner_tensors(run).items()
     }
 
 
@@ -174,7 +178,8 @@ def test_hyper_parameters_in_effect_are_those_of_the_lineage(
     ) -> list[float]:
         rows = seen.setdefault(generation.epoch, {})
         for chunk in generation.chunks:
-            betas, rates = chunk.program.objective.beta.tolist(), chunk.program.rate.tolist()  # type: ignore[union-attr]
+            betas = chunk.program.kinds[0].objective.beta.tolist()  # type: ignore[attr-defined]
+            rates = chunk.program.rate.tolist()  # type: ignore[union-attr]
             for place, beta, rate in zip(chunk.places, betas, rates, strict=True):
                 rows[place] = (beta, rate, chunk.program.plan.batch_size)
         return known(self, generation, dataset, folder)
@@ -262,8 +267,8 @@ def test_the_best_individual_of_all_epochs_wins(
         epoch_images=64,
     )
     assert generation.train(threading.Event())
-    ((_, state),) = run.winner().states()
-    assert torch.equal(state.model.weights, generation.rows([3])["model.weights"])
+    ((_, trained),) = run.winner().results()
+    assert torch.equal(trained.weights, generation.rows([3])["model.weights"])
 
 
 def test_of_equal_scores_the_first_individual_of_the_last_epoch_wins(
@@ -338,9 +343,9 @@ def test_the_winner_has_done_the_updates_of_its_whole_line(
             sizes.append(table.loc[(epoch, place), "batch_size"])
             done += 32 // sizes[-1]
             place = table.loc[(epoch, place), "parent"]
-        ((_, state),) = run.winner().states()
-        assert int(state.clock) == 3 * 32 // sizes[0]
-        assert int(state.age[0] + state.clock) == done
+        ((_, trained),) = run.winner().results()
+        assert trained.step == 3 * 32 // sizes[0]
+        assert int(winner_tensors(run)["age"][0]) + trained.step == done
         if len(set(sizes)) > 1:
             return
     pytest.fail("no line changed its batch size, so that this test shows nothing")

@@ -156,7 +156,7 @@ def digits_sparsity(
         mean, _ = encode_images(
             program.network, weights, program.sampler, torch.arange(len(dataset))
         )
-        kl = float(state.history[0, -1, program.quantities.index("kl")])
+        kl = float(state.history[0, -1, program.kinds[0].quantities.index("kl")])
         score = hoyer(mean[0].numpy()).score if math.isfinite(kl) else math.nan
         found.append(
             DigitsMember(member.prior_hyper["gamma"], member.hyper["alpha"], member.seed, score, kl)

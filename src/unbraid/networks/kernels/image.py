@@ -29,7 +29,7 @@ likelihoods.
 """
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["image_stride", "batch", "count"])
 def block_kernel(
     image_ptr, block_ptr, image_stride, batch, count,
     CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, PIXELS: tl.constexpr,
@@ -153,8 +153,8 @@ def first_weight_kernel(
 
 @triton.jit
 def last_kernel(
-    small_ptr, weight_ptr, bias_ptr, block_ptr, raw_ptr, slope_ptr, distance_ptr,
-    weight_stride, bias_stride, block_stride, batch,
+    small_ptr, weight_ptr, bias_ptr, block_ptr, raw_ptr, slope_ptr, sums_ptr,
+    columns, weight_stride, bias_stride, block_stride, batch,
     CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SMALL: tl.constexpr,
     PIXELS: tl.constexpr,
     OUTPUTS: tl.constexpr, LIKELIHOOD: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr,
@@ -163,60 +163,74 @@ def last_kernel(
 ):  # fmt: skip
     """Last layer of a decoder: transposed convolution to an image, and its distance from x.
 
-    HEIGHT and WIDTH are the small side's. A program takes LOOPS · ROWS blocks of one image. An
-    output is a pixel of a block and a channel, (pixel · CHANNELS + channel); OUTPUTS and PIXELS are
-    rounded up from 4 · CHANNELS for products and for storage.
+    HEIGHT and WIDTH are the small side's. A program follows ROWS columns of blocks down LOOPS rows.
+    Each step reads one row of small pixels, two for each block: they give the lower half of the
+    sum of the blocks in their own row, and the upper half of that of the row below, which waits in
+    registers. The two products are one, their columns side by side. An output is a pixel of a block
+    and a channel, (pixel · CHANNELS + channel); OUTPUTS and PIXELS are rounded up from 4 · CHANNELS
+    for products and for storage. Behind the sums of an output's slopes stands that of the
+    distances.
     """
     member = tl.program_id(1).to(tl.int64)
-    image, part = tl.program_id(0) % batch, tl.program_id(0) // batch
-    k, out = tl.arange(0, 4 * SMALL), tl.arange(0, OUTPUTS)
-    back, along, s = k // (2 * SMALL), 1 - k // SMALL % 2, k % SMALL
+    m = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    image, c = m // (WIDTH + 1), m % (WIDTH + 1)
+    top = tl.program_id(2) * LOOPS
+    seen = m < columns
+    k, out = tl.arange(0, 2 * SMALL), tl.arange(0, OUTPUTS)
+    along, s = k // SMALL, k % SMALL
     pixel, channel = out // CHANNELS, out % CHANNELS
     wanted = out < 4 * CHANNELS
-    taps = (
-        ((pixel // 2)[None, :] + 2 * back[:, None]) * 4 + (pixel % 2)[None, :] + 2 * along[:, None]
-    )
+    taps = (pixel // 2 * 4 + pixel % 2)[None, :] + 2 * (1 - along)[:, None]
     place = s[:, None] * (16 * CHANNELS) + taps * CHANNELS + channel[None, :]
-    weight = tl.load(weight_ptr + member * weight_stride + place, mask=wanted[None, :], other=0.0)
+    weight_ptr += member * weight_stride
+    own = tl.load(weight_ptr + place, mask=wanted[None, :], other=0.0)
+    below = tl.load(weight_ptr + place + 8 * CHANNELS, mask=wanted[None, :], other=0.0)
+    weight = tl.reshape(tl.join(own, below), (2 * SMALL, 2 * OUTPUTS))
     bias = tl.load(bias_ptr + member * bias_stride + channel, mask=wanted, other=0.0).to(
         tl.float32
     )[None, :]
-    small_ptr += (member * batch + image) * (HEIGHT * WIDTH * SMALL)
-    slope_ptr += (member * batch + image) * ((HEIGHT + 1) * (WIDTH + 1) * PIXELS)
-    raw_ptr += (member * batch + image) * (4 * CHANNELS * HEIGHT * WIDTH)
-    block_ptr += member * block_stride + image * ((HEIGHT + 1) * (WIDTH + 1) * PIXELS)
-    distances = tl.zeros((ROWS,), tl.float32)
-    for loop in tl.range(LOOPS, num_stages=STAGES):
-        m = (part * LOOPS + loop) * ROWS + tl.arange(0, ROWS)
-        r, c = m // (WIDTH + 1), m % (WIDTH + 1)
-        seen = r <= HEIGHT
-        row, column = (
-            r[:, None] - steady(back)[None, :],
-            (c - 1)[:, None] + steady(1 - along)[None, :],
+    small_ptr += member * batch * (HEIGHT * WIDTH * SMALL)
+    slope_ptr += member * batch * ((HEIGHT + 1) * (WIDTH + 1) * PIXELS)
+    raw_ptr += member * batch * (4 * CHANNELS * HEIGHT * WIDTH)
+    block_ptr += member * block_stride
+    column = (c - 1)[:, None] + steady(along)[None, :]
+    beside = seen[:, None] & (column >= 0) & (column < WIDTH)
+    width = (2 * c - 1)[:, None] + (pixel % 2)[None, :]
+    stored = seen[:, None] & (out < PIXELS)[None, :]
+    waiting = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    slopes = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    distances = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    for loop in tl.range(LOOPS + 1, num_stages=STAGES):
+        r = top + loop - 1
+        start = ((image * HEIGHT + r) * WIDTH + c - 1) * SMALL
+        small = tl.load(
+            small_ptr + start[:, None] + stretches(k)[None, :],
+            mask=beside & (r >= 0) & (r < HEIGHT),
+            other=0.0,
         )
-        inside = (row >= 0) & (row < HEIGHT) & (column >= 0) & (column < WIDTH)
-        offset = stretches(k % (2 * SMALL) - back * (WIDTH * SMALL))
-        where = (r * WIDTH + c - 1)[:, None] * SMALL + offset[None, :]
-        small = tl.load(small_ptr + where, mask=inside, other=0.0)
-        total = tl.dot(small, weight, input_precision=PRECISION) + bias
-        height, width = (
-            (2 * r - 1)[:, None] + (pixel // 2)[None, :],
-            (2 * c - 1)[:, None] + (pixel % 2)[None, :],
-        )
+        both = tl.dot(small, weight, input_precision=PRECISION)
+        lower, upper = tl.split(tl.reshape(both, (ROWS, OUTPUTS, 2)))
+        total = waiting + lower + bias
+        waiting = upper
+        height = 2 * r - 1 + pixel // 2
+        due = (loop > 0) & (r <= HEIGHT)
         shown = (
-            wanted[None, :]
-            & (height >= 0)
-            & (height < 2 * HEIGHT)
+            stored
+            & due
+            & (wanted & (height >= 0) & (height < 2 * HEIGHT))[None, :]
             & (width >= 0)
             & (width < 2 * WIDTH)
         )
         if LIKELIHOOD == RAW:
-            at = channel[None, :] * (4 * HEIGHT * WIDTH) + height * (2 * WIDTH) + width
+            at = (
+                (image * (4 * CHANNELS * HEIGHT * WIDTH))[:, None]
+                + (channel * (4 * HEIGHT * WIDTH) + height * (2 * WIDTH))[None, :]
+                + width
+            )
             tl.store(raw_ptr + at, total.to(raw_ptr.dtype.element_ty), mask=shown)
         else:
-            at = m[:, None] * PIXELS + out[None, :]
-            stored = seen[:, None] & (out < PIXELS)[None, :]
-            true = tl.load(block_ptr + at, mask=stored, other=0.0)
+            at = ((image * (HEIGHT + 1) + r) * (WIDTH + 1) + c)[:, None] * PIXELS + out[None, :]
+            true = tl.load(block_ptr + at, mask=stored & due, other=0.0)
             small_exp = tl.exp(-tl.abs(total))
             sigmoid = tl.where(total >= 0.0, 1.0, small_exp) / (1.0 + small_exp)
             if LIKELIHOOD == BERNOULLI:
@@ -235,11 +249,13 @@ def last_kernel(
             # Blocks reach over the image's edge: what is there must count as nothing on the way
             # back.
             slope = tl.where(shown, slope, 0.0).to(slope_ptr.dtype.element_ty)
-            tl.store(slope_ptr + at, slope, mask=stored)
-            distances += tl.sum(tl.where(shown, distance, 0.0), axis=1)
+            tl.store(slope_ptr + at, slope, mask=stored & due)
+            slopes += slope.to(tl.float32)
+            distances += tl.where(shown, distance, 0.0)
     if LIKELIHOOD != RAW:
-        parts = tl.num_programs(0) // batch
-        tl.store(distance_ptr + (member * batch + image) * parts + part, tl.sum(distances, axis=0))
+        row = ((member * columns + m) * tl.num_programs(2) + tl.program_id(2)) * (PIXELS + 1)
+        tl.store(sums_ptr + row[:, None] + out[None, :], slopes, mask=stored)
+        tl.store(sums_ptr + row + PIXELS, tl.sum(distances, axis=1), mask=seen)
 
 
 @triton.jit(do_not_specialize=["splits", "loops"])

@@ -7,6 +7,7 @@ import torch
 import triton
 from torch import Tensor
 
+from unbraid.core.kernel_launch import launch_kernel
 from unbraid.networks.kernels import tuned
 from unbraid.networks.kernels.convolution import conv_kernel, conv_transpose_kernel, weight_kernel
 from unbraid.networks.kernels.image import (
@@ -17,6 +18,7 @@ from unbraid.networks.kernels.image import (
     last_backward_kernel,
     last_kernel,
 )
+from unbraid.networks.kernels.join import join_kernel
 from unbraid.networks.kernels.tuned import Block
 
 _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6) else 16
@@ -40,17 +42,17 @@ def conv(
     big, weight = big.contiguous(), _packed(weight)
     out = big.new_empty(members, batch, height // 2, width // 2, small)
     columns, loops = batch * (width // 2), min(block.loops, height // 2)
-    with torch.cuda.device_of(big):
-        conv_kernel[(triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops))](
-            big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
-            _stride(bias),
-            out[0].numel(), big[0].numel(),
-            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
-            BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops,
-            STAGES=block.stages,
-            num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        conv_kernel, (triton.cdiv(columns, block.rows), members, triton.cdiv(height // 2, loops)),
+        big, weight, _or(bias, out), _or(mask, out), out, columns, weight.stride(0),
+        _stride(bias),
+        out[0].numel(), big[0].numel(),
+        HEIGHT=height, WIDTH=width, BIG=channels, SMALL=small, REACH=reach,
+        BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
+        ROWS=block.rows, DEPTH=min(block.depth, 4 * reach * channels), LOOPS=loops,
+        STAGES=block.stages,
+        num_warps=block.warps,
+    )  # fmt: skip
     return out
 
 
@@ -70,18 +72,18 @@ def conv_transpose(
     out = make(members, batch, height, width, big)
     blocks = batch * (height // 2 + reach - 1) * (width // 2 + reach - 1)
     columns = min(block.columns, 4 * big)
-    with torch.cuda.device_of(small):
-        conv_transpose_kernel[(triton.cdiv(blocks, block.rows * block.loops), members,
-        4 * big // columns)](
-            small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
-            _stride(bias),
-            small[0].numel(), out[0].numel(),
-            HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
-            BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
-            ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
-            LOOPS=block.loops,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        conv_transpose_kernel,
+        (triton.cdiv(blocks, block.rows * block.loops), members, 4 * big // columns),
+        small, weight, _or(bias, out), _or(mask, out), out, blocks, weight.stride(0),
+        _stride(bias),
+        small[0].numel(), out[0].numel(),
+        HEIGHT=height, WIDTH=width, BIG=big, SMALL=channels, REACH=reach,
+        BIAS=bias is not None, RELU=relu, MASK=mask is not None, PRECISION=block.products,
+        ROWS=block.rows, DEPTH=min(block.depth, reach * reach * channels), COLUMNS=columns,
+        LOOPS=block.loops,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
     return out
 
 
@@ -104,17 +106,18 @@ def weight_gradient(
         *((2, 2, channels) if bias_of_big else (reach, reach, count)),
         dtype=torch.float32,
     )
-    with torch.cuda.device_of(big):
-        weight_kernel[(splits, members, parts)](
-            big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
-            triton.cdiv(blocks, splits * block.rows),
-            HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach,
-            BIAS_OF_BIG=bias_of_big,
-            PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
-    bias = sums.sum(dim=(1, 2, 3)) if bias_of_big else _joined(sums)[:, 0, -1]
-    return _joined(weight), bias
+    launch_kernel(
+        weight_kernel, (splits, members, parts),
+        big, small, weight, sums, blocks, small[0].numel(), big[0].numel(), splits,
+        triton.cdiv(blocks, splits * block.rows),
+        HEIGHT=height, WIDTH=width, BIG=channels, SMALL=count, REACH=reach,
+        BIAS_OF_BIG=bias_of_big,
+        PRECISION=block.products, ROWS=block.rows, DEPTH=depth, COLUMNS=columns,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
+    if bias_of_big:
+        return _join(weight, sums, biases=channels, repeats=4)
+    return _join(weight, sums, biases=count, skipped=(reach - 1) * count)
 
 
 def by_blocks(image: Tensor) -> Tensor:
@@ -128,11 +131,11 @@ def by_blocks(image: Tensor) -> Tensor:
     copies, pixels = 1 if shared else members, pixels_of(channels)
     out = image.new_empty(copies, batch, height // 2 + 1, width // 2 + 1, pixels)
     count = out[0, 0].numel()
-    with torch.cuda.device_of(image):
-        block_kernel[(copies * batch, triton.cdiv(count, 1024))](
-            packed, out, packed.stride(0), batch, count,
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, PIXELS=pixels, NUMBERS=1024, num_warps=4,
-        )  # fmt: skip
+    launch_kernel(
+        block_kernel, (copies * batch, triton.cdiv(count, 1024)),
+        packed, out, packed.stride(0), batch, count,
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, PIXELS=pixels, NUMBERS=1024, num_warps=4,
+    )  # fmt: skip
     return out.expand(members, *out.shape[1:])
 
 
@@ -146,14 +149,14 @@ def first(
     weight = _packed(weight)
     out = weight.new_empty(members, batch, height, width, small)
     positions = batch * height * width
-    with torch.cuda.device_of(out):
-        first_kernel[(triton.cdiv(positions, block.rows * block.loops), members)](
-            blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0),
-            bias.stride(0),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=pixels,
-            RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
-            num_warps=block.warps,
-        )  # fmt: skip
+    launch_kernel(
+        first_kernel, (triton.cdiv(positions, block.rows * block.loops), members),
+        blocks, weight, bias, out, positions, blocks.stride(0), weight.stride(0),
+        bias.stride(0),
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=pixels,
+        RELU=relu, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
+        num_warps=block.warps,
+    )  # fmt: skip
     return out
 
 
@@ -171,15 +174,15 @@ def first_weight_gradient(
     splits = tuned.splits(members, positions, block)
     weight = gradient.new_empty(members, splits, small, 4, 4, channels, dtype=torch.float32)
     bias = gradient.new_empty(members, splits, small, dtype=torch.float32)
-    with torch.cuda.device_of(gradient):
-        first_weight_kernel[(splits, members)](
-            blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
-            triton.cdiv(positions, splits * block.rows),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
-            PRECISION=block.products, ROWS=block.rows,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
-    return _joined(weight), _joined(bias)
+    launch_kernel(
+        first_weight_kernel, (splits, members),
+        blocks, gradient, weight, bias, positions, blocks.stride(0), splits,
+        triton.cdiv(positions, splits * block.rows),
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=small, PIXELS=blocks.shape[-1],
+        PRECISION=block.products, ROWS=block.rows,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
+    return _join(weight, bias, biases=small)
 
 
 def last(small: Tensor, weight: Tensor, bias: Tensor, *, block: Block | None = None) -> Tensor:
@@ -195,13 +198,14 @@ def last_distance(
     likelihood: int,
     *,
     block: Block | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Distances `(members, batch)` of the last layer's output from *true*, and their slope.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Distances `(members, batch)` of the last layer's output from *true*, their slope and its sums.
 
-    Images and slope are by blocks; distances are float32.
+    Images and slope are by blocks, its sums `(members, batch, pixels)`; sums are float32.
     """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
-    return _joined(parts.movedim(2, 1)), slope
+    sums = parts.sum(dim=(2, 3))
+    return sums[..., -1], slope, sums[..., :-1]
 
 
 def _last(
@@ -216,22 +220,23 @@ def _last(
     channels = weight.shape[4]
     block = block or tuned.last_block(members, height, channels, _low(small))
     small, weight = small.contiguous(), _packed(weight)
-    parts = triton.cdiv((height + 1) * (width + 1), block.rows * block.loops)
+    loops = min(block.loops, height + 1)
+    parts, columns = triton.cdiv(height + 1, loops), batch * (width + 1)
     pixels = pixels_of(channels)
     raw = small.new_empty((members, batch, channels, 2 * height, 2 * width) if true is None else 0)
     slope = small.new_empty(0 if true is None else (members, batch, height + 1, width + 1, pixels))
-    distance = small.new_empty(members, batch, parts, dtype=torch.float32)
+    sums = small.new_empty(members, batch, width + 1, parts, pixels + 1, dtype=torch.float32)
     true = raw if true is None else true
-    with torch.cuda.device_of(small):
-        last_kernel[(batch * parts, members)](
-            small, weight, bias, true, raw, slope, distance, weight.stride(0), bias.stride(0),
-            true.stride(0), batch,
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels,
-            OUTPUTS=max(_FEWEST_COLUMNS, pixels),
-            LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=block.loops,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
-    return raw, slope, distance
+    launch_kernel(
+        last_kernel, (triton.cdiv(columns, block.rows), members, parts),
+        small, weight, bias, true, raw, slope, sums, columns, weight.stride(0), bias.stride(0),
+        true.stride(0), batch,
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count, PIXELS=pixels,
+        OUTPUTS=max(_FEWEST_COLUMNS // 2, pixels),
+        LIKELIHOOD=likelihood, PRECISION=block.products, ROWS=block.rows, LOOPS=loops,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
+    return raw, slope, sums
 
 
 def last_backward(
@@ -241,11 +246,13 @@ def last_backward(
     weight: Tensor,
     *,
     mask: bool,
+    sums: Tensor | None = None,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of the last layer's input, weight and bias.
 
-    They come from *slope* by blocks times *scale* `(members, batch)`.
+    They come from *slope* by blocks times *scale* `(members, batch)`. The *sums* of the slope are
+    `(members, batch, pixels)`.
     """
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
@@ -260,22 +267,19 @@ def last_backward(
     splits = tuned.splits(members, positions, block)
     to_small = torch.empty_like(small)
     to_weight = small.new_empty(members, splits, count, 4, 4, channels, dtype=torch.float32)
-    with torch.cuda.device_of(small):
-        last_backward_kernel[(splits, members)](
-            small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch,
-            slope[0].numel(), splits,
-            triton.cdiv(positions, splits * block.rows),
-            CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count,
-            PIXELS=pixels_of(channels), MASK=mask,
-            PRECISION=block.products, ROWS=block.rows,
-            STAGES=block.stages, num_warps=block.warps,
-        )  # fmt: skip
-    sums = torch.einsum("mbp,mb->mp", slope.sum(dim=(2, 3), dtype=torch.float32), scale)
-    return (
-        to_small,
-        _joined(to_weight),
-        sums[:, : 4 * channels].view(members, 4, channels).sum(dim=1),
-    )
+    launch_kernel(
+        last_backward_kernel, (splits, members),
+        small, slope, scale, weight, to_small, to_weight, positions, weight.stride(0), batch,
+        slope[0].numel(), splits,
+        triton.cdiv(positions, splits * block.rows),
+        CHANNELS=channels, HEIGHT=height, WIDTH=width, SMALL=count,
+        PIXELS=pixels_of(channels), MASK=mask,
+        PRECISION=block.products, ROWS=block.rows,
+        STAGES=block.stages, num_warps=block.warps,
+    )  # fmt: skip
+    sums = slope.sum(dim=(2, 3), dtype=torch.float32) if sums is None else sums
+    outputs = torch.einsum("mbp,mb->mp", sums, scale)[:, : 4 * channels]
+    return to_small, _join(to_weight)[0], outputs.view(members, 4, channels).sum(dim=1)
 
 
 def pixels_of(channels: int) -> int:
@@ -301,6 +305,28 @@ def _packed(tensor: Tensor) -> Tensor:
     return tensor if tensor[0].is_contiguous() else tensor.contiguous()
 
 
-def _joined(parts: Tensor) -> Tensor:
-    """The sum over splits (axis 1)."""
-    return parts.squeeze(1) if parts.shape[1] == 1 else parts.sum(dim=1)
+def _join(
+    weight: Tensor, bias: Tensor | None = None, *, biases: int = 0, repeats: int = 1,
+    skipped: int = 0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Sums over the splits of *weight* and *bias* `(members, splits, ...)` in one launch.
+
+    A split's part of the bias is *repeats* rows, of each of which *biases* numbers count after
+    *skipped* others.
+    """
+    members, splits = weight.shape[:2]
+    bias = weight if bias is None else bias
+    row, count = bias[0, 0].numel() // repeats, weight[0, 0].numel()
+    if splits * repeats == 1:
+        return weight.squeeze(1), bias.view(members, row)[:, skipped : skipped + biases]
+    joined = weight if splits == 1 else weight.new_empty(members, 1, *weight.shape[2:])
+    to_bias = bias.new_empty(members, biases)
+    numbers, at_once = (64, 32) if splits > 4 else (512, 4)
+    stretches = triton.cdiv(count, numbers) if splits > 1 else 0
+    launch_kernel(
+        join_kernel, (stretches + (biases > 0), members),
+        weight, bias, joined, to_bias, splits,
+        WEIGHTS=count, BIASES=biases, BIAS_ROW=row, BIAS_FROM=skipped, REPEATS=repeats,
+        NUMBERS=numbers, AT_ONCE=at_once, num_warps=4,
+    )  # fmt: skip
+    return joined.squeeze(1), to_bias

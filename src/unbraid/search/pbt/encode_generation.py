@@ -56,7 +56,7 @@ def reconstruction_nats(
         weights = program.layout.views(chunk.state.model.weights)
         likelihood = program.likelihood.bound(weights)
         z = mean[places]
-        if program.objective.samples_latents:
+        if program.kinds[0].objective.samples_latents:
             noise = random.normal(program.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
             z = z + torch.exp(0.5 * logvar[places]) * noise
         size = images_at_once(

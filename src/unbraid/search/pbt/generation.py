@@ -28,7 +28,8 @@ from unbraid.population.cuda_graph import Stepper
 from unbraid.population.devices import chunk_size, cores, explain_oom, keep_freed_memory
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
-from unbraid.population.training_step import State, TrainingStep
+from unbraid.population.state import State
+from unbraid.population.training_step import TrainingStep
 
 Rows = dict[str, Tensor]
 """The tensors of a state by name, one row per model in the order of the population."""

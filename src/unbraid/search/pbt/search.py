@@ -38,7 +38,7 @@ from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.population.devices import explain_oom
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder, check_free, check_room, make_folder
-from unbraid.population.training_step import State, rule_on
+from unbraid.population.training_step import rule_on
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
 from unbraid.search.pbt.lineage import best_by_epoch, epoch_rows
@@ -390,9 +390,9 @@ class SearchRun:
             "age": rows["age"] - elite.clock,
             "history": rows["history"][:, : elite.epoch + 1].contiguous(),
         }
-        run = RunFolder(self.path, plan, search.models, self.dataset)
+        run = RunFolder(self.path, plan, search.models, self.dataset, keep_optimiser=True)
         (chunk,) = run.chunks()
-        run.checkpoints(chunk).save(State.from_tensors(rows, elite.clock, torch.device("cpu")))
+        run.checkpoints(chunk).save(rows, elite.clock)
         run.write_tables()
         about = {
             "epoch": elite.epoch,
@@ -401,7 +401,7 @@ class SearchRun:
             "values": elite.values,
         }
         write_json(self.path / "winner.json", {**about, "metric": search.scorer.metric})
-        write_json(self.path / "plan.json", {**plan.record(), "chunk_size": search.models})
+        run.write_plan()
 
     def winner_record(self) -> dict[str, Any]:
         """Epoch, individual, score and evolved values of the winner."""

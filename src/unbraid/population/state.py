@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that changes while a chunk of members trains, one row a member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from unbraid.population.adam import Adam
+
+_STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
+
+
+@dataclass
+class State:
+    """The state of a chunk."""
+
+    step: int
+    """Updates done, as the host counts them."""
+    clock: Tensor
+    """The same as the device counts them: int64, 0-d."""
+    model: Adam
+    auxiliary: tuple[Adam, ...]
+    """The auxiliary networks, one for each kind of member that has one, a row for each of its
+    members.
+    """
+    diverged_at: Tensor
+    """Step at which a member's loss or gradient stopped being finite, else -1: `(members,)`."""
+    window: Tensor
+    """Sums of the recorded quantities since the last record: `(members, quantities)`."""
+    history: Tensor
+    """Means over `log_every` steps: `(members, records, quantities)`; NaN where none is."""
+    memory: Tensor
+    """What the objectives remember from step to step: `(members, names)`."""
+    age: Tensor
+    """Updates of a member beyond those of the clock, for Adam to count: int64 `(members,)`. Members
+    that changed their batch size on the way (population-based training) have done more or fewer
+    than the clock says; for all others it is 0."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by name, as a checkpoint stores them."""
+        named = {
+            "diverged_at": self.diverged_at,
+            "window": self.window,
+            "history": self.history,
+            "age": self.age,
+        }
+        if self.memory.shape[1]:
+            named["memory"] = self.memory
+        for group, adam in zip(_groups(len(self.auxiliary)), self.optimisers, strict=True):
+            named |= {f"{group}.{name}": getattr(adam, name) for name in _STORED}
+        return named
+
+    @property
+    def optimisers(self) -> tuple[Adam, ...]:
+        """Those of the models and of the auxiliary networks."""
+        return (self.model, *self.auxiliary)
+
+    @classmethod
+    def from_tensors(cls, named: dict[str, Tensor], step: int, device: torch.device) -> Self:
+        """The inverse of `tensors`."""
+        on_device = {name: tensor.to(device) for name, tensor in named.items()}
+        count = sum(name.endswith(".weights") for name in on_device)
+        model, *auxiliary = (
+            Adam(**{name: on_device[f"{group}.{name}"] for name in _STORED})
+            for group in _groups(count - 1)
+        )
+        rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}
+        rest["memory"] = on_device.get("memory", rest["window"].new_zeros(len(rest["window"]), 0))
+        rest["age"] = on_device.get("age", torch.zeros_like(rest["diverged_at"]))
+        clock = torch.full((), step, dtype=torch.int64, device=device)
+        return cls(step, clock, model, tuple(auxiliary), **rest)
+
+    def copy(self) -> State:
+        """The same in memory of its own."""
+        named = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        return State.from_tensors(named, self.step, self.clock.device)
+
+    def part(self, members: slice, auxiliary: tuple[tuple[int, slice], ...]) -> State:
+        """The state of some of the *members*, in the same memory but with a clock of its own.
+
+        *auxiliary* says which rows of which auxiliary networks are theirs.
+        """
+        return State(
+            self.step,
+            self.clock.clone(),
+            _rows(self.model, members),
+            tuple(_rows(self.auxiliary[number], rows) for number, rows in auxiliary),
+            self.diverged_at[members],
+            self.window[members],
+            self.history[members],
+            self.memory[members],
+            self.age[members],
+        )
+
+
+def is_over(step: int, diverged_at: Tensor, steps: int) -> bool:
+    """Whether no member of a chunk has one of *steps* left: all are done, or all have diverged."""
+    return step >= steps or bool((diverged_at >= 0).all())
+
+
+def _groups(auxiliary: int) -> list[str]:
+    """Names of the optimisers in a file."""
+    return ["model", *("auxiliary" if k == 0 else f"auxiliary{k + 1}" for k in range(auxiliary))]
+
+
+def _rows(adam: Adam, rows: slice) -> Adam:
+    return Adam(**{name: getattr(adam, name)[rows] for name in _STORED})
