@@ -15,6 +15,7 @@ import unbraid as ub
 from unbraid.codes.codes import CodeStore
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import UnbraidError
+from unbraid.population import devices
 from unbraid.scoring import while_training
 from unbraid.scoring.run_scores import score_run, stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
@@ -76,14 +77,14 @@ def test_only_the_chunk_that_is_done_is_encoded_and_scored(run: Run):
 
 
 def test_a_diverged_member_has_no_score(run: Run, monkeypatch: pytest.MonkeyPatch):
-    real = run.folder.trained_state
+    real = run.folder.trained
 
     def one_diverged(chunk):
         state = real(chunk)
         state.diverged_at[:] = 3 if chunk[0].id == 0 else -1
         return state
 
-    monkeypatch.setattr(run.folder, "trained_state", one_diverged)
+    monkeypatch.setattr(run.folder, "trained", one_diverged)
     scoring = ScoringWhileTraining(run.folder, ["mig"], CPU)
     for chunk in run.folder.chunks():
         scoring.chunk_done(chunk)
@@ -130,3 +131,38 @@ def test_stopped_it_leaves_what_is_queued(run: Run, monkeypatch: pytest.MonkeyPa
 
 def test_a_cpu_has_no_cores_to_spare():
     assert not ScoringWhileTraining.pays(CPU)
+
+
+@pytest.mark.gpu
+def test_numbers_are_the_same_beside_training_on_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    scored: list[list[int]] = []
+    real = while_training.score_members
+
+    def score(run, names, kinds, members, *rest):
+        real(run, names, kinds, members, *rest)
+        scored.append(list(members))
+
+    monkeypatch.setattr(devices, "chunk_size", lambda *given: 2)  # the rest trains meanwhile
+    monkeypatch.setattr(while_training, "score_members", score)
+    monkeypatch.setattr(ScoringWhileTraining, "pays", staticmethod(lambda device: True))
+    size = {"x": 16, "y": 16}
+    run = ub.train(
+        "sprites",
+        ub.BetaVAE(beta=[1, 4]),
+        data_options=size,
+        seeds=3,
+        steps=600,
+        out=tmp_path / "run",
+        device="cuda",
+        quiet=True,
+        score="usual",
+    )
+    assert sorted(scored) == [[0, 1], [2, 3], [4, 5]]
+    later = shutil.copytree(run.path, tmp_path / "later")
+    shutil.rmtree(later / "codes")
+    (later / "scores.parquet").unlink()
+    again = open_run(later, device="cuda")
+    again.score("usual", quiet=True)
+    assert numbers(stored_scores(run.folder)) == numbers(stored_scores(again.folder))

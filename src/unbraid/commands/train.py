@@ -89,13 +89,15 @@ class Run:
         self.score(metrics, quiet=quiet)
 
     def _train(
-        self, quiet: bool, chunk_done: Callable[[tuple[Member, ...]], None] | None = None
+        self, quiet: bool, chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None
     ) -> None:
         from unbraid.population.train import train_run
 
-        plan, told = self.folder.plan, () if chunk_done is None else (chunk_done,)
+        plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
-            outcome = train_run(self.folder, self.device, progress.advance, progress.say, *told)
+            outcome = train_run(
+                self.folder, self.device, progress.advance, progress.say, chunk_done
+            )
         if not outcome.finished:
             raise stopped(self.path)
         if outcome.diverged:

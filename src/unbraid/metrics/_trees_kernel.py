@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from unbraid.core.kernel_launch import launch_kernel
 from unbraid.metrics import _tree_growth as trees
 from unbraid.metrics._trees import SMALLEST_CURVATURE as _FLAT
 
@@ -344,49 +345,56 @@ def boost(
 
     def add_steps(bins: Tensor, to: Tensor) -> None:
         count = bins.shape[1]
-        score_kernel[(triton.cdiv(count, 32), blocks, members)](
+        launch_kernel(
+            score_kernel, (triton.cdiv(count, 32), blocks, members),
             bins, tree_latent, tree_cut, step, to, count, latents,
             padded, ROWS=32, BLOCK=block, num_warps=4,
         )  # fmt: skip
 
-    with torch.cuda.device_of(score):
-        for round in range(rounds):
-            residual_kernel[cover](
-                score, columns.level, columns.first, columns.width, probability, residual,
-                samples, padded, len(columns.values), WIDEST=widest, ROWS=rows,
-                num_warps=4,
+    for round in range(rounds):
+        launch_kernel(
+            residual_kernel, cover,
+            score, columns.level, columns.first, columns.width, probability, residual,
+            samples, padded, len(columns.values), WIDEST=widest, ROWS=rows,
+            num_warps=4,
+        )  # fmt: skip
+        launch_kernel(
+            root_kernel, (blocks, members),
+            residual, slopes[0], weights[0], samples,
+            padded, ROWS=64, BLOCK=block, num_warps=4,
+        )  # fmt: skip
+        for level in range(trees.DEPTH):
+            nodes = 2**level
+            launch_kernel(
+                cut_kernel, (blocks, latents, members),
+                residual, node, data.order, data.starts, data.counts, slopes[level],
+                weights[level], gain, cut, left_slope, left_weight, samples, latents,
+                data.starts.shape[2], padded, NODES=nodes, ROWS=16, BLOCK=block,
+                num_warps=1,
             )  # fmt: skip
-            root_kernel[(blocks, members)](
-                residual, slopes[0], weights[0], samples,
-                padded, ROWS=64, BLOCK=block, num_warps=4,
+            launch_kernel(
+                split_kernel, (blocks, members),
+                gain, cut, left_slope, left_weight, slopes[level], weights[level],
+                turns[round % len(turns)], tree_latent, tree_cut, slopes[level + 1],
+                weights[level + 1], removed, latents,
+                padded, NODES=nodes, BLOCK=block, NEVER=_NEVER, num_warps=1,
             )  # fmt: skip
-            for level in range(trees.DEPTH):
-                nodes = 2**level
-                cut_kernel[(blocks, latents, members)](
-                    residual, node, data.order, data.starts, data.counts, slopes[level],
-                    weights[level], gain, cut, left_slope, left_weight, samples, latents,
-                    data.starts.shape[2], padded, NODES=nodes, ROWS=16, BLOCK=block,
-                    num_warps=1,
-                )  # fmt: skip
-                split_kernel[(blocks, members)](
-                    gain, cut, left_slope, left_weight, slopes[level], weights[level],
-                    turns[round % len(turns)], tree_latent, tree_cut, slopes[level + 1],
-                    weights[level + 1], removed, latents,
-                    padded, NODES=nodes, BLOCK=block, NEVER=_NEVER, num_warps=1,
-                )  # fmt: skip
-                node_kernel[(triton.cdiv(samples, 32), blocks, members)](
-                    data.bins, tree_latent, tree_cut, node, samples, latents,
-                    padded, NODES=nodes, ROWS=32, BLOCK=block, num_warps=4,
-                )  # fmt: skip
-            leaf_kernel[(blocks, parts, members)](
-                probability, columns.level, node, columns.factor, columns.value, leaf_slope,
-                leaf_curvature, samples, len(columns.values), padded,
-                PART=_PART, ROWS=8, BLOCK=block, num_warps=1,
+            launch_kernel(
+                node_kernel, (triton.cdiv(samples, 32), blocks, members),
+                data.bins, tree_latent, tree_cut, node, samples, latents,
+                padded, NODES=nodes, ROWS=32, BLOCK=block, num_warps=4,
             )  # fmt: skip
-            newton_kernel[(blocks, members)](
-                leaf_slope, leaf_curvature, columns.rate, step, parts,
-                padded, BLOCK=block, num_warps=1,
-            )  # fmt: skip
-            add_steps(data.bins, score)
-            add_steps(data.test_bins, test_score)
+        launch_kernel(
+            leaf_kernel, (blocks, parts, members),
+            probability, columns.level, node, columns.factor, columns.value, leaf_slope,
+            leaf_curvature, samples, len(columns.values), padded,
+            PART=_PART, ROWS=8, BLOCK=block, num_warps=1,
+        )  # fmt: skip
+        launch_kernel(
+            newton_kernel, (blocks, members),
+            leaf_slope, leaf_curvature, columns.rate, step, parts,
+            padded, BLOCK=block, num_warps=1,
+        )  # fmt: skip
+        add_steps(data.bins, score)
+        add_steps(data.test_bins, test_score)
     return removed, score, test_score

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext
 from queue import SimpleQueue
 
 import torch
 
 from unbraid.codes.codes import CodeStore
+from unbraid.core.kernel_launch import apart_from_rehearsals
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.metric_names import needs
@@ -64,12 +64,8 @@ class ScoringWhileTraining:
 
     def _work(self) -> None:
         # On a stream of its own it need not wait for what is queued for training.
-        alone = (
-            torch.cuda.stream(torch.cuda.Stream(self._device))
-            if self._device.type == "cuda"
-            else nullcontext()
-        )
-        with alone:
+        own = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
+        with torch.cuda.stream(own), apart_from_rehearsals():
             while (chunk := self._chunks.get()) is not None:
                 try:
                     self._score(chunk)
@@ -83,7 +79,7 @@ class ScoringWhileTraining:
 
         advance(0, True)
         CodeStore(self._run).encode(self._device, chunk=chunk)
-        diverged_at = self._run.trained_state(chunk).diverged_at.tolist()
+        diverged_at = self._run.trained(chunk).diverged_at.tolist()
         healthy = [one.id for one, at in zip(chunk, diverged_at, strict=True) if at < 0]
         score_members(
             self._run, self._names, ["mean"], healthy, advance, lambda line: None, self._device
