@@ -675,6 +675,47 @@ def test_results_repeat_bit_by_bit(precision):
         assert all(torch.equal(a, b) for a, b in zip(first, everything(), strict=True)), draw.seed
 
 
+@ONCE
+def test_layers_without_relu(device, precision):
+    draw = Draw(device, precision)
+    x = draw.normal(2, 3, 4, 4, 32)
+    image = draw.images(2, 3, 3, 8, 8)
+    down, up, first = (
+        draw.layer(2, weights)
+        for weights in (
+            conv_weights("layer", 32, 16, 4),
+            conv_transpose_weights("layer", 32, 16),
+            conv_weights("layer", 3, 16, 4),
+        )
+    )
+    pixels = image.to(precision).movedim(2, -1)
+    for ours, plain, inputs, layer in (
+        (operators.conv, convolved, x, down),
+        (operators.conv_transpose, transposed, x, up),
+        (operators.conv_image, convolved, pixels, first),
+    ):
+        weight, low_weight, bias = layer
+        leaves = [tensor.detach().requires_grad_() for tensor in (weight, bias)]
+        if ours is operators.conv_image:
+            promises, given = (False,), launch.by_blocks(image)
+        else:
+            promises, given = (False, False), inputs.detach().requires_grad_()
+            leaves.append(given)
+        out = ours(given, leaves[0], low_weight, leaves[1], *promises, relu=False)
+        pull = draw.normal(*out.shape)
+        exact = exactly(low_weight, bias, inputs)
+        expected = plain(exact[2], *exact[:2])
+        assert (expected < 0).any()
+        draw.close(value=(out, expected))
+        found = torch.autograd.grad((out * pull).sum(), leaves)
+        for one, other in zip(
+            found,
+            torch.autograd.grad((expected * pull.double()).sum(), exact[: len(leaves)]),
+            strict=True,
+        ):
+            draw.close(gradient=(one, other))
+
+
 @INTERPRETED
 def test_a_second_derivative_is_refused_and_not_dropped():
     x, weight, bias = (

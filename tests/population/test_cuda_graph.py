@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ import torch
 from PIL import Image
 
 from unbraid.objectives import OBJECTIVES
-from unbraid.population import cuda_graph
 from unbraid.population.cuda_graph import Stepper
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
@@ -66,11 +64,9 @@ def by_stepper(program: TrainingStep, steps: int) -> tuple[State, list[int]]:
 
 def by_steps(program: TrainingStep, steps: int) -> State:
     state = program.start()
-    stepper = Stepper(program, state)
+    program.prepare(state)
     for _ in range(steps):
-        for lane in stepper.lanes:
-            lane.training.step(lane.state)
-    state.step = steps
+        program.step(state)
     return state
 
 
@@ -112,7 +108,7 @@ def test_the_lowered_copy_follows_the_weights_through_replays(small_plan, precis
     stepper = Stepper(program, program.start())
     while stepper.state.step < 34:
         stepper.advance(34 - stepper.state.step)
-    for adam in (adam for lane in stepper.lanes for adam in lane.state.optimisers):
+    for adam in stepper.state.optimisers:
         assert (adam.low_precision_copy is None) == (precision == "float32")
         assert adam.low_precision_copy is None or torch.equal(
             adam.low_precision_copy, adam.weights.to(torch.bfloat16)
@@ -221,10 +217,9 @@ def test_a_step_that_cannot_be_captured_is_told_once_and_goes_on_slower(
             "CUDA error: operation not permitted when stream is capturing\nmore about it"
         )
 
-    monkeypatch.setattr(cuda_graph, "uses_kernels", lambda device: False)
     tried, told, program = [], [], Unwilling()
     monkeypatch.setattr(Stepper, "_capture", refuse)
-    stepper = Stepper(program, SimpleNamespace(step=0), told.append)  # type: ignore[arg-type]
+    stepper = Stepper(program, None, told.append)  # type: ignore[arg-type]
     assert [stepper.advance(1000) for _ in range(30)] == [1] * 30
     assert (program.steps, tried) == (30, [2])
     assert told == [
@@ -238,8 +233,7 @@ def test_no_memory_for_a_capture_is_no_reason_to_go_on(monkeypatch: pytest.Monke
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(Stepper, "_capture", full)
-    monkeypatch.setattr(cuda_graph, "uses_kernels", lambda device: False)
-    stepper = Stepper(Unwilling(), SimpleNamespace(step=0))  # type: ignore[arg-type]
+    stepper = Stepper(Unwilling(), None)  # type: ignore[arg-type]
     assert [stepper.advance(1000) for _ in range(2)] == [1, 1]
     with pytest.raises(torch.cuda.OutOfMemoryError):
         stepper.advance(1000)

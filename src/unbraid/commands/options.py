@@ -347,6 +347,10 @@ ScoresToo = Annotated[
 CheckpointSeconds = Annotated[
     float, Option("Time between checkpoints; longer where writing one takes seconds.")
 ]
+KeepOptimiser = Annotated[
+    bool,
+    Option("Keep the optimiser's state of a trained run, three times its size, to train it on."),
+]
 LogEvery = Annotated[
     int | None,
     Option("Training steps between two points of the curves; by default 200 points.", cli=False),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.commands.train import stopped
+from unbraid.core.errors import invalid
 from unbraid.core.folders import check_kind
 
 if TYPE_CHECKING:
@@ -25,17 +26,25 @@ def resume(
         str | Path, Option("A folder made by `unbraid train`, `pbt`, `rpu` or `discover`.")
     ],
     *,
+    steps: Annotated[
+        int | None,
+        Option("More steps for a run than its plan had, if it was trained with --keep-optimiser."),
+    ] = None,
     data: declared.MovedData = None,
     device: declared.Device = "auto",
     quiet: declared.Quiet = False,
 ) -> Run | PbtResult | RpuResult | DiscoverResult:
     """Go on with a run, search or discovery that was stopped, killed or damaged.
 
-    What is done is not done again; a finished one is opened as it is.
+    What is done is not done again; a finished one is opened as it is, or trained on with --steps.
     """
     kind = check_kind(folder)
+    if steps is not None and kind != "train":
+        remedy = "Leave it out: what is left to do is in the folder."
+        raise invalid("steps", "can be given for a run of `unbraid train` alone", steps, remedy)
+    more = {} if steps is None else {"steps": steps}
     try:
         opener = importlib.import_module(f"unbraid.commands.{kind}")
-        return opener.resume_folder(Path(folder), data, device, quiet)
+        return opener.resume_folder(Path(folder), data, device, quiet, **more)
     except KeyboardInterrupt:  # before training starts, or after it
         raise stopped(Path(folder)) from None

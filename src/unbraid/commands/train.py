@@ -60,11 +60,14 @@ class Run:
         """Training curves: member, step, one column per recorded quantity."""
         return self.folder.history()
 
-    def resume(self, *, quiet: bool = False) -> Run:
+    def resume(self, *, steps: int | None = None, quiet: bool = False) -> Run:
         """Train and encode what is left; returns itself.
 
-        Stopped by Ctrl-C it raises `StoppedError`, with everything so far on disk.
+        With more *steps* than its plan had it trains on, if it kept the optimiser's state. Stopped
+        by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
+        if steps is not None:
+            self.folder.extend(steps)
         self._train(quiet)
         self._encode(quiet)
         return self
@@ -247,6 +250,7 @@ def train(
     where: declared.Where = None,
     code_samples: declared.CodeSamples = defaults.CODE_SAMPLES,
     checkpoint_seconds: declared.CheckpointSeconds = defaults.CHECKPOINT_SECONDS,
+    keep_optimiser: declared.KeepOptimiser = False,
     log_every: declared.LogEvery = None,
     hyper: declared.Hyper = None,
     data_options: declared.DataOptions = None,
@@ -312,7 +316,9 @@ def train(
         ):
             print(f"{line}.", file=sys.stderr, flush=True)
     check_free(folder)
-    run = Run(RunFolder.create(folder, plan, chunk_size(plan, dataset, chosen), dataset), chosen)
+    size = chunk_size(plan, dataset, chosen)
+    made = RunFolder.create(folder, plan, size, dataset, keep_optimiser=keep_optimiser)
+    run = Run(made, chosen)
     if score is None:
         return run.resume(quiet=quiet)
     run._train_and_score(metrics, names, quiet)
@@ -341,6 +347,8 @@ def open_run(path: str | Path, *, data: declared.MovedData = None, device: str =
     return Run(folder, choose_device(device))
 
 
-def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bool) -> Run:
+def resume_folder(
+    folder: Path, data: declared.MovedData, device: str, quiet: bool, steps: int | None = None
+) -> Run:
     """Go on with the run in *folder*."""
-    return open_run(folder, data=data, device=device).resume(quiet=quiet)
+    return open_run(folder, data=data, device=device).resume(steps=steps, quiet=quiet)

@@ -17,9 +17,7 @@ and biases keep their own, and so do their gradients.
 
 Two promises about neighbours save the kernels a pass over memory: `after_relu` says that the input
 is the output of a ReLU, so that its gradient may come back already zeroed where the input is zero,
-and `masked_later` that the next layer does so for this one's output. They change no value. The
-kernels end in a ReLU; a layer asked for without one (`relu=False`, where normalisation stands
-between) takes the plain form.
+and `masked_later` that the next layer does so for this one's output. They change no value.
 """
 
 from __future__ import annotations
@@ -134,20 +132,19 @@ def conv_image(
 
     Kernels are 4x4 padded by one, or 2x2: weight `(members, out, kernel, kernel, channels)`.
     """
-    if (
-        relu
-        and image.shape[2] <= 4
-        and weight.shape[2] == 4
-        and not image.requires_grad
-        and _even(image)
-    ):
+    if image.shape[2] <= 4 and weight.shape[2] == 4 and not image.requires_grad and _even(image):
         # By blocks an image takes up to 16 numbers for four pixels.
         operators = _kernels(
             image, (weight.shape[1],), _pixels(image) // 4 * max(32, weight.shape[1])
         )
         if operators is not None and precision in (torch.float32, torch.bfloat16):
             return operators.conv_image(
-                _blocks(image), weight, _low_precision_copy(weight, precision), bias, masked_later
+                _blocks(image),
+                weight,
+                _low_precision_copy(weight, precision),
+                bias,
+                masked_later,
+                relu,
             )
     return conv(
         image.to(precision).movedim(2, -1), weight, bias, masked_later=masked_later, relu=relu
@@ -168,10 +165,10 @@ def conv(
     Shapes: x `(members, batch, height, width, in)`, weight `(members, out, kernel, kernel, in)`,
     bias `(members, out)`.
     """
-    operators = _kernels(x, (weight.shape[1], weight.shape[4]), _numbers(x)) if relu else None
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), _numbers(x))
     if operators is not None:
         return operators.conv(
-            x, weight, _low_precision_copy(weight, x.dtype), bias, after_relu, masked_later
+            x, weight, _low_precision_copy(weight, x.dtype), bias, after_relu, masked_later, relu
         )
     return _reference(x).conv(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 
@@ -191,10 +188,10 @@ def conv_transpose(
     `(members, out)`.
     """
     numbers = 4 * _numbers(x) // weight.shape[1] * weight.shape[4]
-    operators = _kernels(x, (weight.shape[1], weight.shape[4]), numbers) if relu else None
+    operators = _kernels(x, (weight.shape[1], weight.shape[4]), numbers)
     if operators is not None:
         return operators.conv_transpose(
-            x, weight, _low_precision_copy(weight, x.dtype), bias, after_relu, masked_later
+            x, weight, _low_precision_copy(weight, x.dtype), bias, after_relu, masked_later, relu
         )
     return _reference(x).conv_transpose(x, weight.to(x.dtype), bias.to(x.dtype), relu=relu)
 

@@ -82,6 +82,11 @@ class Checkpoints:
         self._write(results_of(tensors), step, {"trained": True})
         self._keep(1)
 
+    def trained_alone(self) -> bool:
+        """Whether the newest file holds results without a state to go on from."""
+        files = self.files()
+        return bool(files) and bool(read_tensors(files[0][1])[1].get("trained"))
+
     def _write(self, tensors: Mapping[str, Tensor], step: int, more: dict[str, Any]) -> None:
         about = {"step": step, "members": list(self.members), "plan": self.plan_digest, **more}
         write_tensors(self.folder / f"{self.prefix}{step:09d}.safetensors", tensors, about)

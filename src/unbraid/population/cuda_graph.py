@@ -5,17 +5,12 @@ A plain step launches a few hundred kernels, and below a hundred members the dev
 host between them. A replay is one launch. The graph reads the step number from the device's own
 clock, draws the numbers of all its steps first, and changes the state in place; the host looks only
 when it wants to know something.
-
-The members of a chunk are captured in lanes, side by side: while the kernels of one lane leave a
-part of the device idle, those of another fill it.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 
@@ -27,17 +22,16 @@ from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 _STEPS_BEFORE_CAPTURE = 2
 """In the first steps kernels are compiled and workspaces made, which a capture must not see."""
 _REPLAYS_AHEAD = 2
-_MOST_LANES = 4
-_MEMBERS_PER_LANE = 2
-"""Fewer in a lane cost more launches than they fill gaps."""
 
 
-class _Lane(NamedTuple):
-    """Members that are captured on a stream of their own."""
-
-    training: TrainingStep
-    state: State
-    """Rows of the chunk's state."""
+def rehearse(training: TrainingStep) -> None:
+    """Compile the kernels of a step, all at once, by a step that nobody keeps."""
+    if not uses_kernels(training.device):
+        return
+    with compiling_in_parallel(training.device):
+        state = training.start()
+        training.prepare(state)
+        training.update(state, training.draw(state.clock.view(1)), 0)
 
 
 class Stepper:
@@ -46,31 +40,23 @@ class Stepper:
     def __init__(
         self, training: TrainingStep, state: State, warn: Callable[[str], None] = lambda line: None
     ) -> None:
-        self.device = training.device
+        self.training = training
         self.state = state
         self._warn = warn
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_before_capture: float = _STEPS_BEFORE_CAPTURE
         self._events: list[torch.cuda.Event] = []
-        self.lanes = _lanes(training, state)
-        if uses_kernels(self.device):
-            _rehearse(self.lanes)
-        for lane in self.lanes:
-            lane.training.prepare(lane.state)
+        training.prepare(state)
 
     def advance(self, at_most: int) -> int:
         """Do as many updates as suit the device, 1 to *at_most*; returns their number."""
-        if self.device.type != "cuda" or at_most < DRAWN_AT_ONCE or not self._captured():
-            for lane in self.lanes:
-                lane.training.step(lane.state)
-            self.state.step = self.lanes[0].state.step
+        if self.training.device.type != "cuda" or at_most < DRAWN_AT_ONCE or not self._captured():
+            self.training.step(self.state)
             self._steps_before_capture -= 1
             return 1
         assert self._graph is not None
         self._graph.replay()
         self.state.step += DRAWN_AT_ONCE
-        for lane in self.lanes:
-            lane.state.step = self.state.step
         self._stay_near()
         return DRAWN_AT_ONCE
 
@@ -93,60 +79,26 @@ class Stepper:
         return self._graph is not None
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        for lane in self.lanes:
-            lane.training.forget_draws()
-        torch.cuda.synchronize(self.device)
+        self.training.forget_draws()
+        torch.cuda.synchronize(self.training.device)
         torch.cuda.empty_cache()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self.device):
-            # Streams of this device: the library's own belongs to whichever device captured first.
-            first, *others = (torch.cuda.Stream(self.device) for _ in self.lanes)
-            with torch.cuda.graph(graph, stream=first, capture_error_mode="thread_local"):
-                for stream in others:
-                    stream.wait_stream(first)
-                # Launches take turns, so that no lane's kernels stand behind all of another's.
-                draws = []
-                for lane, stream in zip(self.lanes, (first, *others), strict=True):
-                    with torch.cuda.stream(stream):
-                        steps = lane.state.clock + torch.arange(DRAWN_AT_ONCE, device=self.device)
-                        draws.append(lane.training.draw(steps))
+        device, graph = self.training.device, torch.cuda.CUDAGraph()
+        with torch.cuda.device(device):
+            # A stream of this device: the library's own belongs to whichever device captured first.
+            with torch.cuda.graph(
+                graph, stream=torch.cuda.Stream(device), capture_error_mode="thread_local"
+            ):
+                draws = self.training.draw(
+                    self.state.clock + torch.arange(DRAWN_AT_ONCE, device=device)
+                )
                 for at in range(DRAWN_AT_ONCE):
-                    for lane, drawn, stream in zip(
-                        self.lanes, draws, (first, *others), strict=True
-                    ):
-                        with torch.cuda.stream(stream):
-                            lane.training.update(lane.state, drawn, at)
-                for stream in others:
-                    first.wait_stream(stream)
+                    self.training.update(self.state, draws, at)
         return graph
 
     def _stay_near(self) -> None:
         """Let the host run only a few replays ahead: progress is true and stops are quick."""
         event = torch.cuda.Event()
-        event.record(torch.cuda.current_stream(self.device))
+        event.record(torch.cuda.current_stream(self.training.device))
         self._events.append(event)
         if len(self._events) > _REPLAYS_AHEAD:
             self._events.pop(0).synchronize()
-
-
-def _lanes(training: TrainingStep, state: State) -> list[_Lane]:
-    """The members of a chunk in lanes of equal size; one where kernels of our own do not run."""
-    if not uses_kernels(training.device) or len(training.members) < 2 * _MEMBERS_PER_LANE:
-        return [_Lane(training, state)]
-    members = len(training.members)
-    count = min(_MOST_LANES, members // _MEMBERS_PER_LANE)
-    cuts = [round(members * number / count) for number in range(count + 1)]
-    places = [slice(first, last) for first, last in itertools.pairwise(cuts)]
-    lanes = [_Lane(training.part(one), training.part_of_state(state, one)) for one in places]
-    lanes[0].state.clock = state.clock  # the clock of the whole goes with it
-    return lanes
-
-
-def _rehearse(lanes: list[_Lane]) -> None:
-    """Compile the kernels of a step, all at once, by a step that nobody keeps."""
-    with compiling_in_parallel(lanes[0].training.device):
-        # Lanes differ by a member at most, but kinds and few or many members have their own.
-        for lane in lanes:
-            copy = lane.state.copy()
-            lane.training.prepare(copy)
-            lane.training.update(copy, lane.training.draw(copy.clock.view(1)), 0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,27 @@ class RunFolder:
     def is_over(self, state: State | Curves) -> bool:
         """Whether no member of a chunk has a step left to do."""
         return is_over(state.step, state.diverged_at, self.plan.steps)
+
+    def extend(self, steps: int) -> None:
+        """Give the plan more *steps*: what is trained goes on from its optimisers' states."""
+        plan = self.plan
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps <= plan.steps:
+            rule = f"must be a whole number above the {plan.steps:,} of {self.path}"
+            raise invalid("steps", rule, steps)
+        with only_one(self.path):
+            for chunk in self.chunks():
+                if self.checkpoints(chunk).trained_alone():
+                    remedy = "Train it again with {keep_optimiser=True} and more steps."
+                    found = Shown(f"{self.path}, which kept the weights alone")
+                    rule = "needs a run that kept its optimiser's state"
+                    raise invalid("steps", rule, found, remedy)
+            self.former_digests = (plan.digest(), *self.former_digests)
+            self.plan = replace(plan, steps=steps)
+            self.write_plan()
+            # Scores and pages of the shorter training would pass for those of the longer one.
+            self.forget_tables()
+            for path in (*self.path.glob("*.html"), self.path / "scores.parquet"):
+                path.unlink(missing_ok=True)
 
     def trained(self, chunk: tuple[Member, ...]) -> Trained:
         """The results of a chunk; one that has steps left to do is refused."""

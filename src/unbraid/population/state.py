@@ -74,28 +74,6 @@ class State:
         clock = torch.full((), step, dtype=torch.int64, device=device)
         return cls(step, clock, model, tuple(auxiliary), **rest)
 
-    def copy(self) -> State:
-        """The same in memory of its own."""
-        named = {name: tensor.clone() for name, tensor in self.tensors().items()}
-        return State.from_tensors(named, self.step, self.clock.device)
-
-    def part(self, members: slice, auxiliary: tuple[tuple[int, slice], ...]) -> State:
-        """The state of some of the *members*, in the same memory but with a clock of its own.
-
-        *auxiliary* says which rows of which auxiliary networks are theirs.
-        """
-        return State(
-            self.step,
-            self.clock.clone(),
-            _rows(self.model, members),
-            tuple(_rows(self.auxiliary[number], rows) for number, rows in auxiliary),
-            self.diverged_at[members],
-            self.window[members],
-            self.history[members],
-            self.memory[members],
-            self.age[members],
-        )
-
 
 def is_over(step: int, diverged_at: Tensor, steps: int) -> bool:
     """Whether no member of a chunk has one of *steps* left: all are done, or all have diverged."""
@@ -105,7 +83,3 @@ def is_over(step: int, diverged_at: Tensor, steps: int) -> bool:
 def _groups(auxiliary: int) -> list[str]:
     """Names of the optimisers in a file."""
     return ["model", *("auxiliary" if k == 0 else f"auxiliary{k + 1}" for k in range(auxiliary))]
-
-
-def _rows(adam: Adam, rows: slice) -> Adam:
-    return Adam(**{name: getattr(adam, name)[rows] for name in _STORED})

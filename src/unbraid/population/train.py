@@ -25,7 +25,7 @@ from torch import Tensor
 from unbraid.core.store import only_one, remove_unfinished
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Curves, Trained, results_of
-from unbraid.population.cuda_graph import Stepper
+from unbraid.population.cuda_graph import Stepper, rehearse
 from unbraid.population.devices import explain_oom, keep_freed_memory, workers
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
@@ -199,6 +199,7 @@ class _Training:
         """Step until the plan is done or a stop, saving at times, halfway and at the end."""
         run, steps, device = self.run, self.run.plan.steps, self._worker.device
         training = TrainingStep(run.plan, chunk, run.dataset, device, *self._data[device])
+        rehearse(training)
         state = training.start() if state is None else training.extended(state)
         checkpoints, save = run.checkpoints(chunk), BackgroundSave(self.disk)
         self.in_background.append(save.wait)

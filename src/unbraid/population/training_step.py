@@ -32,6 +32,7 @@ from unbraid.population.adam import BETAS, Adam, Gradient
 from unbraid.population.kind import Kind, kinds_of
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
+from unbraid.population.side_streams import SideStreams
 from unbraid.population.state import State, is_over
 
 DRAWN_AT_ONCE = 16
@@ -66,9 +67,9 @@ class _Pass:
     """With the numbers of this step, as the next."""
     supervision: list[Supervision]
     forward: Forward
-    network: Adam | None
-    """The optimiser of its auxiliary network."""
-    network_leaves: TrainedWeights | None
+    network: Adam | None = None
+    """The optimiser of its auxiliary networks."""
+    network_leaves: TrainedWeights | None = None
 
     def terms(self) -> dict[str, Term]:
         """The summands of the loss, those of supervision last."""
@@ -76,6 +77,14 @@ class _Pass:
         for one in self.supervision:
             terms |= one.terms(self.forward)
         return terms
+
+
+class _Lesson(NamedTuple):
+    """What auxiliary networks learn in a step."""
+
+    gradient: Gradient
+    finite: Tensor
+    """Of which members: `(members of the kind,)`."""
 
 
 class TrainingStep:
@@ -113,33 +122,14 @@ class TrainingStep:
         self.seed = torch.cat([kind.seed for kind in self.kinds])
         self.rate = stacked_number([member.rate() for member in members], device, torch.float32)
         self.precision = plan.dtype
+        apart = len(self.kinds) > 1 or self.kinds[0].auxiliary_network is not None
+        self.beside = SideStreams(device, len(self.kinds) if apart else 0)
         self._drawn: tuple[int, Draws] | None = None
 
     @property
     def rows(self) -> int:
         """Images of a step that are decoded again: the batch, or both images of its pairs."""
         return self.plan.batch_size * (2 if self.paired else 1)
-
-    def part(self, members: slice) -> TrainingStep:
-        """The step of some of the *members* alone."""
-        return TrainingStep(
-            self.plan,
-            self.members[members],
-            self.dataset,
-            self.device,
-            self.sampler,
-            self.cumulative,
-        )
-
-    def part_of_state(self, state: State, members: slice) -> State:
-        """The rows of *members* in *state*, in the same memory."""
-        auxiliary = []
-        with_networks = [kind.place for kind in self.kinds if kind.auxiliary_network]
-        for number, place in enumerate(with_networks):
-            first, last = max(members.start, place.start), min(members.stop, place.stop)
-            if first < last:
-                auxiliary.append((number, slice(first - place.start, last - place.start)))
-        return state.part(members, tuple(auxiliary))
 
     def start(self) -> State:
         """Fresh weights, drawn from the members' seeds alone."""
@@ -256,19 +246,27 @@ class TrainingStep:
         rate = number_at(self.rate, state.clock.to(torch.float32))
         leaves = self._leaves(self.layout, state.model)
         passes = self._forward(leaves, state, draws, at)
-        terms = [one.terms() for one in passes]
-        losses = [total_loss(some) for some in terms]
-        recorded = [
-            [*(term.mean() for term in some.values()), loss]
-            for some, loss in zip(terms, losses, strict=True)
-        ]
+        losses, recorded = [], []
+        for number, one in enumerate(passes):
+            with self.beside.start(number):
+                terms = one.terms()
+                losses.append(total_loss(terms))
+                recorded.append([*(term.mean() for term in terms.values()), losses[-1]])
+        self.beside.join()
         loss, again = _joined(losses), any(one.network for one in passes)
         # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance
         # head gets zeros.
         gradient = Gradient(self.layout, _gradients(loss, leaves, again=again))
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
         if again:
-            healthy = healthy & self._teach(state, passes, recorded, healthy)
+            lessons = [self._lesson(*one) for one in enumerate(zip(passes, recorded, strict=True))]
+            self.beside.join()
+            finite = [
+                torch.ones_like(healthy[one.kind.place]) if lesson is None else lesson.finite
+                for one, lesson in zip(passes, lessons, strict=True)
+            ]
+            healthy = healthy & _joined(finite)
+            self._teach(state, passes, lessons, healthy)
         for one in passes:
             if isinstance(one.objective.decay, Tensor):
                 here = one.kind.place
@@ -280,30 +278,40 @@ class TrainingStep:
             _padded(torch.stack(some, dim=1).detach(), state.window.shape[1]) for some in recorded
         ]
         self._record(state, _joined(values), healthy)
+        self.beside.join()
+
+    def _lesson(self, number: int, given: tuple[_Pass, list[Tensor]]) -> _Lesson | None:
+        """What a kind's auxiliary networks learn in this step, and their loss in the records."""
+        one, recorded = given
+        layout = one.kind.auxiliary_layout
+        if layout is None or one.network_leaves is None:
+            return None
+        # Beside the derivative of the model's own loss, which the stream does not wait for.
+        with self.beside.go_on(number):
+            loss = one.objective.auxiliary_loss(one.forward).mean(dim=1)
+            recorded.append(loss)
+            gradient = Gradient(layout, _gradients(loss, one.network_leaves))
+            return _Lesson(gradient, torch.isfinite(loss.detach()) & gradient.finite())
 
     def _teach(
-        self, state: State, passes: list[_Pass], recorded: list[list[Tensor]], healthy: Tensor
-    ) -> Tensor:
-        """Update the auxiliary networks; returns which members' were finite, `(members,)`."""
-        finite = []
-        for one, values in zip(passes, recorded, strict=True):
-            network, layout = one.kind.auxiliary_network, one.kind.auxiliary_layout
-            here = one.kind.place
-            if network is None or layout is None or not one.network or one.network_leaves is None:
-                finite.append(torch.ones_like(healthy[here]))
-                continue
-            loss = one.objective.auxiliary_loss(one.forward).mean(dim=1)
-            values.append(loss)
-            gradient = Gradient(layout, _gradients(loss, one.network_leaves))
-            finite.append(torch.isfinite(loss.detach()) & gradient.finite())
-            one.network.update(
-                gradient,
-                healthy[here] & finite[-1],
-                torch.full_like(loss, network.learning_rate),
-                network.adam_betas,
-                state.clock + state.age[here],
-            )
-        return _joined(finite)
+        self,
+        state: State,
+        passes: list[_Pass],
+        lessons: Sequence[_Lesson | None],
+        healthy: Tensor,
+    ) -> None:
+        """Update the auxiliary networks of *healthy* members."""
+        for number, (one, lesson) in enumerate(zip(passes, lessons, strict=True)):
+            network, here = one.kind.auxiliary_network, one.kind.place
+            if lesson is not None and network is not None and one.network is not None:
+                with self.beside.start(number):
+                    one.network.update(
+                        lesson.gradient,
+                        healthy[here],
+                        torch.full_like(lesson.finite, network.learning_rate, dtype=torch.float32),
+                        network.adam_betas,
+                        state.clock + state.age[here],
+                    )
 
     def _forward(self, leaves: TrainedWeights, state: State, draws: Draws, at: int) -> list[_Pass]:
         """Images to posteriors to latents and back, with all that was asked for, for each kind."""
@@ -327,13 +335,15 @@ class TrainingStep:
         for number, (kind, (objective, supervision)) in enumerate(
             zip(self.kinds, numbers, strict=True)
         ):
-            mean, logvar = means[number], logvars[number]
-            changed = None if draws.changed is None else draws.changed[kind.place, at]
-            for one in supervision:
-                mean, logvar = one.posterior(mean, logvar, changed)
-            posteriors.append((mean, logvar))
-            noise = draws.noise[kind.place, at]
-            latents.append(objective.latents(mean, logvar, noise, learned[number]))
+            with self.beside.start(number):
+                mean, logvar = means[number], logvars[number]
+                changed = None if draws.changed is None else draws.changed[kind.place, at]
+                for one in supervision:
+                    mean, logvar = one.posterior(mean, logvar, changed)
+                posteriors.append((mean, logvar))
+                noise = draws.noise[kind.place, at]
+                latents.append(objective.latents(mean, logvar, noise, learned[number]))
+        self.beside.join()
         if self.samples > 1:
             x = x.repeat_interleave(self.samples, dim=1)
         likelihood = self.likelihood.bound(
@@ -348,30 +358,31 @@ class TrainingStep:
         for number, (kind, (objective, supervision), reconstruction) in enumerate(
             zip(self.kinds, numbers, self._split(compared), strict=True)
         ):
-            prior = kind.prior.at(state.clock).bound(learned[number])
-            permutation, points = draws.permutations[number], draws.prior[number]
-            memory = state.memory[kind.place].unbind(dim=1)
-            forward = Forward(
-                reconstruction=reconstruction,
-                mean=posteriors[number][0],
-                logvar=posteriors[number][1],
-                z=latents[number],
-                step=step,
-                permutation=None if permutation is None else permutation[:, at],
-                prior=prior,
-                prior_points=None if points is None else prior.sample(points[:, at]),
-                samples=self.samples,
-                weights=learned[number],
-                memory=dict(zip(objective.memory, memory, strict=False)),
-                **labelled[number],
-            )
-            one = _Pass(kind, objective, supervision, forward, None, None)
-            if kind.auxiliary_network is not None and kind.auxiliary_layout is not None:
-                one.network = next(networks)
-                one.network_leaves = self._leaves(kind.auxiliary_layout, one.network)
-                seen = objective.auxiliary_input(forward)
-                said = kind.auxiliary_network(one.network_leaves, seen, self.precision)
-                one.forward = replace(forward, auxiliary=said)
+            with self.beside.start(number):
+                prior = kind.prior.at(state.clock).bound(learned[number])
+                permutation, points = draws.permutations[number], draws.prior[number]
+                memory = state.memory[kind.place].unbind(dim=1)
+                forward = Forward(
+                    reconstruction=reconstruction,
+                    mean=posteriors[number][0],
+                    logvar=posteriors[number][1],
+                    z=latents[number],
+                    step=step,
+                    permutation=None if permutation is None else permutation[:, at],
+                    prior=prior,
+                    prior_points=None if points is None else prior.sample(points[:, at]),
+                    samples=self.samples,
+                    weights=learned[number],
+                    memory=dict(zip(objective.memory, memory, strict=False)),
+                    **labelled[number],
+                )
+                one = _Pass(kind, objective, supervision, forward)
+                if kind.auxiliary_network is not None and kind.auxiliary_layout is not None:
+                    one.network = next(networks)
+                    one.network_leaves = self._leaves(kind.auxiliary_layout, one.network)
+                    seen = objective.auxiliary_input(forward)
+                    said = kind.auxiliary_network(one.network_leaves, seen, self.precision)
+                    one.forward = replace(forward, auxiliary=said)
             passes.append(one)
         return passes
 

@@ -180,12 +180,16 @@ def last_kernel(
     along, s = k // SMALL, k % SMALL
     pixel, channel = out // CHANNELS, out % CHANNELS
     wanted = out < 4 * CHANNELS
-    taps = (pixel // 2 * 4 + pixel % 2)[None, :] + 2 * (1 - along)[:, None]
-    place = s[:, None] * (16 * CHANNELS) + taps * CHANNELS + channel[None, :]
-    weight_ptr += member * weight_stride
-    own = tl.load(weight_ptr + place, mask=wanted[None, :], other=0.0)
-    below = tl.load(weight_ptr + place + 8 * CHANNELS, mask=wanted[None, :], other=0.0)
-    weight = tl.reshape(tl.join(own, below), (2 * SMALL, 2 * OUTPUTS))
+    # Columns of the weights in turns, for the blocks of a row and those of the row below: halves
+    # of the product are then neighbours in a thread.
+    turn = tl.arange(0, 2 * OUTPUTS)
+    at_pixel, at_channel = turn // 2 // CHANNELS, turn // 2 % CHANNELS
+    taps = (at_pixel // 2 * 4 + at_pixel % 2 + turn % 2 * 8)[None, :] + 2 * (1 - along)[:, None]
+    place = s[:, None] * (16 * CHANNELS) + taps * CHANNELS + at_channel[None, :]
+    weight = tl.load(
+        weight_ptr + member * weight_stride + place, mask=(turn // 2 < 4 * CHANNELS)[None, :],
+        other=0.0,
+    )  # fmt: skip
     bias = tl.load(bias_ptr + member * bias_stride + channel, mask=wanted, other=0.0).to(
         tl.float32
     )[None, :]

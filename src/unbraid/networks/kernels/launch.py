@@ -199,9 +199,9 @@ def last_distance(
     *,
     block: Block | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Distances `(members, batch)` of the last layer's output from *true*, their slope and its sums.
+    """Distances `(members, batch)` of the last layer's output from *true*, their slope, its sums.
 
-    Images and slope are by blocks, its sums `(members, batch, pixels)`; sums are float32.
+    Images and slope are by blocks, the sums `(members, batch, pixels)`; sums are float32.
     """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
     sums = parts.sum(dim=(2, 3))
@@ -325,8 +325,7 @@ def _join(
     stretches = triton.cdiv(count, numbers) if splits > 1 else 0
     launch_kernel(
         join_kernel, (stretches + (biases > 0), members),
-        weight, bias, joined, to_bias, splits,
-        WEIGHTS=count, BIASES=biases, BIAS_ROW=row, BIAS_FROM=skipped, REPEATS=repeats,
+        weight, bias, joined, to_bias, splits, count, biases, row, skipped, repeats,
         NUMBERS=numbers, AT_ONCE=at_once, num_warps=4,
     )  # fmt: skip
     return joined.squeeze(1), to_bias

@@ -57,9 +57,10 @@ class _Conv(Function):
         bias: Tensor,
         after_relu: bool,
         masked_later: bool,
+        relu: bool,
     ) -> Tensor:
-        out = launch.conv(x, low_weight, bias, relu=True)
-        ctx.after_relu, ctx.masked_later = after_relu, masked_later
+        out = launch.conv(x, low_weight, bias, relu=relu)
+        ctx.after_relu, ctx.masked_later = after_relu, masked_later or not relu
         ctx.save_for_backward(x, low_weight, out)
         return out
 
@@ -76,7 +77,7 @@ class _Conv(Function):
         to_weight, to_bias = launch.weight_gradient(
             x, gradient, low_weight.shape[2], bias_of_big=False
         )
-        return to_x, to_weight, None, to_bias, None, None
+        return to_x, to_weight, None, to_bias, None, None, None
 
 
 def conv(
@@ -86,9 +87,13 @@ def conv(
     bias: Tensor,
     after_relu: bool,
     masked_later: bool,
+    relu: bool = True,
 ) -> Tensor:
-    """ReLU of a stride-2 convolution, channels last: x `(members, batch, height, width, in)`."""
-    return _Conv.apply(x, weight, low_weight, bias, after_relu, masked_later)  # type: ignore[return-value]
+    """ReLU of a stride-2 convolution, channels last: x `(members, batch, height, width, in)`.
+
+    Without *relu* the convolution as it is.
+    """
+    return _Conv.apply(x, weight, low_weight, bias, after_relu, masked_later, relu)  # type: ignore[return-value]
 
 
 class _ConvImage(Function):
@@ -100,9 +105,10 @@ class _ConvImage(Function):
         low_weight: Tensor,
         bias: Tensor,
         masked_later: bool,
+        relu: bool,
     ) -> Tensor:
-        out = launch.first(blocks, low_weight, bias, relu=True)
-        ctx.channels, ctx.masked_later = weight.shape[4], masked_later
+        out = launch.first(blocks, low_weight, bias, relu=relu)
+        ctx.channels, ctx.masked_later = weight.shape[4], masked_later or not relu
         ctx.save_for_backward(blocks, out)
         return out
 
@@ -112,14 +118,19 @@ class _ConvImage(Function):
         blocks, out = ctx.saved_tensors
         gradient = _masked(gradient, out, ctx.masked_later)
         to_weight, to_bias = launch.first_weight_gradient(blocks, gradient, ctx.channels)
-        return None, to_weight, None, to_bias, None
+        return None, to_weight, None, to_bias, None, None
 
 
 def conv_image(
-    blocks: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor, masked_later: bool
+    blocks: Tensor,
+    weight: Tensor,
+    low_weight: Tensor,
+    bias: Tensor,
+    masked_later: bool,
+    relu: bool = True,
 ) -> Tensor:
     """The same on images by blocks, with a 4x4 kernel; no gradient goes to them."""
-    return _ConvImage.apply(blocks, weight, low_weight, bias, masked_later)  # type: ignore[return-value]
+    return _ConvImage.apply(blocks, weight, low_weight, bias, masked_later, relu)  # type: ignore[return-value]
 
 
 class _ConvTranspose(Function):
@@ -132,10 +143,11 @@ class _ConvTranspose(Function):
         bias: Tensor,
         after_relu: bool,
         masked_later: bool,
+        relu: bool,
     ) -> Tensor:
         size = (2 * x.shape[2], 2 * x.shape[3])
-        out = launch.conv_transpose(x, low_weight, size, bias, relu=True)
-        ctx.after_relu, ctx.masked_later = after_relu, masked_later
+        out = launch.conv_transpose(x, low_weight, size, bias, relu=relu)
+        ctx.after_relu, ctx.masked_later = after_relu, masked_later or not relu
         ctx.save_for_backward(x, low_weight, out)
         return out
 
@@ -150,7 +162,7 @@ class _ConvTranspose(Function):
             else None
         )
         to_weight, to_bias = launch.weight_gradient(gradient, x, 4, bias_of_big=True)
-        return to_x, to_weight, None, to_bias, None, None
+        return to_x, to_weight, None, to_bias, None, None, None
 
 
 def conv_transpose(
@@ -160,12 +172,13 @@ def conv_transpose(
     bias: Tensor,
     after_relu: bool,
     masked_later: bool,
+    relu: bool = True,
 ) -> Tensor:
-    """ReLU of a 4x4 stride-2 transposed convolution, channels last.
+    """ReLU of a 4x4 stride-2 transposed convolution, channels last, or without *relu* as it is.
 
     x is `(members, batch, height, width, in)`.
     """
-    return _ConvTranspose.apply(x, weight, low_weight, bias, after_relu, masked_later)  # type: ignore[return-value]
+    return _ConvTranspose.apply(x, weight, low_weight, bias, after_relu, masked_later, relu)  # type: ignore[return-value]
 
 
 class _ConvTransposeToImage(Function):

@@ -46,19 +46,21 @@ def conv_block(members: int, height: int, big: int, small: int, low: bool) -> Bl
         return Block(64, 32, loops=height // 2 if many else 2, products=_SPLIT)
     if big >= 64:
         return Block(64, 128, loops=height // 2 if many else 1)
-    if small >= 64:
-        return Block(64, 256, loops=height // 2 if many else 2)
-    return Block(128, 128, loops=16) if many else Block(64, 256, loops=2)
+    return Block(64, 256, loops=height // 2 if many else 2)
 
 
 def conv_transpose_block(members: int, small: int, low: bool) -> Block:
     """Of `conv_transpose_kernel`."""
-    loops = 4 if members >= _MANY else 1
+    many = members >= _MANY
     if not low:
         return (
-            Block(64, 128, 64, loops=loops, products=_SPLIT) if small <= 32 else Block(64, 32, 64)
+            Block(64, 128, 64, loops=4 if many else 1, products=_SPLIT)
+            if small <= 32
+            else Block(64, 32, 64)
         )
-    return Block(64, 256, 128, warps=8, loops=loops)
+    if small <= 32 and many:
+        return Block(64, 128, 128, warps=8, stages=3, loops=8)
+    return Block(64, 256, 128, warps=8, loops=4 if many else 1)
 
 
 def weight_block(low: bool) -> Block:
@@ -73,29 +75,24 @@ def first_block(channels: int, low: bool) -> Block:
 
 def first_weight_block(low: bool) -> Block:
     """Of `first_weight_kernel`."""
-    return Block(64, warps=2, programs=1056) if low else Block(64, programs=1056)
+    return Block(64, warps=2, stages=2, programs=1056) if low else Block(64, programs=1056)
 
 
 def last_block(members: int, height: int, channels: int, low: bool) -> Block:
     """Of `last_kernel`."""
-    blocks = (height + 1) ** 2
+    loops = height + 1 if members >= _MANY else 9
     if not low:
-        return Block(
-            64, stages=2, loops=-(-blocks // (3 * 64)) if members >= _MANY else 1, products=_SPLIT
-        )
-    return Block(
-        128,
-        warps=4 if channels == 1 else 8,
-        stages=2,
-        loops=-(-blocks // 128) if members >= _MANY else 1,
-    )
+        return Block(64, stages=2, loops=loops, products=_SPLIT)
+    return Block(128, stages=2, loops=loops)
 
 
 def last_backward_block(channels: int, low: bool) -> Block:
     """Of `last_backward_kernel`."""
     if channels > 1 and low:
         return Block(64, stages=2, programs=2112)
-    return Block(64, warps=2, programs=2112, products="ieee" if low else _SPLIT)
+    return Block(
+        64, warps=2, stages=2 if low else 1, programs=2112, products="ieee" if low else _SPLIT
+    )
 
 
 def splits(programs: int, positions: int, block: Block) -> int:
