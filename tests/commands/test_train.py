@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
@@ -23,8 +24,10 @@ from unbraid.core.store import only_one, write_table
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
 from unbraid.population import run_folder
+from unbraid.population import train as train_module
 from unbraid.population.train import Outcome
 from unbraid.scoring.run_scores import stored_scores
+from unbraid.scoring.while_training import ScoringWhileTraining
 
 from .conftest import DATA, SMALL, SPRITES, WORDS
 
@@ -305,6 +308,59 @@ def test_scores_are_one_row_per_member_beside_its_hyperparameters(opened: Run):
     assert means.index.tolist() == [1.0, 4.0]
     assert means.loc[4.0, "mig"] == pytest.approx(table["mig"].iloc[2:].mean())
     assert opened.score("mig", quiet=True)["mig"].tolist() == table["mig"].tolist()
+
+
+def test_scores_asked_for_in_training_are_those_of_scoring_afterwards(
+    opened: Run, unbraid, tmp_path: Path
+):
+    expected = opened.score("mig,sap", quiet=True)
+    told = small_train(tmp_path / "python", ub.BetaVAE(beta=[1, 4]), seeds=2, score=["mig", "sap"])
+    assert set(stored_scores(told.folder)["metric"]) == {"mig", "sap"}
+    pd.testing.assert_frame_equal(told.score("mig,sap", quiet=True), expected)
+    words = ("beta_vae", "--beta", "1,4", "--seeds", "2", *WORDS, "--learning-rate", "1e-3")
+    out = tmp_path / "cli"
+    answer = unbraid("train", DATA, *words, "--score", "mig,sap", "--out", str(out))
+    assert answer.code == 0
+    again = unbraid("score", str(out), "--metrics", "mig,sap")
+    assert answer.out == f"Trained 4 of 4 models: {out}\n\n{again.out}"
+    assert open_run(out).score("mig,sap", quiet=True).equals(expected)
+
+
+def test_bad_metrics_are_refused_before_training(unbraid, tmp_path: Path, refused):
+    out = tmp_path / "run"
+    problems = refused(lambda: small_train(out, score="mig,scap"))
+    assert [(one.name, one.value) for one in problems] == [("metric", "scap")]
+    problems = refused(lambda: small_train(out, score=[]))
+    assert [(one.name, one.rule) for one in problems] == [("score", "needs at least one name")]
+    np.save(tmp_path / "images.npy", np.zeros((9, 28, 28), np.uint8))
+    answer = unbraid(
+        "train", str(tmp_path / "images.npy"), "vae", *WORDS, "--score", "mig", "--out", str(out)
+    )
+    assert answer.code == 2
+    assert "has no factors, and mig compares codes with factors" in answer.err
+    assert "--score unsupervised" in answer.err
+    assert not out.exists()
+
+
+def test_chunks_are_scored_while_others_train_where_that_pays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    done: list[tuple[int, ...]] = []
+    real_done = ScoringWhileTraining.chunk_done
+
+    def chunk_done(self, chunk) -> None:
+        done.append(tuple(member.id for member in chunk))
+        real_done(self, chunk)
+
+    monkeypatch.setattr(ScoringWhileTraining, "pays", staticmethod(lambda device: True))
+    monkeypatch.setattr(ScoringWhileTraining, "chunk_done", chunk_done)
+    run = small_train(tmp_path / "run", seeds=2, score="mig")
+    assert sorted(done) == [(0,), (1,)]
+    assert set(stored_scores(run.folder)["member"]) == {0, 1}
+    monkeypatch.setattr(train_module, "train_run", lambda *given: Outcome(False, ()))
+    with pytest.raises(StoppedError, match="unbraid resume"):
+        small_train(tmp_path / "stopped", seeds=2, score="mig")
+    assert not (tmp_path / "stopped" / "scores.parquet").exists()
 
 
 def test_several_representations_are_in_the_index(opened: Run):

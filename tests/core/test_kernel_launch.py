@@ -10,7 +10,7 @@ import threading
 import pytest
 import torch
 
-from unbraid.core.kernel_launch import compiling_in_parallel, launch_kernel
+from unbraid.core.kernel_launch import apart_from_rehearsals, compiling_in_parallel, launch_kernel
 
 CPU = torch.device("cpu")
 
@@ -46,6 +46,22 @@ def test_a_rehearsal_compiles_and_launches_nothing():
     assert like.dtype == tensor.dtype
     assert like.data_ptr() % 16 == tensor.data_ptr() % 16
     assert launch_kernel(kernel, (2,), tensor), "the rehearsal is over"
+
+
+def test_a_thread_may_take_no_part_in_rehearsals():
+    kernel, tensor, ran = Recorder(), torch.zeros(3), []
+
+    def elsewhere() -> None:
+        with apart_from_rehearsals():
+            ran.append(launch_kernel(kernel, (2,), tensor))
+        ran.append(launch_kernel(kernel, (2,), tensor))
+
+    with compiling_in_parallel(CPU):
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    assert ran == [True, False]
+    assert len(kernel.launched) == 1
 
 
 def test_what_is_compiled_alike_is_compiled_once():

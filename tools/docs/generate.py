@@ -39,6 +39,7 @@ FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "data speed": ("data", measured.data_speed),
     "perturbation": ("perturbation", measured.perturbation),
     "metric speed": ("metrics", measured.metric_speed),
+    "scoring speed": ("scoring", measured.scoring_speed),
     "metric behaviour": ("metric_behaviour", metric_pages.behaviour_table),
     "disentangling": ("disentangling", measured.disentangling),
     "pairs miniature": ("pairs_miniature", measured.pairs_miniature),

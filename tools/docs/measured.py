@@ -169,6 +169,29 @@ def metric_speed(record: Record) -> str:
     )
 
 
+def scoring_speed(record: Record) -> str:
+    """The usual metrics of a population, and each alone."""
+    rows = [
+        (f"`{row['metric']}`, a model on one core", f"{row['wall_s']:.3f}", f"{row['cpu_s']:.3f}")
+        for row in record["one_core"]
+    ]
+    for key, what in (
+        ("dci_by_cores", "`dci` of {} models, by the cores"),
+        ("dci_on_gpu", "`dci` of {} models, on the GPU"),
+        ("usual", "all six of {} models, both together"),
+    ):
+        one = record[key]
+        rows.append((what.format(one["members"]), f"{one['wall_s']:.1f}", f"{one['cpu_s']:.1f}"))
+    return table(
+        "what | s | CPU s",
+        rows,
+        f"10 latents, dSprites' factors, 10,000 samples to fit and 5,000 to test; {record['cores']}"
+        f" cores and one {record['device']}, torch {record['versions']['torch']}. No number of DCI"
+        f" by the GPU is farther than {record['dci_apart']:.0e} from that by the cores; `python"
+        " benchmarks/scoring.py`.",
+    )
+
+
 def disentangling(record: Record) -> str:
     """What populations on a GPU reached: medians with the least and the most over seeds."""
     rows = []

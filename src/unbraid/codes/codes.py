@@ -112,8 +112,12 @@ def for_chunks_of(
         work(chunk, run.trained(chunk))
 
     chunks = [chunk for chunk in run.chunks() if any(member.id in members for member in chunk)]
-    with ThreadPoolExecutor(cores() if device.type == "cpu" else 1) as pool:
-        list(pool.map(on_one_core, chunks))
+    if device.type == "cpu":
+        with ThreadPoolExecutor(cores()) as pool:
+            list(pool.map(on_one_core, chunks))
+    else:  # in this thread, whose stream may be its own
+        for chunk in chunks:
+            on_one_core(chunk)
 
 
 class CodeStore:
@@ -131,10 +135,15 @@ class CodeStore:
         return missing_files(self.run, self._file)
 
     def encode(
-        self, device: torch.device, progress: Callable[[int], None] = lambda images: None
+        self,
+        device: torch.device,
+        progress: Callable[[int], None] = lambda images: None,
+        chunk: tuple[Member, ...] | None = None,
     ) -> None:
-        """Encode what is missing; *progress* takes how many images more were encoded."""
-        wanted = {member.id for member in self.missing()}
+        """Encode what is missing, or what of one *chunk* is; *progress* takes how many images more
+        were encoded.
+        """
+        wanted = {member.id for member in self.missing() if chunk is None or member in chunk}
         if not wanted:
             return
         dataset = self.run.dataset

@@ -330,6 +330,20 @@ Where = Annotated[
     Option("Train on part of the data: a rule on its factors, as in 'shape != 2 or x < 16'."),
 ]
 CodeSamples = Annotated[int, Option("Images to encode for scoring; all of a smaller set.")]
+MetricNames = Annotated[
+    str | Sequence[str],
+    Option(
+        "Names with commas (`unbraid list metrics`), options as in infomec:pruning=tripod; or"
+        " usual, supervised, unsupervised, usefulness, all."
+    ),
+]
+ScoresToo = Annotated[
+    str | Sequence[str] | None,
+    Option(
+        "Score the models too, as `unbraid score` does: names with commas, or usual; on a large GPU"
+        " while it trains."
+    ),
+]
 CheckpointSeconds = Annotated[
     float, Option("Time between checkpoints; longer where writing one takes seconds.")
 ]

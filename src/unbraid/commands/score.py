@@ -45,13 +45,7 @@ _Nats = Annotated[
 def score(
     folder: Annotated[str | Path | None, Option("A run folder, made by `unbraid train`.")] = None,
     *,
-    metrics: Annotated[
-        str | Sequence[str],
-        Option(
-            "Names with commas (`unbraid list metrics`), options as in infomec:pruning=tripod; or"
-            " usual, supervised, unsupervised, usefulness, all."
-        ),
-    ] = "usual",
+    metrics: declared.MetricNames = "usual",
     representation: Annotated[
         str | Sequence[str], Option("mean, sampled, or both with a comma.")
     ] = "mean",

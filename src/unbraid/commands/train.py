@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
-from unbraid.core.errors import StoppedError, invalid
+from unbraid.core.errors import Problems, StoppedError, invalid
 from unbraid.core.folders import next_folder
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import split_list
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from unbraid.codes.model import Model
     from unbraid.data.dataset import Dataset
+    from unbraid.population.member import Member
     from unbraid.population.run_folder import RunFolder
 
 
@@ -65,13 +66,41 @@ class Run:
         With more *steps* than its plan had it trains on, if it kept the optimiser's state. Stopped
         by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
-        from unbraid.population.train import train_run
-
         if steps is not None:
             self.folder.extend(steps)
+        self._train(quiet)
+        self._encode(quiet)
+        return self
+
+    def _train_and_score(self, metrics: Sequence[str], names: Sequence[str], quiet: bool) -> None:
+        """Train, encode and score by *metrics*, which are *names* spelled out."""
+        from unbraid.scoring.while_training import ScoringWhileTraining
+
+        if ScoringWhileTraining.pays(self.device):
+            scoring = ScoringWhileTraining(self.folder, names, self.device)
+            try:
+                self._train(quiet, scoring.chunk_done)
+                scoring.finish()
+            except BaseException as error:
+                scoring.stop()
+                if type(error) is KeyboardInterrupt:
+                    raise stopped(self.path) from None
+                raise
+        else:
+            self._train(quiet)
+        self._encode(quiet)
+        self.score(metrics, quiet=quiet)
+
+    def _train(
+        self, quiet: bool, chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None
+    ) -> None:
+        from unbraid.population.train import train_run
+
         plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
-            outcome = train_run(self.folder, self.device, progress.advance, progress.say)
+            outcome = train_run(
+                self.folder, self.device, progress.advance, progress.say, chunk_done
+            )
         if not outcome.finished:
             raise stopped(self.path)
         if outcome.diverged:
@@ -80,8 +109,6 @@ class Run:
                 f"{len(outcome.diverged)} of {len(plan.members)} members diverged and were frozen:"
                 f" {ids}."
             )
-        self._encode(quiet)
-        return self
 
     def summary(self) -> str:
         """How many models were trained, where they are, and what to type next."""
@@ -139,7 +166,9 @@ class Run:
                 len(self.members.query("status != 'diverged'")) * len(wanted) * len(kinds)
             )
             try:
-                rows = score_run(self.folder, names, kinds, progress.advance, progress.say)
+                rows = score_run(
+                    self.folder, names, kinds, progress.advance, progress.say, self.device
+                )
             except KeyboardInterrupt:
                 raise StoppedError(
                     f"stopped; the scores so far are kept in {self.path}. The same command goes on."
@@ -227,6 +256,7 @@ def train(
     data_options: declared.DataOptions = None,
     network_options: declared.NetworkOptions = None,
     prior_options: declared.PriorOptions = None,
+    score: declared.ScoresToo = None,
     out: declared.Out = None,
     device: declared.Device = "auto",
     quiet: declared.Quiet = False,
@@ -241,6 +271,8 @@ def train(
     from unbraid.population.devices import choose_device, chunk_size, usual_precision
     from unbraid.population.plan import make_plan
     from unbraid.population.run_folder import RunFolder, check_free
+    from unbraid.scoring.metric_names import asked
+    from unbraid.scoring.run_scores import check_metrics
 
     chosen = choose_device(device)
     source, source_options = split_source(data, data_options)
@@ -269,17 +301,39 @@ def train(
         code_samples=code_samples,
         command=command,
     )
+    stem = f"{plan.data}-{plan.members[0].objective}"
+    folder = Path(out) if out is not None else next_folder(stem)
+    problems, metrics = Problems(), [] if score is None else asked(score)
+    names = (
+        []
+        if score is None
+        else check_metrics(folder, metrics, problems, labelled=dataset.labelled, option="score")
+    )
+    problems.raise_if_any()
     if not quiet:
         for line in dict.fromkeys(
             line for member in plan.members for line in member.remarks(plan.steps)
         ):
             print(f"{line}.", file=sys.stderr, flush=True)
-    stem = f"{plan.data}-{plan.members[0].objective}"
-    folder = Path(out) if out is not None else next_folder(stem)
     check_free(folder)
     size = chunk_size(plan, dataset, chosen)
-    run = RunFolder.create(folder, plan, size, dataset, keep_optimiser=keep_optimiser)
-    return Run(run, chosen).resume(quiet=quiet)
+    made = RunFolder.create(folder, plan, size, dataset, keep_optimiser=keep_optimiser)
+    run = Run(made, chosen)
+    if score is None:
+        return run.resume(quiet=quiet)
+    run._train_and_score(metrics, names, quiet)
+    return run
+
+
+def shown(verb: str, run: Run, given: dict[str, Any]) -> str:
+    """What was trained, its scores where they were asked for, and what to type next."""
+    from unbraid.commands.score import shown as shown_scores
+
+    if "score" not in given:
+        return run.summary()
+    trained, _, _ = run.summary().rpartition("\n")
+    table = run.score(given["score"], quiet=True)
+    return f"{trained}\n\n{shown_scores('score', table, {'folder': run.path})}"
 
 
 def open_run(path: str | Path, *, data: declared.MovedData = None, device: str = "auto") -> Run:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,6 +20,8 @@ from torch import Tensor
 
 _rehearsals: dict[torch.device, _Rehearsal] = {}
 """By device, since devices train side by side, and a derivative runs on a thread of the library."""
+_apart = threading.local()
+"""Whether a thread takes no part in rehearsals."""
 _MOST_THREADS = 32
 
 
@@ -29,7 +32,7 @@ def launch_kernel(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options
     """
     on = next(argument for argument in arguments if isinstance(argument, Tensor))
     rehearsal = _rehearsals.get(on.device)
-    if rehearsal is not None:
+    if rehearsal is not None and not getattr(_apart, "now", False):
         rehearsal.ask(kernel, grid, arguments, options)
         return False
     with torch.cuda.device_of(on):
@@ -54,6 +57,16 @@ def compiling_in_parallel(device: torch.device) -> Iterator[None]:
     finally:
         del _rehearsals[device]
         rehearsal.wait()
+
+
+@contextlib.contextmanager
+def apart_from_rehearsals() -> Iterator[None]:
+    """Under it kernels of this thread run, whatever is rehearsed by others on the same device."""
+    before, _apart.now = getattr(_apart, "now", False), True
+    try:
+        yield
+    finally:
+        _apart.now = before
 
 
 class _Rehearsal:

@@ -41,6 +41,12 @@ AXES_OF_A_MEMBER = {"codes": 2, "test_codes": 2, "mean": 2, "logvar": 2, "recons
 """Arguments that differ between members, with one member's number of axes; others are shared."""
 
 
+OnGpu = Callable[..., Iterator[Any]]
+"""The same for many members: `(splits, device)`, checked splits `(Labelled, Labelled)` that share
+their factors, and options by name; a result each.
+"""
+
+
 class Result(Protocol):
     """What every metric returns: a frozen dataclass with a score, its range and the evidence."""
 
@@ -64,6 +70,7 @@ class Metric(Protocol[Parameters, Returned]):
     result: type[Result]
     compares_factors: bool
     revision: int
+    on_gpu: OnGpu | None
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         """The result of one member; codes with a leading member axis return `Members` instead."""
@@ -115,12 +122,15 @@ def describe(
     family: Family = "supervised",
     compares_factors: bool = False,
     revision: int = 1,
+    on_gpu: OnGpu | None = None,
 ) -> Callable[[Callable[Parameters, Returned]], Metric[Parameters, Returned]]:
     """Make a function a metric: attach its description and let it take a leading member axis.
 
     *result* is the class it returns. *compares_factors* says that it asks which of the factors a
     latent knows: with a single factor everything would be perfect. *revision* rises when the same
     codes get other numbers, so that stored scores of an earlier revision are not taken for current.
+    *on_gpu* computes the same for many members together, where the options that are given are among
+    its own.
     """
     for name, word, known in (
         ("needs", needs, get_args(Needs)),
@@ -135,6 +145,7 @@ def describe(
             )
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
+    about |= {"on_gpu": on_gpu}
 
     def attach(function: Callable[Parameters, Returned]) -> Metric[Parameters, Returned]:
         described: Any = function if needs == "population" else _with_member_axis(function)

@@ -75,8 +75,7 @@ def lightgbm_fitter(
     alike = latents_ordered_alike(codes)
     first = [group[0] for group in alike]
     bins = Binned.of(codes[:, first], test_codes[:, first])
-    draws = np.random.default_rng(seed)
-    orders = [draws.permutation(len(first)) for _ in range(min(ORDERS, len(first)))]
+    orders = turns(len(first), seed)
     datasets = as_datasets(bins.train, orders) if first else []
 
     def fit(levels: NDArray[np.int64]) -> Fit:
@@ -99,6 +98,12 @@ def lightgbm_fitter(
         )
 
     return fit
+
+
+def turns(latents: int, seed: int) -> list[NDArray[np.int64]]:
+    """Orders of so many latents that take turns, round by round, in settling ties."""
+    draws = np.random.default_rng(seed)
+    return [draws.permutation(latents) for _ in range(min(ORDERS, latents))]
 
 
 def latents_ordered_alike(codes: NDArray[np.float64]) -> list[NDArray[np.int64]]:

@@ -13,7 +13,9 @@ with splits found by LightGBM, more than forty times faster at 10,000 samples. A
 1,000 values is cut wherever scikit-learn could cut it, and disentanglement then agrees to 0.001, as
 one seed of scikit-learn does with another; a latent of more values is cut at 254 places, which
 moved it by up to 0.02 (0.443 for 0.462 on the mixture of the speed benchmark, 0.265 for 0.256 on a
-rotation).
+rotation). Scoring a run on a GPU grows the trees of `lightgbm` there, for all models at once;
+disentanglement agreed to 1e-6 on 20 sets of 15,000 codes. Who names the backend gets it:
+`dci:backend=lightgbm`.
 
 Traps: completeness is to the base of the number of latents, so runs of different width are not
 comparable in it. Trees fit noise: at 1,000 samples of five or six factors of 3 to 15 values the
@@ -34,8 +36,9 @@ latent every factor complete (0/0 in the reference).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +48,9 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._trees import Fit, fit_sklearn, lightgbm_fitter
+
+if TYPE_CHECKING:
+    import torch
 
 Backend = Literal["lightgbm", "sklearn"]
 BACKENDS = ("lightgbm", "sklearn")
@@ -108,6 +114,26 @@ def _unit(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
+def dci_of_members(
+    splits: Sequence[tuple[Labelled, Labelled]], device: torch.device, *, seed: int = 0
+) -> Iterator[DCI]:
+    """`dci` of many members with the same factors, their trees grown together on a GPU."""
+    from unbraid.metrics._trees_on_gpu import fit_on_gpu
+
+    check_counts(seed=(seed, 0))
+    train = splits[0][0]
+    varying = np.flatnonzero(train.varying)
+    fits = fit_on_gpu(
+        [train.codes for train, _ in splits],
+        train.levels[:, varying],
+        [test.codes for _, test in splits],
+        seed,
+        device,
+    )
+    for (train, test), each in zip(splits, fits, strict=True):
+        yield _aggregated(dict(zip(varying.tolist(), each, strict=True)), train, test)
+
+
 @describe(
     label="DCI disentanglement",
     needs="split",
@@ -120,6 +146,7 @@ def _unit(value: float) -> float:
         "ICLR",
     ),
     result=DCI,
+    on_gpu=dci_of_members,
 )
 def dci(
     codes: ArrayLike,
@@ -143,7 +170,11 @@ def dci(
     check_counts(seed=(seed, 0))
     check_backend(backend)
     train, test = check_split(codes, factors, test_codes, test_factors)
-    fits = fit_trees(train, test, backend, seed)
+    return _aggregated(fit_trees(train, test, backend, seed), train, test)
+
+
+def _aggregated(fits: dict[int, Fit], train: Labelled, test: Labelled) -> DCI:
+    """The scores of trees for every factor that varies."""
     accuracy, train_accuracy, complete = (np.full(len(train.sizes), np.nan) for _ in range(3))
     for factor, fitted in fits.items():
         train_accuracy[factor] = np.mean(fitted.train_prediction == train.levels[:, factor])

@@ -6,19 +6,26 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.errors import InputError, invalid
 from unbraid.metrics import METRICS
+from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
-from unbraid.scoring.metric_names import base, metric, needs, revision
+from unbraid.scoring.metric_names import base, metric, needs, on_gpu, revision
+
+if TYPE_CHECKING:
+    import torch
 
 COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds", "revision"]
 WORTH_PROCESSES = 4
 """Fewer tasks than this are computed here: starting processes would take longer."""
+
+_MEMBERS_AT_ONCE = 256
+"""Members whose codes are held together for a GPU."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,15 +71,26 @@ def evaluate(name: str, inputs: MetricInputs) -> Any:
         return function(inputs.mean, inputs.logvar, inputs.reconstruction)
     if kind == "codes":
         return function(inputs.codes)
-    codes, factors, train = inputs.codes, inputs.factors, inputs.train
+    if kind == "split":
+        return function(*_split(name, inputs))
+    return function(inputs.codes, _factors(name, inputs))
+
+
+def _factors(name: str, inputs: MetricInputs) -> NDArray[np.int64]:
+    """The factors, of which metric *name* may need two that vary."""
+    factors = inputs.factors
     assert factors is not None, f"{name} compares codes with factors"
     varying = sum(len(np.unique(column)) > 1 for column in factors.T)
     if METRICS.load(base(name)).compares_factors and varying < 2:
         rule = "compares factors and needs at least two that vary"
         raise invalid(name, rule, varying, "With a single one every model would be perfect.")
-    if kind == "split":
-        return function(codes[:train], factors[:train], codes[train:], factors[train:])
-    return function(codes, factors)
+    return factors
+
+
+def _split(name: str, inputs: MetricInputs) -> tuple[NDArray[Any], ...]:
+    """Codes and factors for fitting, and those for testing."""
+    codes, factors, train = inputs.codes, _factors(name, inputs), inputs.train
+    return codes[:train], factors[:train], codes[train:], factors[train:]
 
 
 def evaluate_together(name: str, inputs: Sequence[MetricInputs]) -> NDArray[np.float64]:
@@ -86,14 +104,21 @@ def evaluate_together(name: str, inputs: Sequence[MetricInputs]) -> NDArray[np.f
 
 def score_task(task: Task, inputs: Sequence[MetricInputs]) -> Outcome:
     """Rows of one task, or why there are none."""
+
+    def found() -> list[dict[str, float]]:
+        if needs(task.metric) == "population":
+            return [{"score": float(one)} for one in evaluate_together(task.metric, inputs)]
+        return [_scalars(evaluate(task.metric, inputs[0]))]
+
+    return _outcome(task, found)
+
+
+def _outcome(task: Task, find: Callable[[], list[dict[str, float]]]) -> Outcome:
+    """Rows of the quantities that *find* says of each member, or why there are none."""
     began = time.perf_counter()
     who = f"member{'s' * (len(task.members) > 1)} {', '.join(map(str, task.members))}"
     try:
-        if needs(task.metric) == "population":
-            scores = evaluate_together(task.metric, inputs)
-            found = [{"score": float(score)} for score in scores]
-        else:
-            found = [_scalars(evaluate(task.metric, inputs[0]))]
+        found = find()
     except InputError as error:
         return Outcome(task, [], f"{who}: {task.metric} has no value: {error}")
     except Exception as error:  # one score that fails must not cost the others theirs
@@ -120,11 +145,68 @@ def _scalars(result: Any) -> dict[str, float]:
 
 
 def score_tasks(
-    tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], cores: int
+    tasks: Sequence[Task],
+    load: Callable[[Task], list[MetricInputs]],
+    cores: int,
+    device: torch.device | None = None,
 ) -> Iterator[Outcome]:
-    """What `score_task` says of each task, as they are done: in processes where that pays."""
+    """What `score_task` says of each task, as they are done: in processes where that pays.
+
+    What a metric can compute for many members together on a GPU is computed there, beside the
+    processes, where *device* is one; members then share their factors.
+    """
     from joblib import Parallel, delayed
 
-    workers = min(cores, len(tasks)) if len(tasks) >= WORTH_PROCESSES else 1
-    jobs = (delayed(score_task)(task, load(task)) for task in tasks)
-    yield from Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)  # pyright: ignore[reportReturnType]
+    together = _for_gpu(tasks, device)
+    left = {task for group in together for task in group}
+    others = [task for task in tasks if task not in left]
+    workers = min(cores, len(others)) if len(others) >= WORTH_PROCESSES else 1
+    jobs = (delayed(score_task)(task, load(task)) for task in others)
+    outcomes = Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+    for group in together:
+        yield from _score_on_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
+    yield from outcomes  # pyright: ignore[reportReturnType]
+
+
+def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:
+    """Groups of tasks that differ by their member only and that *device* can compute together."""
+    if device is None or device.type != "cuda":
+        return []
+    from unbraid.core import triton_support  # torch, which processes that score can do without
+
+    groups: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks:
+        if on_gpu(task.metric) is not None:
+            groups.setdefault((task.metric, task.representation), []).append(task)
+    if not groups or not triton_support.usable(device):
+        return []
+    return [
+        group[first : first + _MEMBERS_AT_ONCE]
+        for group in groups.values()
+        for first in range(0, len(group), _MEMBERS_AT_ONCE)
+    ]
+
+
+def _score_on_gpu(
+    tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], device: torch.device
+) -> Iterator[Outcome]:
+    """A metric of members that share their factors; one whose codes are refused is left out."""
+    name, kind = tasks[0].metric, tasks[0].representation
+    splits: dict[int, tuple[Labelled, Labelled]] = {}
+    for task in tasks:
+
+        def check(task: Task = task) -> list[dict[str, float]]:
+            splits[task.members[0]] = check_split(*_split(name, load(task)[0]))
+            return [{}]
+
+        refused = _outcome(task, check)
+        if refused.complaint:
+            yield refused
+
+    def found() -> list[dict[str, float]]:
+        together = on_gpu(name)
+        assert together is not None
+        return [_scalars(one) for one in together(list(splits.values()), device)]
+
+    if splits:
+        yield _outcome(Task(tuple(splits), name, kind), found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from unbraid.core.errors import Problem, Problems, unknown
@@ -51,6 +51,14 @@ def revision(name: str) -> int:
     return getattr(METRICS.load(base(name)), "revision", 1)
 
 
+def on_gpu(name: str) -> Callable[..., Iterator[Any]] | None:
+    """What computes *name* for many members on a GPU, if anything does with its options."""
+    together = getattr(METRICS.load(base(name)), "on_gpu", None)
+    if together is None or not set(options(name)) <= set(inspect.signature(together).parameters):
+        return None
+    return functools.partial(together, **options(name))
+
+
 def higher_is_better(name: str) -> bool:
     """Whether a higher score of *name* is the better one."""
     return METRICS.load(base(name)).result.higher_is_better
@@ -62,8 +70,10 @@ def metric_names(
     *,
     labelled: bool,
     possible: Sequence[str] | None = None,
+    option: str = "metrics",
 ) -> list[str]:
-    """The metrics that *wanted* means, each once; what is unknown goes to *problems*.
+    """The metrics that *wanted*, given as *option*, means, each once; what is unknown goes to
+    *problems*.
 
     A group means all its metrics, or where there are no factors, or *possible* kinds of metric are
     given, those that can be computed.
@@ -75,12 +85,12 @@ def metric_names(
     names = list(dict.fromkeys(names))
     if not wanted:
         known = f"Known: {', '.join(known_words())}."
-        problems.add("metrics", "needs at least one name", [], known)
+        problems.add(option, "needs at least one name", [], known)
     elif not names:
         sentence = f"without factors there is nothing to compute in '{', '.join(wanted)}'."
-        remedy = "Give factors, or ask for {metrics=unsupervised}."
+        remedy = f"Give factors, or ask for {{{option}=unsupervised}}."
         rule = "must be possible without factors"
-        problems.say(Problem("metrics", rule, list(wanted), remedy, sentence))
+        problems.say(Problem(option, rule, list(wanted), remedy, sentence))
     for name in names:
         if base(name) not in METRICS:
             problems.say(unknown("metric", base(name), known_words()))

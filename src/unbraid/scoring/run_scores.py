@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
@@ -21,6 +22,7 @@ from unbraid.scoring.metric_names import base, metric_names, needing_factors, ne
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 _WRITING_SHARE = 20
 """Between two writings of the table lies so many times what one takes: a kill loses little."""
@@ -31,26 +33,39 @@ def check_request(
 ) -> list[str]:
     """The metrics to compute, groups spelled out; every problem with the request at once."""
     problems = Problems()
-    names = metric_names(metrics, problems, labelled=run.dataset.labelled)
+    names = check_metrics(run.path, metrics, problems, labelled=run.dataset.labelled)
     if not representations:
         known = f"Known: {', '.join(REPRESENTATIONS)}."
         problems.add("representation", "needs at least one name", [], known)
     for kind in representations:
         if kind not in REPRESENTATIONS:
             problems.say(unknown("representation", kind, REPRESENTATIONS))
-    without = [] if run.dataset.labelled else needing_factors(names)
+    problems.raise_if_any()
+    return names
+
+
+def check_metrics(
+    path: Path,
+    metrics: Sequence[str],
+    problems: Problems,
+    *,
+    labelled: bool,
+    option: str = "metrics",
+) -> list[str]:
+    """The metrics that are asked for, by *option*, of a run at *path*, groups spelled out."""
+    names = metric_names(metrics, problems, labelled=labelled, option=option)
+    without = [] if labelled else needing_factors(names)
     if without:
         verb = "compares" if len(without) == 1 else "compare"
         sentence = (
-            f"the data of {run.path} has no factors, and {', '.join(without)} {verb} codes with"
+            f"the data of {path} has no factors, and {', '.join(without)} {verb} codes with"
             " factors."
         )
         remedy = (
             "Give factors when loading the data (factors=...), or score with"
-            " {metrics=unsupervised}."
+            f" {{{option}=unsupervised}}."
         )
-        problems.say(Problem("metrics", "must do without factors", without, remedy, sentence))
-    problems.raise_if_any()
+        problems.say(Problem(option, "must do without factors", without, remedy, sentence))
     return names
 
 
@@ -60,12 +75,14 @@ def score_run(
     representations: Sequence[str] = ("mean",),
     progress: Callable[[int, bool], None] = lambda scores, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
+    device: torch.device | None = None,
 ) -> pd.DataFrame:
     """Compute what is missing of the request and return all its rows.
 
     Codes, and for `elbo` reconstructions, must be stored. Members that diverged have no codes worth
     scoring and are left out. A score that cannot be computed has no row, and *warn* says why.
-    Finished scores are on disk soon, and when it is stopped.
+    Finished scores are on disk soon, and when it is stopped. Where *device* is a GPU, it grows the
+    trees of DCI.
     """
     names = check_request(run, metrics, representations)
     healthy = run.members().query("status != 'diverged'")["member"].tolist()
@@ -74,8 +91,7 @@ def score_run(
             f"every member of {run.path} diverged; there is nothing to score. Train with a lower"
             " learning rate."
         )
-    with only_one(run.path, ".scores.lock"):
-        _score_missing(run, names, representations, healthy, progress, warn)
+    score_members(run, names, representations, healthy, progress, warn, device)
     whole = stored_scores(run)
     wanted = (
         whole["member"].isin(healthy)
@@ -87,15 +103,29 @@ def score_run(
     )
 
 
-def _score_missing(
+def score_members(
     run: RunFolder,
-    names: list[str],
+    names: Sequence[str],
     representations: Sequence[str],
-    healthy: list[int],
+    members: Sequence[int],
     progress: Callable[[int, bool], None],
     warn: Callable[[str], None],
+    device: torch.device | None,
 ) -> None:
-    """Compute the scores that are not on disk, adding each to the table as it is done."""
+    """Compute what is not on disk of *members*' scores, adding each to the table as it is done."""
+    with only_one(run.path, ".scores.lock"):
+        _score_missing(run, names, representations, members, progress, warn, device)
+
+
+def _score_missing(
+    run: RunFolder,
+    names: Sequence[str],
+    representations: Sequence[str],
+    healthy: Sequence[int],
+    progress: Callable[[int, bool], None],
+    warn: Callable[[str], None],
+    device: torch.device | None,
+) -> None:
     stored = stored_scores(run)
     inapplicable = _inapplicable(run, names, representations, healthy, warn)
     done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
@@ -109,7 +139,7 @@ def _score_missing(
     whole = len(healthy) * len(names) * len(representations)
     progress(whole - sum(len(task.members) for task in tasks), True)  # done before, or left out
     with _Table(run, stored) as table:
-        for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores()):
+        for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores(), device):
             if outcome.complaint:
                 warn(outcome.complaint)
             table.add(outcome.rows)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DCI of many members together: which tasks go to a GPU, with the numbers of each alone."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from unbraid.core import triton_support
+from unbraid.metrics import _trees, _trees_on_gpu
+from unbraid.scoring import metric_inputs
+from unbraid.scoring.metric_inputs import MetricInputs, Outcome, Task, score_task, score_tasks
+
+ON_GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if ON_GPU else "cpu")
+
+
+def inputs(task: Task) -> list[MetricInputs]:
+    """Codes of a few whole numbers; those of member 2 are not finite."""
+    generator = np.random.default_rng(task.members[0])
+    factors = np.random.default_rng(99).integers([2, 3], size=(36, 2))
+    codes = np.round(factors @ generator.normal(size=(2, 2)) + generator.normal(size=(36, 2)))
+    if task.members[0] == 2:
+        codes[5, 1] = np.nan
+    return [MetricInputs(codes, 24, factors)]
+
+
+@pytest.fixture
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter takes seconds for a round."""
+    pytest.importorskip("triton")
+    rounds = _trees.ROUNDS if ON_GPU else 1
+    monkeypatch.setattr(_trees, "ROUNDS", rounds)
+    fit = partial(_trees_on_gpu.fit_on_gpu, rounds=rounds)
+    monkeypatch.setattr(_trees_on_gpu, "fit_on_gpu", fit)
+
+
+def numbers(outcomes: list[Outcome]) -> dict[tuple[object, ...], float]:
+    return {row[:4]: row[4] for outcome in outcomes for row in outcome.rows}
+
+
+@pytest.mark.usefixtures("few_rounds")
+def test_numbers_and_complaints_are_those_of_each_alone():
+    tasks = [Task((member,), "dci:seed=3", "mean") for member in range(4)]
+    together = list(metric_inputs._score_on_gpu(tasks, inputs, DEVICE))
+    alone = [score_task(task, inputs(task)) for task in tasks]
+    assert [one.task.members for one in together] == [(2,), (0, 1, 3)]
+    assert numbers(together) == pytest.approx(numbers(alone), abs=5e-3)
+    assert [one.complaint for one in together if one.complaint] == [alone[2].complaint]
+
+
+def test_what_goes_to_a_gpu(monkeypatch: pytest.MonkeyPatch):
+    names = ["dci", "mig", "dci:backend=lightgbm", "dci:seed=1"]
+    tasks = [Task((member,), name, "mean") for member in range(3) for name in names]
+    for_gpu, gpu = metric_inputs._for_gpu, torch.device("cuda")
+    monkeypatch.setattr(triton_support, "usable", lambda device: True)
+    monkeypatch.setattr(metric_inputs, "_MEMBERS_AT_ONCE", 2)
+    groups = for_gpu(tasks, gpu)
+    assert [[task.members[0] for task in group] for group in groups] == [[0, 1], [2]] * 2
+    assert {task.metric for group in groups for task in group} == {names[0], names[3]}
+    assert for_gpu(tasks, torch.device("cpu")) == for_gpu(tasks, None) == []
+    monkeypatch.setattr(triton_support, "usable", lambda device: False)
+    assert for_gpu(tasks, gpu) == []
+
+
+@pytest.mark.gpu
+def test_scoring_with_a_gpu_gives_the_numbers_of_the_cores():
+    names = ("dci", "mig")
+    tasks = [Task((member,), name, "mean") for member in (0, 1, 3) for name in names]
+    found, expected = (
+        numbers(list(score_tasks(tasks, inputs, 2, device))) for device in (DEVICE, None)
+    )
+    assert found == pytest.approx(expected, abs=5e-3)
