@@ -125,7 +125,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(unbraid, run: Path):
     assert answer.code == 0
     assert answer.err.splitlines()[:2] == [
         damaged,
-        "going on from the last good checkpoint, members-00001-00001.step-000000010.safetensors.",
+        "no good checkpoint is left for these members; they train again from the start.",
     ]
     assert answer.out.splitlines()[0] == f"Trained 4 of 4 models: {run}"
     assert path.read_bytes() == whole

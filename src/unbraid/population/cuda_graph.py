@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from unbraid.core.kernel_launch import compiling_in_parallel
 from unbraid.networks.layers import uses_kernels
@@ -25,13 +26,23 @@ _REPLAYS_AHEAD = 2
 
 
 def rehearse(training: TrainingStep) -> None:
-    """Compile the kernels of a step, all at once, by a step that nobody keeps."""
+    """Compile the kernels of a step, all at once, by a step that nobody keeps.
+
+    It sees blank images: the data may still be on their way to the device.
+    """
     if not uses_kernels(training.device):
         return
+
+    def blank(indices: Tensor, *_: Tensor) -> Tensor:
+        shape = (*indices.shape, *training.dataset.sample_shape)
+        return torch.zeros(shape, device=training.device)
+
+    sampler, training.sampler = training.sampler, blank
     with compiling_in_parallel(training.device):
         state = training.start()
         training.prepare(state)
         training.update(state, training.draw(state.clock.view(1)), 0)
+    training.sampler = sampler
 
 
 class Stepper:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -31,6 +31,9 @@ from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
 from unbraid.population.training_step import TrainingStep, rule_on
+
+if TYPE_CHECKING:
+    from unbraid.data.dataset import Sampler
 
 _LEAST_TRAINING_PER_SAVING = 10
 """Between two checkpoints lies so many times what writing one takes, however often they are wanted.
@@ -71,7 +74,6 @@ def train_run(
         run.forget_tables()
         training = _Training(run, progress, warn, chunk_done)
         places = workers(device)
-        training.load_data(places)
         if device.type == "cpu":
             keep_freed_memory()
         free: SimpleQueue[torch.device] = SimpleQueue()
@@ -83,6 +85,7 @@ def train_run(
                 len(places), "unbraid", initializer=lambda: training.take(free.get())
             ) as pool,
         ):
+            training.load_data(places)
             pending = {pool.submit(training.train, chunk) for chunk in run.chunks()}
             curves = _wait(pending, training.stop)
         for done in training.in_background:
@@ -143,7 +146,8 @@ class _Training:
         self._progress, self._warn = progress, warn
         self._lock = threading.Lock()
         self._worker = threading.local()
-        self._data: dict[torch.device, tuple] = {}
+        self._samplers: dict[torch.device, Future[Sampler]] = {}
+        self._rules: dict[torch.device, Tensor | None] = {}
 
     def progress(self, model_steps: int, found_done: bool) -> None:
         """Tell how many model-steps more are done; workers take turns."""
@@ -156,12 +160,17 @@ class _Training:
             self._warn(line)
 
     def load_data(self, places: list[torch.device]) -> None:
-        """Put the data on each device; all chunks there share it."""
-        for place in dict.fromkeys(places):
-            what = f"the data '{self.run.dataset.name}'"
+        """Begin to put the data on each device; all chunks there share it."""
+        dataset = self.run.dataset
+
+        def load(place: torch.device) -> Sampler:
+            what = f"the data '{dataset.name}'"
             with explain_oom(place, what, "Free some memory, or train on a CPU."):
-                sampler = self.run.dataset.sampler(place)
-                self._data[place] = sampler, rule_on(self.run.plan, self.run.dataset, place)
+                return dataset.sampler(place)
+
+        for place in dict.fromkeys(places):
+            self._samplers[place] = self.disk.submit(load, place)
+            self._rules[place] = rule_on(self.run.plan, dataset, place)
 
     def take(self, device: torch.device) -> None:
         """Let the calling thread work on *device* from now on."""
@@ -198,7 +207,10 @@ class _Training:
     def _advance(self, chunk: tuple[Member, ...], state: State | None) -> State:
         """Step until the plan is done or a stop, saving at times, halfway and at the end."""
         run, steps, device = self.run, self.run.plan.steps, self._worker.device
-        training = TrainingStep(run.plan, chunk, run.dataset, device, *self._data[device])
+        loading, rule = self._samplers[device], self._rules[device]
+        training = TrainingStep(
+            run.plan, chunk, run.dataset, device, lambda *indices: loading.result()(*indices), rule
+        )
         rehearse(training)
         state = training.start() if state is None else training.extended(state)
         checkpoints, save = run.checkpoints(chunk), BackgroundSave(self.disk)
