@@ -172,16 +172,16 @@ def network_rates(device: torch.device, seconds: float, members: int) -> list[di
     rows: list[dict[str, Any]] = []
     for what, options in NETWORKS.items():
         small = np.random.default_rng(1).integers(0, 256, (5000, 32, 32), dtype=np.uint8)
+        given: dict[str, Any] = {"batch_size": BATCH, **options}
         plan, dataset = make_plan(
-            small if options.get("network") == "conv_dcgan" else DATA[1],
-            options.get("objective", "beta_vae"),
+            small if given.get("network") == "conv_dcgan" else DATA[1],
+            given.pop("objective", "beta_vae"),
             seeds=members,
             steps=10**9,
             latents=LATENTS,
             precision="bfloat16",
             log_every=10**6,
-            **{"batch_size": BATCH}
-            | {name: value for name, value in options.items() if name != "objective"},
+            **given,
         )
         found = rate_of(plan, dataset, device, seconds)
         operations = operations_of(plan, dataset) * found["model_steps_per_second"]

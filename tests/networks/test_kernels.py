@@ -209,6 +209,13 @@ ODD = [
     (3, 5, (3, 3), 32, 32, 4),
     (3, 5, (3, 3), 32, 32, 2),
 ]
+WIDE = [
+    (3, 37, (8, 8), 64, 128, 4),
+    (70, 5, (8, 8), 64, 128, 4),
+    (70, 5, (8, 8), 64, 64, 4),
+    (70, 5, (16, 16), 32, 64, 4),
+]
+"""With 128 channels, and with so many members that other blocks are chosen."""
 NAMES = ("device", "precision", "members", "batch", "sides", "big", "small", "kernel")
 
 
@@ -227,7 +234,9 @@ def test_the_layers_tested_are_those_of_the_networks():
 
 @pytest.mark.parametrize(
     (*NAMES, "cut"),
-    cases(SMALL, [*crowds(HIDDEN, ((16, 16), 32, 64, 4)), *ODD, (40, 64, (8, 8), 32, 64, 2)]),
+    cases(
+        SMALL, [*crowds(HIDDEN, ((16, 16), 32, 64, 4)), *ODD, *WIDE, (40, 64, (8, 8), 32, 64, 2)]
+    ),
 )
 def test_convolution_and_its_gradients(
     device, precision, members, batch, sides, big, small, kernel, cut

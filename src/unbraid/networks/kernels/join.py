@@ -43,7 +43,7 @@ def _join(
     parts_ptr, out_ptr, at, wanted, rows, row_stride, NUMBERS: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     total = tl.zeros((AT_ONCE, NUMBERS), tl.float32)
-    for start in tl.range(0, rows, AT_ONCE, loop_unroll_factor=4):
+    for start in tl.range(0, rows, AT_ONCE):
         row = start + tl.arange(0, AT_ONCE)
         mask = (row < rows)[:, None] & wanted[None, :]
         total += tl.load(parts_ptr + row[:, None] * row_stride + at[None, :], mask=mask, other=0.0)

@@ -45,7 +45,7 @@ def conv(
     """
     members, batch, height, width, channels = big.shape
     small, reach = weight.shape[1], weight.shape[2] // 2
-    block = block or tuned.conv_block(members, height, channels, _low(big))
+    block = block or tuned.conv_block(members, height, channels, small, _low(big))
     big, weight = big.contiguous(), _packed(weight)
     out = big.new_empty(members, batch, height // 2, width // 2, small)
     columns, loops = batch * (width // 2), min(block.loops, height // 2)

@@ -39,11 +39,13 @@ class Block(NamedTuple):
     """Programs wanted where a sum is split: six for each of the 132 multiprocessors of an H200."""
 
 
-def conv_block(members: int, height: int, big: int, low: bool) -> Block:
+def conv_block(members: int, height: int, big: int, small: int, low: bool) -> Block:
     """Of `conv_kernel`."""
     if not low:
         return Block(64, 32, loops=height // 2 if members >= _MANY else 2, products=_SPLIT)
     many = members >= 2 * _MANY
+    if small > 64:
+        return Block(64, 128, loops=height // 2 if many else 1)
     if big >= 64:
         return Block(128, 256, warps=8, loops=height // 2) if many else Block(64, 128)
     return Block(64, 256, loops=height // 2 if many else 4)
@@ -58,6 +60,8 @@ def conv_transpose_block(members: int, small: int, masked: bool, low: bool) -> B
             if small <= 32
             else Block(64, 32, 64)
         )
+    if small > 64:
+        return Block(64, 128, 128, warps=8, loops=4 if many else 1)
     if many and small <= 32 and not masked:
         return Block(64, 128, 128, warps=8, stages=3, loops=8)
     return Block(64, 256, 128, warps=8, loops=4 if many else 1)
