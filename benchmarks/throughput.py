@@ -6,10 +6,12 @@ same run.
 
 Measures, on one device in one process: its ceilings (copy bandwidth, bfloat16 matrix product); a
 plain PyTorch loop, float32, as it is and captured as a CUDA graph; Unbraid in bfloat16 at several
-population sizes on one-channel and three-channel images; every objective at one size; encoding; and
-the time of each kernel against its floor, which is the larger of the time its memory traffic and
-its arithmetic need at the ceilings. Prints a table and writes the JSON that the README's table is
-generated from. `--quick` shrinks everything, and runs on a CPU too, to try the script out.
+population sizes on one-channel and three-channel images; every objective at one size; every
+convolutional network; encoding; and the time of each kernel against its floor, which is the larger
+of the time its memory traffic and its arithmetic need at the ceilings. Prints a table and writes
+the JSON that the README's table is generated from. `--only networks` measures those alone, and
+leaves the rest of the JSON as it is. `--quick` shrinks everything, and runs on a CPU too, to try
+the script out.
 """
 
 from __future__ import annotations
@@ -22,13 +24,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from plain_loop import LATENTS, plain_step
+from torch.utils.flop_counter import FlopCounterMode
 
 from unbraid.data import load
+from unbraid.data.dataset import Dataset
 from unbraid.objectives import OBJECTIVES
 from unbraid.population.cuda_graph import Stepper
-from unbraid.population.plan import make_plan
+from unbraid.population.plan import Plan, make_plan
 from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
 
 BATCH = 64
@@ -36,6 +41,16 @@ SIZES = (1, 8, 32, 128, 256)
 MANY = 128
 HALF = torch.bfloat16
 DATA = {1: "dsprites", 3: "xysquares"}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "conv_burgess": {},
+    "conv_locatello": {"network": "conv_locatello"},
+    "conv_mathieu": {"network": "conv_mathieu"},
+    "conv_batchnorm": {"network": "conv_batchnorm"},
+    "conv_dcgan, 32x32, batch 500": {"network": "conv_dcgan", "batch_size": 500},
+    "conv_burgess, ada_gvae, batch 256": {"objective": "ada_gvae", "batch_size": 256},
+    "conv_burgess, overlap, batch 256": {"likelihood": "gaussian+box31", "batch_size": 256},
+}
+"""What is trained, and how it differs from β-VAEs of the first on dSprites."""
 
 
 def sync(device: torch.device) -> None:
@@ -133,6 +148,12 @@ def population_rate(
         precision=precision,
         log_every=10**6,
     )
+    return rate_of(plan, dataset, device, seconds)
+
+
+def rate_of(plan: Plan, dataset: Dataset, device: torch.device, seconds: float) -> dict[str, float]:
+    """Model-steps a second of *plan*'s population, and the memory it took."""
+    members = len(plan.members)
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -144,6 +165,46 @@ def population_rate(
     assert not bool((stepper.state.diverged_at >= 0).any())
     peak = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else math.nan
     return {"model_steps_per_second": rate, "peak_gib": peak}
+
+
+def network_rates(device: torch.device, seconds: float, members: int) -> list[dict[str, Any]]:
+    """The networks one by one: model-steps a second, and operations a second beside the first's."""
+    rows: list[dict[str, Any]] = []
+    for what, options in NETWORKS.items():
+        small = np.random.default_rng(1).integers(0, 256, (5000, 32, 32), dtype=np.uint8)
+        given: dict[str, Any] = {"batch_size": BATCH, **options}
+        plan, dataset = make_plan(
+            small if given.get("network") == "conv_dcgan" else DATA[1],
+            given.pop("objective", "beta_vae"),
+            seeds=members,
+            steps=10**9,
+            latents=LATENTS,
+            precision="bfloat16",
+            log_every=10**6,
+            **given,
+        )
+        found = rate_of(plan, dataset, device, seconds)
+        operations = operations_of(plan, dataset) * found["model_steps_per_second"]
+        rows.append({"what": what, **found, "tflops": operations / 1e12})
+        rows[-1]["of_first"] = operations / 1e12 / rows[0]["tflops"]
+        print(
+            f"{what:<40}{found['model_steps_per_second']:>10.0f} /s {rows[-1]['tflops']:>7.1f}"
+            f" TFLOP/s, {rows[-1]['of_first']:.2f} of the first",
+            flush=True,
+        )
+    return rows
+
+
+def operations_of(plan: Plan, dataset: Dataset) -> float:
+    """Operations of one model-step: forward, counted on a CPU, and twice that for the gradients."""
+    members = plan.members[:1] * 2
+    program = TrainingStep(plan, members, dataset, torch.device("cpu"))
+    weights = program.layout.views(program.start().model.weights)
+    x = torch.rand(2, 1, *dataset.sample_shape)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        mean, _ = program.network.encode(weights, x)
+        program.network.decode(weights, mean, dataset.sample_shape)
+    return 3.0 * counter.get_total_flops() / 2 * program.rows
 
 
 def encoding(device: torch.device, members: int, images: int) -> dict[str, float]:
@@ -334,6 +395,7 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="shrink everything, to try the script out"
     )
+    parser.add_argument("--only", choices=["networks"], help="measure these alone")
     options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     sizes, many, seconds = ((1, 2), 2, 0.1) if options.quick else (SIZES, MANY, options.seconds)
@@ -353,6 +415,12 @@ def main() -> None:
                 json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
             )
 
+    if options.only:
+        if options.out and options.out.exists():
+            record = json.loads(options.out.read_text(encoding="utf-8"))
+        record["networks"] = network_rates(device, seconds, many)
+        save()
+        return
     record["ceilings"] = ceiling = ceilings(device, 256 if options.quick else 8192)
     print(
         f"{machine}: copy {ceiling['copy'] / 1e12:.2f} TB/s, bfloat16 product"
@@ -400,6 +468,7 @@ def main() -> None:
         found = population_rate(device, seconds, many, 1, objective)
         add("objectives", f"{objective}, population of {many}", 1, **found, objective=objective)
         record["objectives"][-1]["of_beta_vae"] = found["model_steps_per_second"] / best
+    record["networks"] = network_rates(device, seconds, many)
     if device.type == "cuda":
         record["kernels"] = Kernels(device, many, ceiling).all()
         print(

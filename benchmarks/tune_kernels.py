@@ -89,8 +89,9 @@ def candidates(precision: str) -> Iterator[Candidate]:
         block = {"rows": rows, "warps": warps, "stages": stages, "products": way}
         yield Candidate("first_weight", layer, False, block | {"programs": 1056})
         yield Candidate("last_backward", layer, False, block | {"programs": 2112})
-        for loops in (1, 9):
+        for loops in (9, 33):
             yield Candidate("last", layer, False, block | {"loops": loops})
+        for loops in (1, 8):
             if stages == 1:
                 yield Candidate("first", layer, False, block | {"loops": loops})
 

@@ -209,6 +209,13 @@ ODD = [
     (3, 5, (3, 3), 32, 32, 4),
     (3, 5, (3, 3), 32, 32, 2),
 ]
+WIDE = [
+    (3, 37, (8, 8), 64, 128, 4),
+    (70, 5, (8, 8), 64, 128, 4),
+    (70, 5, (8, 8), 64, 64, 4),
+    (70, 5, (16, 16), 32, 64, 4),
+]
+"""With 128 channels, and with so many members that other blocks are chosen."""
 NAMES = ("device", "precision", "members", "batch", "sides", "big", "small", "kernel")
 
 
@@ -227,7 +234,9 @@ def test_the_layers_tested_are_those_of_the_networks():
 
 @pytest.mark.parametrize(
     (*NAMES, "cut"),
-    cases(SMALL, [*crowds(HIDDEN, ((16, 16), 32, 64, 4)), *ODD, (40, 64, (8, 8), 32, 64, 2)]),
+    cases(
+        SMALL, [*crowds(HIDDEN, ((16, 16), 32, 64, 4)), *ODD, *WIDE, (40, 64, (8, 8), 32, 64, 2)]
+    ),
 )
 def test_convolution_and_its_gradients(
     device, precision, members, batch, sides, big, small, kernel, cut
@@ -714,6 +723,50 @@ def test_layers_without_relu(device, precision):
             strict=True,
         ):
             draw.close(gradient=(one, other))
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.0, 0.2])
+@pytest.mark.parametrize(
+    ("device", "precision", "members", "rows", "channels"),
+    cases(
+        [(2, 37, 16), (2, 700, 48), (1, 9, 16)],
+        [(3, 64, 512), (3, 37 * 49, 64), (40, 64 * 1024, 32), (2, 8000, 128)],
+        cut=False,
+    ),
+)
+def test_batch_norm(device, precision, members, rows, channels, slope):
+    draw = Draw(device, precision)
+    x = draw.normal(members, rows, channels) * 2.0 + 3.0
+    scale, shift = (draw.normal(members, channels).float() + 0.5 for _ in range(2))
+    pull = draw.normal(members, rows, channels)
+    running = draw.images(members, channels), draw.images(members, channels)
+    leaves = [tensor.detach().requires_grad_() for tensor in (x, scale, shift)]
+    exact = exactly(x, scale, shift)
+    before = [tensor.double() for tensor in running]
+    out = operators.batch_norm(*leaves, running, slope, 0.1, 1e-5)
+    found = torch.autograd.grad((out * pull).sum(), leaves)
+    values = torch.stack(
+        [
+            F.batch_norm(part, *old, *affine, training=True, momentum=0.1, eps=1e-5)
+            for part, affine, old in zip(
+                exact[0],
+                zip(*exact[1:], strict=True),
+                zip(*before, strict=True),
+                strict=True,
+            )
+        ]
+    )
+    # Where rounding moves a number over zero, both sides keep ours.
+    expected = torch.where(out > 0, values, values * slope)
+    wanted = torch.autograd.grad((expected * pull.double()).sum(), exact)
+    draw.close(
+        value=(out, expected),
+        mean=(running[0], before[0]),
+        var=(running[1], before[1]),
+        to_x=(found[0], wanted[0]),
+        to_scale=(found[1], wanted[1]),
+        to_shift=(found[2], wanted[2]),
+    )
 
 
 @INTERPRETED

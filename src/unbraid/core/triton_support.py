@@ -6,8 +6,10 @@ The driver needs a C compiler.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
+import threading
 import warnings
 
 import torch
@@ -33,4 +35,13 @@ def _installed_and_working() -> bool:
             stacklevel=2,
         )
         return False
+    threading.Thread(target=_hash_the_compiler, daemon=True).start()
     return True
+
+
+def _hash_the_compiler() -> None:
+    """Have Triton read and hash itself while data is made: it does so before its first kernel."""
+    with contextlib.suppress(Exception):
+        from triton.runtime.cache import triton_key
+
+        triton_key()

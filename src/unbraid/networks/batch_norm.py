@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unbraid.networks.layers import norm_kernels
 from unbraid.networks.layout import Weight
 from unbraid.networks.network import TrainedWeights, Weights
 
@@ -30,10 +31,11 @@ def batch_norm_weights(name: str, channels: int) -> list[Weight]:
     ]
 
 
-def batch_norm(x: Tensor, weights: Weights, name: str) -> Tensor:
+def batch_norm(x: Tensor, weights: Weights, name: str, *, slope: float = 1.0) -> Tensor:
     """*x* `(members, batch, ..., channels)` normalised by the batch norm called *name*.
 
-    Called twice in a pass, it notes what two passes leave.
+    Negative numbers of the result are multiplied by *slope*: 0 is a ReLU. Called twice in a pass,
+    it notes what two passes leave.
     """
     means = [f"{name}.running_mean", f"{name}.running_var"]
     if isinstance(weights, TrainedWeights):
@@ -47,12 +49,16 @@ def batch_norm(x: Tensor, weights: Weights, name: str) -> Tensor:
     else:
         running = [weights[one].detach() for one in means]
     members, channels = x.shape[0], x.shape[-1]
+    scale, shift = weights[f"{name}.scale"], weights[f"{name}.shift"]
+    operators = norm_kernels(x) if isinstance(weights, TrainedWeights) else None
+    if operators is not None:
+        out = operators.batch_norm(
+            x.flatten(1, -2), scale, shift, tuple(running), slope, MOMENTUM, EPSILON
+        )
+        return out.view(x.shape)
     # To the library every channel of every member is one of its channels, and it never mixes those.
     side_by_side = x.movedim(0, -2).flatten(-2).movedim(-1, 1)
-    flat = [
-        tensor.reshape(-1)
-        for tensor in (*running, weights[f"{name}.scale"], weights[f"{name}.shift"])
-    ]
+    flat = [tensor.reshape(-1) for tensor in (*running, scale, shift)]
     out = F.batch_norm(
         side_by_side,
         *flat,
@@ -60,4 +66,7 @@ def batch_norm(x: Tensor, weights: Weights, name: str) -> Tensor:
         momentum=MOMENTUM,
         eps=EPSILON,
     )
-    return out.movedim(1, -1).unflatten(-1, (members, channels)).movedim(-2, 0)
+    out = out.movedim(1, -1).unflatten(-1, (members, channels)).movedim(-2, 0)
+    if slope == 1.0:
+        return out
+    return F.leaky_relu(out, slope) if slope else out.relu()

@@ -48,7 +48,7 @@ class ConvBatchNorm(ImageNetwork):
 
     @property
     def uses_columns(self) -> bool:
-        """Normalisation stands between convolution and ReLU, where no kernel serves."""
+        """Batch norm keeps what it takes beside what it gives, which needs the room of columns."""
         return True
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
@@ -88,12 +88,12 @@ class ConvBatchNorm(ImageNetwork):
         """Convolutions to the corner, a wide layer, heads for mean and log standard deviation."""
         full = x.dtype
         hidden = conv_image(x, *layer(weights, "encoder.conv1"), precision or full, relu=False)
-        hidden = batch_norm(hidden, weights, "encoder.norm1").relu()
+        hidden = batch_norm(hidden, weights, "encoder.norm1", slope=0.0)
         for number in range(2, halvings(x.shape[-1]) + 1):
             hidden = conv(hidden, *layer(weights, f"encoder.conv{number}"), relu=False)
-            hidden = batch_norm(hidden, weights, f"encoder.norm{number}").relu()
+            hidden = batch_norm(hidden, weights, f"encoder.norm{number}", slope=0.0)
         hidden = dense(hidden.flatten(2), *layer(weights, "encoder.wide"))
-        hidden = batch_norm(hidden, weights, "encoder.wide_norm").relu().to(full)
+        hidden = batch_norm(hidden, weights, "encoder.wide_norm", slope=0.0).to(full)
         return dense(hidden, *layer(weights, "encoder.mean")), 2.0 * dense(
             hidden, *layer(weights, "encoder.log_std")
         )
@@ -108,15 +108,17 @@ class ConvBatchNorm(ImageNetwork):
         """Widen, spread over the corner, then transposed convolutions in *precision*."""
         depth = halvings(sample_shape[-1])
         hidden = dense(z, *layer(weights, "decoder.wide"))
-        hidden = batch_norm(hidden, weights, "decoder.wide_norm").relu().to(precision or z.dtype)
+        hidden = batch_norm(hidden, weights, "decoder.wide_norm", slope=0.0).to(
+            precision or z.dtype
+        )
         weight, bias = layer(weights, "decoder.corner")
         hidden = dense(hidden, weight, bias.repeat(1, _CORNER * _CORNER)).unflatten(
             2, (_CORNER, _CORNER, -1)
         )
-        hidden = batch_norm(hidden, weights, "decoder.corner_norm").relu()
+        hidden = batch_norm(hidden, weights, "decoder.corner_norm", slope=0.0)
         for number in range(1, depth):
             hidden = conv_transpose(hidden, *layer(weights, f"decoder.conv{number}"), relu=False)
-            hidden = batch_norm(hidden, weights, f"decoder.norm{number}").relu()
+            hidden = batch_norm(hidden, weights, f"decoder.norm{number}", slope=0.0)
         return hidden
 
     def _last(self, weights: Weights, sample_shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:

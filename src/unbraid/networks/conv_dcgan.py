@@ -58,7 +58,7 @@ class ConvDcgan(ImageNetwork):
 
     @property
     def uses_columns(self) -> bool:
-        """No kernel knows leaky ReLUs or normalisation."""
+        """Batch norm keeps what it takes beside what it gives, which needs the room of columns."""
         return True
 
     def layout(self, sample_shape: tuple[int, ...], latents: int) -> Layout:
@@ -96,9 +96,9 @@ class ConvDcgan(ImageNetwork):
             )
         )
         hidden = conv(hidden, *_without_bias(weights, "encoder.conv2", _MIDDLE), relu=False)
-        hidden = _leaky(batch_norm(hidden, weights, "encoder.norm2"))
+        hidden = batch_norm(hidden, weights, "encoder.norm2", slope=_SLOPE)
         hidden = conv(hidden, *_without_bias(weights, "encoder.conv3", _LAST), relu=False)
-        hidden = _leaky(batch_norm(hidden, weights, "encoder.norm3")).flatten(2).to(x.dtype)
+        hidden = batch_norm(hidden, weights, "encoder.norm3", slope=_SLOPE).flatten(2).to(x.dtype)
         return dense(hidden, *layer(weights, "encoder.mean")), logvar_of_softplus(
             dense(hidden, *layer(weights, "encoder.std"))
         )
@@ -114,14 +114,13 @@ class ConvDcgan(ImageNetwork):
         hidden = dense(z, *_without_bias(weights, "decoder.corner", _CORNER * _CORNER * _LAST)).to(
             precision or z.dtype
         )
-        hidden = batch_norm(
-            hidden.unflatten(2, (_CORNER, _CORNER, -1)), weights, "decoder.corner_norm"
-        ).relu()
+        hidden = hidden.unflatten(2, (_CORNER, _CORNER, -1))
+        hidden = batch_norm(hidden, weights, "decoder.corner_norm", slope=0.0)
         for number, outputs in ((1, _MIDDLE), (2, _FIRST)):
             hidden = conv_transpose(
                 hidden, *_without_bias(weights, f"decoder.conv{number}", outputs), relu=False
             )
-            hidden = batch_norm(hidden, weights, f"decoder.norm{number}").relu()
+            hidden = batch_norm(hidden, weights, f"decoder.norm{number}", slope=0.0)
         return hidden
 
     def _last(self, weights: Weights, sample_shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:

@@ -72,6 +72,11 @@ def _kernels(x: Tensor, channels: tuple[int, ...], numbers: int) -> ModuleType |
     return operators
 
 
+def norm_kernels(x: Tensor) -> ModuleType | None:
+    """The operators, if their batch norm can take *x* `(members, ..., channels)`."""
+    return _kernels(x, (), _numbers(x)) if x.shape[-1] % 16 == 0 else None
+
+
 def _reference(x: Tensor) -> ModuleType:
     return cpu_conv if x.shape[0] == 1 and x.device.type == "cpu" else im2col
 

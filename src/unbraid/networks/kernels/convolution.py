@@ -234,7 +234,8 @@ def conv_kernel(
 
     A program follows ROWS columns of small pixels down LOOPS rows. Each step reads one pair of big
     rows, which is the lower half of the window above and the upper half of the window below: the
-    upper half waits in registers for its other half.
+    upper half waits in registers for its other half. Both are one product, so that the window is
+    read once.
     """
     OUT_HEIGHT: tl.constexpr = HEIGHT // 2
     OUT_WIDTH: tl.constexpr = WIDTH // 2
@@ -253,16 +254,16 @@ def conv_kernel(
         bias = tl.load(bias_ptr + member * bias_stride + s).to(tl.float32)[None, :]
     WHOLE: tl.constexpr = DEPTH == 2 * STRETCH
     UNROLL: tl.constexpr = 1 if DEPTH < 64 else 2 * STRETCH // DEPTH
+    # Columns of the weights in turns, those of the lower half of the window and of the upper: the
+    # two results are then neighbours in a thread.
+    turn = tl.arange(0, REACH * SMALL)
+    turns = turn // REACH * (4 * REACH * REACH * BIG) + (REACH - 1 - turn % REACH) * (2 * STRETCH)
     if WHOLE:
-        places = s[None, :] * (4 * REACH * REACH * BIG) + q[:, None]
-        upper_weight = tl.load(weight_ptr + places)
-        if REACH == 2:
-            lower_weight = tl.load(weight_ptr + places + 2 * STRETCH)
+        weight = tl.load(weight_ptr + turns[None, :] + q[:, None])
     waiting = tl.zeros((ROWS, SMALL), tl.float32)
     for loop in tl.range(LOOPS + REACH - 1, num_stages=STAGES):
         row = top + loop
-        upper = tl.zeros((ROWS, SMALL), tl.float32)
-        total = waiting
+        total = tl.zeros((ROWS, REACH * SMALL), tl.float32)
         for part in tl.range(2 * STRETCH // DEPTH, loop_unroll_factor=UNROLL):
             p = part * DEPTH + q
             height = 2 * row - (REACH - 1) + steady(p // STRETCH)
@@ -279,16 +280,12 @@ def conv_kernel(
             offset = stretches(p // STRETCH * (WIDTH * BIG) + p % STRETCH)
             window = tl.load(big_ptr + start[:, None] + offset[None, :], mask=inside, other=0.0)
             if not WHOLE:
-                places = s[None, :] * (4 * REACH * REACH * BIG) + p[:, None]
-                upper_weight = tl.load(weight_ptr + places)
-                if REACH == 2:
-                    lower_weight = tl.load(weight_ptr + places + 2 * STRETCH)
-            upper = tl.dot(window, upper_weight, upper, input_precision=PRECISION)
-            if REACH == 2:
-                total = tl.dot(window, lower_weight, total, input_precision=PRECISION)
-        if REACH == 1:
-            total = upper
-        waiting = upper
+                weight = tl.load(weight_ptr + turns[None, :] + p[:, None])
+            total = tl.dot(window, weight, total, input_precision=PRECISION)
+        if REACH == 2:
+            lower, upper = tl.split(tl.reshape(total, (ROWS, SMALL, 2)))
+            total = waiting + lower
+            waiting = upper
         out_row = row - (REACH - 1)
         if BIAS:
             total += bias

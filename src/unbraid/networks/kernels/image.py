@@ -257,9 +257,13 @@ def last_kernel(
             slopes += slope.to(tl.float32)
             distances += tl.where(shown, distance, 0.0)
     if LIKELIHOOD != RAW:
-        row = ((member * columns + m) * tl.num_programs(2) + tl.program_id(2)) * (PIXELS + 1)
-        tl.store(sums_ptr + row[:, None] + out[None, :], slopes, mask=stored)
-        tl.store(sums_ptr + row + PIXELS, tl.sum(distances, axis=1), mask=seen)
+        parts = tl.num_programs(2)
+        sums_ptr += member * batch * ((PIXELS + 1) * (WIDTH + 1) * parts)
+        row = (image * ((PIXELS + 1) * (WIDTH + 1)) + c) * parts + tl.program_id(2)
+        at = row[:, None] + (out * ((WIDTH + 1) * parts))[None, :]
+        tl.store(sums_ptr + at, slopes, mask=stored)
+        at = row + PIXELS * (WIDTH + 1) * parts
+        tl.store(sums_ptr + at, tl.sum(distances, axis=1), mask=seen)
 
 
 @triton.jit(do_not_specialize=["splits", "loops"])

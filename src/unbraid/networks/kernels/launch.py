@@ -19,6 +19,13 @@ from unbraid.networks.kernels.image import (
     last_kernel,
 )
 from unbraid.networks.kernels.join import join_kernel
+from unbraid.networks.kernels.norm import (
+    join_moments_kernel,
+    moments_kernel,
+    norm_gradient_kernel,
+    norm_sums_kernel,
+    normalise_kernel,
+)
 from unbraid.networks.kernels.tuned import Block
 
 _FEWEST_COLUMNS = 8 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 6) else 16
@@ -65,7 +72,7 @@ def conv_transpose(
     members, batch, _, _, channels = small.shape
     reach, big = weight.shape[2] // 2, weight.shape[4]
     height, width = size
-    block = block or tuned.conv_transpose_block(members, channels, _low(small))
+    block = block or tuned.conv_transpose_block(members, channels, mask is not None, _low(small))
     small, weight = small.contiguous(), _packed(weight)
     # A 2x2 kernel does not reach the last row and column of an odd image.
     make = small.new_zeros if reach == 1 and (height % 2 or width % 2) else small.new_empty
@@ -204,7 +211,7 @@ def last_distance(
     Images and slope are by blocks, the sums `(members, batch, pixels)`; sums are float32.
     """
     _, slope, parts = _last(small, weight, bias, true, likelihood, block)
-    sums = parts.sum(dim=(2, 3))
+    sums = parts.sum(dim=3)
     return sums[..., -1], slope, sums[..., :-1]
 
 
@@ -225,7 +232,7 @@ def _last(
     pixels = pixels_of(channels)
     raw = small.new_empty((members, batch, channels, 2 * height, 2 * width) if true is None else 0)
     slope = small.new_empty(0 if true is None else (members, batch, height + 1, width + 1, pixels))
-    sums = small.new_empty(members, batch, width + 1, parts, pixels + 1, dtype=torch.float32)
+    sums = small.new_empty(members, batch, pixels + 1, (width + 1) * parts, dtype=torch.float32)
     true = raw if true is None else true
     launch_kernel(
         last_kernel, (triton.cdiv(columns, block.rows), members, parts),
@@ -280,6 +287,71 @@ def last_backward(
     sums = slope.sum(dim=(2, 3), dtype=torch.float32) if sums is None else sums
     outputs = torch.einsum("mbp,mb->mp", sums, scale)[:, : 4 * channels]
     return to_small, _join(to_weight)[0], outputs.view(members, 4, channels).sum(dim=1)
+
+
+def batch_norm(
+    x: Tensor, scale: Tensor, shift: Tensor, running: tuple[Tensor, Tensor], slope: float,
+    momentum: float, epsilon: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Batch norm of x `(members, rows, channels)`, negative numbers times *slope*.
+
+    Also the means and 1 / standard deviations `(members, channels)`. *running* means and variances
+    of that shape move in place.
+    """
+    members, rows, channels = x.shape
+    block, wide = tuned.norm_block(), wide_of(channels)
+    tiles = channels // wide
+    splits = tuned.splits(members * tiles, rows, block)
+    loops = triton.cdiv(rows, splits * block.rows)
+    parts = x.new_empty(members, splits, 2, channels, dtype=torch.float32)
+    launch_kernel(
+        moments_kernel, (splits, members, tiles), x, parts, rows, splits, loops,
+        CHANNELS=channels, WIDE=wide, ROWS=block.rows, num_warps=block.warps,
+    )  # fmt: skip
+    mean, rate = (x.new_empty(members, channels, dtype=torch.float32) for _ in range(2))
+    launch_kernel(
+        join_moments_kernel, (members, tiles), parts, mean, rate, *running, rows, splits,
+        loops * block.rows,
+        CHANNELS=channels, WIDE=wide, MOMENTUM=momentum, EPSILON=epsilon, num_warps=1,
+    )  # fmt: skip
+    out = torch.empty_like(x)
+    launch_kernel(
+        normalise_kernel, (triton.cdiv(rows, block.rows), members, tiles),
+        x, mean, rate, scale, shift, out, rows, scale.stride(0), shift.stride(0),
+        CHANNELS=channels, WIDE=wide, ROWS=block.rows, SLOPE=slope, num_warps=block.warps,
+    )  # fmt: skip
+    return out, mean, rate
+
+
+def batch_norm_backward(
+    gradient: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, shift: Tensor,
+    slope: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of x, scale and shift of `batch_norm`; the last two are float32."""
+    members, rows, channels = x.shape
+    block, wide = tuned.norm_block(), wide_of(channels)
+    tiles = channels // wide
+    splits = tuned.splits(members * tiles, rows, block)
+    parts = x.new_empty(members, splits, 2, channels, dtype=torch.float32)
+    strides = scale.stride(0), shift.stride(0)
+    launch_kernel(
+        norm_sums_kernel, (splits, members, tiles),
+        gradient, x, mean, rate, scale, shift, parts, rows, splits,
+        triton.cdiv(rows, splits * block.rows), *strides,
+        CHANNELS=channels, WIDE=wide, ROWS=block.rows, SLOPE=slope, num_warps=block.warps,
+    )  # fmt: skip
+    sums, out = _join(parts)[0], torch.empty_like(x)
+    launch_kernel(
+        norm_gradient_kernel, (triton.cdiv(rows, block.rows), members, tiles),
+        gradient, x, mean, rate, scale, shift, sums, out, rows, *strides,
+        CHANNELS=channels, WIDE=wide, ROWS=block.rows, SLOPE=slope, num_warps=block.warps,
+    )  # fmt: skip
+    return out, sums[:, 0], sums[:, 1]
+
+
+def wide_of(channels: int) -> int:
+    """Channels that a program of batch norm takes: a power of two that divides them."""
+    return min(channels & -channels, 32)
 
 
 def pixels_of(channels: int) -> int:

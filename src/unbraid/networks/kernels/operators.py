@@ -250,3 +250,44 @@ def conv_transpose_and_compare(
 ) -> Tensor:
     """Distance `(members, batch)` of that image from the *true* one, by blocks."""
     return _ConvTransposeAndCompare.apply(x, weight, low_weight, bias, true, likelihood, after_relu)  # type: ignore[return-value]
+
+
+class _BatchNorm(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        scale: Tensor,
+        shift: Tensor,
+        running: tuple[Tensor, Tensor],
+        slope: float,
+        momentum: float,
+        epsilon: float,
+    ) -> Tensor:
+        x = x.contiguous()
+        out, mean, rate = launch.batch_norm(x, scale, shift, running, slope, momentum, epsilon)
+        ctx.slope = slope
+        ctx.save_for_backward(x, mean, rate, scale, shift)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple:  # type: ignore[override]
+        _only_once()
+        back = launch.batch_norm_backward(gradient.contiguous(), *ctx.saved_tensors, ctx.slope)
+        return *back, None, None, None, None
+
+
+def batch_norm(
+    x: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+    running: tuple[Tensor, Tensor],
+    slope: float,
+    momentum: float,
+    epsilon: float,
+) -> Tensor:
+    """Batch norm of x `(members, rows, channels)`, negative numbers times *slope*.
+
+    *running* means and variances `(members, channels)` move in place.
+    """
+    return _BatchNorm.apply(x, scale, shift, running, slope, momentum, epsilon)  # type: ignore[return-value]

@@ -41,15 +41,17 @@ class Block(NamedTuple):
 
 def conv_block(members: int, height: int, big: int, small: int, low: bool) -> Block:
     """Of `conv_kernel`."""
-    many = members >= _MANY
     if not low:
-        return Block(64, 32, loops=height // 2 if many else 2, products=_SPLIT)
-    if big >= 64:
+        return Block(64, 32, loops=height // 2 if members >= _MANY else 2, products=_SPLIT)
+    many = members >= 2 * _MANY
+    if small > 64:
         return Block(64, 128, loops=height // 2 if many else 1)
-    return Block(64, 256, loops=height // 2 if many else 2)
+    if big >= 64:
+        return Block(128, 256, warps=8, loops=height // 2) if many else Block(64, 128)
+    return Block(64, 256, loops=height // 2 if many else 4)
 
 
-def conv_transpose_block(members: int, small: int, low: bool) -> Block:
+def conv_transpose_block(members: int, small: int, masked: bool, low: bool) -> Block:
     """Of `conv_transpose_kernel`."""
     many = members >= _MANY
     if not low:
@@ -58,7 +60,9 @@ def conv_transpose_block(members: int, small: int, low: bool) -> Block:
             if small <= 32
             else Block(64, 32, 64)
         )
-    if small <= 32 and many:
+    if small > 64:
+        return Block(64, 128, 128, warps=8, loops=4 if many else 1)
+    if many and small <= 32 and not masked:
         return Block(64, 128, 128, warps=8, stages=3, loops=8)
     return Block(64, 256, 128, warps=8, loops=4 if many else 1)
 
@@ -93,6 +97,11 @@ def last_backward_block(channels: int, low: bool) -> Block:
     return Block(
         64, warps=2, stages=2 if low else 1, programs=2112, products="ieee" if low else _SPLIT
     )
+
+
+def norm_block() -> Block:
+    """Of batch norm's kernels."""
+    return Block(128, programs=1056)
 
 
 def splits(programs: int, positions: int, block: Block) -> int:
