@@ -109,12 +109,14 @@ def command(row: dict[str, Any], out: Path, device: str) -> list[str]:
     return [*words, "--device", device, "--out", str(out)]
 
 
-def measure(row: dict[str, Any], device: str, cache: Path, seconds: float) -> dict[str, Any]:
-    """Run one row; returns its numbers."""
+def measure(
+    row: dict[str, Any], device: str, cache: Path, seconds: float, runs: Path | None
+) -> dict[str, Any]:
+    """Run one row, in a folder of *runs* where it shall stay; returns its numbers."""
     with tempfile.TemporaryDirectory() as folder:
         cold = Path(folder) / "cache"
         environment = os.environ | {"TRITON_CACHE_DIR": str(cold if row["cold"] else cache)}
-        out = Path(folder) / "run"
+        out = Path(folder if runs is None else runs) / row["name"]
         words = command(row, out, device)
         began = time.perf_counter()
         done = subprocess.run(
@@ -160,6 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", nargs="*", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--runs", type=Path, help="where run folders stay")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -174,10 +177,10 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as cache:
         for name in given.only:
-            row = ROWS[name]
+            row = ROWS[name] | {"name": name}
             if given.quick:
                 row = row | {"seeds": 1, "steps": 2, "objectives": row["objectives"][:2]}
-            numbers = measure(row, device, Path(cache), 0.1 if given.quick else 2.0)
+            numbers = measure(row, device, Path(cache), 0.1 if given.quick else 2.0, given.runs)
             print(
                 f"{numbers['what']}: {numbers['model_steps_per_second']:,.0f} /s of"
                 f" {numbers['kernels']:,.0f}, {numbers['seconds']:.0f} s with"

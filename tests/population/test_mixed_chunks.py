@@ -78,12 +78,14 @@ def assert_alike(
             (together.model.gradient_square[place, :width], alone.model.gradient_square),
             (together.history[place, :, :names], alone.history),
             (together.memory[place, : alone.memory.shape[1]], alone.memory),
-            (together.diverged_at[place], alone.diverged_at),
+            (together.diverged_at[place, None], alone.diverged_at[:, None]),
         ):
             if relative:
-                torch.testing.assert_close(
-                    ours, theirs, rtol=relative, atol=relative, equal_nan=True
-                )
+                # By member: a weight whose gradient is all but nothing may turn either way.
+                apart = (ours.double() - theirs.double()).flatten(1).norm(dim=1)
+                assert (apart <= relative * theirs.double().flatten(1).norm(dim=1)).all(), kind[
+                    0
+                ].objective
             else:
                 assert torch.equal(bits(ours), bits(theirs)), kind[0].objective
     assert not together.model.weights[:, : plan.latents].eq(0).all()
@@ -184,7 +186,7 @@ def gpu_plan(precision: str) -> tuple[Plan, Any]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("precision", "relative"), [("float32", 2e-2), ("bfloat16", 1e-1)])
+@pytest.mark.parametrize(("precision", "relative"), [("float32", 1e-2), ("bfloat16", 5e-2)])
 def test_on_a_gpu_a_mixture_changes_no_more_than_the_size_of_a_chunk(precision, relative):
     plan, dataset = gpu_plan(precision)
     assert_alike(plan, dataset, 100, torch.device("cuda"), relative)
