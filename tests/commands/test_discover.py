@@ -31,11 +31,19 @@ QUICK = {"steps": 12, "population": 5, "models": 2, "latents": 3, "quiet": True,
 BRIEF = QUICK | {"steps": 3}
 
 
+def few_small_epochs(patch):
+    """Instead of those that find something: tests look at what goes in, is told of it, and stops.
+
+    The epochs and batches that people get are those of
+    `test_by_minutes_the_epochs_fit_the_time`.
+    """
+    patch.setattr(discovery_plan, "EPOCHS", 3)
+    patch.setattr(discovery_plan, "BATCH", 8)
+
+
 @pytest.fixture
 def brief(monkeypatch):
-    """Few epochs of small steps, for tests of what goes in, what is told of it, and stops."""
-    monkeypatch.setattr(discovery_plan, "EPOCHS", 3)
-    monkeypatch.setattr(discovery_plan, "BATCH", 8)
+    few_small_epochs(monkeypatch)
 
 
 def drawn_images(count: int = 120, **options: int) -> np.ndarray:
@@ -62,7 +70,9 @@ def made(tmp_path_factory):
     """A discovery of a few steps in a folder of images, shared by tests that only look."""
     home = tmp_path_factory.mktemp("discover")
     source = folder_of(drawn_images(), home / "scans")
-    return ub.discover(source, out=home / "found", **QUICK)
+    with pytest.MonkeyPatch.context() as patch:
+        few_small_epochs(patch)
+        return ub.discover(source, out=home / "found", **(BRIEF | {"steps": 9}))
 
 
 def test_it_writes_report_tables_and_models(made):
