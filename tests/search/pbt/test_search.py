@@ -43,6 +43,8 @@ from .test_plan import TINY, small_search, unlabelled
 
 CPU = torch.device("cpu")
 ALL_DONE = SearchOutcome(True, "all epochs are done")
+UDR: dict[str, Any] = {"score": "udr", "models": 2}
+"""Without labels, groups as small as can agree."""
 
 
 def created(
@@ -102,7 +104,7 @@ def by_mig(tmp_path_factory: pytest.TempPathFactory) -> SearchRun:
 
 @pytest.fixture(scope="module")
 def by_udr(tmp_path_factory: pytest.TempPathFactory) -> SearchRun:
-    return finished(tmp_path_factory.mktemp("udr") / "run", score="udr")
+    return finished(tmp_path_factory.mktemp("udr") / "run", **UDR)
 
 
 # The lineage.
@@ -308,10 +310,10 @@ def test_the_stored_winner_has_the_score_of_the_lineage(score: str, tmp_path: Pa
 def test_the_winner_of_a_search_without_labels_is_a_group_with_one_setting(by_udr: SearchRun):
     run = open_run(by_udr.path, device="cpu")
     members = run.members
-    assert len(members) == 5 == members["seed"].nunique()
+    assert len(members) == 2 == members["seed"].nunique()
     record = by_udr.winner_record()
     for name in ("beta", "learning_rate"):
-        assert members[name].tolist() == [record["values"][name]] * 5
+        assert members[name].tolist() == [record["values"][name]] * 2
     assert run.folder.plan.batch_size == record["values"]["batch_size"]
     assert (members["status"] == "trained").all()
     scores = run.score("udr", quiet=True)["udr"]
@@ -565,10 +567,10 @@ def test_a_search_that_is_stopped_goes_on_to_the_same_bits(
 
 
 FULL = {
-    "building a population": ((TrainingStep, "__init__"), "a population of 25 models"),
+    "building a population": ((TrainingStep, "__init__"), "a population of 10 models"),
     "copying": ((generation_module, "_gathered"), "a copy of 1 model"),
     "encoding": ((encoding, "represent"), "the codes of a batch"),
-    "comparing": ((_agreement, "agreement_scores"), "the agreement of 25 models"),
+    "comparing": ((_agreement, "agreement_scores"), "the agreement of 10 models"),
 }
 
 
@@ -577,7 +579,7 @@ def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(
     what: str, by_udr: SearchRun, tmp_path: Path
 ):
     (owner, name), had_no_room = FULL[what]
-    run = created(tmp_path / "run", score="udr")
+    run = created(tmp_path / "run", **UDR)
     known, epochs = getattr(owner, name), list[int]()
 
     def run_out(*given: Any, **named: Any) -> Any:
@@ -619,7 +621,7 @@ def test_while_the_next_population_is_built_only_the_last_is_held(
             built.append(weakref.ref(self))
 
     monkeypatch.setattr(search_run, "Generation", Counted)
-    run = created(tmp_path / "run", score="udr")
+    run = created(tmp_path / "run", **UDR)
     assert run.train(CPU) == ALL_DONE
     assert held == [0] + [1] * (len(held) - 1)
     assert len(held) >= 3
@@ -628,8 +630,8 @@ def test_while_the_next_population_is_built_only_the_last_is_held(
 def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(
     tmp_path: Path, by_udr: SearchRun
 ):
-    run, steps, step = created(tmp_path / "run", score="udr"), [0], TrainingStep.step
-    assert not run.train(CPU, interrupting_at(40)).finished
+    run, steps, step = created(tmp_path / "run", **UDR), [0], TrainingStep.step
+    assert not run.train(CPU, interrupting_at(16)).finished
     (path,) = (run.path / "population").iterdir()
     stored = path.read_bytes()
 
@@ -651,9 +653,9 @@ def test_a_search_that_runs_out_of_memory_in_a_step_keeps_the_last_good_state(
 def test_a_search_without_labels_that_is_stopped_again_and_again_ends_the_same(
     by_udr: SearchRun, tmp_path: Path
 ):
-    path = created(tmp_path / "run", score="udr").path
+    path = created(tmp_path / "run", **UDR).path
     stops = 0
-    while not (outcome := SearchRun.open(path).train(CPU, interrupting_at(40))).finished:
+    while not (outcome := SearchRun.open(path).train(CPU, interrupting_at(16))).finished:
         stops += 1
         assert stops < 50
     assert outcome == ALL_DONE
