@@ -167,7 +167,7 @@ def test_exit_codes(unbraid, monkeypatch, error: BaseException, code: int, text:
 def test_a_stopped_training_says_how_to_go_on_and_does(unbraid, tmp_path: Path, stop):
     run = tmp_path / "run"
     words = ("train", DATA, "vae", "--out", str(run), "--checkpoint-seconds", "0.05", *WORDS)
-    command = [*PROGRAM, *words, "--steps", "3000"]
+    command = [*PROGRAM, *words, "--steps", "800"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:
         deadline = time.monotonic() + 60

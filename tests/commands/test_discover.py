@@ -28,11 +28,32 @@ from unbraid.search.pbt.scorer import Scorer
 from unbraid.search.pbt.search import SearchRun
 
 QUICK = {"steps": 12, "population": 5, "models": 2, "latents": 3, "quiet": True, "device": "cpu"}
+BRIEF = QUICK | {"steps": 3}
+
+
+def few_small_epochs(patch):
+    """Instead of those that find something: tests look at what goes in, is told of it, and stops.
+
+    The epochs and batches that people get are those of
+    `test_by_minutes_the_epochs_fit_the_time`.
+    """
+    patch.setattr(discovery_plan, "EPOCHS", 3)
+    patch.setattr(discovery_plan, "BATCH", 8)
+
+
+@pytest.fixture
+def brief(monkeypatch):
+    few_small_epochs(monkeypatch)
 
 
 def drawn_images(count: int = 120, **options: int) -> np.ndarray:
     data = load("sprites", image_size=28, **({"x": 12, "y": 8, "scale": 3} | options))
     return data.images(np.sort(np.random.default_rng(0).choice(len(data), count, replace=False)))
+
+
+def assert_same_codes(left, right):
+    assert len(left.codes.columns) > 2, "something must have been found, or this shows nothing"
+    pd.testing.assert_frame_equal(left.codes, right.codes)
 
 
 def folder_of(images: np.ndarray, folder: Path) -> Path:
@@ -49,7 +70,9 @@ def made(tmp_path_factory):
     """A discovery of a few steps in a folder of images, shared by tests that only look."""
     home = tmp_path_factory.mktemp("discover")
     source = folder_of(drawn_images(), home / "scans")
-    return ub.discover(source, out=home / "found", **QUICK)
+    with pytest.MonkeyPatch.context() as patch:
+        few_small_epochs(patch)
+        return ub.discover(source, out=home / "found", **(BRIEF | {"steps": 9}))
 
 
 def test_it_writes_report_tables_and_models(made):
@@ -109,41 +132,44 @@ def test_resume_of_a_finished_one_changes_nothing(made):
     assert again.found.minutes == made.found.minutes
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
-    images = drawn_images(80)
-    whole = ub.discover(images, out=tmp_path / "whole", **QUICK)
+    images, options = drawn_images(80), BRIEF | {"steps": 6}
+    whole = ub.discover(images, out=tmp_path / "whole", **options)
     calls, scores = [], Scorer.scores
 
     def interrupted(self, *rest):
         calls.append(1)
-        if len(calls) == 4:
+        if len(calls) == 2:
             raise KeyboardInterrupt
         return scores(self, *rest)
 
     monkeypatch.setattr(Scorer, "scores", interrupted)
     with pytest.raises(UnbraidError) as told:
-        ub.discover(images, out=tmp_path / "cut", **QUICK)
+        ub.discover(images, out=tmp_path / "cut", **options)
     cut = tmp_path / "cut"
     assert (
         str(told.value)
         == f"stopped; everything so far is in {cut}. Go on with: unbraid resume {cut}"
     )
     resumed = ub.resume(cut, device="cpu", quiet=True)
-    pd.testing.assert_frame_equal(resumed.codes, whole.codes)
+    assert_same_codes(resumed, whole)
     lineages = [SearchRun.open(tmp_path / name / "models").lineage for name in ("whole", "cut")]
     pd.testing.assert_frame_equal(*lineages)
 
 
+@pytest.mark.usefixtures("brief")
 def test_arrays_and_datasets_are_stored_with_the_discovery(tmp_path):
-    made = ub.discover(drawn_images(60), out=tmp_path / "array", **QUICK)
+    made = ub.discover(drawn_images(60), out=tmp_path / "array", **BRIEF)
     assert np.load(tmp_path / "array" / "images.npy").shape == (60, 28, 28, 1)
     assert made.found.source == "an array"
     assert made.codes["name"].tolist() == [str(number) for number in range(60)]
 
 
+@pytest.mark.usefixtures("brief")
 def test_large_images_are_seen_small_and_the_report_says_so(tmp_path):
     images = np.kron(drawn_images(60), np.ones((1, 2, 3, 1), np.uint8))
-    made = ub.discover(images, out=tmp_path / "large", **QUICK)
+    made = ub.discover(images, out=tmp_path / "large", **BRIEF)
     assert made.models.dataset.image_shape == (32, 32, 1)
     assert made.found.resized_from == (56, 84)
     assert (
@@ -155,6 +181,7 @@ def test_large_images_are_seen_small_and_the_report_says_so(tmp_path):
 DEPTH = "16-bit images were scaled to 8 bits: 300 to 0, 51,300 to 255."
 
 
+@pytest.mark.usefixtures("brief")
 def test_images_of_16_bits_are_scaled_and_the_report_says_so(tmp_path):
     deep = drawn_images(60).astype(np.uint16) * 200 + 300
     (tmp_path / "scans").mkdir()
@@ -168,18 +195,19 @@ def test_images_of_16_bits_are_scaled_and_the_report_says_so(tmp_path):
         data, options = taken.stored(tmp_path)
         assert load(data, **options).fingerprint() == taken.dataset.fingerprint() == same
     assert image_source.take_images(drawn_images(60), {}, None, torch.device("cpu")).depth == ""
-    made = ub.discover(deep, out=tmp_path / "out", **QUICK)
+    made = ub.discover(deep, out=tmp_path / "out", **(BRIEF | {"steps": 6}))
     assert made.found.warnings[0] == DEPTH
     assert DEPTH in made.page.read_text("utf-8")
     again = ub.resume(tmp_path / "out", device="cpu", quiet=True)
     assert again.found.warnings == made.found.warnings
-    pd.testing.assert_frame_equal(again.codes, made.codes)
+    assert_same_codes(again, made)
     record = read_json(tmp_path / "out" / "discover.json")
     assert record["depth"] == DEPTH
     del record["depth"]  # as earlier versions wrote it
     assert DiscoveryPlan.from_record(record).depth == ""
 
 
+@pytest.mark.usefixtures("brief")
 def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
     from PIL import Image
 
@@ -194,7 +222,7 @@ def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
         out=tmp_path / "out",
         resize=28,
         command="unbraid discover photos/ --resize 28 --steps 12",
-        **QUICK,
+        **BRIEF,
     )
     told = (
         "Your images have 2 different sizes. All were scaled to 28 × 28 pixels, which changes the"
@@ -219,24 +247,26 @@ def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
     )
 
 
+@pytest.mark.usefixtures("brief")
 def test_it_can_be_resumed_from_another_folder_and_with_moved_images(tmp_path, monkeypatch):
     folder_of(drawn_images(60), tmp_path / "scans")
     monkeypatch.chdir(tmp_path)
-    made = ub.discover("scans", out="found", **QUICK)
+    made = ub.discover("scans", out="found", **(BRIEF | {"steps": 6}))
     assert made.found.source == "scans"
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     again = ub.resume("../found", device="cpu", quiet=True)
-    pd.testing.assert_frame_equal(again.codes, made.codes)
+    assert_same_codes(again, made)
     (tmp_path / "scans").rename(tmp_path / "moved")
     moved = ub.resume("../found", data="../moved", device="cpu", quiet=True)
-    pd.testing.assert_frame_equal(moved.codes, made.codes)
+    assert_same_codes(moved, made)
 
 
+@pytest.mark.usefixtures("brief")
 def test_of_a_large_dataset_a_sample_is_drawn_and_its_numbers_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(image_source, "MOST_IMAGES", 60)
     data = load("sprites", image_size=28, x=12, y=8, scale=3)
-    made = ub.discover(data, out=tmp_path / "out", **QUICK)
+    made = ub.discover(data, out=tmp_path / "out", **BRIEF)
     numbers = made.codes["image"].to_numpy()
     assert len(numbers) == 60
     assert numbers.max() >= 60
@@ -245,22 +275,29 @@ def test_of_a_large_dataset_a_sample_is_drawn_and_its_numbers_are_told(tmp_path,
     assert made.found.warnings[0] == "Of the 288 images 60 were drawn at random and looked at."
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_wanted_size_is_kept_and_told(tmp_path):
     images = np.kron(drawn_images(60), np.ones((1, 2, 2, 1), np.uint8))
     for options in ({"resize": 28}, {"data_options": {"resize": 28}}):
         made = ub.discover(
-            images, out=tmp_path / str(len(options.get("data_options", {}))), **(QUICK | options)
+            images, out=tmp_path / str(len(options.get("data_options", {}))), **(BRIEF | options)
         )
         assert made.models.dataset.image_shape == (28, 28, 1)
         assert made.found.resized_from == (56, 56)
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_discovery_with_a_leaf_run(tmp_path):
-    made = ub.discover(drawn_images(60), out=tmp_path / "deep", leaf_runs=1, **QUICK)
+    made = ub.discover(
+        drawn_images(60), out=tmp_path / "deep", leaf_runs=1, **(BRIEF | {"steps": 9})
+    )
     record = read_json(tmp_path / "deep" / "discover.json")
     assert record["search"] is None
     assert record["recursion"]["leaf_runs"] == 1
-    assert made.found.stages[0].startswith("In all 60 images, ")
+    starts = ("In all 60 images, 3 things", "Part 1: ", "A last population ")
+    for stage, start in zip(made.found.stages, starts, strict=True):
+        assert stage.startswith(start)
+    assert made.found.from_final
     again = ub.resume(tmp_path / "deep", device="cpu", quiet=True)
     pd.testing.assert_frame_equal(again.codes, made.codes)
 
@@ -327,17 +364,18 @@ def test_images_in_which_nothing_can_be_found_are_refused(tmp_path, images, mess
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("brief")
 def test_images_of_two_sizes_are_refused_by_name(tmp_path):
     folder = folder_of(drawn_images(60), tmp_path / "mixed")
     Image.fromarray(np.zeros((20, 30), np.uint8)).save(folder / "scan 59.png")
     with pytest.raises(InputError) as told:
-        ub.discover(folder, out=tmp_path / "out", **QUICK)
+        ub.discover(folder, out=tmp_path / "out", **BRIEF)
     assert (
         str(told.value)
         == "images must all have one size; got 'scan 0.png' of 28x28 and 'scan 59.png' of 30x20"
         " pixels. Crop them to one size, or scale all with resize=64."
     )
-    made = ub.discover(folder, out=tmp_path / "scaled", resize=32, **QUICK)
+    made = ub.discover(folder, out=tmp_path / "scaled", resize=32, **BRIEF)
     assert made.models.dataset.image_shape == (32, 32, 1)
 
 
@@ -422,26 +460,37 @@ def test_every_problem_is_told_at_once(tmp_path):
 
 def test_by_minutes_the_epochs_fit_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr(discovery_plan, "_LEAST_MINUTES", 0.01)
-    monkeypatch.setattr(discovery_plan, "_MEASURED_SECONDS", {"cpu": 1.0})
+    monkeypatch.setattr(discovery_plan, "_MEASURED_SECONDS", {"cpu": 0.2})
+    speeds, measured = [], discovery_plan.images_per_second
+
+    def watched(*given):
+        speeds.append(measured(*given))
+        return speeds[-1]
+
+    monkeypatch.setattr(discovery_plan, "images_per_second", watched)
     made = ub.discover(
-        drawn_images(100), out=tmp_path / "out", **(QUICK | {"steps": None, "minutes": 0.1})
+        drawn_images(100), out=tmp_path / "out", **(QUICK | {"steps": None, "minutes": 0.04})
     )
     plan = DiscoveryPlan.from_record(read_json(tmp_path / "out" / "discover.json"))
-    assert plan.minutes == 0.1
-    assert plan.root.epoch_images >= 64
+    assert plan.minutes == 0.04
+    # Of 2.4 seconds the part for training, shared by the epochs of five groups of two models.
+    in_time = speeds[0] * 0.04 * 60 * discovery_plan._TRAINING_SHARE / (discovery_plan.EPOCHS * 10)
+    assert speeds[0] > 0
+    assert plan.root.epoch_images == max(discovery_plan.BATCH, round(in_time))
     # An epoch that begins in time may end late, by at most itself.
-    assert made.found.minutes < 0.1 * 4
+    assert made.found.minutes < 0.04 * 8
     given = []
     monkeypatch.setattr(clock, "Clock", lambda *words: given.append(words) or Clock(*words))
     ub.resume(tmp_path / "out", device="cpu", quiet=True)
     assert [minutes for minutes, _, _ in given] == [None], "after an interruption nothing is late"
 
 
+@pytest.mark.usefixtures("brief")
 def test_the_command(unbraid, tmp_path):
     images = load("sprites", image_size=28, x=12, y=6, scale=1).images(np.arange(72))
     np.savez(tmp_path / "mine.npz", images=images)
     out = tmp_path / "found"
-    words = ("--steps", "12", "--models", "2", "--latents", "2", "--device", "cpu")
+    words = ("--steps", "3", "--models", "2", "--latents", "2", "--device", "cpu")
     answer = unbraid("discover", str(tmp_path / "mine.npz"), *words, "--out", str(out))
     assert answer.code == 0, answer.err
     lines = answer.out.splitlines()

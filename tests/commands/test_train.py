@@ -66,8 +66,8 @@ def test_the_version_is_the_packages():
 
 
 def test_options_go_with_their_objective_in_python_and_on_the_command_line(unbraid, tmp_path):
-    spelled = ["vae", "beta_vae:beta=1,linear(0, 4, 5)", "factor_vae:gamma=10,20"]
-    built = [ub.VAE(), ub.BetaVAE(beta=[1, ub.linear(0, 4, 5)]), ub.FactorVAE(gamma=[10, 20])]
+    spelled = ["vae", "beta_vae:beta=1,linear(0, 4, 5)", "beta_tcvae:beta=10,20"]
+    built = [ub.VAE(), ub.BetaVAE(beta=[1, ub.linear(0, 4, 5)]), ub.BetaTCVAE(beta=[10, 20])]
     small = {**SMALL, "steps": 2, "batch_size": 4}
     plans = [
         small_train(tmp_path / f"{number}", objective, **small).folder.plan
@@ -80,18 +80,18 @@ def test_options_go_with_their_objective_in_python_and_on_the_command_line(unbra
         ("vae", {}),
         ("beta_vae", {"beta": 1.0}),
         ("beta_vae", {"beta": "linear(0, 4, 5)"}),
-        ("factor_vae", {"gamma": 10.0}),
-        ("factor_vae", {"gamma": 20.0}),
+        ("beta_tcvae", {"beta": 10.0}),
+        ("beta_tcvae", {"beta": 20.0}),
     ]
     for plan in plans:
         assert [(one.objective, one.hyper) for one in plan.members] == wanted
 
 
 def test_an_option_that_only_one_objective_has_may_be_a_flag(unbraid, tmp_path: Path):
-    words = ("vae", "factor_vae", "--gamma", "10,20", *WORDS, "--steps", "2", "--batch_size=4")
+    words = ("vae", "beta_tcvae", "--beta", "10,20", *WORDS, "--steps", "2", "--batch_size=4")
     assert unbraid("train", DATA, *words, "--out", str(tmp_path / "run")).code == 0
     plan = open_run(tmp_path / "run").folder.plan
-    assert [one.hyper.get("gamma") for one in plan.members] == [None, 10.0, 20.0]
+    assert [one.hyper.get("beta") for one in plan.members] == [None, 10.0, 20.0]
 
 
 def test_an_option_that_several_objectives_have_is_refused(unbraid, tmp_path, refused):

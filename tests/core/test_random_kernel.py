@@ -49,8 +49,11 @@ def same_bits(found: torch.Tensor, expected: torch.Tensor) -> bool:
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_the_same_numbers(device, kind, shape):
     plain, number = KINDS[kind]
-    found = random_kernel.draw(SEEDS.to(device), STEPS.to(device), 3, shape, number)
-    assert same_bits(found, plain(SEEDS, STEPS, 3, shape))
+    # Many numbers of a seed and step test how they are cut into blocks, few all seeds and steps.
+    many = math.prod(shape) > 100
+    seeds, steps = (SEEDS[2:5], STEPS[:, 1:2]) if many else (SEEDS, STEPS)
+    found = random_kernel.draw(seeds.to(device), steps.to(device), 3, shape, number)
+    assert same_bits(found, plain(seeds, steps, 3, shape))
 
 
 @DEVICES

@@ -20,6 +20,7 @@ from unbraid.testing.metric_contract import check_metric
 CHEAPER: dict[str, dict[str, Any]] = {
     "downstream": {"train_sizes": (100,)},
     "downstream_reduced": {"train": 200, "test": 100},
+    "downstream_strong": {"experiments": 1},
     "dci_es": {"trees": 20},
 }
 

@@ -251,7 +251,7 @@ def test_training_brings_the_kl_to_the_set_point(tmp_path):
     # A larger integral gain than the paper's, for a thousand steps instead of a million; the VAE's
     # own KL is below 9 nats.
     objectives = [
-        ControlVAE(capacity=[3.0, 5.0], integral_gain=0.02),
+        ControlVAE(capacity=3.0, integral_gain=0.02),
         ControlVAE(capacity=9.0, integral_gain=0.02, beta_min=0.0),
     ]
     run = ub.train(
@@ -270,6 +270,6 @@ def test_training_brings_the_kl_to_the_set_point(tmp_path):
         quiet=True,
     )
     late = run.history[run.history["step"] > 900].groupby("member").mean()
-    for member, capacity in enumerate((3.0, 5.0, 9.0)):
+    for member, capacity in enumerate((3.0, 9.0)):
         assert late.loc[member, "kl"] == pytest.approx(capacity, rel=0.05)
-    assert late.loc[2, "beta"] < 1.0 < late.loc[1, "beta"] < late.loc[0, "beta"]
+    assert late.loc[1, "beta"] < 1.0 < late.loc[0, "beta"]

@@ -43,7 +43,7 @@ def every_run(home: Path) -> dict[str, Run]:
     two = [ub.BetaVAE(beta=[1, 4]), ub.FactorVAE(gamma=10)]  # type: ignore[attr-defined]
     made = {
         "sweep": small_train(home / "sweep", objective=ub.BetaVAE(beta=[16, 1, 4]), seeds=3),
-        "two": small_train(home / "two", objective=two, seeds=2),
+        "two": small_train(home / "two", objective=two, seeds=2, steps=4),
         "one": small_train(home / "one", objective="vae"),
         "own": small_train(home / "own", data=own, objective=ub.BetaVAE(beta=[1, 4]), seeds=2),
         "points": small_train(home / "points", data="pinwheel", seeds=2, latents=2),

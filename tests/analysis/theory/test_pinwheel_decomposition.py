@@ -56,8 +56,8 @@ def test_the_trend_is_that_of_the_means_and_counted_by_seed():
 
 @pytest.fixture(scope="module")
 def trained():
-    """The ends of both sweeps, one seed, half of the steps."""
-    return pinwheel_decomposition(seed=7, alphas=(1.0, 8.0), betas=(0.01, 1.2), steps=250)
+    """The ends of both sweeps, one seed, a third of the steps."""
+    return pinwheel_decomposition(seed=7, alphas=(1.0, 8.0), betas=(0.01, 1.2), steps=170)
 
 
 def test_kl_falls(trained):

@@ -74,8 +74,9 @@ def test_orientation_0_and_39_are_the_same_images(packed):
 
 
 def test_the_whole_set_is_drawn_in_seconds_and_held_once(packed, pace):
-    again = draw_all()
-    assert pace(draw_all) < 30
+    drawn = {}
+    assert pace(lambda: drawn.update(again=draw_all()), 30) < 30
+    again = drawn["again"]
     assert again.nbytes == 737_280 * 64 * 8 <= 400e6
     assert np.array_equal(again, packed)
     assert load("dsprites").packed_rows() is packed

@@ -104,7 +104,7 @@ def test_shapes_stay_inside_and_mirrored_positions_are_mirrored_images(
 
 def test_drawing_twenty_thousand_takes_at_most_a_few_seconds(pace):
     # 2 units of about 0.2 s here.
-    assert pace(lambda: load("sprites", x=20, y=20, scale=5, shape=3, orientation=4)) < 15
+    assert pace(lambda: load("sprites", x=20, y=20, scale=5, shape=3, orientation=4), 15) < 15
 
 
 def test_fixed_factors_are_not_on_the_grid():

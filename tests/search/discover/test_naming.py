@@ -39,7 +39,7 @@ SPRITES = {"channels": 3, "hue": 6, "shade": 3, "scale": 4, "orientation": 6, "x
 
 
 def named(
-    name: str, noise: float = 0.2, count: int = 2_000, **options
+    name: str, noise: float = 0.2, count: int = 1_000, **options
 ) -> tuple[dict[str, Name], np.ndarray, np.ndarray]:
     """The names given to the true factors of a drawn set with noise, by factor, and codes and
     images.
