@@ -129,3 +129,25 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(unbraid, run: Path):
     ]
     assert answer.out.splitlines()[0] == f"Trained 4 of 4 models: {run}"
     assert path.read_bytes() == whole
+
+
+def test_a_kept_run_trains_on_with_more_steps(unbraid, tmp_path: Path):
+    out = str(tmp_path / "run")
+    ub.train("sprites", "vae", out=out, keep_optimiser=True, **SMALL)
+    answer = unbraid("resume", out, "--steps", "30")
+    assert answer.code == 0
+    assert answer.out.splitlines()[0].startswith("Trained ")
+    assert ub.open_run(out).members["steps"].unique().tolist() == [30]
+    assert ub.open_run(out, device="cpu").score("mig", quiet=True)["mig"].notna().all()
+
+
+def test_more_steps_are_refused_where_there_is_nothing_to_go_on_from(
+    unbraid, run: Path, tmp_path: Path
+):
+    answer = unbraid("resume", str(run), "--steps", "30")
+    assert answer.code == 2
+    assert answer.err.strip().endswith("Train it again, by `unbraid train --keep-optimiser`.")
+    write_json(tmp_path / RECORDS["pbt"].record, {})
+    answer = unbraid("resume", str(tmp_path), "--steps", "30")
+    assert answer.code == 2
+    assert "--steps can be given for a run of `unbraid train` alone" in answer.err

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from unbraid.core.errors import DamagedFileError
-from unbraid.core.store import read_tensors, write_tensors
+from unbraid.core.errors import DamagedFileError, InputError
+from unbraid.core.store import read_json, read_tensors, write_json, write_tensors
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 
@@ -37,8 +37,8 @@ def empty(path: Path) -> str:
     return "it cannot be read ("
 
 
-def trained(new_run, folder: Path, **options) -> RunFolder:
-    run = new_run(folder, **options)
+def trained(new_run, folder: Path, *objective: str, **options) -> RunFolder:
+    run = new_run(folder, *objective, **options)
     train_run(run, CPU)
     return run
 
@@ -177,3 +177,72 @@ def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path, new_run):
     leftover.write_bytes(b"half")
     train_run(run, CPU)
     assert not leftover.exists()
+
+
+# Trained runs
+
+
+def test_a_trained_run_keeps_weights_and_curves_alone(tmp_path: Path, new_run):
+    kept = trained(new_run, tmp_path / "kept", "factor_vae", steps=6)
+    run = trained(new_run, tmp_path / "run", "factor_vae", steps=6, keep_optimiser=False)
+    (file,) = (run.path / "checkpoint").iterdir()
+    tensors, about = read_tensors(file)
+    assert about["trained"]
+    assert sorted(tensors) == ["diverged_at", "history", "model.weights"]
+    whole, _ = read_tensors(kept.checkpoints(kept.chunks()[0]).files()[0][1])
+    assert all(torch.equal(tensors[name], whole[name]) for name in tensors)
+    assert RunFolder.open(run.path).members().equals(kept.members())
+    said: list[str] = []
+    before = file.read_bytes()
+    assert train_run(run, CPU, warn=said.append).finished
+    assert said == []
+    assert file.read_bytes() == before
+
+
+def test_a_run_of_earlier_code_keeps_its_states_when_it_is_resumed(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run")
+    record = read_json(run.path / "plan.json")
+    for name in ("mixed_chunks", "keep_optimiser", "former_digests"):
+        del record[name]
+    write_json(run.path / "plan.json", record)
+    opened = RunFolder.open(run.path)
+    assert (opened.mixed_chunks, opened.keep_optimiser) == (False, True)
+    train_run(opened, CPU)
+    assert [step for step, _ in opened.checkpoints(opened.chunks()[0]).files()] == [20, 10]
+
+
+def test_a_run_that_kept_its_states_goes_on_to_the_bits_of_a_longer_one(
+    tmp_path: Path, new_run, bits_of, same_bits
+):
+    long = trained(new_run, tmp_path / "long", "beta_tcvae", seeds=2, steps=33)
+    run = trained(new_run, tmp_path / "run", "beta_tcvae", seeds=2, steps=20)
+    for name in ("scores.parquet", "report.html"):
+        (run.path / name).write_bytes(b"of the shorter training")
+    run.extend(33)
+    assert not (run.path / "scores.parquet").exists()
+    assert not (run.path / "report.html").exists()
+    assert not (run.path / "members.parquet").exists()
+    run = RunFolder.open(run.path)
+    assert run.plan.steps == 33
+    done: list[int] = []
+    train_run(run, CPU, lambda units, found: done.append(0 if found else units))
+    assert sum(done) == 2 * 13
+    ours, theirs = bits_of(run), bits_of(long)
+    assert all(same_bits(ours[member], theirs[member]) for member in range(2))
+    assert run.history().equals(long.history())
+    assert RunFolder.open(run.path).members()["steps"].tolist() == [33, 33]
+
+
+def test_a_run_without_states_cannot_be_trained_on(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run", keep_optimiser=False)
+    with pytest.raises(InputError) as caught:
+        run.extend(40)
+    assert str(caught.value) == (
+        "steps needs a run that kept its optimiser's state; got"
+        f" {run.path}, which kept the weights alone. Train it again, by `unbraid train"
+        " --keep-optimiser`."
+    )
+    assert RunFolder.open(run.path).plan.steps == 20
+    for steps in (20, 3, True, 21.5):
+        with pytest.raises(InputError, match="must be a whole number above the 20 of"):
+            run.extend(steps)  # type: ignore[arg-type]

@@ -141,3 +141,40 @@ def test_data_is_counted_as_it_lies_on_the_device():
     assert devices.dataset_bytes(load("sprites", x=4, y=3, scale=1, image_size=28)) == 12 * 28 * 28
     assert devices.dataset_bytes(load("xysquares")) == 2**20
     assert devices.dataset_bytes(load("shapes3d_drawn")) == load("shapes3d_drawn").map_rows().nbytes
+
+
+def test_chunks_train_on_every_core_every_gpu_or_the_one_that_was_named(
+    small_plan, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(devices, "cores", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert devices.workers(torch.device("cpu")) == [torch.device("cpu")] * 3
+    both = [torch.device("cuda", 0), torch.device("cuda", 1)]
+    assert devices.workers(torch.device("cuda")) == both
+    assert devices.workers(torch.device("cuda:1")) == [torch.device("cuda:1")]
+    # No GPU is left without a chunk, and the one with the least room decides.
+    monkeypatch.setattr(devices, "uses_kernels", lambda device: True)
+    plan, dataset = small_plan(seeds=9)
+    each = devices.bytes_of_member(plan, dataset, plan.members[0], kernels=True)
+    least = int((4 * each + devices.dataset_bytes(dataset)) / 0.8) + 2
+    rooms = {0: (10**12, 0), 1: (10**12, 0)}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: rooms[device.index])
+    assert devices.chunk_size(plan, dataset, torch.device("cuda")) == 5
+    rooms[1] = (least, 0)
+    assert devices.chunk_size(plan, dataset, torch.device("cuda")) == 4
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert devices.workers(torch.device("cuda")) == [torch.device("cuda")]
+
+
+def test_heavy_members_count_by_what_they_take(small_plan, monkeypatch: pytest.MonkeyPatch):
+    """A chunk may hold all of the heaviest, but not more of them than there are."""
+    monkeypatch.setattr(devices, "uses_kernels", lambda device: True)
+    plan, dataset = small_plan(["vae", "factor_vae"], seeds=3)
+    light, heavy = (
+        devices.bytes_of_member(plan, dataset, plan.members[place], kernels=True)
+        for place in (0, 3)
+    )
+    assert heavy > 10 * light
+    room = 3 * heavy + 2 * light + devices.dataset_bytes(dataset)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (int(room / 0.8) + 2, 0))
+    assert devices.chunk_size(plan, dataset, torch.device("cuda")) == 5

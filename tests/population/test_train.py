@@ -21,6 +21,7 @@ from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population import train as train_module
 from unbraid.population.background_save import BackgroundSave
 from unbraid.population.run_folder import RunFolder
+from unbraid.population.state import State
 from unbraid.population.train import Outcome, train_run
 from unbraid.population.training_step import TrainingStep
 
@@ -335,3 +336,50 @@ def test_bfloat16_trains_and_differs_from_float32(tmp_path: Path, new_run):
         losses[precision] = run.history()["loss"]
     pd.testing.assert_series_equal(losses["bfloat16"], losses["float32"], rtol=0.02)
     assert not losses["bfloat16"].equals(losses["float32"])
+
+
+def test_every_worker_takes_chunks_and_places_change_no_bit(
+    tmp_path: Path, new_run, bits_of, same_bits, monkeypatch: pytest.MonkeyPatch
+):
+    """As several GPUs would: each worker has a device of its own and takes the next chunk."""
+    alone = new_run(tmp_path / "alone", seeds=6, chunk_size=2)
+    monkeypatch.setattr(train_module, "workers", lambda device: [device])
+    train_run(alone, CPU)
+    run = new_run(tmp_path / "run", seeds=6, chunk_size=2)
+    monkeypatch.setattr(train_module, "workers", lambda device: [device] * 3)
+    taken, real, together = [], TrainingStep.start, threading.Barrier(3, timeout=20)
+
+    def start(self: TrainingStep) -> State:
+        together.wait()  # three workers are here at the same time
+        taken.append((threading.current_thread().name, [one.id for one in self.members]))
+        return real(self)
+
+    monkeypatch.setattr(TrainingStep, "start", start)
+    done: list[tuple[int, ...]] = []
+    assert train_run(
+        run, CPU, chunk_done=lambda chunk: done.append(tuple(one.id for one in chunk))
+    ).finished
+    assert len({thread for thread, _ in taken}) == 3
+    assert sorted(ids for _, ids in taken) == [[0, 1], [2, 3], [4, 5]]
+    assert sorted(done) == [(0, 1), (2, 3), (4, 5)]
+    left, right = bits_of(run), bits_of(alone)
+    assert all(same_bits(left[member], right[member]) for member in range(6))
+
+
+def test_chunks_that_were_done_before_are_told_too(tmp_path: Path, new_run):
+    run = new_run(tmp_path / "run", seeds=2, keep_optimiser=False)
+    train_run(run, CPU)
+    done: list[int] = []
+    train_run(run, CPU, chunk_done=lambda chunk: done.extend(one.id for one in chunk))
+    assert sorted(done) == [0, 1]
+
+
+def test_what_goes_wrong_with_a_chunk_that_is_done_comes_out(tmp_path: Path, new_run):
+    def fail(chunk) -> None:
+        raise UnbraidError("no room for scores")
+
+    run = new_run(tmp_path / "run")
+    with pytest.raises(UnbraidError, match="no room for scores"):
+        train_run(run, CPU, chunk_done=fail)
+    with pytest.raises(UnbraidError, match="no room for scores"):
+        train_run(run, CPU, chunk_done=fail)

@@ -181,7 +181,7 @@ class RunFolder:
         with only_one(self.path):
             for chunk in self.chunks():
                 if self.checkpoints(chunk).trained_alone():
-                    remedy = "Train it again with {keep_optimiser=True} and more steps."
+                    remedy = "Train it again, by `unbraid train --keep-optimiser`."
                     found = Shown(f"{self.path}, which kept the weights alone")
                     rule = "needs a run that kept its optimiser's state"
                     raise invalid("steps", rule, found, remedy)
