@@ -26,6 +26,26 @@ def cpu_speed(record: Record) -> str:
     )
 
 
+def user_rate(record: Record) -> str:
+    """Whole plans by the public commands."""
+    return table(
+        "what was typed | model-steps/s | of the kernels' rate | seconds | on disk",
+        (
+            (
+                row["what"] + (", nothing compiled before" if row["cold"] else ""),
+                f"{row['model_steps_per_second']:,.0f}",
+                f"{row['share']:.0%} of {row['kernels']:,.0f}",
+                f"{row['seconds']:.0f}",
+                f"{row['disk_bytes'] / 1e9:.2f} GB",
+            )
+            for row in record["rows"]
+        ),
+        f"One {record['machine']}, torch {record['torch']}, {record['date']}; dSprites, 64x64,"
+        " conv_burgess, batch 64, bfloat16, checkpoints every 30 s; from the command to its end,"
+        " codes for scoring included; `python benchmarks/user_rate.py`.",
+    )
+
+
 def gpu_speed(record: Record) -> str:
     """Training on a GPU, of β-VAE and of everything else."""
     rows = table(
