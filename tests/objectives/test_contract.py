@@ -94,6 +94,20 @@ def test_contract_notices_broken_terms(case, monkeypatch):
         check_objective("beta_vae")
 
 
+def test_contract_notices_terms_that_read_what_is_not_decoded_yet(monkeypatch):
+    kind = broken(
+        lambda terms, forward: (
+            terms | {"kl": Term(terms["kl"].value + 0.0 * forward.reconstruction, 4.0)}
+        )
+    )
+    assert kind.reads_reconstruction, "terms of a subclass may read it, whatever its parent says"
+    assert not BetaVAE.reads_reconstruction
+    monkeypatch.setattr(kind, "reads_reconstruction", False)
+    monkeypatch.setattr(OBJECTIVES, "load", lambda name: kind)
+    with pytest.raises(AssertionError, match="reads_reconstruction must be True, since kl is"):
+        check_objective("beta_vae")
+
+
 def test_contract_notices_a_wrong_name_and_silent_class(monkeypatch):
     monkeypatch.setattr(OBJECTIVES, "load", lambda name: BetaVAE)
     with pytest.raises(

@@ -475,7 +475,7 @@ def test_weight_decay_is_adamw_on_the_network_and_adam_on_what_the_objective_lea
         beside = dataclasses.replace(state, model=dataclasses.replace(state.model, weights=rows))
         leaves = program._leaves(program.layout, beside.model)
         (one,) = program._forward(leaves, beside, program.draw(torch.tensor([step])), 0)
-        loss = total_loss(one.terms()).sum()
+        loss = total_loss(one.objective.terms(one.forward)).sum()
         gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
         for k, (own, optimiser) in enumerate(zip(peers, optimisers, strict=True)):
             for peer, gradient in zip(own.values(), gradients, strict=True):

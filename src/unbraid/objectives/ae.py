@@ -17,6 +17,7 @@ class AE(Objective):
 
     label = "AE"
     term_names = ("reconstruction",)
+    reads_reconstruction = False
     samples_latents = False
     prior_kind = "none"
     citation = Citation(

@@ -53,6 +53,7 @@ class AnnealedVAE(Objective):
 
     label = "AnnealedVAE"
     term_names = ("reconstruction", "kl", "capacity_gap")
+    reads_reconstruction = False
     strength = "max_capacity"
     citation = Citation(
         "Burgess et al.", 2018, "Understanding disentangling in β-VAE", "arXiv:1804.03599"

@@ -23,6 +23,7 @@ class BetaTCVAE(Objective):
 
     label = "β-TCVAE"
     term_names = ("reconstruction", "kl", "total_correlation")
+    reads_reconstruction = False
     prior_kind = "factorised"
     strength = "beta"
     citation = Citation(

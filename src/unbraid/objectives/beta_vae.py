@@ -18,6 +18,7 @@ class BetaVAE(Objective):
 
     label = "β-VAE"
     term_names = ("reconstruction", "kl")
+    reads_reconstruction = False
     strength = "beta"
     citation = Citation(
         "Higgins et al.",

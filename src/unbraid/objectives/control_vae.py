@@ -51,6 +51,7 @@ class ControlVAE(Objective):
 
     label = "ControlVAE"
     term_names = ("reconstruction", "kl", "beta")
+    reads_reconstruction = False
     strength = "capacity"
     memory: ClassVar[dict[str, float]] = {"integral": 0.0, "above_least": 0.0}
     citation = Citation(

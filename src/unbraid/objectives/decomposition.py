@@ -47,6 +47,7 @@ class Decomposition(Objective):
 
     label = "decomposition"
     term_names = ("reconstruction", "kl", "divergence")
+    reads_reconstruction = False
     needs_prior_points = True
     strength = "alpha"
     citation = Citation(

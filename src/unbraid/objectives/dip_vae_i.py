@@ -28,6 +28,7 @@ class DIPVAEI(Objective):
 
     label = "DIP-VAE-I"
     term_names = ("reconstruction", "kl", "moment_penalty")
+    reads_reconstruction = False
     prior_kind = "standard"
     strength = "lambda_od"
     citation = Citation(

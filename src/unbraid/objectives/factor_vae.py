@@ -63,6 +63,7 @@ class FactorVAE(Objective):
 
     label = "FactorVAE"
     term_names = ("reconstruction", "kl", "total_correlation")
+    reads_reconstruction = False
     permutes = True
     prior_kind = "factorised"
     strength = "gamma"

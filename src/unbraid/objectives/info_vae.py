@@ -55,6 +55,7 @@ class InfoVAE(Objective):
 
     label = "InfoVAE"
     term_names = ("reconstruction", "kl", "mmd")
+    reads_reconstruction = False
     strength = "lambda_prior"
     needs_prior_points = True
     citation = Citation(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -153,10 +153,20 @@ class Objective(Configured):
     needs_prior_points: ClassVar[bool] = False
     prior_kind: ClassVar[str] = "any"
     """A key of `PRIOR_KINDS`."""
+    reads_reconstruction: ClassVar[bool] = True
+    """False where `terms` passes `forward.reconstruction` on as a term and computes nothing with
+    it: beside other objectives a GPU then computes the rest while images are decoded.
+    """
     strength: ClassVar[str | None] = None
     """The field that sets how strongly the method pushes, the one a study sweeps."""
     memory: ClassVar[dict[str, float]] = {}
     """Names and first values of the numbers that are remembered from step to step."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Terms of its own may read the reconstruction, unless the class itself says otherwise."""
+        super().__init_subclass__(**options)
+        if "terms" in vars(cls) and "reads_reconstruction" not in vars(cls):
+            cls.reads_reconstruction = True
 
     @property
     def samples(self) -> int:

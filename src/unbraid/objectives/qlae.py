@@ -80,6 +80,7 @@ class QLAE(Objective):
 
     label = "QLAE"
     term_names = ("reconstruction", "quantisation", "commitment")
+    reads_reconstruction = False
     strength = "weight_decay"
     samples_latents = False
     prior_kind = "none"

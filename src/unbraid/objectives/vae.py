@@ -15,6 +15,7 @@ class VAE(Objective):
 
     label = "VAE"
     term_names = ("reconstruction", "kl")
+    reads_reconstruction = False
     citation = Citation(
         "Kingma and Welling", 2014, "Auto-encoding variational Bayes", "ICLR, arXiv:1312.6114"
     )

@@ -40,6 +40,7 @@ class WAE(Objective):
 
     label = "WAE-MMD"
     term_names = ("reconstruction", "mmd")
+    reads_reconstruction = False
     strength = "penalty"
     samples_latents = False
     needs_prior_points = True

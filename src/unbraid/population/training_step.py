@@ -26,7 +26,7 @@ from unbraid.data.where_rule import TOTAL, cumulative_weights
 from unbraid.networks.layers import carry_low_precision_copy, no_gradients_of
 from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import TrainedWeights
-from unbraid.objectives.objective import Forward, Objective, Term, total_loss
+from unbraid.objectives.objective import Forward, Objective, total_loss
 from unbraid.objectives.schedule import number_at, stacked_number
 from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.adam import BETAS, Adam, Gradient
@@ -75,13 +75,6 @@ class _Pass:
     network: Adam | None = None
     """The optimiser of its auxiliary networks."""
     network_leaves: TrainedWeights | None = None
-
-    def terms(self) -> dict[str, Term]:
-        """The summands of the loss, those of supervision last."""
-        terms = self.objective.terms(self.forward)
-        for one in self.supervision:
-            terms |= one.terms(self.forward)
-        return terms
 
 
 class _Lesson(NamedTuple):
@@ -253,8 +246,12 @@ class TrainingStep:
         passes = self._forward(leaves, state, draws, at)
         losses, recorded = [], []
         for number, one in enumerate(passes):
+            beside_decoder = not one.objective.reads_reconstruction
+            with (self.beside.go_on if beside_decoder else self.beside.start)(number):
+                terms = one.objective.terms(one.forward)
             with self.beside.start(number):
-                terms = one.terms()
+                for supervision in one.supervision:
+                    terms |= supervision.terms(one.forward)
                 losses.append(total_loss(terms))
                 recorded.append([*(term.mean() for term in terms.values()), losses[-1]])
         self.beside.join()

@@ -32,6 +32,7 @@ def check_objective(name: str) -> None:
     _check_description(name, kind)
     _check_config(name, kind)
     _check_terms(name, kind())
+    _check_reconstruction(name, kind())
     _check_members_are_separate(name, kind())
     _check_latents(name, kind())
     _check_learned(name, kind())
@@ -186,6 +187,19 @@ def _check_terms(name: str, objective: Objective) -> None:
     assert torch.allclose(together, loss, rtol=1e-12), (
         f"{name} must give the same loss with its numbers stacked to tensors"
     )
+
+
+def _check_reconstruction(name: str, objective: Objective) -> None:
+    """Terms that are computed beside the decoder must not read what it has not made yet."""
+    if objective.reads_reconstruction:
+        return
+    forward = _forward(objective)
+    unknown = replace(forward, reconstruction=torch.full_like(forward.reconstruction, math.nan))
+    stacked = stack([objective] * MEMBERS, dtype=torch.float64)
+    for term, value in stacked.terms(unknown).items():
+        assert value.value is unknown.reconstruction or not value.value.isnan().any(), (
+            f"{name}: reads_reconstruction must be True, since {term} is computed from it"
+        )
 
 
 def _check_members_are_separate(name: str, objective: Objective) -> None:

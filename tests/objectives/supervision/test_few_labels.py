@@ -497,7 +497,7 @@ def test_cut_off_posteriors_are_the_same_numbers_without_a_way_back():
 def test_labels_teach_the_encoder_and_images_the_decoder(objective):
     training, _ = training_of(objective=objective, supervision="labels:alone=yes")
     leaves, one = forward_of(training, training.start())
-    terms = one.terms()
+    terms = one.objective.terms(one.forward) | one.supervision[0].terms(one.forward)
     for term, taught, other in (
         ("reconstruction", "decoder", "encoder"),
         ("supervised", "encoder", "decoder"),
