@@ -263,6 +263,8 @@ class TrainingStep:
                 spared.enter_context(no_gradients_of(adam.weights))
             gradient = Gradient(self.layout, _gradients(loss, leaves, again=again))
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
+        # Before any stream reads it: the clock goes on in the main one.
+        counts = state.clock + state.age
         if again:
             lessons = [self._lesson(*one) for one in enumerate(zip(passes, recorded, strict=True))]
             self.beside.join()
@@ -271,13 +273,13 @@ class TrainingStep:
                 for one, lesson in zip(passes, lessons, strict=True)
             ]
             healthy = healthy & _joined(finite)
-            self._teach(state, passes, lessons, healthy)
+            self._teach(passes, lessons, healthy, counts)
         for one in passes:
             if isinstance(one.objective.decay, Tensor):
                 here = one.kind.place
                 kept = 1.0 - torch.where(healthy[here], rate[here] * one.objective.decay, 0.0)
                 state.model.weights[here, : self.network_size].mul_(kept.unsqueeze(1))
-        state.model.update(gradient, healthy, rate, BETAS, state.clock + state.age)
+        state.model.update(gradient, healthy, rate, BETAS, counts)
         self._remember(state, passes, leaves, healthy)
         values = [
             _padded(torch.stack(some, dim=1).detach(), state.window.shape[1]) for some in recorded
@@ -300,12 +302,12 @@ class TrainingStep:
 
     def _teach(
         self,
-        state: State,
         passes: list[_Pass],
         lessons: Sequence[_Lesson | None],
         healthy: Tensor,
+        counts: Tensor,
     ) -> None:
-        """Update the auxiliary networks of *healthy* members."""
+        """Update the auxiliary networks of *healthy* members, which have done *counts* updates."""
         for number, (one, lesson) in enumerate(zip(passes, lessons, strict=True)):
             network, here = one.kind.auxiliary_network, one.kind.place
             if lesson is not None and network is not None and one.network is not None:
@@ -315,7 +317,7 @@ class TrainingStep:
                         healthy[here],
                         torch.full_like(lesson.finite, network.learning_rate, dtype=torch.float32),
                         network.adam_betas,
-                        state.clock + state.age[here],
+                        counts[here],
                     )
 
     def _forward(self, leaves: TrainedWeights, state: State, draws: Draws, at: int) -> list[_Pass]:
