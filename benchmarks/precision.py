@@ -129,10 +129,35 @@ def train(
             future.result()
 
 
-def compare(out: Path) -> dict[str, Any]:
-    """Means, spreads and tests of the difference at every milestone that both reached."""
+def compare_values(
+    step: int, quantity: str, float32: list[float], bfloat16: list[float]
+) -> dict[str, Any]:
+    """Means, spreads and tests of the difference of one *quantity*, which is also printed."""
     from scipy import stats
 
+    a, b, draws = np.array(float32), np.array(bfloat16), np.random.default_rng(0)
+    means = [draws.choice(b, len(b)).mean() - draws.choice(a, len(a)).mean() for _ in range(4000)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    row = {
+        "step": step,
+        "quantity": quantity,
+        "float32": {"mean": a.mean(), "std": a.std(ddof=1)},
+        "bfloat16": {"mean": b.mean(), "std": b.std(ddof=1)},
+        "difference_95": [low, high],
+        "mann_whitney_p": float(stats.mannwhitneyu(a, b).pvalue),
+        "kolmogorov_smirnov_p": float(stats.ks_2samp(a, b).pvalue),
+    }
+    print(
+        f"step {step:>6} {quantity:<5} float32 {a.mean():9.4f} ± {a.std(ddof=1):.4f}   bfloat16"
+        f" {b.mean():9.4f} ± {b.std(ddof=1):.4f}   difference [{low:+.4f}, {high:+.4f}]   p"
+        f" {row['mann_whitney_p']:.2f} (MW) {row['kolmogorov_smirnov_p']:.2f} (KS)",
+        flush=True,
+    )
+    return row
+
+
+def compare(out: Path) -> dict[str, Any]:
+    """Means, spreads and tests of the difference at every milestone that both reached."""
     runs = {
         name: json.loads((out / f"precision_{name}.json").read_text())
         for name in ("float32", "bfloat16")
@@ -142,33 +167,11 @@ def compare(out: Path) -> dict[str, Any]:
         for pair in zip(runs["float32"]["found"], runs["bfloat16"]["found"], strict=False)
         if pair[0]["step"] == pair[1]["step"]
     ]
-    rows = []
-    for full, low in shared:
-        for quantity in ("elbo", "mig"):
-            a, b = np.array(full[quantity]), np.array(low[quantity])
-            draws = np.random.default_rng(0)
-            means = [
-                draws.choice(b, len(b)).mean() - draws.choice(a, len(a)).mean() for _ in range(4000)
-            ]
-            rows.append(
-                {
-                    "step": full["step"],
-                    "quantity": quantity,
-                    "float32": {"mean": a.mean(), "std": a.std(ddof=1)},
-                    "bfloat16": {"mean": b.mean(), "std": b.std(ddof=1)},
-                    "difference_95": list(np.percentile(means, [2.5, 97.5])),
-                    "mann_whitney_p": stats.mannwhitneyu(a, b).pvalue,
-                    "kolmogorov_smirnov_p": stats.ks_2samp(a, b).pvalue,
-                }
-            )
-    for row in rows:
-        a, b = row["float32"], row["bfloat16"]
-        low, high = row["difference_95"]
-        print(
-            f"step {row['step']:>6} {row['quantity']:<5} float32 {a['mean']:9.4f} ± {a['std']:.4f} "
-            f"  bfloat16 {b['mean']:9.4f} ± {b['std']:.4f}   difference [{low:+.4f}, {high:+.4f}]  "
-            f" p {row['mann_whitney_p']:.2f} (MW) {row['kolmogorov_smirnov_p']:.2f} (KS)"
-        )
+    rows = [
+        compare_values(full["step"], quantity, full[quantity], low[quantity])
+        for full, low in shared
+        for quantity in ("elbo", "mig")
+    ]
     return {
         "seeds": runs["float32"]["seeds"],
         "beta": runs["float32"]["beta"],
