@@ -138,6 +138,7 @@ def test_a_kept_run_trains_on_with_more_steps(unbraid, tmp_path: Path):
     assert answer.code == 0
     assert answer.out.splitlines()[0].startswith("Trained ")
     assert ub.open_run(out).members["steps"].unique().tolist() == [30]
+    assert unbraid("resume", out, "--steps", "30").code == 0, "the same command goes on"
     assert ub.open_run(out, device="cpu").score("mig", quiet=True)["mig"].notna().all()
 
 

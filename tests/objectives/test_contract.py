@@ -94,6 +94,32 @@ def test_contract_notices_broken_terms(case, monkeypatch):
         check_objective("beta_vae")
 
 
+def test_a_flag_holds_for_the_terms_it_was_set_for_alone():
+    class Terms:
+        def terms(self, forward):
+            return {}
+
+    @dataclass(frozen=True)
+    class Mixed(Terms, BetaVAE):
+        """Terms from elsewhere."""
+
+    @dataclass(frozen=True)
+    class Said(Terms, BetaVAE):
+        """The same, by one who knows."""
+
+        reads_reconstruction = False
+
+    @dataclass(frozen=True)
+    class Heir(BetaVAE):
+        """Its parent's terms."""
+
+    assert (Mixed.reads_reconstruction, Said.reads_reconstruction, Heir.reads_reconstruction) == (
+        True,
+        False,
+        False,
+    )
+
+
 def test_contract_notices_terms_that_read_what_is_not_decoded_yet(monkeypatch):
     kind = broken(
         lambda terms, forward: (

@@ -227,14 +227,14 @@ def test_at_gives_the_numbers_of_a_step():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (({"pots": 1}, {"pots": 2}), "pots must agree within a chunk; got [1, 2]."),
+        (({"pots": 1}, {"pots": 2}), "pots must agree within a kind; got [1, 2]."),
         (
             ({"style": "plain"}, {"style": "very_hot"}),
-            "style must agree within a chunk; got ['plain', 'very_hot'].",
+            "style must agree within a kind; got ['plain', 'very_hot'].",
         ),
         (
             ({"parts": (1, 2)}, {"parts": 3}),
-            "parts must have one length within a chunk; got [(1.0, 2.0), (3.0,)].",
+            "parts must have one length within a kind; got [(1.0, 2.0), (3.0,)].",
         ),
     ],
 )

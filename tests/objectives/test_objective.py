@@ -130,7 +130,7 @@ def test_stack_puts_a_member_axis_on_numbers():
 def test_stack_refuses_what_cannot_be_together():
     with pytest.raises(InputError) as told:
         stack([Odd(kind="plain"), Odd(kind="fancy")])
-    assert str(told.value) == "kind must agree within a chunk; got ['plain', 'fancy']."
+    assert str(told.value) == "kind must agree within a kind; got ['plain', 'fancy']."
 
 
 def test_structure_says_who_can_be_stacked():

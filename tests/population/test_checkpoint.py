@@ -167,7 +167,8 @@ def test_reading_results_names_the_remedy(tmp_path: Path, new_run):
         str(caught.value)
         == f"{run.path / 'checkpoint' / NEWEST} is damaged: its content does not match its"
         " checksum."
-        f" Run `unbraid resume {run.path}` to train it again from the last good one."
+        f" Run `unbraid resume {run.path}` to train it again, from the last good one if there"
+        " is one."
     )
 
 
@@ -246,3 +247,53 @@ def test_a_run_without_states_cannot_be_trained_on(tmp_path: Path, new_run):
     for steps in (20, 3, True, 21.5):
         with pytest.raises(InputError, match="must be a whole number above the 20 of"):
             run.extend(steps)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_of_other_members_is_refused(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run")
+    path = run.path / "checkpoint" / NEWEST
+    tensors, about = read_tensors(path)
+    write_tensors(path, tensors, about | {"members": [3]})
+    said: list[str] = []
+    train_run(run, CPU, warn=said.append)
+    assert said[0] == f"{path} holds other members."
+
+
+def test_extending_over_a_damaged_newest_state_goes_on_from_the_one_before(
+    tmp_path: Path, new_run, bits_of, same_bits
+):
+    long = trained(new_run, tmp_path / "long", steps=30)
+    run = trained(new_run, tmp_path / "run")
+    empty(run.path / "checkpoint" / NEWEST)
+    run.extend(30)
+    said: list[str] = []
+    assert train_run(run, CPU, warn=said.append).finished
+    assert said[1] == f"going on from the last good checkpoint, {OLDER}."
+    assert same_bits(bits_of(run)[0], bits_of(long)[0])
+
+
+def test_old_scores_are_gone_before_a_plan_has_more_steps(
+    tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch
+):
+    run = trained(new_run, tmp_path / "run")
+    (run.path / "scores.parquet").write_bytes(b"of the shorter training")
+
+    def killed(self: RunFolder) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "write_plan", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.extend(30)
+    assert not (run.path / "scores.parquet").exists()
+    assert RunFolder.open(run.path).plan.steps == 20
+
+
+def test_a_reader_meets_the_file_that_took_the_place_of_the_one_it_listed(
+    tmp_path: Path, new_run, monkeypatch: pytest.MonkeyPatch
+):
+    run = trained(new_run, tmp_path / "run")
+    checkpoints = run.checkpoints(run.chunks()[0])
+    gone = [(10, run.path / "checkpoint" / "gone.safetensors")]
+    listed = iter([gone, checkpoints.files()])
+    monkeypatch.setattr(type(checkpoints), "files", lambda self: next(listed))
+    assert checkpoints.newest().step == 20

@@ -149,19 +149,28 @@ def test_chunks_train_on_every_core_every_gpu_or_the_one_that_was_named(
     monkeypatch.setattr(devices, "cores", lambda: 3)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert devices.workers(torch.device("cpu")) == [torch.device("cpu")] * 3
-    both = [torch.device("cuda", 0), torch.device("cuda", 1)]
-    assert devices.workers(torch.device("cuda")) == both
-    assert devices.workers(torch.device("cuda:1")) == [torch.device("cuda:1")]
+    rooms, kernels = {0: 10**12, 1: 10**12}, {0: True, 1: True}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (rooms[device.index], 0))
+    monkeypatch.setattr(devices, "uses_kernels", lambda device: kernels[device.index])
+    first, second = torch.device("cuda", 0), torch.device("cuda", 1)
+    assert devices.workers(torch.device("cuda")) == [first, second]
+    assert devices.workers(second) == [second]
     # No GPU is left without a chunk, and the one with the least room decides.
-    monkeypatch.setattr(devices, "uses_kernels", lambda device: True)
     plan, dataset = small_plan(seeds=9)
-    each = devices.bytes_of_member(plan, dataset, plan.members[0], kernels=True)
-    least = int((4 * each + devices.dataset_bytes(dataset)) / 0.8) + 2
-    rooms = {0: (10**12, 0), 1: (10**12, 0)}
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: rooms[device.index])
     assert devices.chunk_size(plan, dataset, torch.device("cuda")) == 5
-    rooms[1] = (least, 0)
+    each = devices.bytes_of_member(plan, dataset, plan.members[0], kernels=True)
+    rooms[1] = int((4 * each + devices.dataset_bytes(dataset)) / 0.8) + 2
+    rooms[0] = 2 * rooms[1]
     assert devices.chunk_size(plan, dataset, torch.device("cuda")) == 4
+    # One that others fill, and one without our kernels, are left alone.
+    rooms[0] = 2 * rooms[1] + 2
+    assert devices.workers(torch.device("cuda")) == [first]
+    rooms[1], kernels[0] = 10**9, False
+    assert devices.workers(torch.device("cuda")) == [second]
+    assert devices.one_of(torch.device("cpu")) == torch.device("cpu")
+    assert devices.one_of(second) == second
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert devices.one_of(torch.device("cuda")) == second
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert devices.workers(torch.device("cuda")) == [torch.device("cuda")]
 

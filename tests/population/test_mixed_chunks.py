@@ -15,11 +15,12 @@ import torch
 
 import unbraid as ub
 from unbraid.objectives import OBJECTIVES, factor_vae
-from unbraid.population.cuda_graph import Stepper
+from unbraid.population.cuda_graph import Stepper, rehearse
 from unbraid.population.kind import chunks_of, equal_share, kinds_of, shared_passes
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan, make_plan
 from unbraid.population.run_folder import RunFolder
+from unbraid.population.side_streams import SideStreams
 from unbraid.population.state import State
 from unbraid.population.train import train_run
 from unbraid.population.training_step import TrainingStep
@@ -125,9 +126,7 @@ def test_priors_and_a_learned_likelihood_are_mixed_too():
     assert_alike(plan, dataset, 20)
 
 
-def test_a_mixed_run_resumes_encodes_and_scores_every_member_as_one_of_single_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_mixed_run_encodes_and_scores_every_member_as_one_of_single_chunks(tmp_path: Path):
     """Chunks of one member differ from larger ones by rounding; tables come in the same order."""
     objectives = ["ada_gvae", "factor_vae", "qlae", "beta_vae", "control_vae"]
     options = SMALL | {"network": "mlp", "steps": 12, "checkpoint_seconds": 1e6}
@@ -158,7 +157,7 @@ def test_a_diverging_member_leaves_its_neighbours_of_other_kinds_every_bit():
 
 
 def test_two_kinds_with_networks_of_their_own_keep_them_apart():
-    """FactorVAE with and without labels is two kinds, each with its discriminators."""
+    """FactorVAE with two label losses is two kinds, each with its discriminators."""
     plan, dataset = make_plan(
         objective=["factor_vae", "beta_vae"],
         supervision=["labels:count=8,loss=l2", "labels:count=8,loss=xent"],
@@ -176,6 +175,53 @@ def test_two_kinds_with_networks_of_their_own_keep_them_apart():
 @pytest.mark.parametrize(("count", "most", "share"), [(9, 4, 3), (8, 4, 4), (1, 4, 1), (5, 9, 5)])
 def test_shares_are_equal(count: int, most: int, share: int):
     assert equal_share(count, most) == share
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("replayed", [False, True])
+def test_streams_side_by_side_change_no_bit(precision, replayed):
+    """What one stream after the other computes, also while another stream keeps the GPU busy."""
+    plan, dataset = gpu_plan(precision)
+    device, found = torch.device("cuda"), []
+    for streams, busy in ((False, False), (True, False), (True, True)):
+        program = TrainingStep(plan, plan.members, dataset, device)
+        if not streams:
+            program.beside = SideStreams(device, 0)
+        state = program.start()
+        stepper = Stepper(program, state)
+        square = torch.randn(2048, 2048, device=device)
+        with torch.cuda.stream(torch.cuda.Stream(device)):
+            for _ in range(200 if busy else 0):
+                square = (square @ square).clamp(-1, 1)
+        while state.step < 34:
+            if replayed:
+                stepper.advance(34 - state.step)
+            else:
+                program.step(state)
+        found.append({name: tensor.cpu() for name, tensor in state.tensors().items()})
+    for other in found[1:]:
+        for name, tensor in found[0].items():
+            assert torch.equal(bits(tensor), bits(other[name])), name
+
+
+@pytest.mark.gpu
+def test_a_rehearsal_leaves_no_trace():
+    plan, dataset = gpu_plan("bfloat16")
+    device, found = torch.device("cuda"), []
+    for rehearsed in (False, True):
+        program = TrainingStep(plan, plan.members, dataset, device)
+        sampler = program.sampler
+        if rehearsed:
+            rehearse(program)
+        assert program.sampler is sampler
+        assert program._drawn is None
+        state = program.start()
+        for _ in range(3):
+            program.step(state)
+        found.append(state.tensors())
+    for name, tensor in found[0].items():
+        assert torch.equal(bits(tensor), bits(found[1][name])), name
 
 
 @cache

@@ -264,6 +264,7 @@ RESUMED = [
     ),
     pytest.param("info_vae", {"prior": "sparse:gamma=linear(0, 0.9, 8)"}, id="prior points"),
     pytest.param("ada_mlvae", {"standardise": True}, id="pairs"),
+    pytest.param(["factor_vae", CONTROLLED, "qlae"], {"latents": 4}, id="several kinds"),
 ]
 
 

@@ -79,11 +79,15 @@ def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
     return {"plan": run.plan.digest(), "member": member.id, "step": step}
 
 
-def missing_files(run: RunFolder, file: Callable[[int], Path]) -> list[Member]:
-    """Members whose *file* is missing, unreadable, or older than the newest checkpoint."""
+def missing_files(
+    run: RunFolder, file: Callable[[int], Path], of: tuple[Member, ...] | None = None
+) -> list[Member]:
+    """Members, all or those *of* one chunk, whose *file* is missing, unreadable, or older than the
+    newest checkpoint.
+    """
     digest = run.plan.digest()
     missing = []
-    for chunk in run.chunks():
+    for chunk in run.chunks() if of is None else [of]:
         files = run.checkpoints(chunk).files()
         step = files[0][0] if files else -1
         missing += [member for member in chunk if not _good(file(member.id), digest, step)]
@@ -143,7 +147,7 @@ class CodeStore:
         """Encode what is missing, or what of one *chunk* is; *progress* takes how many images more
         were encoded.
         """
-        wanted = {member.id for member in self.missing() if chunk is None or member in chunk}
+        wanted = {member.id for member in missing_files(self.run, self._file, chunk)}
         if not wanted:
             return
         dataset = self.run.dataset

@@ -349,7 +349,7 @@ CheckpointSeconds = Annotated[
 ]
 KeepOptimiser = Annotated[
     bool,
-    Option("Keep the optimiser's state of a trained run, three times its size, to train it on."),
+    Option("Keep the optimiser's state of a trained run, several times its size, to train it on."),
 ]
 LogEvery = Annotated[
     int | None,

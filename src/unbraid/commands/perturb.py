@@ -248,10 +248,8 @@ def _open(
             "data", f"must be what {folder.path} was trained on, {was}", Shown(given), remedy
         )
         return None
-    return Run(
-        RunFolder(folder.path, plan, folder.chunk_size, dataset, mixed_chunks=folder.mixed_chunks),
-        chosen,
-    )
+    folder.use(dataset)
+    return Run(folder, chosen)
 
 
 def _apart(one: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]]) -> tuple[str, str]:

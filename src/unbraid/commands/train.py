@@ -66,7 +66,7 @@ class Run:
         With more *steps* than its plan had it trains on, if it kept the optimiser's state. Stopped
         by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
-        if steps is not None:
+        if steps is not None and steps != self.folder.plan.steps:
             self.folder.extend(steps)
         self._train(quiet)
         self._encode(quiet)
@@ -83,8 +83,10 @@ class Run:
                 scoring.finish()
             except BaseException as error:
                 scoring.stop()
-                if type(error) is KeyboardInterrupt:
-                    raise stopped(self.path) from None
+                if isinstance(error, (KeyboardInterrupt, StoppedError)):
+                    raise StoppedError(
+                        f"{stopped(self.path)}, then score: unbraid score {self.path}"
+                    ) from None
                 raise
         else:
             self._train(quiet)

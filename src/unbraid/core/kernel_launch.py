@@ -19,9 +19,7 @@ import torch
 from torch import Tensor
 
 _rehearsals: dict[torch.device, _Rehearsal] = {}
-"""By device, since devices train side by side, and a derivative runs on a thread of the library."""
-_apart = threading.local()
-"""Whether a thread takes no part in rehearsals."""
+"""By device, since devices train side by side."""
 _MOST_THREADS = 32
 
 
@@ -32,7 +30,7 @@ def launch_kernel(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options
     """
     on = next(argument for argument in arguments if isinstance(argument, Tensor))
     rehearsal = _rehearsals.get(on.device)
-    if rehearsal is not None and not getattr(_apart, "now", False):
+    if rehearsal is not None and rehearsal.includes_this_thread():
         rehearsal.ask(kernel, grid, arguments, options)
         return False
     with torch.cuda.device_of(on):
@@ -42,7 +40,7 @@ def launch_kernel(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options
 
 @contextlib.contextmanager
 def compiling_in_parallel(device: torch.device) -> Iterator[None]:
-    """Under it no kernel of ours runs on *device*: all are compiled, side by side.
+    """Under it no kernel that this thread launches on *device* runs: all are compiled at once.
 
     Leaving it waits for the last. What fails to compile is left to the first launch, which tells.
     """
@@ -59,27 +57,26 @@ def compiling_in_parallel(device: torch.device) -> Iterator[None]:
         rehearsal.wait()
 
 
-@contextlib.contextmanager
-def apart_from_rehearsals() -> Iterator[None]:
-    """Under it kernels of this thread run, whatever is rehearsed by others on the same device."""
-    before, _apart.now = getattr(_apart, "now", False), True
-    try:
-        yield
-    finally:
-        _apart.now = before
-
-
 class _Rehearsal:
     """Kernels asked for on one device, each compiled once."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self._thread = threading.get_ident()
         self._asked: set[Any] = set()
         self._threads = ThreadPoolExecutor(
             min(_MOST_THREADS, len(os.sched_getaffinity(0)))
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count()
         )
+
+    def includes_this_thread(self) -> bool:
+        """Whether it is the rehearsing thread, or one of the library's own, on which derivatives
+        run; other threads' kernels run as ever.
+        """
+        if threading.get_ident() == self._thread:
+            return True
+        return isinstance(threading.current_thread(), threading._DummyThread)
 
     def ask(
         self, kernel: Any, grid: tuple[int, ...], arguments: tuple, options: dict[str, Any]

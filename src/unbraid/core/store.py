@@ -175,6 +175,17 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, about
 
 
+def read_about(path: Path) -> dict[str, Any]:
+    """The record about the tensors of a file, from its header alone and unchecked."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            return json.loads((file.metadata() or {})["record"])["about"]
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+
+
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Write a table as Parquet that carries the checksum of its own file.
 

@@ -8,7 +8,7 @@ object with the numbers of that step.
 
 Four kinds of field, each with a type: `number` (`Number`), stacked; `count` (`Count`), a whole
 number that shapes depend on; `choice` (`Choice`), a word; `vector` (`Vector`), numbers that belong
-together. Members whose counts or choices differ train in chunks of their own.
+together. Members whose counts or choices differ are of different kinds.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def number(
 
 
 def count(default: int, help: str, *, at_least: int = 1, at_most: int | None = None) -> Any:
-    """A whole number that shapes depend on: members that differ in it do not share a chunk."""
+    """A whole number that shapes depend on: members that differ in it are of different kinds."""
     rules = {"at_least": at_least, "above": None, "at_most": at_most, "whole": True}
     return field(default=default, metadata={"kind": "count", "help": help, **rules})
 
@@ -190,10 +190,10 @@ def stack(
             object.__setattr__(stacked, item.name, stacked_number(values, device, dtype))
         elif item.metadata.get("kind") == "vector":
             if len({len(value) for value in values}) > 1:
-                raise invalid(item.name, "must have one length within a chunk", values)
+                raise invalid(item.name, "must have one length within a kind", values)
             object.__setattr__(stacked, item.name, torch.tensor(values, dtype=dtype, device=device))
         elif any(value != values[0] for value in values):
-            raise invalid(item.name, "must agree within a chunk", values)
+            raise invalid(item.name, "must agree within a kind", values)
         else:
             object.__setattr__(stacked, item.name, values[0])
     return stacked

@@ -163,9 +163,13 @@ class Objective(Configured):
     """Names and first values of the numbers that are remembered from step to step."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Terms of its own may read the reconstruction, unless the class itself says otherwise."""
+        """Terms may read the reconstruction, unless who wrote them, or a heir, says otherwise."""
         super().__init_subclass__(**options)
-        if "terms" in vars(cls) and "reads_reconstruction" not in vars(cls):
+
+        def first_with(name: str) -> int:
+            return next(at for at, one in enumerate(cls.__mro__) if name in vars(one))
+
+        if first_with("reads_reconstruction") > first_with("terms"):
             cls.reads_reconstruction = True
 
     @property

@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import torch
 from torch import Tensor
 
+from unbraid.core.cuda_streams import stream_of
+
 Write = Callable[[Mapping[str, Tensor], int], None]
 """Puts tensors and their step on disk."""
 
@@ -49,7 +51,7 @@ class BackgroundSave:
         if ready is not None:
             device = next(iter(tensors.values())).device
             # A stream of its own: on training's the copy would wait for the steps in its queue.
-            stream = torch.cuda.Stream(device)
+            stream = stream_of(device, "save")
             stream.wait_event(ready)
             with torch.cuda.stream(stream):
                 tensors = {name: tensor.cpu() for name, tensor in tensors.items()}

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from unbraid.core.errors import DamagedFileError
-from unbraid.core.store import read_tensors, write_tensors
+from unbraid.core.store import read_about, read_tensors, write_tensors
 from unbraid.population.state import State
 
 _KEPT = 2
@@ -85,7 +85,10 @@ class Checkpoints:
     def trained_alone(self) -> bool:
         """Whether the newest file holds results without a state to go on from."""
         files = self.files()
-        return bool(files) and bool(read_tensors(files[0][1])[1].get("trained"))
+        try:
+            return bool(files) and bool(read_about(files[0][1]).get("trained"))
+        except DamagedFileError:
+            return False  # which training passes over and says
 
     def _write(self, tensors: Mapping[str, Tensor], step: int, more: dict[str, Any]) -> None:
         about = {"step": step, "members": list(self.members), "plan": self.plan_digest, **more}
@@ -127,10 +130,12 @@ class Checkpoints:
         step, path = files[0]
         try:
             found = self._read(step, path, torch.device("cpu"))
+        except FileNotFoundError:  # a newer one took its place meanwhile
+            return self.newest()
         except DamagedFileError as error:
             raise DamagedFileError(
-                f"{error} Run `unbraid resume {self.folder.parent}` to train it again from the last"
-                " good one."
+                f"{error} Run `unbraid resume {self.folder.parent}` to train it again, from the"
+                " last good one if there is one."
             ) from error
         return found if isinstance(found, Trained) else Trained.of(found.tensors(), step)
 
@@ -139,6 +144,8 @@ class Checkpoints:
         digests = (self.plan_digest, *self.former_digests)
         if about.get("plan") not in digests or about.get("step") != step:
             raise DamagedFileError(f"{path} belongs to another plan.")
+        if about.get("members") != list(self.members):
+            raise DamagedFileError(f"{path} holds other members.")
         if about.get("trained"):
             return Trained.of(tensors, step)
         return State.from_tensors(tensors, step, device)

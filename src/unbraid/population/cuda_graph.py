@@ -15,6 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from unbraid.core.cuda_streams import stream_of
 from unbraid.core.kernel_launch import compiling_in_parallel
 from unbraid.networks.layers import uses_kernels
 from unbraid.population.state import State
@@ -38,11 +39,17 @@ def rehearse(training: TrainingStep) -> None:
         return torch.zeros(shape, device=training.device)
 
     sampler, training.sampler = training.sampler, blank
-    with compiling_in_parallel(training.device):
-        state = training.start()
-        training.prepare(state)
-        training.update(state, training.draw(state.clock.view(1)), 0)
-    training.sampler = sampler
+    try:
+        with compiling_in_parallel(training.device):
+            state = training.start()
+            training.prepare(state)
+            training.update(state, training.draw(state.clock.view(1)), 0)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception:
+        return  # an objective of someone's own may refuse what was in memory; training will tell
+    finally:
+        training.sampler = sampler
 
 
 class Stepper:
@@ -97,7 +104,7 @@ class Stepper:
         with torch.cuda.device(device):
             # A stream of this device: the library's own belongs to whichever device captured first.
             with torch.cuda.graph(
-                graph, stream=torch.cuda.Stream(device), capture_error_mode="thread_local"
+                graph, stream=stream_of(device, "capture"), capture_error_mode="thread_local"
             ):
                 draws = self.training.draw(
                     self.state.clock + torch.arange(DRAWN_AT_ONCE, device=device)

@@ -35,7 +35,7 @@ _MOST_MEMBERS = 256
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device called *name*; `auto` takes the first GPU where there is one."""
+    """The device called *name*; `auto` takes the GPUs where there are some."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cpu":
@@ -84,12 +84,29 @@ def cores() -> int:
 
 
 def workers(device: torch.device) -> list[torch.device]:
-    """Where chunks train side by side: every core, every GPU, or the one GPU that was named."""
+    """Where chunks train side by side: every core, every GPU, or the one GPU that was named.
+
+    GPUs that others fill, or that are of a lesser kind than the best one, would hold up the rest.
+    """
     if device.type == "cpu":
         return [device] * cores()
-    if device.index is None and torch.cuda.device_count() > 1:
-        return [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
-    return [device]
+    if device.index is not None or torch.cuda.device_count() <= 1:
+        return [device]
+    places = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+    free = {place: torch.cuda.mem_get_info(place)[0] for place in places}
+    best = max(places, key=lambda place: (uses_kernels(place), free[place]))
+    return [
+        place
+        for place in places
+        if uses_kernels(place) == uses_kernels(best) and 2 * free[place] >= free[best]
+    ]
+
+
+def one_of(device: torch.device) -> torch.device:
+    """*device*, or the current GPU where it stands for all of them."""
+    if device.type == "cpu" or device.index is not None:
+        return device
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def chunk_size(plan: Plan, dataset: Dataset, device: torch.device) -> int:

@@ -71,7 +71,7 @@ class Member:
         )
 
     def structure(self) -> tuple[Any, ...]:
-        """What members that train together have in common."""
+        """What members of one kind have in common: they can be stacked."""
         parts = (self.build(), self.build_prior(), *self.build_supervision())
         return tuple(itertools.chain.from_iterable(structure(one) for one in parts))
 

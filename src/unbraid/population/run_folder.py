@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     import torch
 
 
+SCORES_LOCK = ".scores.lock"
+"""Held while scores.parquet is written."""
+
+
 def _where_runs_are(folder: Path) -> str:
     """What to do with a folder of another kind, which is not itself a run."""
     go_on = f"unbraid resume {folder}"
@@ -178,20 +182,21 @@ class RunFolder:
         if isinstance(steps, bool) or not isinstance(steps, int) or steps <= plan.steps:
             rule = f"must be a whole number above the {plan.steps:,} of {self.path}"
             raise invalid("steps", rule, steps)
-        with only_one(self.path):
+        with only_one(self.path), only_one(self.path, SCORES_LOCK):
             for chunk in self.chunks():
                 if self.checkpoints(chunk).trained_alone():
                     remedy = "Train it again, by `unbraid train --keep-optimiser`."
                     found = Shown(f"{self.path}, which kept the weights alone")
                     rule = "needs a run that kept its optimiser's state"
                     raise invalid("steps", rule, found, remedy)
-            self.former_digests = (plan.digest(), *self.former_digests)
-            self.plan = replace(plan, steps=steps)
-            self.write_plan()
-            # Scores and pages of the shorter training would pass for those of the longer one.
+            # Scores and pages of the shorter training would pass for those of the longer one, also
+            # if this is killed on the way: they go first.
             self.forget_tables()
             for path in (*self.path.glob("*.html"), self.path / "scores.parquet"):
                 path.unlink(missing_ok=True)
+            self.former_digests = (plan.digest(), *self.former_digests)
+            self.plan = replace(plan, steps=steps)
+            self.write_plan()
 
     def trained(self, chunk: tuple[Member, ...]) -> Trained:
         """The results of a chunk; one that has steps left to do is refused."""

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import torch
 
+from unbraid.core.cuda_streams import stream_of
+
 
 class SideStreams:
     """Numbered streams that start from the main one and come back to it.
@@ -21,14 +23,18 @@ class SideStreams:
     """
 
     def __init__(self, device: torch.device, count: int) -> None:
-        on_gpu = device.type == "cuda" and count > 0
-        self._streams = [torch.cuda.Stream(device) for _ in range(count)] if on_gpu else []
+        self._device = device
+        self._streams = (
+            [stream_of(device, "kind", number) for number in range(count)]
+            if device.type == "cuda"
+            else []
+        )
 
     @contextlib.contextmanager
     def start(self, number: int) -> Iterator[None]:
         """What is launched here follows all that the main stream was given so far."""
         if self._streams:
-            self._streams[number].wait_stream(torch.cuda.current_stream())
+            self._streams[number].wait_stream(torch.cuda.current_stream(self._device))
         with self.go_on(number):
             yield
 
@@ -44,4 +50,4 @@ class SideStreams:
     def join(self) -> None:
         """Let the main stream wait for all of them."""
         for stream in self._streams:
-            torch.cuda.current_stream().wait_stream(stream)
+            torch.cuda.current_stream(self._device).wait_stream(stream)

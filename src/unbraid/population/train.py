@@ -129,7 +129,7 @@ class _Training:
     """What the workers of one call share."""
 
     disk: ThreadPoolExecutor
-    """Writes checkpoints."""
+    """A thread that writes checkpoints, and puts the data on devices before that."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class _Training:
         saved_at = looked_at = time.monotonic()
         saved_step, over = state.step, False
         while not over and not self.stop.is_set():
-            # The halfway checkpoint means that a damaged last one never costs a whole training.
+            # The halfway checkpoint means that a damaged one never costs a whole training.
             halfway = steps // 2 if state.step < steps // 2 else steps
             self.progress(len(chunk) * stepper.advance(halfway - state.step), False)
             now = time.monotonic()

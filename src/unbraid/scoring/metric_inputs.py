@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,19 +153,24 @@ def score_tasks(
     """What `score_task` says of each task, as they are done: in processes where that pays.
 
     What a metric can compute for many members together on a GPU is computed there, beside the
-    processes, where *device* is one; members then share their factors.
+    processes, where *device* is one; members then share their factors. Where it fails, for want of
+    memory perhaps, the processes do that too.
     """
     from joblib import Parallel, delayed
 
+    def by_processes(some: Sequence[Task]) -> Iterator[Outcome]:
+        workers = min(cores, len(some)) if len(some) >= WORTH_PROCESSES else 1
+        jobs = (delayed(score_task)(task, load(task)) for task in some)
+        return Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)  # pyright: ignore[reportReturnType]
+
     together = _for_gpu(tasks, device)
     left = {task for group in together for task in group}
-    others = [task for task in tasks if task not in left]
-    workers = min(cores, len(others)) if len(others) >= WORTH_PROCESSES else 1
-    jobs = (delayed(score_task)(task, load(task)) for task in others)
-    outcomes = Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)
+    outcomes = by_processes([task for task in tasks if task not in left])
+    failed: list[Task] = []
     for group in together:
-        yield from _score_on_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
-    yield from outcomes  # pyright: ignore[reportReturnType]
+        failed += yield from _score_on_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
+    yield from outcomes
+    yield from by_processes(failed)
 
 
 def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:
@@ -189,8 +194,11 @@ def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Ta
 
 def _score_on_gpu(
     tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], device: torch.device
-) -> Iterator[Outcome]:
-    """A metric of members that share their factors; one whose codes are refused is left out."""
+) -> Generator[Outcome, None, list[Task]]:
+    """A metric of members that share their factors; one whose codes are refused is left out.
+
+    Returns the tasks that the GPU failed at.
+    """
     name, kind = tasks[0].metric, tasks[0].representation
     splits: dict[int, tuple[Labelled, Labelled]] = {}
     for task in tasks:
@@ -209,4 +217,8 @@ def _score_on_gpu(
         return [_scalars(one) for one in together(list(splits.values()), device)]
 
     if splits:
-        yield _outcome(Task(tuple(splits), name, kind), found)
+        outcome = _outcome(Task(tuple(splits), name, kind), found)
+        if outcome.complaint:
+            return [task for task in tasks if task.members[0] in splits]
+        yield outcome
+    return []

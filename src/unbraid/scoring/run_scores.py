@@ -16,7 +16,7 @@ from unbraid.core.store import only_one, read_table, write_table
 from unbraid.metrics import METRICS
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
-from unbraid.population.run_folder import RunFolder
+from unbraid.population.run_folder import SCORES_LOCK, RunFolder
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
 
@@ -113,7 +113,7 @@ def score_members(
     device: torch.device | None,
 ) -> None:
     """Compute what is not on disk of *members*' scores, adding each to the table as it is done."""
-    with only_one(run.path, ".scores.lock"):
+    with only_one(run.path, SCORES_LOCK):
         _score_missing(run, names, representations, members, progress, warn, device)
 
 

@@ -10,12 +10,15 @@ from queue import SimpleQueue
 import torch
 
 from unbraid.codes.codes import CodeStore
-from unbraid.core.kernel_launch import apart_from_rehearsals
+from unbraid.core.cuda_streams import stream_of
+from unbraid.population.devices import dataset_bytes
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.metric_names import needs
 from unbraid.scoring.run_scores import score_members
 
+_BESIDE_DATA = 2**33
+"""Bytes that encoding a batch and growing trees take at most."""
 _ROOMY = 40e9
 """Bytes of a GPU whose share that training leaves free, a fifth, holds what encodes and scores."""
 
@@ -64,13 +67,20 @@ class ScoringWhileTraining:
 
     def _work(self) -> None:
         # On a stream of its own it need not wait for what is queued for training.
-        own = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
-        with torch.cuda.stream(own), apart_from_rehearsals():
+        own = stream_of(self._device, "score") if self._device.type == "cuda" else None
+        with torch.cuda.stream(own):
             while (chunk := self._chunks.get()) is not None:
                 try:
                     self._score(chunk)
                 except (Exception, KeyboardInterrupt):
                     continue  # memory, disk, another process that scores: `score_run` will say it
+
+    def _has_room(self) -> bool:
+        """Whether the data once more and what encodes and scores fit beside training."""
+        if self._device.type != "cuda":
+            return True
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return free >= dataset_bytes(self._run.dataset) + _BESIDE_DATA
 
     def _score(self, chunk: tuple[Member, ...]) -> None:
         def advance(scores: int, found_done: bool) -> None:
@@ -78,6 +88,8 @@ class ScoringWhileTraining:
                 raise _Stop
 
         advance(0, True)
+        if not self._has_room():
+            return
         CodeStore(self._run).encode(self._device, chunk=chunk)
         diverged_at = self._run.trained(chunk).diverged_at.tolist()
         healthy = [one.id for one, at in zip(chunk, diverged_at, strict=True) if at < 0]

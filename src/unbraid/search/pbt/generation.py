@@ -25,7 +25,14 @@ from torch import Tensor
 
 from unbraid.data.dataset import Dataset
 from unbraid.population.cuda_graph import Stepper
-from unbraid.population.devices import chunk_size, cores, explain_oom, keep_freed_memory
+from unbraid.population.devices import (
+    chunk_size,
+    cores,
+    explain_oom,
+    keep_freed_memory,
+    one_of,
+)
+from unbraid.population.kind import equal_share
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
 from unbraid.population.state import State
@@ -118,7 +125,7 @@ class Generation:
                 members=members,
             )
             with explain_oom(device, f"a population of {len(models)} models", WHEN_FULL):
-                size = chunk_size(own, dataset, device)
+                size = equal_share(len(places), chunk_size(own, dataset, one_of(device)))
                 for first in range(0, len(places), size):
                     part = tuple(places[first : first + size])
                     program = TrainingStep(
