@@ -23,11 +23,12 @@ from unbraid.objectives.supervision.few_labels import FewLabels
 from unbraid.population.adam import BETAS, EPSILON
 from unbraid.population.checkpoint import Checkpoints
 from unbraid.population.cuda_graph import Stepper
+from unbraid.population.draws import Draws
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import LEARNED, Draws, TrainingStep
+from unbraid.population.training_step import LEARNED, TrainingStep
 
 CPU = torch.device("cpu")
 BATCH_NORM = {
@@ -95,7 +96,7 @@ def test_the_first_half_of_the_rows_are_the_images_of_an_objective_without_pairs
     pairs = program.kinds[0].pairs
     assert pairs is not None
     second, changed = pairs.second(
-        program.seed, steps, draws.indices[..., :batch], dataset.factor_sizes
+        program.draw.seed, steps, draws.indices[..., :batch], dataset.factor_sizes
     )
     assert torch.equal(draws.indices[..., batch:], second)
     assert draws.changed is not None

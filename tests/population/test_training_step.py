@@ -219,7 +219,7 @@ def test_the_gaussian_likelihood_reaches_the_loss(small_plan):
     state = copy.deepcopy(start)
     program.step(state)
     indices = random.integers(
-        program.seed, 0, Stream.IMAGE_INDICES, (plan.batch_size,), len(dataset)
+        program.draw.seed, 0, Stream.IMAGE_INDICES, (plan.batch_size,), len(dataset)
     )
     x = program.sampler(indices)
     views = program.layout.views(start.model.weights)

@@ -75,6 +75,11 @@ class Kind:
         return drawn + 2.0**-25  # above 0, for logarithms
 
 
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """The rows of all kinds, one after the other."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
 def kinds_of(members: Sequence[Member]) -> list[tuple[Member, ...]]:
     """*members* cut where the kind changes: each part can be stacked."""
     return [tuple(part) for _, part in groupby(members, key=lambda one: one.structure())]

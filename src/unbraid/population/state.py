@@ -74,6 +74,24 @@ class State:
         clock = torch.full((), step, dtype=torch.int64, device=device)
         return cls(step, clock, model, tuple(auxiliary), **rest)
 
+    def record(self, values: Tensor, healthy: Tensor, every: int) -> None:
+        """Add a step's *values* to the window, close it after *every* steps, note who diverged."""
+        broke = (self.diverged_at < 0) & ~healthy
+        self.diverged_at.copy_(torch.where(broke, self.clock, self.diverged_at))
+        self.window += torch.where(healthy.unsqueeze(1), values, torch.nan)
+        records = self.history.shape[1]
+        if records > 0:
+            slot = (
+                torch.div(self.clock, every, rounding_mode="floor").clamp(max=records - 1).view(1)
+            )
+            full = (self.clock + 1) % every == 0
+            old = self.history.index_select(1, slot)
+            self.history.index_copy_(
+                1, slot, torch.where(full, (self.window / every).unsqueeze(1), old)
+            )
+            self.window.copy_(torch.where(full, 0.0, self.window))
+        self.clock += 1
+
 
 def is_over(step: int, diverged_at: Tensor, steps: int) -> bool:
     """Whether no member of a chunk has one of *steps* left: all are done, or all have diverged."""

@@ -27,10 +27,11 @@ from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Curves, Trained, results_of
 from unbraid.population.cuda_graph import Stepper, rehearse
 from unbraid.population.devices import explain_oom, keep_freed_memory, workers
+from unbraid.population.draws import rule_on
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
-from unbraid.population.training_step import TrainingStep, rule_on
+from unbraid.population.training_step import TrainingStep
 
 if TYPE_CHECKING:
     from unbraid.data.dataset import Sampler

@@ -18,11 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unbraid.core import random
 from unbraid.core.random import Stream
 from unbraid.data.dataset import Dataset
 from unbraid.data.few_labels import LabelledSets
-from unbraid.data.where_rule import TOTAL, cumulative_weights
 from unbraid.networks.layers import carry_low_precision_copy, no_gradients_of
 from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import TrainedWeights
@@ -30,7 +28,8 @@ from unbraid.objectives.objective import Forward, Objective, total_loss
 from unbraid.objectives.schedule import number_at, stacked_number
 from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.adam import BETAS, Adam, Gradient
-from unbraid.population.kind import Kind, kinds_of
+from unbraid.population.draws import Drawing, Draws, rule_on
+from unbraid.population.kind import Kind, joined, kinds_of
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
 from unbraid.population.side_streams import SideStreams
@@ -44,23 +43,6 @@ LEARNED = "learned"
 
 _NOT_DECODED = torch.empty(0)
 """Stands for the reconstruction until there is one."""
-
-
-class Draws(NamedTuple):
-    """Random numbers of consecutive steps, `(members, steps, ...)` each."""
-
-    indices: Tensor
-    noise: Tensor
-    permutations: tuple[Tensor | None, ...]
-    """For each kind, where its objective shuffles."""
-    prior: tuple[Tensor | None, ...]
-    """For each kind that needs them, uniform numbers that become points of the prior."""
-    images: Tensor | None = None
-    """Which of an index's images, for datasets that have many."""
-    changed: Tensor | None = None
-    """For pairs: the last factor that was changed."""
-    labelled: Tensor | None = None
-    """Which of the labelled images: places in the labelled set."""
 
 
 @dataclass
@@ -102,7 +84,8 @@ class TrainingStep:
         self.dataset = dataset
         self.device = device
         self.sampler = sampler or dataset.sampler(device)
-        self.cumulative = rule_on(plan, dataset, device) if cumulative is None else cumulative
+        if cumulative is None:
+            cumulative = rule_on(plan, dataset, device)
         self.network = plan.build_network()
         self.likelihood = plan.build_likelihood(dataset)
         self.kinds: list[Kind] = []
@@ -113,11 +96,9 @@ class TrainingStep:
         self.network_size = own.size
         learned = max(kind.layout.size for kind in self.kinds) - own.size
         self.layout = own.with_more((Weight(LEARNED, (learned,)),)) if learned else own
-        self.samples = self.kinds[0].objective.samples
-        self.paired = self.kinds[0].pairs is not None
         requests = [one.request for member in members for one in member.build_supervision()]
         self.labelled = LabelledSets.of(requests, dataset, device)
-        self.seed = torch.cat([kind.seed for kind in self.kinds])
+        self.draw = Drawing(plan, self.kinds, dataset, device, self.labelled, cumulative)
         self.rate = stacked_number([member.rate() for member in members], device, torch.float32)
         self.precision = plan.dtype
         apart = len(self.kinds) > 1 or self.kinds[0].auxiliary_network is not None
@@ -126,8 +107,8 @@ class TrainingStep:
 
     @property
     def rows(self) -> int:
-        """Images of a step that are decoded again: the batch, or both images of its pairs."""
-        return self.plan.batch_size * (2 if self.paired else 1)
+        """Images of a step that are decoded again."""
+        return self.draw.rows
 
     def start(self) -> State:
         """Fresh weights, drawn from the members' seeds alone."""
@@ -180,54 +161,6 @@ class TrainingStep:
         """Free the numbers drawn ahead."""
         self._drawn = None
 
-    def draw(self, steps: Tensor) -> Draws:
-        """Every random number of *steps*, an int64 tensor `(steps,)`."""
-        batch, latents, rows = self.plan.batch_size, self.plan.latents, self.rows
-        noise = random.normal(self.seed, steps, Stream.LATENT_NOISE, (rows * self.samples, latents))
-        indices = self._indices(steps)
-        changed = images = labelled = None
-        if self.paired:
-            seconds = [self._second(kind, steps, indices) for kind in self.kinds]
-            second, changed = (_joined(parts) for parts in zip(*seconds, strict=True))
-            indices = torch.cat([indices, second], dim=-1)
-        if self.labelled is not None:
-            place = (
-                steps.unsqueeze(-1) * batch + torch.arange(batch, device=self.device)
-            ) % self.labelled.count
-            labelled = place.expand(len(self.members), -1, -1)
-            indices = torch.cat(
-                [indices, self.labelled.indices.gather(1, labelled.flatten(1)).view_as(labelled)],
-                dim=-1,
-            )
-        if self.dataset.fresh:
-            images = random.words(self.seed, steps, Stream.FRESH_IMAGES, (indices.shape[-1],)) >> 1
-            images[..., rows:] = 0  # a labelled image is one image, not all that share its factors
-        return Draws(
-            indices,
-            noise,
-            tuple(kind.permutation(steps, latents, rows) for kind in self.kinds),
-            tuple(kind.prior_points(steps, latents, rows) for kind in self.kinds),
-            images,
-            changed,
-            labelled,
-        )
-
-    def _second(self, kind: Kind, steps: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """The second images of a kind's pairs, and the last factor that was changed."""
-        assert kind.pairs is not None
-        return kind.pairs.second(kind.seed, steps, indices[kind.place], self.dataset.factor_sizes)
-
-    def _indices(self, steps: Tensor) -> Tensor:
-        """Image indices `(members, steps, batch)`: uniform, or by the plan's rule."""
-        batch = self.plan.batch_size
-        if self.cumulative is None:
-            return random.integers(
-                self.seed, steps, Stream.IMAGE_INDICES, (batch,), len(self.dataset)
-            )
-        words = random.words(self.seed, steps, Stream.IMAGE_INDICES, (batch, 2))
-        place = ((words[..., 0] << 32) | words[..., 1]) & (TOTAL - 1)
-        return torch.searchsorted(self.cumulative, place, right=True)
-
     def step(self, state: State) -> None:
         """Advance *state* by one update, in place."""
         block = state.step - state.step % DRAWN_AT_ONCE
@@ -255,7 +188,7 @@ class TrainingStep:
                 losses.append(total_loss(terms))
                 recorded.append([*(term.mean() for term in terms.values()), losses[-1]])
         self.beside.join()
-        loss, again = _joined(losses), any(one.network for one in passes)
+        loss, again = joined(losses), any(one.network for one in passes)
         # The likelihood's gradient reaches only what the loss depends on: an autoencoder's variance
         # head gets zeros.
         with contextlib.ExitStack() as spared:
@@ -272,7 +205,7 @@ class TrainingStep:
                 torch.ones_like(healthy[one.kind.place]) if lesson is None else lesson.finite
                 for one, lesson in zip(passes, lessons, strict=True)
             ]
-            healthy = healthy & _joined(finite)
+            healthy = healthy & joined(finite)
             self._teach(passes, lessons, healthy, counts)
         for one in passes:
             if isinstance(one.objective.decay, Tensor):
@@ -284,7 +217,7 @@ class TrainingStep:
         values = [
             _padded(torch.stack(some, dim=1).detach(), state.window.shape[1]) for some in recorded
         ]
-        self._record(state, _joined(values), healthy)
+        state.record(joined(values), healthy, self.plan.log_every)
         self.beside.join()
 
     def _lesson(self, number: int, given: tuple[_Pass, list[Tensor]]) -> _Lesson | None:
@@ -360,22 +293,22 @@ class TrainingStep:
                     permutation=None if permutation is None else permutation[:, at],
                     prior=prior,
                     prior_points=None if points is None else prior.sample(points[:, at]),
-                    samples=self.samples,
+                    samples=self.draw.samples,
                     weights=learned[number],
                     memory=dict(zip(objective.memory, memory, strict=False)),
                     **labelled[number],
                 )
                 passes.append(_Pass(kind, objective, supervision, forward))
         self.beside.join()
-        if self.samples > 1:
-            x = x.repeat_interleave(self.samples, dim=1)
+        if self.draw.samples > 1:
+            x = x.repeat_interleave(self.draw.samples, dim=1)
         likelihood = self.likelihood.bound(
             {
-                weight.name: _joined([own[weight.name] for own in learned])
+                weight.name: joined([own[weight.name] for own in learned])
                 for weight in self.likelihood.weights
             }
         )
-        z = _joined([one.forward.z for one in passes])
+        z = joined([one.forward.z for one in passes])
         for number, one in enumerate(passes):
             network, layout = one.kind.auxiliary_network, one.kind.auxiliary_layout
             if network is not None and layout is not None:
@@ -444,39 +377,9 @@ class TrainingStep:
                 carry_low_precision_copy(leaves[name], copy)
         return leaves
 
-    def _record(self, state: State, values: Tensor, healthy: Tensor) -> None:
-        """Add this step's quantities to the window, close it when full, note who diverged."""
-        broke = (state.diverged_at < 0) & ~healthy
-        state.diverged_at.copy_(torch.where(broke, state.clock, state.diverged_at))
-        state.window += torch.where(healthy.unsqueeze(1), values, torch.nan)
-        every, records = self.plan.log_every, state.history.shape[1]
-        if records > 0:
-            slot = (
-                torch.div(state.clock, every, rounding_mode="floor").clamp(max=records - 1).view(1)
-            )
-            full = (state.clock + 1) % every == 0
-            old = state.history.index_select(1, slot)
-            state.history.index_copy_(
-                1, slot, torch.where(full, (state.window / every).unsqueeze(1), old)
-            )
-            state.window.copy_(torch.where(full, 0.0, state.window))
-        state.clock += 1
-
     def finished(self, state: State) -> bool:
         """Whether no member has a step left to do."""
         return is_over(state.step, state.diverged_at, self.plan.steps)
-
-
-def rule_on(plan: Plan, dataset: Dataset, device: torch.device) -> Tensor | None:
-    """Running totals of the weights that the plan's rule gives the images; None without a rule."""
-    return (
-        torch.from_numpy(cumulative_weights(plan.where, dataset)).to(device) if plan.where else None
-    )
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    """The rows of all kinds."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _padded(rows: Tensor, width: int) -> Tensor:

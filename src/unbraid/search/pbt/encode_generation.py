@@ -57,7 +57,7 @@ def reconstruction_nats(
         likelihood = program.likelihood.bound(weights)
         z = mean[places]
         if program.kinds[0].objective.samples_latents:
-            noise = random.normal(program.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
+            noise = random.normal(program.draw.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
             z = z + torch.exp(0.5 * logvar[places]) * noise
         size = images_at_once(
             program.sampler(wanted[:1])[0].numel(),

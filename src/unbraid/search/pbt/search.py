@@ -36,9 +36,9 @@ from unbraid.core.store import (
 )
 from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.population.devices import explain_oom
+from unbraid.population.draws import rule_on
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder, check_free, check_room, make_folder
-from unbraid.population.training_step import rule_on
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
 from unbraid.search.pbt.lineage import best_by_epoch, epoch_rows
