@@ -33,6 +33,7 @@ _BLOCK = re.compile(r"(<!-- ([a-z0-9 ]+): generated -->\n).*?(<!-- end -->)", re
 
 FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "speed": ("cpu_training", measured.cpu_speed),
+    "cpu precision": ("cpu_precision", measured.cpu_precision),
     "user rate": ("user_rate", measured.user_rate),
     "gpu speed": ("throughput", measured.gpu_speed),
     "kernels": ("throughput", measured.kernels),
