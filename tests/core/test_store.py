@@ -468,3 +468,36 @@ def test_a_path_through_a_file_is_missing_not_damaged(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(NotADirectoryError):
         store.read_json(tmp_path / "file" / "plan.json")
+
+
+def test_files_of_every_kind_may_be_read_by_whom_the_system_lets(tmp_path: Path):
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"as the system makes files")
+    usual = plain.stat().st_mode
+    store.write_bytes(tmp_path / "bytes", b"x")
+    store.write_json(tmp_path / "json", {"a": 1})
+    store.write_tensors(tmp_path / "tensors", {"a": torch.zeros(2)}, {})
+    assert {path.stat().st_mode for path in tmp_path.iterdir()} == {usual}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bytes", "json", "plain", "tensors"]
+
+
+def test_a_full_disk_under_tensors_is_told_as_such(tmp_path: Path, monkeypatch):
+    import safetensors.torch
+    from safetensors import SafetensorError
+
+    def full(*words, **options):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(UnbraidError, match=r"needs 0\.0 MB and the disk at .* is full; free some"):
+        store.write_tensors(tmp_path / "tensors", {"a": torch.zeros(2)}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_record_about_tensors_is_read_from_the_header(tmp_path: Path):
+    path = tmp_path / "tensors"
+    store.write_tensors(path, {"a": torch.zeros(2)}, {"step": 3})
+    assert store.read_about(path) == {"step": 3}
+    path.write_bytes(b"")
+    with pytest.raises(DamagedFileError):
+        store.read_about(path)

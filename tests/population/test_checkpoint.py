@@ -174,10 +174,11 @@ def test_reading_results_names_the_remedy(tmp_path: Path, new_run):
 
 def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path, new_run):
     run = trained(new_run, tmp_path / "run")
-    leftover = run.path / "checkpoint" / f".{NEWEST}.1.part"
-    leftover.write_bytes(b"half")
+    leftovers = [run.path / "checkpoint" / name for name in (f".{NEWEST}.1.part", ".tmpHrArx6")]
+    for leftover in leftovers:
+        leftover.write_bytes(b"half")
     train_run(run, CPU)
-    assert not leftover.exists()
+    assert not any(leftover.exists() for leftover in leftovers)
 
 
 # Trained runs

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,10 @@ def _put(path: Path, write: Callable[[Path], object], size: int) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch()
+        mode = stat.S_IMODE(beside.stat().st_mode)
         write(beside)
+        beside.chmod(mode)  # safetensors puts a file of its own there, which nobody else may read
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -66,9 +70,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Delete what interrupted writes left beside their places."""
-    for leftover in folder.rglob(f".*{_UNFINISHED}"):
-        leftover.unlink(missing_ok=True)
+    """Delete what interrupted writes left beside their places, ours and those of safetensors."""
+    for pattern in (f".*{_UNFINISHED}", ".tmp??????"):
+        for leftover in folder.rglob(pattern):
+            leftover.unlink(missing_ok=True)
 
 
 def digest(record: Any) -> str:
