@@ -90,8 +90,12 @@ def test_what_cannot_be_compiled_is_left_to_the_launch():
         def warmup(self, *arguments, grid, **options):
             raise RuntimeError("no such instruction")
 
+    kernel = Broken()
     with compiling_in_parallel(CPU):
-        launch_kernel(Broken(), (1,), torch.zeros(3))
+        assert not launch_kernel(kernel, (1,), torch.zeros(3))
+    assert kernel.launched == []
+    assert launch_kernel(kernel, (1,), torch.zeros(3)), "which is where its error comes out"
+    assert len(kernel.launched) == 1
 
 
 def test_an_error_in_a_rehearsal_ends_it():

@@ -20,16 +20,7 @@ from unbraid.scoring import metric_inputs, run_scores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
 from unbraid.scoring.run_scores import check_request, score_run, stored_scores
 
-SETTINGS: dict[str, Any] = {
-    "network": "mlp",
-    "network_options": {"hidden": 16},
-    "latents": 3,
-    "batch_size": 8,
-    "steps": 20,
-    "quiet": True,
-    "device": "cpu",
-}
-SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
+from .conftest import SETTINGS, SPRITES
 
 
 @pytest.fixture(scope="module")

@@ -20,17 +20,9 @@ from unbraid.scoring import while_training
 from unbraid.scoring.run_scores import score_run, stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
 
+from .conftest import SETTINGS, SPRITES
+
 CPU = torch.device("cpu")
-SETTINGS: dict[str, Any] = {
-    "network": "mlp",
-    "network_options": {"hidden": 16},
-    "latents": 3,
-    "batch_size": 8,
-    "steps": 20,
-    "quiet": True,
-    "device": "cpu",
-}
-SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
 
 
 @pytest.fixture(scope="module")

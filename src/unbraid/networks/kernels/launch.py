@@ -225,7 +225,7 @@ def _last(
 ) -> tuple[Tensor, Tensor, Tensor]:
     members, batch, height, width, count = small.shape
     channels = weight.shape[4]
-    block = block or tuned.last_block(members, height, channels, _low(small))
+    block = block or tuned.last_block(members, height, _low(small))
     small, weight = small.contiguous(), _packed(weight)
     loops = min(block.loops, height + 1)
     parts, columns = triton.cdiv(height + 1, loops), batch * (width + 1)

@@ -82,7 +82,7 @@ def first_weight_block(low: bool) -> Block:
     return Block(64, warps=2, stages=2, programs=1056) if low else Block(64, programs=1056)
 
 
-def last_block(members: int, height: int, channels: int, low: bool) -> Block:
+def last_block(members: int, height: int, low: bool) -> Block:
     """Of `last_kernel`."""
     loops = height + 1 if members >= _MANY else 9
     if not low:
