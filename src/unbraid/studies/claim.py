@@ -31,7 +31,7 @@ from unbraid.core.errors import Problems, invalid
 from unbraid.studies.finding import Estimate, Finding
 
 Source = Literal["text", "plot", "extended", "code", "memory", "inferred"]
-"""Whence the paper's numbers: its text, a plot read by eye, its extended version, the authors' code,
+"""Whence the paper's numbers: text, a plot read by eye, the extended version, the authors' code,
 memory of the published version, or inference.
 """
 Side = Literal["above", "below"]
@@ -110,7 +110,7 @@ def read_claims(path: Path) -> tuple[Claim, ...]:
         if not rules:
             problems.add(name, "must have at least one [[claim.rule]]", 0)
         claims.append(claim)
-    problems.raise_any()
+    problems.raise_if_any()
     return tuple(one for one in claims if one is not None)
 
 
