@@ -298,6 +298,7 @@ def probe(out: Path, toy: bool, images: Any) -> None:
 
     from unbraid.population.devices import choose_device, usual_precision
     from unbraid.search.pbt.generation import Generation
+    from unbraid.search.pbt.judging import Judging
     from unbraid.search.pbt.plan import make_search
 
     device, rows = choose_device("auto"), []
@@ -338,9 +339,10 @@ def probe(out: Path, toy: bool, images: Any) -> None:
                 rows=kept,
             )
             built = clock()
-            generation.train(stop)
+            judging = Judging(search.scorer, generation, dataset, out)
+            generation.train(stop, chunk_done=judging.chunk_done)
             trained = clock()
-            scores = search.scorer.scores(generation, dataset, out)
+            scores = judging.scores()
             judged = clock()
             row = {
                 "score": score,

@@ -72,6 +72,23 @@ ROWS: dict[str, dict[str, Any]] = {
         "cold": False,
     },
 }
+SEARCHES: dict[str, dict[str, Any]] = {
+    "pbt": {
+        "what": "population-based training by MIG, 12 models, 8 epochs of 200,000 images",
+        "models": 12,
+        "options": ["--score", "mig", "--population", "12"],
+        "epochs": 8,
+    },
+    "pbt_groups": {
+        "what": "population-based training by UDR, 10 x 5 models, 4 epochs of 200,000 images",
+        "models": 50,
+        "options": ["--score", "udr", "--population", "10", "--models", "5"],
+        "epochs": 4,
+    },
+}
+"""Searches: batch 64 throughout, so that the same models can be trained without the search."""
+EPOCH_IMAGES = 200_000
+BATCH = 64
 KERNELS = """
 import sys, time, torch
 from unbraid.core.spelling import split_list
@@ -109,49 +126,78 @@ def command(row: dict[str, Any], out: Path, device: str) -> list[str]:
     return [*words, "--device", device, "--out", str(out)]
 
 
+def search_command(row: dict[str, Any], out: Path, device: str) -> list[str]:
+    """What a user types to search."""
+    words = ["pbt", "dsprites", "beta_tcvae", *row["options"], "--first-factor", "1"]
+    words += ["--epochs", str(row["epochs"]), "--epoch-images", str(row["images"])]
+    words += ["--batch-size", str(BATCH), "--checkpoint-seconds", "30"]
+    return [*words, "--device", device, "--out", str(out)]
+
+
+def typed(words: list[str], environment: dict[str, str]) -> tuple[float, str]:
+    """Run a command of a user's; returns its seconds and what it said."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "unbraid", *words],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(words)} failed:\n{done.stderr}")
+    return time.perf_counter() - began, done.stderr
+
+
+def kernels(
+    objectives: tuple[str, ...],
+    seeds: int,
+    device: str,
+    seconds: float,
+    environment: dict[str, str],
+) -> float:
+    """Model-steps a second of the same members in a process that is warm already."""
+    done = subprocess.run(
+        [sys.executable, "-c", KERNELS, device, str(seeds), str(seconds), *objectives],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return float(done.stdout)
+
+
 def measure(
     row: dict[str, Any], device: str, cache: Path, seconds: float, runs: Path | None
 ) -> dict[str, Any]:
     """Run one row, in a folder of *runs* where it shall stay; returns its numbers."""
+    searches = row["name"] in SEARCHES
     with tempfile.TemporaryDirectory() as folder:
         cold = Path(folder) / "cache"
         environment = os.environ | {"TRITON_CACHE_DIR": str(cold if row["cold"] else cache)}
         out = Path(folder if runs is None else runs) / row["name"]
-        words = command(row, out, device)
-        began = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "unbraid", *words],
-            env=environment,
-            check=False,
-            capture_output=True,
-            text=True,
+        words = (search_command if searches else command)(row, out, device)
+        took, said = typed(words, environment)
+        told = re.search(
+            r"(?:training|searching): ([\d,]+) (?:model-steps|images) in (\d+) s", said
         )
-        took = time.perf_counter() - began
-        if done.returncode:
-            sys.exit(f"{' '.join(words)} failed:\n{done.stderr}")
-        told = re.search(r"training: ([\d,]+) model-steps in (\d+) s", done.stderr)
-        assert told is not None, done.stderr
-        model_steps = int(told[1].replace(",", ""))
+        assert told is not None, said
+        model_steps = int(told[1].replace(",", "")) / (BATCH if searches else 1)
         disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-        kernels = subprocess.run(
-            [
-                *(sys.executable, "-c", KERNELS, device, str(row["seeds"]), str(seconds)),
-                *row["objectives"],
-            ],
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
+        could = (
+            kernels(("beta_tcvae",), row["models"], device, seconds, environment)
+            if searches
+            else kernels(row["objectives"], row["seeds"], device, seconds, environment)
         )
-    members = model_steps // row["steps"]
     return {
         "what": row["what"],
-        "members": members,
+        "members": row["models"] if searches else round(model_steps / row["steps"]),
         "model_steps_per_second": model_steps / took,
         "seconds": took,
         "seconds_of_training": int(told[2]),
-        "kernels": float(kernels.stdout),
-        "share": model_steps / took / float(kernels.stdout),
+        "kernels": could,
+        "share": model_steps / took / could,
+        "share_while_training": model_steps / max(int(told[2]), 1) / could,
         "disk_bytes": disk,
         "cold": row["cold"],
         "command": " ".join(["unbraid", *words[:-1], "OUT"]),
@@ -161,7 +207,7 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", nargs="*", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--only", nargs="*", choices=[*ROWS, *SEARCHES], default=[*ROWS, *SEARCHES])
     parser.add_argument("--runs", type=Path, help="where run folders stay")
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
@@ -177,9 +223,12 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as cache:
         for name in given.only:
-            row = ROWS[name] | {"name": name}
-            if given.quick:
-                row = row | {"seeds": 1, "steps": 2, "objectives": row["objectives"][:2]}
+            row = {"name": name, "cold": False, "images": EPOCH_IMAGES}
+            row |= ROWS[name] if name in ROWS else SEARCHES[name]
+            if given.quick and name in ROWS:
+                row |= {"seeds": 1, "steps": 2, "objectives": row["objectives"][:2]}
+            elif given.quick:
+                row |= {"epochs": 2, "images": 128, "models": 1}
             numbers = measure(row, device, Path(cache), 0.1 if given.quick else 2.0, given.runs)
             print(
                 f"{numbers['what']}: {numbers['model_steps_per_second']:,.0f} /s of"

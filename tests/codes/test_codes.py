@@ -92,8 +92,10 @@ def test_fewer_samples_where_the_plan_says_so(tmp_path: Path):
 
 def test_what_is_encoded_is_not_encoded_again(run: Run, monkeypatch: pytest.MonkeyPatch):
     calls = []
-    real = codes_module.represent
-    monkeypatch.setattr(codes_module, "represent", lambda *given: calls.append(1) or real(*given))
+    real = codes_module.encode_members
+    monkeypatch.setattr(
+        codes_module, "encode_members", lambda *given: calls.append(1) or real(*given)
+    )
     store = CodeStore(run.folder)
     store.encode(CPU)
     assert calls == []

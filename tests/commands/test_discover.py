@@ -24,7 +24,7 @@ from unbraid.search.discover import clock, image_source
 from unbraid.search.discover import plan as discovery_plan
 from unbraid.search.discover.clock import Clock
 from unbraid.search.discover.plan import DiscoveryPlan, seen_side
-from unbraid.search.pbt.scorer import Scorer
+from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.search import SearchRun
 
 QUICK = {"steps": 12, "population": 5, "models": 2, "latents": 3, "quiet": True, "device": "cpu"}
@@ -136,15 +136,15 @@ def test_resume_of_a_finished_one_changes_nothing(made):
 def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
     images, options = drawn_images(80), BRIEF | {"steps": 6}
     whole = ub.discover(images, out=tmp_path / "whole", **options)
-    calls, scores = [], Scorer.scores
+    calls, scores = [], Judging.scores
 
-    def interrupted(self, *rest):
+    def interrupted(self):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return scores(self, *rest)
+        return scores(self)
 
-    monkeypatch.setattr(Scorer, "scores", interrupted)
+    monkeypatch.setattr(Judging, "scores", interrupted)
     with pytest.raises(UnbraidError) as told:
         ub.discover(images, out=tmp_path / "cut", **options)
     cut = tmp_path / "cut"

@@ -14,11 +14,11 @@ import torch
 from PIL import Image
 
 from unbraid.objectives import OBJECTIVES
-from unbraid.population.cuda_graph import Stepper
+from unbraid.population.cuda_graph import UPDATES_OF_A_GRAPH, Stepper
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
 from unbraid.population.train import Outcome, train_run
-from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
+from unbraid.population.training_step import TrainingStep
 
 CONVOLUTIONS: dict[str, Any] = {
     "network": "conv_burgess",
@@ -89,7 +89,8 @@ def test_replayed_steps_have_the_bits_of_plain_ones(small_plan, objective: str, 
     plan, dataset = small_plan(objective, steps=40, precision=precision, **CONVOLUTIONS)
     device = torch.device("cuda")
     replayed, done = by_stepper(TrainingStep(plan, plan.members, dataset, device), 40)
-    assert done == [1, 1, DRAWN_AT_ONCE, DRAWN_AT_ONCE, *[1] * (38 - 2 * DRAWN_AT_ONCE)]
+    replays, left = divmod(38, UPDATES_OF_A_GRAPH)
+    assert done == [1, 1, *[UPDATES_OF_A_GRAPH] * replays, *[1] * left]
     assert replayed.step == replayed.clock.item() == 40
     plain = by_steps(TrainingStep(plan, plan.members, dataset, device), 40)
     assert replayed.diverged_at.tolist() == [-1] * 4
@@ -269,7 +270,7 @@ def test_every_kind_of_data_and_a_rule_can_be_captured(
     )
     device = torch.device("cuda")
     replayed, done = by_stepper(TrainingStep(plan, plan.members, dataset, device), 40)
-    assert DRAWN_AT_ONCE in done
+    assert UPDATES_OF_A_GRAPH in done
     assert (
         different(replayed, by_steps(TrainingStep(plan, plan.members, dataset, device), 40))
         == [[]] * 4

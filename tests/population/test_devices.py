@@ -125,7 +125,24 @@ def test_keeping_freed_memory_is_harmless():
     assert torch.ones(2_000_000).sum() == 2_000_000
 
 
-def test_the_usual_precision_is_float32_where_our_kernels_do_not_run():
+@pytest.mark.parametrize(
+    ("instructions", "usual"),
+    [
+        ({"avx512_bf16": True}, "bfloat16"),
+        ({"amx_bf16": True, "avx512_bf16": False}, "bfloat16"),
+        ({"avx512_bf16": False, "avx2": True}, "float32"),
+        ({}, "float32"),
+    ],
+)
+def test_the_usual_precision_of_a_cpu_is_that_of_its_instructions(
+    monkeypatch: pytest.MonkeyPatch, instructions: dict[str, bool], usual: str
+):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions, raising=False)
+    assert devices.usual_precision(torch.device("cpu")) == usual
+
+
+def test_the_usual_precision_is_float32_where_nothing_can_be_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert devices.usual_precision(torch.device("cpu")) == "float32"
 
 

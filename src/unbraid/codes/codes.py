@@ -17,14 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.encode import represent
+from unbraid.codes.encode import encode_members
 from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.checkpoint import Trained
 from unbraid.population.devices import cores, explain_oom
-from unbraid.population.kind import kinds_of
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 
@@ -155,23 +154,16 @@ class CodeStore:
         remedy = "Free some memory, or use the CPU."
         with explain_oom(device, f"the data '{dataset.name}'", remedy):
             sampler = dataset.sampler(device)
-        network = self.run.plan.build_network()
-        precision = self.run.plan.dtype
         lock = threading.Lock()
 
         def encode_chunk(chunk: tuple[Member, ...], trained: Trained) -> None:
             together = max(1, _BYTES_AT_ONCE // (8 * self.run.plan.latents * len(indices)))
-            for members in (
-                kind[first : first + together]
-                for kind in kinds_of(chunk)
-                for first in range(0, len(kind), together)
-            ):
-                begin = chunk.index(members[0])
-                rows = trained.weights[begin : begin + len(members)].to(device)
-                weights, objective = self.run.layout(members[0]).views(rows), members[0].build()
+            for first in range(0, len(chunk), together):
+                members = chunk[first : first + together]
+                rows = trained.weights[first : first + together].to(device)
                 with explain_oom(device, "the codes of a batch", remedy):
-                    mean, logvar = represent(
-                        network, objective, weights, sampler, indices.to(device), precision
+                    mean, logvar = encode_members(
+                        self.run, members, rows, sampler, indices.to(device)
                     )
                 for position, member in enumerate(members):
                     tensors = {

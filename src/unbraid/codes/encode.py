@@ -6,7 +6,7 @@ Everything that encodes images by their number goes through here: stored codes, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from unbraid.networks.network import Network
 from unbraid.objectives.objective import Objective
 from unbraid.population.devices import explain_oom
 from unbraid.population.kind import kinds_of
+from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 
 _DEVICE_BYTES = 2**32
@@ -66,7 +67,9 @@ def images_at_once(
     # The first layer holds 8 numbers a pixel in float32, and its successor reads it; without
     # kernels it is read as 16 columns more.
     bytes_a_value = 64 if uses_kernels(device) and not columns else 1024
-    return max(1, min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192))
+    most = min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192)
+    # Kernels are compiled apart for even batches and others; those for even ones exist.
+    return most - most % 16 if most > 16 else max(1, most)
 
 
 def represent(
@@ -78,11 +81,44 @@ def represent(
     precision: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`encode_images`, and what the *objective* makes of it: quantised codes for QLAE."""
-    mean, logvar = encode_images(network, weights, samples, indices, precision)
+    found = encode_images(network, weights, samples, indices, precision)
+    return _represented(objective, *found, weights)
+
+
+def _represented(
+    objective: Objective,
+    mean: torch.Tensor,
+    logvar: torch.Tensor,
+    weights: dict[str, torch.Tensor],
+) -> tuple[torch.Tensor, torch.Tensor]:
     learned = {
         name: weight.cpu() for name, weight in weights.items() if name.startswith("objective.")
     }
     return objective.representation(mean, logvar, learned)
+
+
+def encode_members(
+    run: RunFolder,
+    members: Sequence[Member],
+    rows: torch.Tensor,
+    samples: Callable[[torch.Tensor], torch.Tensor],
+    indices: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and log-variances `(members, n, latents)` of images *indices*, by trained *rows*.
+
+    The network, which all share, is passed with all of them; what their objectives make of its
+    codes follows kind by kind.
+    """
+    network = run.plan.build_network()
+    weights = network.layout(run.dataset.sample_shape, run.plan.latents).views(rows)
+    mean, logvar = encode_images(network, weights, samples, indices, run.plan.dtype)
+    begin = 0
+    for kind in kinds_of(members):
+        place = slice(begin, begin + len(kind))
+        begin = place.stop
+        own = run.layout(kind[0]).views(rows[place])
+        mean[place], logvar[place] = _represented(kind[0].build(), mean[place], logvar[place], own)
+    return mean, logvar
 
 
 def encode_run(
@@ -90,7 +126,6 @@ def encode_run(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Means and log-variances `(models, n, latents)` by the models of a run, or by one *member*."""
     remedy = "Free some memory, or use the CPU."
-    network = run.plan.build_network()
     with explain_oom(device, f"the data '{run.dataset.name}'", remedy):
         sampler = run.dataset.sampler(device)
     places = torch.from_numpy(indices).to(device)
@@ -99,13 +134,10 @@ def encode_run(
         wanted = [one for one in chunk if member is None or one.id == member]
         if not wanted:
             continue
-        rows = run.trained(chunk).weights
-        for kind in kinds_of(wanted):
-            own = rows[[chunk.index(one) for one in kind]].to(device)
-            with explain_oom(device, "the codes of a batch", remedy):
-                weights, objective = run.layout(kind[0]).views(own), kind[0].build()
-                codes = represent(network, objective, weights, sampler, places, run.plan.dtype)
-            for one, mean, logvar in zip(kind, *codes, strict=True):
-                found[one.id] = mean, logvar
+        rows = run.trained(chunk).weights[[chunk.index(one) for one in wanted]].to(device)
+        with explain_oom(device, "the codes of a batch", remedy):
+            codes = encode_members(run, wanted, rows, sampler, places)
+        for one, mean, logvar in zip(wanted, *codes, strict=True):
+            found[one.id] = mean, logvar
     means, logvars = zip(*(found[one] for one in sorted(found)), strict=True)
     return torch.stack(means).numpy(), torch.stack(logvars).numpy()

@@ -34,6 +34,7 @@ from torch.autograd.function import once_differentiable
 
 from unbraid.core import triton_support
 from unbraid.networks import cpu_conv, im2col
+from unbraid.networks.weight_gradients import of_weight
 
 _MOST_NUMBERS = 2**31
 """Kernels count the numbers of a member's tensor in 32 bits."""
@@ -126,12 +127,16 @@ class _MixedDense(torch.autograd.Function):
         ctx: Any, gradient: Tensor
     ) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
         x, low_weight = ctx.saved_tensors
+        to_weight = to_bias = None
+        if ctx.needs_input_grad[1] and ctx.rows not in _unwanted:
+            to_weight, to_bias = of_weight(low_weight, _dense_gradients, x, gradient)
         to_x = torch.bmm(gradient, low_weight.mT) if ctx.needs_input_grad[0] else None
-        if ctx.rows in _unwanted:
-            return to_x, None, None, None
-        to_weight = _bmm_float32(x.mT, gradient) if ctx.needs_input_grad[1] else None
-        to_bias = gradient.sum(dim=1, dtype=torch.float32) if ctx.needs_input_grad[3] else None
         return to_x, to_weight, None, to_bias
+
+
+def _dense_gradients(x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients of weight and bias."""
+    return _bmm_float32(x.mT, gradient), gradient.sum(dim=1, dtype=torch.float32)
 
 
 def _bmm_float32(left: Tensor, right: Tensor) -> Tensor:

@@ -19,11 +19,15 @@ from unbraid.core.cuda_streams import stream_of
 from unbraid.core.kernel_launch import compiling_in_parallel
 from unbraid.networks.layers import uses_kernels
 from unbraid.population.state import State
-from unbraid.population.training_step import DRAWN_AT_ONCE, TrainingStep
+from unbraid.population.training_step import TrainingStep
 
 _STEPS_BEFORE_CAPTURE = 2
 """In the first steps kernels are compiled and workspaces made, which a capture must not see."""
-_REPLAYS_AHEAD = 2
+UPDATES_OF_A_GRAPH = 8
+"""Draws and the launch of a replay weigh little against so many; captures and what is left over at
+the end, done step by step, weigh more with each.
+"""
+_REPLAYS_AHEAD = 4
 
 
 def rehearse(training: TrainingStep) -> None:
@@ -56,9 +60,16 @@ class Stepper:
     """Advances one chunk: step by step on a CPU, by replays of a captured graph on a GPU."""
 
     def __init__(
-        self, training: TrainingStep, state: State, warn: Callable[[str], None] = lambda line: None
+        self,
+        training: TrainingStep,
+        state: State,
+        warn: Callable[[str], None] = lambda line: None,
+        *,
+        updates: int = UPDATES_OF_A_GRAPH,
     ) -> None:
+        """*updates* are captured as one graph: fewer cost less to capture and leave fewer over."""
         self.training = training
+        self._updates = updates
         self.state = state
         self._warn = warn
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -68,15 +79,15 @@ class Stepper:
 
     def advance(self, at_most: int) -> int:
         """Do as many updates as suit the device, 1 to *at_most*; returns their number."""
-        if self.training.device.type != "cuda" or at_most < DRAWN_AT_ONCE or not self._captured():
+        if self.training.device.type != "cuda" or at_most < self._updates or not self._captured():
             self.training.step(self.state)
             self._steps_before_capture -= 1
             return 1
         assert self._graph is not None
         self._graph.replay()
-        self.state.step += DRAWN_AT_ONCE
+        self.state.step += self._updates
         self._stay_near()
-        return DRAWN_AT_ONCE
+        return self._updates
 
     def _captured(self) -> bool:
         """Whether there is a graph to replay; it is captured once that is due and possible."""
@@ -107,9 +118,9 @@ class Stepper:
                 graph, stream=stream_of(device, "capture"), capture_error_mode="thread_local"
             ):
                 draws = self.training.draw(
-                    self.state.clock + torch.arange(DRAWN_AT_ONCE, device=device)
+                    self.state.clock + torch.arange(self._updates, device=device)
                 )
-                for at in range(DRAWN_AT_ONCE):
+                for at in range(self._updates):
                     self.training.update(self.state, draws, at)
         return graph
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from importlib import import_module
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,9 @@ def train_run(
             ) as pool,
         ):
             training.load_data(places)
+            # Tables are written at the end: what that needs is imported meanwhile.
+            training.disk.submit(import_module, "pandas")
+            training.disk.submit(import_module, "pyarrow.parquet")
             pending = {pool.submit(training.train, chunk) for chunk in run.chunks()}
             curves = _wait(pending, training.stop)
         for done in training.in_background:
@@ -220,15 +224,16 @@ class _Training:
         saved_at = looked_at = time.monotonic()
         saved_step, over = state.step, False
         while not over and not self.stop.is_set():
-            # The halfway checkpoint means that a damaged one never costs a whole training.
-            halfway = steps // 2 if state.step < steps // 2 else steps
-            self.progress(len(chunk) * stepper.advance(halfway - state.step), False)
+            before = state.step
+            self.progress(len(chunk) * stepper.advance(steps - before), False)
+            # It means that a damaged checkpoint never costs a whole training.
+            halfway = before < steps // 2 <= state.step
             now = time.monotonic()
             over = state.step >= steps
             if now - looked_at >= _LOOK_SECONDS or device.type == "cpu":
                 looked_at, over = now, run.is_over(state)
             pause = max(run.plan.checkpoint_seconds, _LEAST_TRAINING_PER_SAVING * save.seconds)
-            due = now - saved_at >= pause or state.step == steps // 2
+            due = halfway or now - saved_at >= pause
             if due and not over and not save.busy:
                 save(state.tensors(), state.step, checkpoints.save)
                 saved_at, saved_step = time.monotonic(), state.step

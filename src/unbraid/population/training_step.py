@@ -24,6 +24,7 @@ from unbraid.data.few_labels import LabelledSets
 from unbraid.networks.layers import carry_low_precision_copy, no_gradients_of
 from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import TrainedWeights
+from unbraid.networks.weight_gradients import weight_gradients_beside
 from unbraid.objectives.objective import Forward, Objective, total_loss
 from unbraid.objectives.schedule import number_at, stacked_number
 from unbraid.objectives.supervision.supervision import Supervision
@@ -194,7 +195,9 @@ class TrainingStep:
         with contextlib.ExitStack() as spared:
             for adam in state.auxiliary:
                 spared.enter_context(no_gradients_of(adam.weights))
-            gradient = Gradient(self.layout, _gradients(loss, leaves, again=again))
+            spared.enter_context(weight_gradients_beside(self.device))
+            gradients = _gradients(loss, leaves, again=again)
+        gradient = Gradient(self.layout, gradients)
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
         # Before any stream reads it: the clock goes on in the main one.
         counts = state.clock + state.age

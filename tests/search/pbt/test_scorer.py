@@ -22,8 +22,13 @@ from unbraid.metrics.sap import sap
 from unbraid.metrics.total_correlation import total_correlation
 from unbraid.metrics.udr import udr
 from unbraid.search.pbt import scorer as scorer_module
-from unbraid.search.pbt.encode_generation import encode_generation, reconstruction_nats
+from unbraid.search.pbt.encode_generation import (
+    encode_chunk,
+    encode_generation,
+    reconstruction_nats,
+)
 from unbraid.search.pbt.generation import Generation
+from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_scorer
 from unbraid.search.rpu.surrogate_labels import SurrogateLabels, write_surrogates
 
@@ -47,6 +52,19 @@ def broken() -> tuple[Generation, Dataset]:
     generation = trained(plan, dataset, [16] * 6)
     assert generation.diverged() == [False] * 3 + [True] * 3
     return generation, dataset
+
+
+def scores(scorer: Scorer, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
+    return Judging(scorer, generation, dataset, folder).scores()
+
+
+def nats_of(generation: Generation, indices: np.ndarray) -> np.ndarray:
+    found = np.empty((len(generation.models), len(indices)))
+    for chunk in generation.chunks:
+        mean, logvar = encode_chunk(chunk, indices, generation.device)
+        nats = reconstruction_nats(chunk, indices, mean, logvar, generation.device)
+        found[list(chunk.places)] = nats.numpy()
+    return found
 
 
 def codes_of(generation: Generation, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +94,7 @@ def test_agreement_is_the_mean_udr_of_each_group(
             [kl_per_latent(*model) for model in zip(mean[group], logvar[group], strict=True)]
         )
         expected.append(udr(mean[group], kl, **options).score)
-    found = scorer.scores(generation, dataset, tmp_path)
+    found = scores(scorer, generation, dataset, tmp_path)
     assert len(found) == 6 // models
     assert max(found) > 0.1, "groups that agree on nothing would show nothing"
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -92,13 +110,13 @@ def test_mig_of_each_model_on_the_images_of_the_sample(
     assert len(indices) == min(points, 120)
     mean, _ = codes_of(generation, indices)
     expected = [mig(codes, dataset.factors(indices), bins=8).score for codes in mean]
-    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, atol=1e-12)
+    np.testing.assert_allclose(scores(scorer, generation, dataset, tmp_path), expected, atol=1e-12)
 
 
 def test_the_score_of_several_models_is_their_mean(six: tuple[Generation, Dataset], tmp_path: Path):
     generation, dataset = six
-    alone = Scorer("mig", 50_000).scores(generation, dataset, tmp_path)
-    together = Scorer("mig", 50_000, 3).scores(generation, dataset, tmp_path)
+    alone = scores(Scorer("mig", 50_000), generation, dataset, tmp_path)
+    together = scores(Scorer("mig", 50_000, 3), generation, dataset, tmp_path)
     np.testing.assert_allclose(together, np.reshape(alone, (2, 3)).mean(axis=1), atol=1e-12)
 
 
@@ -111,18 +129,17 @@ def test_predictors_are_fitted_on_two_thirds_of_the_sample(
     factors = dataset.factors(indices)
     mean, _ = codes_of(generation, indices)
     expected = [sap(codes[:80], factors[:80], codes[80:], factors[80:]).score for codes in mean]
-    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, atol=1e-6)
+    np.testing.assert_allclose(scores(scorer, generation, dataset, tmp_path), expected, atol=1e-6)
 
 
 def test_elbo_of_each_model(six: tuple[Generation, Dataset], tmp_path: Path):
     generation, dataset = six
     scorer = Scorer("elbo", 50_000)
     indices = scorer.sample(dataset)
-    nats = reconstruction_nats(generation, indices, *encode_generation(generation, indices)).numpy()
-    codes = zip(*codes_of(generation, indices), nats, strict=True)
+    codes = zip(*codes_of(generation, indices), nats_of(generation, indices), strict=True)
     expected = [elbo(mean, logvar, loss).score for mean, logvar, loss in codes]
     assert max(expected) < 0
-    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, rtol=1e-6)
+    np.testing.assert_allclose(scores(scorer, generation, dataset, tmp_path), expected, rtol=1e-6)
 
 
 def test_lower_is_better_for_some(six: tuple[Generation, Dataset], tmp_path: Path):
@@ -130,7 +147,7 @@ def test_lower_is_better_for_some(six: tuple[Generation, Dataset], tmp_path: Pat
     scorer = Scorer("total_correlation", 50_000)
     mean, _ = codes_of(generation, scorer.sample(dataset))
     expected = [total_correlation(codes).score for codes in mean]
-    np.testing.assert_allclose(scorer.scores(generation, dataset, tmp_path), expected, rtol=1e-5)
+    np.testing.assert_allclose(scores(scorer, generation, dataset, tmp_path), expected, rtol=1e-5)
     assert (scorer.higher_is_better, scorer.better(0.3)) == (False, -0.3)
     assert (Scorer("mig", 10).higher_is_better, Scorer("mig", 10).better(0.3)) == (True, 0.3)
     assert Scorer(SURROGATES, 0).higher_is_better
@@ -145,7 +162,7 @@ def test_surrogates_come_from_the_file_beside_the_search(
     root = SurrogateLabels(np.arange(120, dtype=np.int64), factors.astype(np.float32))
     level = SurrogateLabels(part, factors[part][:, 1:].astype(np.float32))
     write_surrogates(tmp_path / "own.safetensors", [(root, level)])
-    found = Scorer(SURROGATES, 0, 1, 0, "own.safetensors").scores(generation, dataset, tmp_path)
+    found = scores(Scorer(SURROGATES, 0, 1, 0, "own.safetensors"), generation, dataset, tmp_path)
     mean, _ = codes_of(generation, np.arange(120))
     for score, codes in zip(found, mean, strict=True):
         gaps = [*mig(codes, factors).per_factor, *mig(codes[part], factors[part][:, 1:]).per_factor]
@@ -157,7 +174,7 @@ def test_models_that_diverged_have_no_score(
     broken: tuple[Generation, Dataset], metric: str, tmp_path: Path
 ):
     generation, dataset = broken
-    found = Scorer(metric, 50_000).scores(generation, dataset, tmp_path)
+    found = scores(Scorer(metric, 50_000), generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [False] * 3 + [True] * 3
 
 
@@ -165,11 +182,11 @@ def test_a_model_that_diverged_has_no_score_even_where_its_last_codes_are_number
     plan, dataset = population()
     generation = trained(plan, dataset, [16] * 3)
     assert not any(
-        math.isnan(score) for score in Scorer("mig", 50).scores(generation, dataset, tmp_path)
+        math.isnan(score) for score in scores(Scorer("mig", 50), generation, dataset, tmp_path)
     )
     generation.chunks[1].state.diverged_at.fill_(3)
     (place,) = generation.chunks[1].places
-    found = Scorer("mig", 50).scores(generation, dataset, tmp_path)
+    found = scores(Scorer("mig", 50), generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [other == place for other in range(3)]
 
 
@@ -177,9 +194,9 @@ def test_one_model_that_diverged_takes_the_score_of_its_group(
     broken: tuple[Generation, Dataset], tmp_path: Path
 ):
     generation, dataset = broken
-    found = Scorer("udr", 1_000, 2).scores(generation, dataset, tmp_path)
+    found = scores(Scorer("udr", 1_000, 2), generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [False, True, True]
-    found = Scorer("udr", 1_000, 3).scores(generation, dataset, tmp_path)
+    found = scores(Scorer("udr", 1_000, 3), generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [False, True]
 
 
@@ -196,7 +213,7 @@ def test_models_that_diverged_have_no_gap_with_surrogates(
         tmp_path / "s.safetensors",
         [(SurrogateLabels(every, dataset.factors(every).astype(np.float32)),)],
     )
-    found = Scorer(SURROGATES, 0, 1, 0, "s.safetensors").scores(generation, dataset, tmp_path)
+    found = scores(Scorer(SURROGATES, 0, 1, 0, "s.safetensors"), generation, dataset, tmp_path)
     assert [math.isnan(score) for score in found] == [False] * 3 + [True] * 3
 
 
@@ -211,11 +228,11 @@ def test_a_metric_without_a_value_is_nan_and_other_failures_are_not_hidden(
     monkeypatch.setattr(scorer_module, "evaluate", fails)
     error: Exception = InputError("codes must vary; got none.")
     assert all(
-        math.isnan(score) for score in Scorer("mig", 50).scores(generation, dataset, tmp_path)
+        math.isnan(score) for score in scores(Scorer("mig", 50), generation, dataset, tmp_path)
     )
     error = ZeroDivisionError("a bug")
     with pytest.raises(ZeroDivisionError, match="a bug"):
-        Scorer("mig", 50).scores(generation, dataset, tmp_path)
+        scores(Scorer("mig", 50), generation, dataset, tmp_path)
 
 
 def test_only_the_labels_that_were_paid_for_are_looked_at(
@@ -232,7 +249,7 @@ def test_only_the_labels_that_were_paid_for_are_looked_at(
 
     monkeypatch.setattr(type(dataset), "factors", watched)
     for _ in range(2):
-        search.scorer.scores(generation, dataset, tmp_path)
+        scores(search.scorer, generation, dataset, tmp_path)
     assert len(seen) == 2
     assert len(np.unique(seen[0])) == len(seen[0]) == 12
     np.testing.assert_array_equal(seen[0], seen[1])

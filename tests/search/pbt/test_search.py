@@ -26,7 +26,6 @@ from unbraid.commands.train import open_run
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.core.store import read_tensors
 from unbraid.data import load
-from unbraid.data.dataset import Dataset
 from unbraid.metrics import _agreement
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.training_step import TrainingStep
@@ -35,8 +34,8 @@ from unbraid.search.pbt import generation as generation_module
 from unbraid.search.pbt import search as search_run
 from unbraid.search.pbt import state as search_state
 from unbraid.search.pbt.generation import Generation
+from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.plan import make_search
-from unbraid.search.pbt.scorer import Scorer
 from unbraid.search.pbt.search import SearchOutcome, SearchRun
 
 from .test_plan import TINY, small_search, unlabelled
@@ -92,11 +91,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[list[float]]], Non
     """Puts scores by epoch in the place of what the scorer would say."""
 
     def put(scores: list[list[float]]) -> None:
-        monkeypatch.setattr(
-            Scorer,
-            "scores",
-            lambda self, generation, dataset, folder: list(scores[generation.epoch]),
-        )
+        monkeypatch.setattr(Judging, "scores", lambda self: list(scores[self.generation.epoch]))
 
     return put
 
@@ -173,20 +168,19 @@ def test_hyper_parameters_in_effect_are_those_of_the_lineage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     seen: dict[int, dict[int, tuple[float, float, int]]] = {}
-    known = Scorer.scores
+    known = Judging.scores
 
-    def watched(
-        self: Scorer, generation: Generation, dataset: Dataset, folder: Path
-    ) -> list[float]:
+    def watched(self: Judging) -> list[float]:
+        generation = self.generation
         rows = seen.setdefault(generation.epoch, {})
         for chunk in generation.chunks:
             betas = chunk.program.kinds[0].objective.beta.tolist()  # type: ignore[attr-defined]
             rates = chunk.program.rate.tolist()  # type: ignore[union-attr]
             for place, beta, rate in zip(chunk.places, betas, rates, strict=True):
                 rows[place] = (beta, rate, chunk.program.plan.batch_size)
-        return known(self, generation, dataset, folder)
+        return known(self)
 
-    monkeypatch.setattr(Scorer, "scores", watched)
+    monkeypatch.setattr(Judging, "scores", watched)
     run = created(tmp_path / "run", score="mig", epochs=4)
     assert not run.train(CPU, on_epoch=interrupting_at(2)).finished
     again = SearchRun.open(run.path)
@@ -213,16 +207,15 @@ def test_copies_go_on_from_the_weights_they_took(
         batch_size=16,
     )
     kept: list[dict[str, torch.Tensor]] = []
-    known = Scorer.scores
+    known = Judging.scores
 
-    def watched(
-        self: Scorer, generation: Generation, dataset: Dataset, folder: Path
-    ) -> list[float]:
+    def watched(self: Judging) -> list[float]:
+        generation = self.generation
         kept.append({name: tensor.clone() for name, tensor in generation.rows(range(5)).items()})
-        return known(self, generation, dataset, folder)
+        return known(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Scorer, "scores", watched)
+        patch.setattr(Judging, "scores", watched)
         assert run.train(CPU) == ALL_DONE
     table = run.lineage[run.lineage["epoch"] == 1]
     assert table["parent"].tolist() == [2, 1, 2, 3, 4]
@@ -542,7 +535,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "middle of a later epoch": {"progress": 50},
     "told of an epoch": {"on_epoch": 2},
     "asked for the time": {"out_of_time": 2},
-    "scoring": {"patch": (Scorer, "scores")},
+    "scoring": {"patch": (Judging, "scores")},
     "writing the lineage": {"patch": (SearchRun, "_write_lineage")},
     "selecting": {"patch": (search_run, "next_individuals")},
     "beginning an epoch": {"patch": (search_run, "Generation")},
@@ -758,6 +751,7 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path):
 KILLED = """
 import json, sys, torch
 from unbraid.search.pbt import state
+from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.plan import make_search
 from unbraid.search.pbt.search import SearchRun
 state._LEAST_TRAINING_PER_SAVING = 0

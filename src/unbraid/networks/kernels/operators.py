@@ -16,6 +16,7 @@ which takes seconds.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from torch.autograd import Function
 from unbraid.core.errors import UnbraidError
 from unbraid.networks.kernels import launch
 from unbraid.networks.kernels.image import BERNOULLI, SIGMOID_SQUARED, SQUARED
+from unbraid.networks.weight_gradients import of_weight
 
 LIKELIHOODS = {
     "bernoulli": BERNOULLI.value,
@@ -69,14 +71,17 @@ class _Conv(Function):
         _only_once()
         x, low_weight, out = ctx.saved_tensors
         gradient = _masked(gradient, out, ctx.masked_later)
+        to_weight, to_bias = of_weight(
+            low_weight,
+            partial(launch.weight_gradient, kernel=low_weight.shape[2], bias_of_big=False),
+            x,
+            gradient,
+        )
         to_x = None
         if ctx.needs_input_grad[0]:
             to_x = launch.conv_transpose(
                 gradient, low_weight, tuple(x.shape[2:4]), mask=x if ctx.after_relu else None
             )
-        to_weight, to_bias = launch.weight_gradient(
-            x, gradient, low_weight.shape[2], bias_of_big=False
-        )
         return to_x, to_weight, None, to_bias, None, None, None
 
 
@@ -156,12 +161,14 @@ class _ConvTranspose(Function):
         _only_once()
         x, low_weight, out = ctx.saved_tensors
         gradient = _masked(gradient, out, ctx.masked_later)
+        to_weight, to_bias = of_weight(
+            low_weight, partial(launch.weight_gradient, kernel=4, bias_of_big=True), gradient, x
+        )
         to_x = (
             launch.conv(gradient, low_weight, mask=x if ctx.after_relu else None)
             if ctx.needs_input_grad[0]
             else None
         )
-        to_weight, to_bias = launch.weight_gradient(gradient, x, 4, bias_of_big=True)
         return to_x, to_weight, None, to_bias, None, None, None
 
 

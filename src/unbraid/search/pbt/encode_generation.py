@@ -24,16 +24,7 @@ def encode_generation(
     generation: Generation, indices: NDArray[np.int64]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Means and log-variances `(models, n, latents)` of images *indices* by every model."""
-
-    def encode(chunk: Chunk) -> tuple[torch.Tensor, torch.Tensor]:
-        program, wanted = chunk.program, torch.from_numpy(indices).to(generation.device)
-        weights = program.kinds[0].layout.views(chunk.state.model.weights)
-        objective = program.members[0].build()
-        return represent(
-            program.network, objective, weights, program.sampler, wanted, program.precision
-        )
-
-    parts = _for_chunks(generation, encode)
+    parts = _for_chunks(generation, lambda chunk: encode_chunk(chunk, indices, generation.device))
     order = torch.tensor([place for chunk in generation.chunks for place in chunk.places]).argsort()
     return (
         torch.cat([mean for mean, _ in parts])[order],
@@ -41,44 +32,54 @@ def encode_generation(
     )
 
 
+def encode_chunk(
+    chunk: Chunk, indices: NDArray[np.int64], device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and log-variances `(models of the chunk, n, latents)` of images *indices*."""
+    program, wanted = chunk.program, torch.from_numpy(indices).to(device)
+    weights = program.kinds[0].layout.views(chunk.state.model.weights)
+    objective = program.members[0].build()
+    with explain_oom(device, "the codes of a batch", WHEN_FULL):
+        return represent(
+            program.network, objective, weights, program.sampler, wanted, program.precision
+        )
+
+
 def reconstruction_nats(
-    generation: Generation, indices: NDArray[np.int64], mean: torch.Tensor, logvar: torch.Tensor
+    chunk: Chunk,
+    indices: NDArray[np.int64],
+    mean: torch.Tensor,
+    logvar: torch.Tensor,
+    device: torch.device,
 ) -> torch.Tensor:
-    """Negative log-likelihood `(models, n)` of images, given one draw from each posterior."""
-    found = torch.empty(mean.shape[:2])
-
-    def measure(chunk: Chunk) -> None:
-        program, places, wanted = (
-            chunk.program,
-            list(chunk.places),
-            torch.from_numpy(indices).to(generation.device),
-        )
-        weights = program.kinds[0].layout.views(chunk.state.model.weights)
-        likelihood = program.likelihood.bound(weights)
-        z = mean[places]
-        if program.kinds[0].objective.samples_latents:
-            noise = random.normal(program.draw.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
-            z = z + torch.exp(0.5 * logvar[places]) * noise
-        size = images_at_once(
-            program.sampler(wanted[:1])[0].numel(),
-            len(places),
-            generation.device,
-            columns=program.network.uses_columns,
-        )
-        with torch.no_grad():
-            for start in range(0, len(wanted), size):
-                x = program.sampler(wanted[start : start + size]).unsqueeze(0)
-                part = z[:, start : start + size].to(generation.device)
-                nats = program.network.compare(
-                    weights,
-                    part,
-                    x.expand(len(places), *x.shape[1:]),
-                    likelihood,
-                    program.precision,
-                )
-                found[places, start : start + size] = nats.cpu()
-
-    _for_chunks(generation, measure)
+    """Negative log-likelihood `(models of the chunk, n)` of images, given one draw from each
+    posterior.
+    """
+    program, wanted = chunk.program, torch.from_numpy(indices).to(device)
+    found, members = torch.empty(mean.shape[:2]), len(chunk.places)
+    weights = program.kinds[0].layout.views(chunk.state.model.weights)
+    likelihood = program.likelihood.bound(weights)
+    z = mean
+    if program.kinds[0].objective.samples_latents:
+        noise = random.normal(program.draw.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
+        z = z + torch.exp(0.5 * logvar) * noise
+    size = images_at_once(
+        program.sampler(wanted[:1])[0].numel(),
+        members,
+        device,
+        columns=program.network.uses_columns,
+    )
+    with explain_oom(device, "the reconstructions of a batch", WHEN_FULL), torch.no_grad():
+        for start in range(0, len(wanted), size):
+            x = program.sampler(wanted[start : start + size]).unsqueeze(0)
+            nats = program.network.compare(
+                weights,
+                z[:, start : start + size].to(device),
+                x.expand(members, *x.shape[1:]),
+                likelihood,
+                program.precision,
+            )
+            found[:, start : start + size] = nats.cpu()
     return found
 
 
@@ -88,8 +89,7 @@ def _for_chunks(generation: Generation, work: Callable[[Chunk], Found]) -> list[
     def on_one_core(chunk: Chunk) -> Found:
         if generation.device.type == "cpu":
             torch.set_num_threads(1)
-        with explain_oom(generation.device, "the codes of a batch", WHEN_FULL):
-            return work(chunk)
+        return work(chunk)
 
     with ThreadPoolExecutor(cores() if generation.device.type == "cpu" else 1) as pool:
         return list(pool.map(on_one_core, generation.chunks))

@@ -42,6 +42,8 @@ Rows = dict[str, Tensor]
 """The tensors of a state by name, one row per model in the order of the population."""
 Heritage = Callable[[Sequence[int]], Rows]
 """Says with which rows the models at given places of a population begin."""
+_UPDATES_OF_A_GRAPH = 4
+"""Every epoch captures its chunks anew, so that captures must be quick."""
 WHEN_FULL = (
     "Free some memory and go on with `unbraid resume`, "
     "or begin anew with a smaller population, fewer models or smaller batch sizes."
@@ -143,11 +145,12 @@ class Generation:
         stop: threading.Event,
         seconds: float = math.inf,
         progress: Callable[[int], None] = lambda images: None,
+        chunk_done: Callable[[Chunk], None] = lambda chunk: None,
     ) -> bool:
         """Train until the epoch is over (True), *stop* is set or *seconds* have passed (False).
 
-        *progress* takes how many images more were seen, over all models. Called again, it goes on
-        where it was.
+        *progress* takes how many images more were seen, over all models; *chunk_done* a chunk whose
+        epoch is over, while others may still train. Called again, it goes on where it was.
         """
         deadline, lock = time.monotonic() + seconds, threading.Lock()
 
@@ -161,7 +164,9 @@ class Generation:
             with explain_oom(
                 self.device, f"a chunk of {_counted(len(chunk.places), 'model')}", WHEN_FULL
             ):
-                chunk.stepper = chunk.stepper or Stepper(chunk.program, chunk.state)
+                chunk.stepper = chunk.stepper or Stepper(
+                    chunk.program, chunk.state, updates=_UPDATES_OF_A_GRAPH
+                )
                 while not chunk.done and not stop.is_set() and time.monotonic() < deadline:
                     steps = chunk.stepper.advance(chunk.end - chunk.state.step)
                     with lock:
@@ -169,6 +174,7 @@ class Generation:
                 if chunk.done:
                     chunk.stepper = None
                     chunk.program.forget_draws()
+                    chunk_done(chunk)
 
         if self.device.type == "cpu":
             keep_freed_memory()

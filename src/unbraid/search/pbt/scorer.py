@@ -15,8 +15,7 @@ recorded as they are.
 from __future__ import annotations
 
 import inspect
-import math
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from unbraid.codes.codes import TRAIN_SHARE, recorded_sample
 from unbraid.core.checks import plain
 from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.data.dataset import Dataset
-from unbraid.population.devices import cores, explain_oom
+from unbraid.population.devices import explain_oom
 from unbraid.scoring.metric_inputs import MetricInputs, evaluate
 from unbraid.scoring.metric_names import (
     base,
@@ -39,7 +38,7 @@ from unbraid.scoring.metric_names import (
     needs,
     options,
 )
-from unbraid.search.pbt.encode_generation import encode_generation, reconstruction_nats
+from unbraid.search.pbt.encode_generation import encode_generation
 from unbraid.search.pbt.generation import WHEN_FULL, Generation
 from unbraid.search.rpu.surrogate_labels import read_surrogates, surrogate_gaps
 
@@ -49,6 +48,22 @@ MOST_POINTS = 50_000
 UDR_POINTS = 1_000
 UDR_MODELS = 5
 _TRIED_ROWS = 600
+
+
+Codes = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ModelScore:
+    """How one model is scored by its codes."""
+
+    indices: NDArray[np.int64]
+    """The images that are encoded."""
+    score: Callable[[Codes, Codes, NDArray[np.float32] | None], float]
+    """From means and log-variances `(n, latents)` of those images, and the nats of their
+    reconstructions where it reads them.
+    """
+    reads_reconstruction: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,27 +97,15 @@ class Scorer:
         """The images that are looked at."""
         return recorded_sample(len(dataset), self.points, self.seed)
 
-    def scores(self, generation: Generation, dataset: Dataset, folder: Path) -> list[float]:
-        """The score of each individual; NaN where a model of it diverged or there is no value."""
-        if self.metric == SURROGATES:
-            by_model = self._surrogate_scores(generation, folder)
-        elif self.compares:
-            by_model = self._agreements(generation, self.sample(dataset))
-        else:
-            by_model = self._each(generation, dataset, self.sample(dataset))
-        by_model = np.where(generation.diverged(), np.nan, by_model)
-        return by_model.reshape(-1, self.models).mean(axis=1).tolist()
-
     def better(self, score: float) -> float:
         """*score* as the search ranks it: higher is better."""
         return score if self.higher_is_better else -score
 
-    def _agreements(
-        self, generation: Generation, indices: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def agreements(self, generation: Generation, dataset: Dataset) -> NDArray[np.float64]:
+        """The score of every model by how well it agrees with the others of its individual."""
         from unbraid.metrics._agreement import agreement_scores, mean_kl
 
-        on_host = encode_generation(generation, indices)
+        on_host = encode_generation(generation, self.sample(dataset))
         with explain_oom(
             generation.device, f"the agreement of {len(on_host[0])} models", WHEN_FULL
         ):
@@ -111,43 +114,22 @@ class Scorer:
             kl = mean_kl(mean, logvar).view(-1, self.models, mean.shape[-1])
             return agreement_scores(groups, kl, **options(self.metric)).flatten().cpu().numpy()
 
-    def _each(
-        self, generation: Generation, dataset: Dataset, indices: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        mean, logvar = encode_generation(generation, indices)
-        nats = (
-            reconstruction_nats(generation, indices, mean, logvar).numpy()
-            if needs(self.metric) == "elbo"
-            else None
-        )
+    def of_model(self, dataset: Dataset, folder: Path) -> ModelScore:
+        """How a model is scored by itself; surrogate labels lie in *folder*."""
+        if self.metric == SURROGATES:
+            leaves = read_surrogates(folder / self.surrogates)
+            labelled = [labels.indices for leaf in leaves for labels in leaf]
+            indices = np.unique(np.concatenate(labelled))
+            return ModelScore(indices, lambda mean, *_: surrogate_gaps(mean, indices, leaves))
+        indices = self.sample(dataset)
         factors = dataset.factors(indices) if dataset.labelled else None
         train = max(1, round(len(indices) * TRAIN_SHARE))
 
-        def one(place: int) -> float:
-            own = (mean[place].numpy(), logvar[place].numpy())
-            inputs = MetricInputs(
-                own[0], train, factors, *own, None if nats is None else nats[place]
-            )
-            try:
-                return float(evaluate(self.metric, inputs).score)
-            except InputError:
-                return math.nan
+        def score(mean: Codes, logvar: Codes, nats: NDArray[np.float32] | None) -> float:
+            inputs = MetricInputs(mean, train, factors, mean, logvar, nats)
+            return float(evaluate(self.metric, inputs).score)
 
-        with ThreadPoolExecutor(cores()) as pool:
-            return np.array(list(pool.map(one, range(len(mean)))))
-
-    def _surrogate_scores(self, generation: Generation, folder: Path) -> NDArray[np.float64]:
-        leaves = read_surrogates(folder / self.surrogates)
-        indices = np.unique(np.concatenate([labels.indices for leaf in leaves for labels in leaf]))
-        mean, _ = encode_generation(generation, indices)
-
-        def one(codes: NDArray[np.float32]) -> float:
-            try:
-                return surrogate_gaps(codes, indices, leaves)
-            except InputError:  # codes that are not finite
-                return math.nan
-
-        return np.array([one(codes.numpy()) for codes in mean])
+        return ModelScore(indices, score, needs(self.metric) == "elbo")
 
 
 def read_scorer(

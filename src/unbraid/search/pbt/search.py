@@ -41,6 +41,7 @@ from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder, check_free, check_room, make_folder
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
+from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.lineage import best_by_epoch, epoch_rows
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.state import Checkpointer, Elite, SearchState, StateFiles
@@ -257,11 +258,15 @@ class SearchRun:
         search = self.search
         while True:
             state = checkpointer.state
+            judging = Judging(search.scorer, state.generation, self.dataset, self.path)
             while not state.generation.train(
-                stop, checkpointer.seconds_left(), lambda images: progress(images, False)
+                stop,
+                checkpointer.seconds_left(),
+                lambda images: progress(images, False),
+                judging.chunk_done,
             ):
                 checkpointer.save()
-            scores = search.scorer.scores(state.generation, self.dataset, self.path)
+            scores = judging.scores()
             ranked = [search.scorer.better(score) for score in scores]
             rows = epoch_rows(search, state, scores)
             # An epoch that was stopped after this is scored again when the search goes on; it must
