@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM = "sha256"
 _UNFINISHED = ".part"
+_ABOUT = "about"
 _PLACE_OF_CHECKSUM = b"0" * 64
 
 
@@ -191,8 +192,8 @@ def read_about(path: Path) -> dict[str, Any]:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table as Parquet that carries the checksum of its own file.
+def write_table(path: Path, table: pd.DataFrame, about: Mapping[str, Any] | None = None) -> None:
+    """Write a table, and a record about it, as Parquet that carries the checksum of its own file.
 
     Parquet's page checksums leave the footer uncovered, where the columns' names and types are. The
     SHA-256 here is that of the whole file with zeros in the checksum's place.
@@ -203,10 +204,11 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     import pyarrow.parquet as pq
 
     rows = pa.Table.from_pandas(table, preserve_index=False)
+    record = {} if about is None else {_ABOUT: json.dumps(dict(about), allow_nan=False)}
     buffer = io.BytesIO()
     pq.write_table(
         rows.replace_schema_metadata(
-            {**(rows.schema.metadata or {}), _CHECKSUM: _PLACE_OF_CHECKSUM}
+            {**(rows.schema.metadata or {}), **record, _CHECKSUM: _PLACE_OF_CHECKSUM}
         ),
         buffer,
     )
@@ -229,6 +231,22 @@ def read_table(path: Path) -> pd.DataFrame:
         return pq.read_table(pa.BufferReader(content)).to_pandas()
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+
+
+def read_about_table(path: Path) -> dict[str, Any]:
+    """The record about a table, from the file's end alone and unchecked; empty without one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        record = json.loads((pq.read_metadata(path).metadata or {}).get(_ABOUT.encode(), "{}"))
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+    if not isinstance(record, dict):
+        raise DamagedFileError(f"{path} is damaged: what it says about itself is no record.")
+    return record
 
 
 @contextlib.contextmanager
