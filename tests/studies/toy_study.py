@@ -132,3 +132,15 @@ def make_study(folder: Path) -> Study:
         pools=pools,
         analyses={"TOY-1": mean_kl, "TOY-2": cars_mig, "TOY-3": growth},
     )
+
+
+if __name__ == "__main__":  # as a process of its own: FOLDER, then the words of a command line
+    import sys
+
+    from unbraid.commands.command_line import main
+    from unbraid.scoring import metric_inputs
+    from unbraid.studies import STUDIES
+
+    metric_inputs.WORTH_PROCESSES = 10**6  # they would outlive a kill, and take longer to start
+    STUDIES.register("toy", make_study(Path(sys.argv.pop(1))))
+    main()

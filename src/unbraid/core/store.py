@@ -222,31 +222,39 @@ def read_table(path: Path) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = path.read_bytes()
+    content, _ = _checked_parquet(path)
     try:
-        promised = pq.read_metadata(pa.BufferReader(content)).metadata[_CHECKSUM.encode()]
-        before, _, after = content.rpartition(promised)
-        if hashlib.sha256(before + _PLACE_OF_CHECKSUM + after).hexdigest().encode() != promised:
-            raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
         return pq.read_table(pa.BufferReader(content)).to_pandas()
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
 
 
 def read_about_table(path: Path) -> dict[str, Any]:
-    """The record about a table, from the file's end alone and unchecked; empty without one."""
+    """The record about a table, empty without one; every byte of the file is checked."""
+    _, metadata = _checked_parquet(path)
+    try:
+        return dict(json.loads(metadata.get(_ABOUT.encode(), b"{}")))
+    except (ValueError, TypeError) as error:
+        raise DamagedFileError(
+            f"{path} is damaged: its record cannot be read ({error})."
+        ) from error
+
+
+def _checked_parquet(path: Path) -> tuple[bytes, dict[bytes, bytes]]:
+    """The content and the metadata of a file that is as its checksum promises."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    content = path.read_bytes()
     try:
-        record = json.loads((pq.read_metadata(path).metadata or {}).get(_ABOUT.encode(), "{}"))
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
+        metadata = pq.read_metadata(pa.BufferReader(content)).metadata
+        promised = metadata[_CHECKSUM.encode()]
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
-    if not isinstance(record, dict):
-        raise DamagedFileError(f"{path} is damaged: what it says about itself is no record.")
-    return record
+    before, _, after = content.rpartition(promised)
+    if hashlib.sha256(before + _PLACE_OF_CHECKSUM + after).hexdigest().encode() != promised:
+        raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+    return content, metadata
 
 
 @contextlib.contextmanager

@@ -129,11 +129,13 @@ def cost(results: Results, parts: Sequence[Part], device: torch.device) -> str:
         plan, dataset = make_plan(**{**own.plan, "data": data.load(own), "data_options": None})
         most = max(most, bytes_needed(plan, dataset, chunk_size(plan, dataset, device)))
     without = sum(one.models for _, one in left if one.state == "no data")
-    return (
-        f"{sum(one.models for _, one in left):,} models, {sum(one.model_steps for _, one in left):,}"
-        f" model-steps, about {spoken(sum(one.seconds for _, one in left))} on"
+    models_left = sum(one.models for _, one in left)
+    steps = sum(one.model_steps for _, one in left)
+    told = (
+        f"{models_left:,} models, {steps:,} model-steps, about"
+        f" {spoken(sum(one.seconds for _, one in left))} on {device_name(device)},"
         # While one slice is scored, the next is trained.
-        f" {device_name(device)}, up to {2 * most / 1e9:.2g} GB of disk at a time and"
-        f" {rows * _ROW_BYTES / 1e6:.2g} MB of tables"
-        + (f"; the data of {without:,} of the models is not here" if without else "")
+        f" up to {2 * most / 1e9:.2g} GB of disk at a time and {rows * _ROW_BYTES / 1e6:.2g} MB of"
+        " tables"
     )
+    return told + (f"; the data of {without:,} of the models is not here" if without else "")
