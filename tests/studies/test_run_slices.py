@@ -156,7 +156,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
 
 
 def test_two_processes_share_the_slices(toy: Study, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("TOY_STEPS", "200")
+    monkeypatch.setenv("TOY_STEPS", "80")
     results = Results(toy, "small")
     both = [start(toy.folder), start(toy.folder)]
     answers = [process.communicate(timeout=120) for process in both]
@@ -290,6 +290,22 @@ def test_work_on_another_version_of_a_slice_is_refused(
     ((name, _, value),) = refused(run, results)
     assert (name, value) == ("work", str(results.folder / ".work/small/main/beta-1"))
     assert (Path(value) / "run" / "plan.json").is_file()
+
+
+def test_damage_to_unfinished_work_is_told_with_a_remedy(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(running._Running, "_make", _then_ctrl_c(running._Running._make))
+        patch.setattr(SliceWork, "finish", lambda self: None)
+        with pytest.raises(StoppedError):
+            run(results)
+    work = results.folder / ".work/small/main/beta-1"
+    (work / "slice.json").write_text("{}")
+    with pytest.raises(DamagedFileError) as caught:
+        run(results)
+    assert str(caught.value).startswith(f"{work / 'slice.json'} is damaged")
+    assert str(caught.value).endswith(f"Remove {work}, and the slice is made from the start.")
 
 
 def test_what_a_kill_left_of_a_finished_slice_is_removed(whole: Results):

@@ -61,6 +61,8 @@ class Results:
         """
         self.study, self.scale = study, check_scale(scale)
         self.folder = study.folder / "results" if folder is None else Path(folder)
+        self._read: dict[tuple[Path, int, int], dict[str, Any]] = {}
+        """What each table said about itself, by its file as it was then."""
         self.first_seed = self._seed_found() if first_seed is None else first_seed
         self.pools = study.pools(self.scale, self.first_seed)
         check_pools(self.pools)
@@ -87,10 +89,14 @@ class Results:
         return 0
 
     def _about(self, path: Path) -> dict[str, Any]:
-        try:
-            return read_about_table(path)
-        except DamagedFileError as error:
-            raise self._damaged(error) from error
+        state = path.stat()
+        key = path, state.st_mtime_ns, state.st_size
+        if key not in self._read:
+            try:
+                self._read[key] = read_about_table(path)
+            except DamagedFileError as error:
+                raise self._damaged(error) from error
+        return self._read[key]
 
     def about(self, pool: Pool, one: Slice) -> dict[str, Any]:
         """What the table of a slice says it was made from and by."""

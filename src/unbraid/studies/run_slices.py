@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -32,8 +33,6 @@ from unbraid.studies.slice_work import SliceWork, Stopped
 
 _CAUTION = 1.1
 """Estimates are lengthened by as much: a slice that is cut off costs more than an idle minute."""
-
-_LONGEST_TIMER = threading.TIMEOUT_MAX
 
 Part = tuple[Pool, Slice]
 
@@ -156,9 +155,10 @@ class _Running:
         """Each slice that is being scored, and its end."""
 
     def run(self, parts: Sequence[Part], go_on: str) -> Ended:
-        timer = threading.Timer(min(self.ends - time.monotonic(), _LONGEST_TIMER), self._end)
+        timer = threading.Timer(self.ends - time.monotonic(), self._end)
         timer.daemon = True
-        timer.start()
+        if self.ends < math.inf:
+            timer.start()
         held = ExitStack()
         scorer = ThreadPoolExecutor(1, thread_name_prefix="unbraid-score")
         try:
@@ -166,6 +166,7 @@ class _Running:
                 self._collect()
                 if self.time_is_up or not self._make(pool, one, held, scorer):
                     break
+            self._say_what_is_scored()
             self._collect(wait=True)
         except KeyboardInterrupt:
             raise StoppedError(
@@ -178,6 +179,11 @@ class _Running:
             scorer.shutdown(wait=True)
             held.close()
         return self.ended
+
+    def _say_what_is_scored(self) -> None:
+        names = [name_of(one.pool, one.slice) for one, future in self.scoring if not future.done()]
+        if names and not self.quiet:
+            print(f"scoring {', '.join(names)}", file=sys.stderr, flush=True)
 
     def _end(self) -> None:
         self.time_is_up = True

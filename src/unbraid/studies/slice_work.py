@@ -28,7 +28,7 @@ import torch
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.cuda_streams import stream_of
-from unbraid.core.errors import Problems, Shown, invalid
+from unbraid.core.errors import DamagedFileError, Problems, Shown, invalid
 from unbraid.core.folders import kind_of
 from unbraid.core.store import digest, read_json, read_table, write_json, write_table
 from unbraid.data.dataset import Dataset
@@ -54,6 +54,10 @@ from unbraid.studies.slice_table import slice_table
 
 Report = Callable[[int, bool], None]
 """Told how many model-steps more are done, and whether they were found so."""
+
+
+_SCORING = threading.Lock()
+"""Scoring takes all cores: slices wait for each other, in time that is not counted as theirs."""
 
 
 class Stopped(Exception):
@@ -91,6 +95,18 @@ class SliceWork:
 
     def open(self, dataset: Dataset) -> None:
         """Begin the slice, or go on with what the folder holds of it."""
+        with self._damage_explained():
+            self._open(dataset)
+
+    @contextmanager
+    def _damage_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedFileError as error:
+            remedy = f"Remove {self.folder}, and the slice is made from the start."
+            raise DamagedFileError(f"{error} {remedy}") from error
+
+    def _open(self, dataset: Dataset) -> None:
         defined = digest(definition(self.slice))
         if self._record.is_file():
             record = read_json(self._record)
@@ -190,12 +206,15 @@ class SliceWork:
             if self.stop.is_set():
                 raise Stopped
 
-        with self._timed("scoring"):
+        with _SCORING, self._timed("scoring"):
             healthy = self.run.members()["status"].tolist().count("trained")
             for names, kind in ((self._metrics, "mean"), (self._sampled, "sampled")):
                 if names and healthy:
-                    said = self._complaints.append
-                    score_run(self.run, names, [kind], advance, said, self.device)
+                    try:
+                        said = self._complaints.append
+                        score_run(self.run, names, [kind], advance, said, self.device)
+                    except Exception as error:  # of processes that a stop has ended, too
+                        raise Stopped if self.stop.is_set() else error from None
             table = slice_table(
                 self.run,
                 stored_scores(self.run),
@@ -216,7 +235,8 @@ class SliceWork:
         with torch.cuda.stream(own):
             if not self._stage_file(self.stages[-1]).is_file():
                 self._score(self.stages[-1])
-        table = stacked([read_table(self._stage_file(steps)) for steps in self.stages])
+        with self._damage_explained():
+            table = stacked([read_table(self._stage_file(steps)) for steps in self.stages])
         self.results.write(self.pool, self.slice, table, self._provenance())
         shutil.rmtree(self.folder)
 
