@@ -30,6 +30,7 @@ from unbraid.objectives.supervision import SUPERVISIONS as SUPERVISIONS
 # isort: split
 # The commands. `data` and `report` are packages too: imported by name they are found as ever.
 from unbraid.commands import data as data
+from unbraid.commands import study as study
 from unbraid.commands.demo import demo as demo
 from unbraid.commands.discover import discover as discover
 from unbraid.commands.distances import distances as distances

@@ -250,3 +250,17 @@ def test_only_what_belongs_into_a_table_is_registered_there():
         " got <class"
     )
     assert "my_prior" not in ub.OBJECTIVES
+
+
+def test_a_table_of_objects_takes_objects_of_its_class(refused):
+    table = Registry("citation", "unbraid.none", {}, "unbraid.core.registry:Citation", objects=True)
+    one = Citation("A", 2026, "B")
+    table.register("mine", one)
+    assert table.load("mine") is one
+    assert table["mine"] == "unbraid.core.registry:Citation"
+    ((name, rule, _),) = refused(table.register, "other", "text")
+    assert (name, rule) == (
+        "citation 'other'",
+        "must be an object of unbraid.core.registry.Citation",
+    )
+    assert refused(table.register, "other", Citation)[0][0] == "citation 'other'"

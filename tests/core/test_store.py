@@ -501,3 +501,17 @@ def test_the_record_about_tensors_is_read_from_the_header(tmp_path: Path):
     path.write_bytes(b"")
     with pytest.raises(DamagedFileError):
         store.read_about(path)
+
+
+def test_a_table_carries_a_record_about_it(tmp_path: Path):
+    table, about = pd.DataFrame({"a": [1, 2]}), {"device": "x", "seconds": 2.5, "of": {"b": [1]}}
+    store.write_table(tmp_path / "with.parquet", table, about)
+    store.write_table(tmp_path / "without.parquet", table)
+    assert store.read_about_table(tmp_path / "with.parquet") == about
+    assert store.read_about_table(tmp_path / "without.parquet") == {}
+    assert store.read_table(tmp_path / "with.parquet").equals(table)
+    content = bytearray((tmp_path / "with.parquet").read_bytes())
+    content[10] ^= 1  # in the rows: the record itself is whole
+    (tmp_path / "with.parquet").write_bytes(content)
+    with pytest.raises(DamagedFileError, match="does not match its checksum"):
+        store.read_about_table(tmp_path / "with.parquet")

@@ -383,3 +383,20 @@ def test_what_goes_wrong_with_a_chunk_that_is_done_comes_out(tmp_path: Path, new
         train_run(run, CPU, chunk_done=fail)
     with pytest.raises(UnbraidError, match="no room for scores"):
         train_run(run, CPU, chunk_done=fail)
+
+
+def test_another_thread_can_stop_it_at_a_checkpoint(
+    tmp_path: Path, new_run, bits_of, same_bits, save_when_asked
+):
+    whole, run = (new_run(tmp_path / name, steps=40) for name in ("whole", "stopped"))
+    train_run(whole, CPU)
+    stop = threading.Event()
+
+    def at_once(model_steps: int, found_done: bool) -> None:
+        stop.set()
+
+    assert not train_run(run, CPU, at_once, stop=stop).finished
+    (chunk,) = run.chunks()
+    assert 0 < run.checkpoints(chunk).files()[0][0] < 40
+    assert train_run(run, CPU).finished
+    assert all(same_bits(bits_of(run)[one], bits_of(whole)[one]) for one in bits_of(whole))

@@ -30,7 +30,10 @@ VERBS = (
     *("discover", "pbt", "rpu", "reduce", "perturb", "distances", "gallery"),
 )
 """Each is a function of that name in a file of that name."""
-GROUPS = {"data": ("info", "show", "add", "remove", "export")}
+GROUPS = {
+    "data": ("info", "show", "add", "remove", "export"),
+    "study": ("list", "run", "check"),
+}
 """Commands of two words: functions of `commands/<group>.py`."""
 ABOUT = (
     "A laboratory for disentangled representations: train populations of VAEs, measure and explain"

@@ -47,10 +47,17 @@ def entries(kind: str) -> Sequence[Entry]:
     found = []
     for name, target in registry(kind).items():
         thing = registry(kind).load(name)
-        words = summary(thing) or "no description"
-        file = "src/" + target.partition(":")[0].replace(".", "/") + ".py"
-        found.append(Entry(name, words, _options(thing), getattr(thing, "citation", None), file))
+        words = (thing.title if kind == "studies" else summary(thing)) or "no description"
+        options = "" if kind == "studies" else _options(thing)
+        found.append(Entry(name, words, options, getattr(thing, "citation", None), _file(target)))
     return found
+
+
+def _file(target: str) -> str:
+    """The source file of "module:attribute", from the root; a study is a folder of files."""
+    module = target.partition(":")[0]
+    study = module.startswith("unbraid.studies.") and module != "unbraid.studies.study"
+    return "src/" + module.replace(".", "/") + ("/__init__.py" if study else ".py")
 
 
 def _options(thing: Any) -> str:

@@ -39,13 +39,17 @@ class Citation:
 class Registry(Mapping[str, str]):
     """A table `name -> "module:attribute"` with the entry points of outside packages behind it."""
 
-    def __init__(self, kind: str, group: str, table: dict[str, str], base: str = "") -> None:
+    def __init__(
+        self, kind: str, group: str, table: dict[str, str], base: str = "", *, objects: bool = False
+    ) -> None:
         self.kind = kind
         self.group = group
         self.base = base
         """The class that every entry derives from, as "module:attribute"; anything callable where
         there is none.
         """
+        self.objects = objects
+        """Whether entries are objects of that class rather than classes."""
         self.built_in = dict(table)
 
     @cached_property
@@ -64,7 +68,7 @@ class Registry(Mapping[str, str]):
         return {**self._outside, **own, **self.built_in}
 
     def register(self, name: str, thing: Any) -> None:
-        """Offer *thing*, a class or function of yours, as *name* until this process ends.
+        """Offer *thing*, a class, function or study of yours, as *name* until this process ends.
 
         Runs remember the name alone: whoever opens one in another process registers it there first.
         """
@@ -78,10 +82,14 @@ class Registry(Mapping[str, str]):
         if name in self._outside:
             rule = f"must not be that of another package's {self.kind} ('{self._outside[name]}')"
             raise invalid(f"{self.kind} name", rule, name, "Choose another.")
-        if not callable(thing) or not hasattr(thing, "__qualname__"):
+        if self.objects:
+            if not isinstance(thing, _load(self.base)):
+                rule = f"must be an object of {self.base.replace(':', '.')}"
+                raise invalid(f"{self.kind} '{name}'", rule, thing)
+        elif not callable(thing) or not hasattr(thing, "__qualname__"):
             rule = "must be a class or a function"
             raise invalid(f"{self.kind} '{name}'", rule, thing, "Give the class itself.")
-        if self.base and not (isinstance(thing, type) and issubclass(thing, _load(self.base))):
+        elif self.base and not (isinstance(thing, type) and issubclass(thing, _load(self.base))):
             rule = f"must be a class derived from {self.base.replace(':', '.')}"
             raise invalid(f"{self.kind} '{name}'", rule, thing)
         self._registered[name] = thing
@@ -138,8 +146,12 @@ def summary(thing: Any) -> str:
 
 
 def home(thing: Any) -> str:
-    """Where a class or function lives, as the tables write it: "module:attribute"."""
-    return f"{thing.__module__}:{thing.__qualname__}"
+    """Where a class or function lives, as the tables write it: "module:attribute".
+
+    Of any other object it is where its class lives.
+    """
+    known = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{known.__module__}:{known.__qualname__}"
 
 
 def _load(target: str) -> Any:

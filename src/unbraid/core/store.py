@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM = "sha256"
 _UNFINISHED = ".part"
+_ABOUT = "about"
 _PLACE_OF_CHECKSUM = b"0" * 64
 
 
@@ -191,8 +192,8 @@ def read_about(path: Path) -> dict[str, Any]:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table as Parquet that carries the checksum of its own file.
+def write_table(path: Path, table: pd.DataFrame, about: Mapping[str, Any] | None = None) -> None:
+    """Write a table, and a record about it, as Parquet that carries the checksum of its own file.
 
     Parquet's page checksums leave the footer uncovered, where the columns' names and types are. The
     SHA-256 here is that of the whole file with zeros in the checksum's place.
@@ -203,10 +204,11 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     import pyarrow.parquet as pq
 
     rows = pa.Table.from_pandas(table, preserve_index=False)
+    record = {} if about is None else {_ABOUT: json.dumps(dict(about), allow_nan=False)}
     buffer = io.BytesIO()
     pq.write_table(
         rows.replace_schema_metadata(
-            {**(rows.schema.metadata or {}), _CHECKSUM: _PLACE_OF_CHECKSUM}
+            {**(rows.schema.metadata or {}), **record, _CHECKSUM: _PLACE_OF_CHECKSUM}
         ),
         buffer,
     )
@@ -220,15 +222,39 @@ def read_table(path: Path) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = path.read_bytes()
+    content, _ = _checked_parquet(path)
     try:
-        promised = pq.read_metadata(pa.BufferReader(content)).metadata[_CHECKSUM.encode()]
-        before, _, after = content.rpartition(promised)
-        if hashlib.sha256(before + _PLACE_OF_CHECKSUM + after).hexdigest().encode() != promised:
-            raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
         return pq.read_table(pa.BufferReader(content)).to_pandas()
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+
+
+def read_about_table(path: Path) -> dict[str, Any]:
+    """The record about a table, empty without one; every byte of the file is checked."""
+    _, metadata = _checked_parquet(path)
+    try:
+        return dict(json.loads(metadata.get(_ABOUT.encode(), b"{}")))
+    except (ValueError, TypeError) as error:
+        raise DamagedFileError(
+            f"{path} is damaged: its record cannot be read ({error})."
+        ) from error
+
+
+def _checked_parquet(path: Path) -> tuple[bytes, dict[bytes, bytes]]:
+    """The content and the metadata of a file that is as its checksum promises."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = path.read_bytes()
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(content)).metadata
+        promised = metadata[_CHECKSUM.encode()]
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
+    before, _, after = content.rpartition(promised)
+    if hashlib.sha256(before + _PLACE_OF_CHECKSUM + after).hexdigest().encode() != promised:
+        raise DamagedFileError(f"{path} is damaged: its content does not match its checksum.")
+    return content, metadata
 
 
 @contextlib.contextmanager

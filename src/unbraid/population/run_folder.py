@@ -350,8 +350,10 @@ def make_folder(folder: Path) -> None:
         ) from error
 
 
-def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) -> None:
-    """Refuse a plan whose files would not fit on the disk."""
+def check_room(
+    folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1, option: str = "out"
+) -> None:
+    """Refuse a plan whose files would not fit on the disk of *folder*, which *option* chose."""
     needed = bytes_needed(plan, dataset, chunk_size)
     there = folder.absolute()
     while not there.exists():
@@ -363,7 +365,9 @@ def check_room(folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1) 
             f" {len(plan.members)} members"
         )
         remedy = "Free some room, or train fewer members."
-        raise invalid("out", "needs a disk with room for the plan", found, remedy)
+        if option != "out":
+            remedy = f"Free some room, or give a folder on another disk: {{{option}=FOLDER}}."
+        raise invalid(option, "needs a disk with room for the plan", found, remedy)
 
 
 def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:

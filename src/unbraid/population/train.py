@@ -64,9 +64,10 @@ def train_run(
     progress: Report = lambda model_steps, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
     chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None,
+    stop: threading.Event | None = None,
 ) -> Outcome:
-    """Train what is left of *run*; on Ctrl-C checkpoints are written and the outcome says that it
-    is not finished.
+    """Train what is left of *run*; on Ctrl-C, or when another thread sets *stop*, checkpoints are
+    written and the outcome says that it is not finished.
 
     *chunk_done* is called, in a thread that does not train, with each chunk whose results are on
     disk.
@@ -74,7 +75,7 @@ def train_run(
     with only_one(run.path):
         remove_unfinished(run.path)
         run.forget_tables()
-        training = _Training(run, progress, warn, chunk_done)
+        training = _Training(run, progress, warn, chunk_done, stop or threading.Event())
         places = workers(device)
         if device.type == "cpu":
             keep_freed_memory()
@@ -142,10 +143,11 @@ class _Training:
         progress: Report,
         warn: Callable[[str], None],
         chunk_done: Callable[[tuple[Member, ...]], None],
+        stop: threading.Event,
     ) -> None:
         self.run = run
         self.chunk_done = chunk_done
-        self.stop = threading.Event()
+        self.stop = stop
         self.in_background: list[Callable[[], object]] = []
         """What to call, at the end, for the errors of other threads."""
         self._progress, self._warn = progress, warn

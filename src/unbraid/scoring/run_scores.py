@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
 
+_THREADS_IN_TURN = threading.Lock()
+"""joblib's processes are shared by all threads, and two that ask for them wait for ever."""
 _WRITING_SHARE = 20
 """Between two writings of the table lies so many times what one takes: a kill loses little."""
 
@@ -113,7 +116,7 @@ def score_members(
     device: torch.device | None,
 ) -> None:
     """Compute what is not on disk of *members*' scores, adding each to the table as it is done."""
-    with only_one(run.path, SCORES_LOCK):
+    with _THREADS_IN_TURN, only_one(run.path, SCORES_LOCK):
         _score_missing(run, names, representations, members, progress, warn, device)
 
 

@@ -1,6 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Papers re-run: one folder a study, one line here."""
+"""Papers re-run: one folder a study, one line here.
+
+import unbraid as ub
+models = ub.studies.table("locatello2019")
+models.groupby(["data", "objective"])["mig"].median()
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unbraid.core.registry import Registry
 
-STUDIES = Registry("study", "unbraid.studies", {})
+if TYPE_CHECKING:
+    import pandas as pd
+
+STUDIES = Registry("study", "unbraid.studies", {}, base="unbraid.studies.study:Study", objects=True)
+
+
+def table(name: str, *, scale: str = "gpu", results: str | Path | None = None) -> pd.DataFrame:
+    """Every model of the study *name* at a *scale* (small, gpu, paper) with all its scores.
+
+    The tables are those that come with Unbraid, or lie in the folder *results*;
+    `unbraid.studies.results` says what the columns mean.
+    """
+    from unbraid.studies.results import Results
+
+    return Results(STUDIES.load(name), scale, results).table()

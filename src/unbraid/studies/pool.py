@@ -7,9 +7,14 @@ It ends as one table, a row for each model (and each stage of its training).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
+
+from unbraid.core.errors import Problems
+from unbraid.population import defaults
 
 Scale = Literal["small", "gpu", "paper"]
 """Minutes on two cores, as a test of the machinery; an hour or so on a GPU; what the paper did."""
@@ -20,7 +25,7 @@ class Slice:
     """Models that are trained and scored together."""
 
     name: str
-    """Of letters, digits and hyphens: the table's file name."""
+    """Of letters, digits, hyphens and underscores: the table's file name."""
     plan: Mapping[str, Any]
     """What `make_plan` is given: data, objective, seeds, steps, ..."""
     metrics: tuple[str, ...]
@@ -42,3 +47,29 @@ class Pool:
     slices: tuple[Slice, ...]
     needs: tuple[str, ...] = field(default=())
     """Published files without which it cannot be trained, as names of data."""
+
+
+def check_pools(pools: Iterable[Pool]) -> None:
+    """Refuse pools and slices whose names are no file names or not their own, or whose stages do
+    not rise to the last step; all mistakes at once.
+    """
+    problems, seen = Problems(), set()
+    for pool in pools:
+        _check_name("pool", pool.name, "pool" + pool.name, seen, problems)
+        for one in pool.slices:
+            name = f"slice of pool {pool.name}"
+            _check_name(name, one.name, f"{pool.name}/{one.name}", seen, problems)
+            steps = one.plan.get("steps", defaults.STEPS)
+            if any(low >= high for low, high in pairwise((0, *one.stages, steps))):
+                rule = f"must rise from above 0 to below the slice's steps, {steps}"
+                problems.add(f"stages of slice {one.name}", rule, one.stages)
+    problems.raise_if_any()
+
+
+def _check_name(kind: str, name: str, whole: str, seen: set[str], problems: Problems) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name, re.ASCII):
+        rule = "must be of letters, digits, hyphens and underscores"
+        problems.add(f"name of a {kind}", rule, name)
+    if whole in seen:
+        problems.add(f"name of a {kind}", "must be its own", name)
+    seen.add(whole)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Studies: papers whose claims anybody can put to the test again."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from unbraid.commands import options as declared
+from unbraid.commands.options import Option, command
+from unbraid.core.checks import above_zero, read_whole
+from unbraid.core.errors import InputError, Problem, invalid
+from unbraid.core.spelling import split_list
+
+if TYPE_CHECKING:
+    import torch
+
+    from unbraid.studies.results import Results
+    from unbraid.studies.run_slices import Ended, Part
+    from unbraid.studies.standing import Standing
+    from unbraid.studies.study import Study
+    from unbraid.studies.verdicts import Judged
+
+Name = Annotated[str, Option("A study (`unbraid study list`).")]
+ScaleName = Annotated[
+    str,
+    Option(
+        "small: minutes on two cores, to see it work; gpu: the committed tables; paper: all of it."
+    ),
+]
+ResultsFolder = Annotated[
+    str | Path | None, Option("Folder of the tables; by default the study's own.")
+]
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """What a call of `run` did, and how far the study is now."""
+
+    ended: Ended
+    standing: Standing
+
+    def summary(self) -> str:
+        """What was made, what was left and why, and what to type next."""
+        from unbraid.studies.pace import spoken
+
+        ended, left = self.ended, self.standing.left()
+        lines = [f"Made: {', '.join(ended.made)}" if ended.made else "No table was made."]
+        for words, names in (
+            ("Stopped by the time limit, with a checkpoint", ended.unfinished),
+            ("Another process works at", ended.elsewhere),
+            ("Too long for the time limit", ended.too_long),
+        ):
+            if names:
+                lines.append(f"{words}: {', '.join(names)}")
+        for why in dict.fromkeys(ended.without_data.values()):
+            names = (name for name, told in ended.without_data.items() if told == why)
+            lines.append(f"No data for {', '.join(names)}: {why}")
+        if ended.too_long and not ended.made and not ended.unfinished:
+            shortest = min(one.seconds for one in left if one.state != "at work")
+            lines.append(f"The shortest that is left takes about {spoken(shortest)}.")
+        lines.append(self.standing.summary().partition("\n")[0])
+        return "\n".join(lines)
+
+
+@command
+def run(
+    name: Name,
+    *,
+    scale: ScaleName = "gpu",
+    minutes: Annotated[
+        float | None, Option("Begin no slice that would not end by then; by default no limit.")
+    ] = None,
+    pool: Annotated[
+        str | Sequence[str] | None, Option("Only these pools, with commas; by default all.")
+    ] = None,
+    slices: Annotated[
+        str | Sequence[str] | None, Option("Only these slices, with commas; by default all.")
+    ] = None,
+    first_seed: Annotated[
+        int, Option("Seeds from this number on; fresh ones need a results folder of their own.")
+    ] = 0,
+    results: ResultsFolder = None,
+    work: Annotated[
+        str | Path | None,
+        Option("Folder for unfinished slices; by default a hidden one beside the tables."),
+    ] = None,
+    device: declared.Device = "auto",
+    list: Annotated[
+        bool, Option("Say what is done, what is left and how long it will take; run nothing.")
+    ] = False,
+    yes: Annotated[bool, Option("Start a study at the scale of its paper.")] = False,
+    quiet: declared.Quiet = False,
+    command: declared.Command = "",
+) -> StudyRun | Standing:
+    """Train and score the next slices of a study; each ends as one table.
+
+    What was stopped or killed goes on with the same command, from its last checkpoint. Several
+    processes may share a results folder.
+    """
+    from unbraid.population.devices import choose_device
+    from unbraid.studies.run_slices import run_slices
+    from unbraid.studies.standing import standing
+
+    study = _study(name)
+    where, seed = _own_results(study, results, read_whole("first_seed", first_seed, 0))
+    limit = None if minutes is None else above_zero("minutes", minutes)
+    tables = _results(study, scale, where, seed)
+    parts = _parts(tables, _names(pool), _names(slices))
+    chosen = choose_device(device)
+    if list:
+        return standing(tables, parts, chosen, work)
+    if tables.scale == "paper":
+        _tell_cost(tables, parts, chosen, yes)
+    go_on = f"Go on with: {command}" if command else "The same call goes on."
+    ended = run_slices(tables, parts, chosen, work=work, minutes=limit, quiet=quiet, go_on=go_on)
+    return StudyRun(ended, standing(tables, parts, chosen, work))
+
+
+@command
+def check(
+    name: Name, *, scale: ScaleName = "gpu", results: ResultsFolder = None
+) -> tuple[Judged, ...]:
+    """Say of every claim of a study what the paper has, what we have, and the verdict."""
+    from unbraid.studies.verdicts import judge
+
+    return judge(_results(_study(name), scale, results, None))
+
+
+@command
+def list() -> str:
+    """List the studies there are, with their papers."""
+    from unbraid.commands.list import list as listing
+
+    return listing("studies")
+
+
+def _study(name: str) -> Study:
+    from unbraid.studies import STUDIES
+
+    return STUDIES.load(name)
+
+
+def _results(study: Study, scale: str, folder: str | Path | None, seed: int | None) -> Results:
+    from unbraid.studies.results import Results
+
+    return Results(study, scale, folder, seed)
+
+
+def _own_results(
+    study: Study, results: str | Path | None, first_seed: int
+) -> tuple[str | Path | None, int]:
+    """Refuse fresh seeds for the tables that come with a study."""
+    own = study.folder / "results"
+    if first_seed and (results is None or Path(results).absolute() == own.absolute()):
+        rule = "can be other than 0 with a results folder of its own alone"
+        remedy = "Fresh seeds must not mix with those of the study: give {results=FOLDER}."
+        raise invalid("first_seed", rule, first_seed, remedy)
+    return results, first_seed
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(split_list(given) if isinstance(given, str) else given or ())
+
+
+def _parts(results: Results, pools: Sequence[str], slices: Sequence[str]) -> Sequence[Part]:
+    """The slices that are asked for; unknown names are refused, all at once."""
+    from unbraid.core.errors import Problems, unknown
+
+    problems = Problems()
+    known = {pool.name for pool in results.pools}
+    for name in pools:
+        if name not in known:
+            problems.say(unknown("pool", name, known))
+    parts = [part for part in results.slices() if not pools or part[0].name in pools]
+    found = {one.name for _, one in parts}
+    for name in slices:
+        if name not in found and parts:
+            problems.say(unknown("slice", name, found))
+    problems.raise_if_any()
+    return [part for part in parts if not slices or part[1].name in slices]
+
+
+def _tell_cost(results: Results, parts: Sequence[Part], device: torch.device, yes: bool) -> None:
+    """Say what a whole paper takes, and start it only if that was agreed to."""
+    from unbraid.studies.standing import cost
+
+    told = f"{results.study.name} at scale paper is {cost(results, parts, device)}."
+    if not yes:
+        rule = "must be given to start a study at the scale of its paper"
+        raise InputError(Problem("yes", rule, False, "Start it with {yes=True}.", told))
+    print(told, file=sys.stderr, flush=True)
+
+
+def shown(verb: str, made: Any, given: dict[str, Any]) -> str:
+    """What was made or found, and what to type next."""
+    if verb == "list":
+        return made
+    if verb == "check":
+        return _verdicts(made)
+    options = [
+        word
+        for key in ("scale", "results")
+        if key in given
+        for word in (f"--{key}", str(given[key]))
+    ]
+    next_words = shlex.join(["unbraid", "study", "check", str(given["name"]), *options])
+    return made.summary() + ("" if given.get("list") else f"\nNext:  {next_words}")
+
+
+def _verdicts(judged: Sequence[Judged]) -> str:
+    """Each claim as paper, ours and verdict, and the number of each verdict."""
+    from unbraid.studies.claim import VERDICTS
+
+    blocks = []
+    for one in judged:
+        claim = one.claim
+        lines = [f"{claim.id}: {one.verdict}", f"  {claim.statement} ({claim.place})"]
+        lines.append(f"  paper: {claim.paper}")
+        for rule in claim.rules if one.finding else ():
+            ours = one.finding.estimate(rule.statistic)  # pyright: ignore[reportOptionalMemberAccess]
+            lines.append(
+                f"  ours:  {ours.name} {ours.value:.3g} [{ours.low:.3g}, {ours.high:.3g}] of"
+                f" {ours.count}; must be {rule.side} {rule.threshold:g}"
+            )
+        remark = one.finding.remark if one.finding else ""
+        lines += [f"  {text}" for text in (one.why, remark) if text]
+        blocks.append("\n".join(lines))
+    counts = {verdict: sum(one.verdict == verdict for one in judged) for verdict in VERDICTS}
+    total = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return "\n\n".join([*blocks, f"{len(judged)} claims: {total}"])

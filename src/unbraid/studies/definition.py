@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the numbers of a slice follow from, as JSON values: two slices with the same are the same.
+
+It is read off the plan's arguments without the data, so that tables can be read where a published
+file is missing. Versions, devices and the data's fingerprint are part of a table's provenance
+instead. The precision counts where the slice asks for one; else it is that of the device.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+from unbraid.core.checks import plain
+from unbraid.core.errors import Problems, unknown
+from unbraid.metrics import METRICS
+from unbraid.population.plan import make_plan
+from unbraid.population.resolve import (
+    choose_network,
+    choose_objectives,
+    choose_priors,
+    choose_supervisions,
+    network_name,
+)
+from unbraid.population.seeds_and_rates import read_rates, read_seeds
+from unbraid.scoring.metric_names import base, metric_names, revision
+from unbraid.studies.pool import Slice
+
+_WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
+_MERGED = ("hyper", "network_options", "prior_options")
+"""Told with the objectives, network and priors that they go to."""
+
+
+def definition(one: Slice) -> dict[str, Any]:
+    """Plan, metrics with their revisions and what else is measured; all mistakes at once."""
+    problems = Problems()
+    parameters = inspect.signature(make_plan).parameters
+    for name in one.plan.keys() - parameters.keys():
+        problems.say(unknown(f"setting of slice {one.name}", name, parameters))
+    plan: dict[str, Any] = {
+        name: one.plan.get(name, parameter.default)
+        for name, parameter in parameters.items()
+        if name not in _WITHOUT_EFFECT
+    }
+    objectives = choose_objectives(plan["objective"], plan["hyper"] or {}, problems)
+    priors = choose_priors(plan["prior"], plan["prior_options"] or {}, problems)
+    network = choose_network(plan["network"], plan["network_options"], problems)
+    plan |= {
+        "objective": [[each.key, each.hyper()] for each in objectives],
+        "prior": [[each.key, each.hyper()] for each in priors],
+        "supervision": [
+            None if each is None else [each.key, each.hyper()]
+            for each in choose_supervisions(plan["supervision"], problems)
+        ],
+        "network": [network_name(network), network.options()] if network else [],
+        "seeds": read_seeds(plain(plan["seeds"]), problems),
+        "learning_rate": read_rates(plain(plan["learning_rate"]), problems),
+        "precision": one.plan.get("precision", "auto"),
+    }
+    for name in _MERGED:
+        del plan[name]
+    measured = {
+        "metrics": {
+            name: revision(name) for name in scored(one, problems) if base(name) in METRICS
+        },
+        "sampled": scored_sampled(one, problems),
+        "stages": list(one.stages),
+        "by_latent": one.latents,
+    }
+    problems.raise_if_any()
+    return json.loads(json.dumps(plan | measured))
+
+
+def scored(one: Slice, problems: Problems) -> list[str]:
+    """The metrics of a slice on mean codes, groups spelled out."""
+    return metric_names([*one.metrics, *one.sampled], problems, labelled=True)
+
+
+def scored_sampled(one: Slice, problems: Problems) -> list[str]:
+    """Those that are measured of sampled codes too."""
+    return metric_names(one.sampled, problems, labelled=True) if one.sampled else []
+
+
+def models(defined: dict[str, Any]) -> int:
+    """How many models a slice has that is so *defined*."""
+    count = 1
+    for name in ("objective", "prior", "supervision", "learning_rate", "seeds"):
+        count *= len(defined[name])
+    return count
+
+
+def model_steps(defined: dict[str, Any]) -> int:
+    """Training steps of all its models together."""
+    return models(defined) * defined["steps"]

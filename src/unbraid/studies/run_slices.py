@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do the next missing slices of a study: train one after the other, score each beside the next.
+
+Several processes may share a results folder: a slice that another one works at is passed over. What
+is not finished, for want of time, by Ctrl-C or by a kill, is gone on with from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from unbraid.core.errors import InputError, Problem, StoppedError, UnbraidError
+from unbraid.core.progress import Progress
+from unbraid.core.store import only_one
+from unbraid.data import load
+from unbraid.data.dataset import Dataset
+from unbraid.studies.definition import definition, model_steps
+from unbraid.studies.pace import Pace
+from unbraid.studies.pool import Pool, Slice
+from unbraid.studies.results import Results
+from unbraid.studies.slice_work import SliceWork, Stopped
+
+_CAUTION = 1.1
+"""Estimates are lengthened by as much: a slice that is cut off costs more than an idle minute."""
+
+Part = tuple[Pool, Slice]
+
+
+@dataclass
+class Ended:
+    """What a call of `run_slices` did, and why it left what is left."""
+
+    made: list[str] = field(default_factory=list)
+    """Slices that have their tables now, as pool/slice."""
+    elsewhere: list[str] = field(default_factory=list)
+    """Another process works at them."""
+    too_long: list[str] = field(default_factory=list)
+    """They would not have ended in time."""
+    without_data: dict[str, str] = field(default_factory=dict)
+    """Slices, and why their data cannot be loaded."""
+    unfinished: list[str] = field(default_factory=list)
+    """Begun, and stopped by the time limit with a checkpoint."""
+
+
+def name_of(pool: Pool, one: Slice) -> str:
+    """A slice as messages call it."""
+    return f"{pool.name}/{one.name}"
+
+
+def work_folder(results: Results, work: str | Path | None) -> Path:
+    """Where slices are made: *work*, by default a hidden folder beside the tables."""
+    return (results.folder / ".work" if work is None else Path(work)) / results.scale
+
+
+@contextmanager
+def hold(results: Results, pool: Pool, one: Slice) -> Iterator[None]:
+    """Keep a slice for this process; `InputError` where another one works at it.
+
+    Locks are beside the tables, wherever slices are made.
+    """
+    folder = work_folder(results, None) / pool.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"must be a folder that can be written ({error.strerror})"
+        remedy = "Choose another: {results=FOLDER}."
+        raise UnbraidError(str(Problem("results", rule, str(results.folder), remedy))) from error
+    with only_one(folder, f".{one.name}.lock"):
+        yield
+
+
+def is_free(results: Results, pool: Pool, one: Slice) -> bool:
+    """Whether no process works at a slice."""
+    if not (work_folder(results, None) / pool.name / f".{one.name}.lock").exists():
+        return True
+    try:
+        with hold(results, pool, one):
+            return True
+    except InputError:
+        return False
+
+
+class DataAtHand:
+    """The data of slices, loaded once while slices in a row share it."""
+
+    def __init__(self) -> None:
+        self._found: tuple[str, Dataset] | None = None
+        self._missing: dict[str, str] = {}
+
+    def load(self, one: Slice) -> Dataset:
+        """The data of a slice."""
+        data, options = one.plan["data"], one.plan.get("data_options") or {}
+        key = repr((data, options))
+        if self._found is None or self._found[0] != key:
+            self._found = key, load(data, **options)
+        return self._found[1]
+
+    def missing(self, one: Slice) -> str:
+        """Why the data of a slice cannot be loaded here; empty where it can."""
+        key = repr((one.plan["data"], one.plan.get("data_options")))
+        if key not in self._missing:
+            try:
+                self.load(one)
+                self._missing[key] = ""
+            except InputError as error:
+                self._missing[key] = str(error)
+        return self._missing[key]
+
+
+def run_slices(
+    results: Results,
+    parts: Sequence[Part],
+    device: torch.device,
+    *,
+    work: str | Path | None = None,
+    minutes: float | None = None,
+    quiet: bool = False,
+    go_on: str = "The same command goes on.",
+) -> Ended:
+    """Make the tables of those *parts* that have none, in *minutes* if a limit is given.
+
+    Stopped by Ctrl-C it raises `StoppedError`, which says how to *go_on*.
+    """
+    results.check()
+    return _Running(results, device, work_folder(results, work), minutes, quiet).run(parts, go_on)
+
+
+class _Running:
+    """One call of `run_slices`."""
+
+    def __init__(
+        self,
+        results: Results,
+        device: torch.device,
+        work: Path,
+        minutes: float | None,
+        quiet: bool,
+    ) -> None:
+        self.results, self.device, self.work, self.quiet = results, device, work, quiet
+        self.ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
+        self.stop, self.time_is_up = threading.Event(), False
+        self.ended, self.data = Ended(), DataAtHand()
+        self.scoring: list[tuple[SliceWork, Future[None]]] = []
+        """Each slice that is being scored, and its end."""
+
+    def run(self, parts: Sequence[Part], go_on: str) -> Ended:
+        timer = threading.Timer(self.ends - time.monotonic(), self._end)
+        timer.daemon = True
+        if self.ends < math.inf:
+            timer.start()
+        held = ExitStack()
+        scorer = ThreadPoolExecutor(1, thread_name_prefix="unbraid-score")
+        try:
+            for pool, one in self._order(parts):
+                self._collect()
+                if self.time_is_up or not self._make(pool, one, held, scorer):
+                    break
+            self._say_what_is_scored()
+            self._collect(wait=True)
+        except KeyboardInterrupt:
+            raise StoppedError(
+                f"stopped; everything so far is in {self.work} and {self.results.folder}. {go_on}"
+            ) from None
+        finally:
+            # Whatever ended it, scores that are done are kept, and slices are let go of last.
+            timer.cancel()
+            self.stop.set()
+            scorer.shutdown(wait=True)
+            held.close()
+        return self.ended
+
+    def _say_what_is_scored(self) -> None:
+        names = [name_of(one.pool, one.slice) for one, future in self.scoring if not future.done()]
+        if names and not self.quiet:
+            print(f"scoring {', '.join(names)}", file=sys.stderr, flush=True)
+
+    def _end(self) -> None:
+        self.time_is_up = True
+        self.stop.set()
+
+    def _order(self, parts: Sequence[Part]) -> list[Part]:
+        """Slices that were begun first: what is begun is soonest done."""
+        return sorted(parts, key=lambda part: not self._place(*part).is_dir())
+
+    def _place(self, pool: Pool, one: Slice) -> Path:
+        return self.work / pool.name / one.name
+
+    def _make(self, pool: Pool, one: Slice, held: ExitStack, scorer: ThreadPoolExecutor) -> bool:
+        """Train a slice and have it scored, unless there is a reason not to; False when time is
+        up.
+        """
+        name, place = name_of(pool, one), self._place(pool, one)
+        making = SliceWork(place, self.results, pool, one, self.device, self.stop)
+        if self.results.done(pool, one):
+            if not place.is_dir():
+                return True
+        elif why := self.data.missing(one):
+            self.ended.without_data[name] = why
+            return True
+        elif not self._in_time(making):
+            self.ended.too_long.append(name)
+            return True
+        with ExitStack() as lock:
+            try:
+                lock.enter_context(hold(self.results, pool, one))
+            except InputError:
+                self.ended.elsewhere.append(name)
+                return True
+            if self.results.done(pool, one):  # by another process meanwhile, or killed just then
+                shutil.rmtree(place, ignore_errors=True)
+                return True
+            held.push(lock.pop_all())
+        making.open(self.data.load(one))
+        total = model_steps(definition(one))
+        with Progress(name, "model-steps", total, self.quiet, self.ends) as progress:
+            finished = making.train(progress.advance, progress.say)
+        if not finished:
+            if not self.time_is_up:
+                raise KeyboardInterrupt
+            self.ended.unfinished.append(name)
+            return False
+        self.scoring.append((making, scorer.submit(making.finish)))
+        return True
+
+    def _in_time(self, making: SliceWork) -> bool:
+        """Whether a slice would be trained and scored before the time is up."""
+        if self.ends == math.inf:
+            return True
+        pace = Pace(self.results, self.device)
+        training = pace.training(making.pool, making.slice, making.steps_done(making.folder))
+        waiting = sum(
+            pace.scoring(one.pool, one.slice) for one, future in self.scoring if not future.done()
+        )
+        needed = max(training, waiting) + pace.scoring(making.pool, making.slice)
+        return time.monotonic() + _CAUTION * needed <= self.ends
+
+    def _collect(self, wait: bool = False) -> None:
+        """Note the slices whose scoring has ended, and raise what went wrong with one."""
+        left: list[tuple[SliceWork, Future[None]]] = []
+        for making, future in self.scoring:
+            if not wait and not future.done():
+                left.append((making, future))
+                continue
+            name = name_of(making.pool, making.slice)
+            try:
+                future.result()
+                self.ended.made.append(name)
+            except Stopped:
+                self.ended.unfinished.append(name)
+        self.scoring = left

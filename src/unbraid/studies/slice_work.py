@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One slice in its work folder: trained, encoded and scored, stage by stage, and resumed anywhere.
+
+    <work>/<scale>/<pool>/<slice>/
+        slice.json                 its definition's digest, the seconds it took so far
+        run/                       a run folder, trained to the stage that is due
+        stage-000020000.parquet    the rows of a stage that is done
+
+A stage is scored before the run is extended to the next, so that codes and scores are its own. The
+folder goes when the slice has its table.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unbraid.codes.codes import CodeStore
+from unbraid.codes.reconstructions import ReconstructionStore
+from unbraid.core.cuda_streams import stream_of
+from unbraid.core.errors import DamagedFileError, Problems, Shown, invalid
+from unbraid.core.folders import kind_of
+from unbraid.core.store import digest, read_json, read_table, write_json, write_table
+from unbraid.data.dataset import Dataset
+from unbraid.population import defaults
+from unbraid.population.devices import chunk_size, cores, usual_precision
+from unbraid.population.member import Member
+from unbraid.population.plan import make_plan
+from unbraid.population.run_folder import RunFolder, check_room
+from unbraid.population.train import train_run
+from unbraid.scoring.metric_names import needs
+from unbraid.scoring.run_scores import score_run, stored_scores
+from unbraid.scoring.while_training import ScoringWhileTraining
+from unbraid.studies.definition import (
+    definition,
+    model_steps,
+    models,
+    scored,
+    scored_sampled,
+)
+from unbraid.studies.pool import Pool, Slice
+from unbraid.studies.results import Results, stacked
+from unbraid.studies.slice_table import slice_table
+
+Report = Callable[[int, bool], None]
+"""Told how many model-steps more are done, and whether they were found so."""
+
+
+_SCORING = threading.Lock()
+"""Scoring takes all cores: slices wait for each other, in time that is not counted as theirs."""
+
+
+class Stopped(Exception):
+    """Scoring was asked to stop; what is scored is kept."""
+
+
+class SliceWork:
+    """A slice that is being made."""
+
+    def __init__(
+        self,
+        folder: Path,
+        results: Results,
+        pool: Pool,
+        one: Slice,
+        device: torch.device,
+        stop: threading.Event,
+    ) -> None:
+        """When *stop* is set, training and scoring end soon and leave what they have."""
+        self.folder, self.results, self.pool, self.slice = folder, results, pool, one
+        self.device, self.stop = device, stop
+        self.stages = (*one.stages, int(one.plan.get("steps", defaults.STEPS)))
+        self._seconds = {"training": 0.0, "scoring": 0.0}
+        self._complaints: list[str] = []
+        problems = Problems()
+        self._metrics, self._sampled = scored(one, problems), scored_sampled(one, problems)
+        problems.raise_if_any()
+
+    @property
+    def _record(self) -> Path:
+        return self.folder / "slice.json"
+
+    def _stage_file(self, steps: int) -> Path:
+        return self.folder / f"stage-{steps:09d}.parquet"
+
+    def open(self, dataset: Dataset) -> None:
+        """Begin the slice, or go on with what the folder holds of it."""
+        with self._damage_explained():
+            self._open(dataset)
+
+    @contextmanager
+    def _damage_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedFileError as error:
+            remedy = f"Remove {self.folder}, and the slice is made from the start."
+            raise DamagedFileError(f"{error} {remedy}") from error
+
+    def _open(self, dataset: Dataset) -> None:
+        defined = digest(definition(self.slice))
+        if self._record.is_file():
+            record = read_json(self._record)
+            if record["definition"] != defined:
+                rule = "must not hold another version of the slice, or other seeds of it"
+                remedy = "Remove that folder, or give another {work=FOLDER}."
+                raise invalid("work", rule, Shown(str(self.folder)), remedy)
+            self._seconds, self._complaints = record["seconds"], record["complaints"]
+        place = self.folder / "run"
+        if kind_of(place) is not None:
+            self.run = RunFolder.open(place)
+            self.run.use(dataset)
+            return
+        settings: dict[str, Any] = {"precision": usual_precision(self.device), **self.slice.plan}
+        settings |= {"data": dataset, "data_options": None, "steps": self.stages[0]}
+        plan, _ = make_plan(**settings)
+        size = chunk_size(plan, dataset, self.device)
+        check_room(self.folder, plan, dataset, size, option="work")
+        self._write_record(defined)
+        keep = len(self.stages) > 1
+        self.run = RunFolder.create(place, plan, size, dataset, keep_optimiser=keep)
+
+    def _write_record(self, defined: str) -> None:
+        record = {
+            "definition": defined,
+            "seconds": self._seconds,
+            "complaints": self._complaints,
+        }
+        write_json(self._record, record)
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        """Count the seconds of *what*, however it ends but by a kill."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[what] += time.monotonic() - began
+            self._write_record(digest(definition(self.slice)))
+
+    def train(self, progress: Report, warn: Callable[[str], None]) -> bool:
+        """Train all stages and encode the last, scoring those before it; False when stopped."""
+
+        def only_new(model_steps: int, found_done: bool) -> None:
+            if not found_done:  # else told as those of the stage before
+                progress(model_steps, False)
+
+        report = progress
+        for steps in self.stages:
+            if self._stage_file(steps).is_file():
+                continue
+            if self.run.plan.steps < steps:
+                self.run.extend(steps)
+            with self._timed("training"):
+                if not self._train(report, warn):
+                    return False
+                self._encode()
+            report = only_new
+            if steps != self.stages[-1]:
+                try:
+                    self._score(steps)
+                except Stopped:
+                    return False
+        return True
+
+    def _train(self, progress: Report, warn: Callable[[str], None]) -> bool:
+        """Train the stage that is due; where that pays, chunks are scored while others train."""
+        if len(self.run.chunks()) == 1 or not ScoringWhileTraining.pays(self.device):
+            return train_run(self.run, self.device, progress, warn, stop=self.stop).finished
+        left = len(self.run.chunks())
+        scoring = ScoringWhileTraining(self.run, self._metrics, self.device)
+
+        def chunk_done(chunk: tuple[Member, ...]) -> None:
+            nonlocal left
+            left -= 1
+            if left:  # the last one would keep the next slice waiting
+                scoring.chunk_done(chunk)
+
+        try:
+            outcome = train_run(self.run, self.device, progress, warn, chunk_done, self.stop)
+        except BaseException:
+            scoring.stop()
+            raise
+        (scoring.finish if outcome.finished else scoring.stop)()
+        return outcome.finished
+
+    def _encode(self) -> None:
+        store = CodeStore(self.run)
+        store.encode(self.device)
+        if any(needs(name) == "elbo" for name in self._metrics):
+            ReconstructionStore(store).measure(self.device)
+
+    def _score(self, steps: int) -> None:
+        """Score the stage of so many *steps* and keep its rows."""
+
+        def advance(scores: int, found_done: bool) -> None:
+            if self.stop.is_set():
+                raise Stopped
+
+        with _SCORING, self._timed("scoring"):
+            healthy = self.run.members()["status"].tolist().count("trained")
+            for names, kind in ((self._metrics, "mean"), (self._sampled, "sampled")):
+                if names and healthy:
+                    try:
+                        said = self._complaints.append
+                        score_run(self.run, names, [kind], advance, said, self.device)
+                    except Exception as error:  # of processes that a stop has ended, too
+                        raise Stopped if self.stop.is_set() else error from None
+            table = slice_table(
+                self.run,
+                stored_scores(self.run),
+                self._metrics,
+                self._sampled,
+                pool=self.pool.name,
+                name=self.slice.name,
+                by_latent=self.slice.latents,
+            )
+            write_table(self._stage_file(steps), table)
+
+    def finish(self) -> None:
+        """Score the last stage, write the slice's table and remove the folder; `Stopped` when
+        stopped. Called in a thread of its own, beside the training of the next slice.
+        """
+        # On a stream of its own it need not wait for what is queued for training.
+        own = stream_of(self.device, "score") if self.device.type == "cuda" else None
+        with torch.cuda.stream(own):
+            if not self._stage_file(self.stages[-1]).is_file():
+                self._score(self.stages[-1])
+        with self._damage_explained():
+            table = stacked([read_table(self._stage_file(steps)) for steps in self.stages])
+        self.results.write(self.pool, self.slice, table, self._provenance())
+        shutil.rmtree(self.folder)
+
+    def _provenance(self) -> dict[str, Any]:
+        defined, plan = definition(self.slice), self.run.plan
+        return {
+            "versions": plan.made_with | {"numpy": np.__version__},
+            "device": device_name(self.device),
+            "precision": plan.precision,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "training_seconds": round(self._seconds["training"], 3),
+            "scoring_seconds": round(self._seconds["scoring"], 3),
+            "models": models(defined),
+            "model_steps": model_steps(defined),
+            "data_fingerprint": plan.data_fingerprint,
+            "complaints": list(dict.fromkeys(self._complaints)),
+        }
+
+    @staticmethod
+    def steps_done(folder: Path) -> int:
+        """Model-steps that checkpoints in a slice's work *folder* hold; 0 where there are none."""
+        place = folder / "run"
+        if kind_of(place) is None:
+            return 0
+        run = RunFolder.open(place)
+        files = [(len(chunk), run.checkpoints(chunk).files()) for chunk in run.chunks()]
+        return sum(count * found[0][0] for count, found in files if found)
+
+
+def device_name(device: torch.device) -> str:
+    """What a device is called in a table's provenance; speeds are compared by it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU {platform.machine()}, {cores()} cores"

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study's tables say of its claims: findings, verdicts, and why something was not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unbraid.studies.claim import Claim, Verdict
+from unbraid.studies.finding import Finding
+from unbraid.studies.results import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, what was found and what follows."""
+
+    claim: Claim
+    finding: Finding | None
+    verdict: Verdict
+    why: str = ""
+    """Of one that was not run, why; of any other, the data that it lacks."""
+
+
+def judge(results: Results, table: pd.DataFrame | None = None) -> tuple[Judged, ...]:
+    """Every claim of the study with its verdict by *table*, by default that of *results*."""
+    models = results.table() if table is None else table
+    return tuple(_judged(results, claim, models) for claim in results.study.claims)
+
+
+def _judged(results: Results, claim: Claim, table: pd.DataFrame) -> Judged:
+    analysis = results.study.analyses.get(claim.id)
+    lacking = _lacking(results, claim, table)
+    if analysis is None:
+        return Judged(claim, None, "not run", "It has no analysis yet.")
+    own = table[table["pool"].isin(list(claim.pools))]
+    if claim.pools and own.empty:
+        return Judged(claim, None, "not run", lacking or _no_tables(results, claim.pools))
+    finding = analysis(table)
+    if finding is None:
+        why = lacking or f"The models it needs are not in pool {', '.join(claim.pools)}."
+        return Judged(claim, None, "not run", why)
+    return Judged(claim, finding, claim.verdict(finding), lacking)
+
+
+def _lacking(results: Results, claim: Claim, table: pd.DataFrame) -> str:
+    """The claim's data without models, and what they wait for; empty where none is lacking."""
+    own = table[table["pool"].isin(list(claim.pools))] if claim.pools else table
+    absent = [name for name in claim.data if name not in set(own["data"])]
+    needed = {name for pool in results.pools for name in pool.needs}
+    published = [name for name in absent if name in needed]
+    others = [name for name in absent if name not in needed]
+    said = []
+    if published:
+        files = "file" if len(published) == 1 else "files"
+        said.append(f"Needs the published {files} of {', '.join(published)}.")
+    if others:
+        said.append(_no_tables(results, claim.pools, f" on {', '.join(others)}"))
+    return " ".join(said)
+
+
+def _no_tables(results: Results, pools: Iterable[str], data: str = "") -> str:
+    names = ",".join(pools)
+    command = f"unbraid study run {results.study.name} --scale {results.scale} --pool {names}"
+    return f"No models of {names}{data} yet: {command}"

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every claim gets a verdict, and what was not run says why."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pandas as pd
+
+from unbraid.studies.results import Results, stacked
+from unbraid.studies.verdicts import judge
+
+from .test_results import rows
+
+RUN = "unbraid study run toy --scale small --pool"
+
+
+def verdicts(results: Results, *tables: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    return {one.claim.id: (one.verdict, one.why) for one in judge(results, stacked(list(tables)))}
+
+
+def test_nothing_was_run(results: Results):
+    assert verdicts(results) == {
+        "TOY-1": ("not run", f"No models of main on sprites yet: {RUN} main"),
+        "TOY-2": ("not run", "Needs the published file of cars3d."),
+        "TOY-3": ("not run", f"No models of stages yet: {RUN} stages"),
+    }
+
+
+def test_both_verdicts_are_reached(results: Results):
+    good = rows("main", "beta-1", **{"elbo.kl": 2.0})
+    bad = rows("main", "beta-1", **{"elbo.kl": -1.0})
+    assert verdicts(results, good)["TOY-1"] == ("reproduced", "")
+    assert verdicts(results, bad)["TOY-1"] == ("not reproduced", "")
+    assert verdicts(results, good, bad)["TOY-1"] == ("undecided", "")
+    (first, *_) = judge(results, stacked([good, bad]))
+    assert first.finding is not None
+    assert first.finding.estimate("kl").value == 0.5
+
+
+def test_an_analysis_without_its_models_says_that_they_are_missing(results: Results):
+    found = verdicts(results, rows("main", "beta-1", **{"elbo.kl": float("nan")}))
+    assert found["TOY-1"] == ("not run", "The models it needs are not in pool main.")
+
+
+def test_data_that_is_lacking_is_named_beside_a_verdict(results: Results):
+    claims = tuple(
+        dataclasses.replace(claim, data=("sprites", "cars3d", "dsprites"))
+        for claim in results.study.claims
+    )
+    results.study.__dict__["claims"] = claims  # as if the file had said so
+    found = verdicts(results, rows("main", "beta-1", **{"elbo.kl": 2.0}))
+    assert found["TOY-1"] == (
+        "reproduced",
+        f"Needs the published file of cars3d. No models of main on dsprites yet: {RUN} main",
+    )
+
+
+def test_a_claim_without_an_analysis_is_not_run(results: Results):
+    results.study.__dict__["analyses"] = {}
+    assert {verdict for verdict, _ in verdicts(results).values()} == {"not run"}
+    assert verdicts(results)["TOY-1"][1] == "It has no analysis yet."
