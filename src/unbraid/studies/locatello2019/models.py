@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.studies.locatello2019.pools import BURGESS, DRAWN, PUBLISHED, STRENGTHS
+from unbraid.studies.locatello2019.pools import BURGESS, DRAWN, PUBLISHED, SIX, STRENGTHS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCORES = ("beta_vae_score", "factor_vae_score", "mig", "dci", "modularity", "sap")
+SCORES = SIX
 """The six metrics of the study."""
 OBJECTIVES = tuple(STRENGTHS)
 PLACES = 6

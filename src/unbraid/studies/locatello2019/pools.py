@@ -174,7 +174,13 @@ def _burgess(
         (
             Slice(
                 _name(data, "capacity", seeds),
-                {"data": data, "objective": capacity, "seeds": [*seeds], "steps": steps}
+                {
+                    "data": data,
+                    "objective": capacity,
+                    "seeds": [*seeds],
+                    "steps": steps,
+                    "learning_rate": LEARNING_RATE,
+                }
                 | capacity_plan,
                 ("mig", "elbo", "active_units"),
                 stages=tuple(range(steps // STAGES, steps, steps // STAGES)),
@@ -188,6 +194,7 @@ def _burgess(
                     "objective": f"beta_vae:beta={beta}",
                     "seeds": [*seeds],
                     "steps": position_steps,
+                    "learning_rate": LEARNING_RATE,
                 }
                 | position_plan,
                 ("mig", "elbo", "active_units"),
