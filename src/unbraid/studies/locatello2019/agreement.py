@@ -101,7 +101,11 @@ def _correlations(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _unsupervised(rows: pd.DataFrame) -> Mapping[str, float]:
     matrix = _correlations(rows)
-    ours = {(name, metric): float(matrix.loc[metric, name]) for name, metric in UNSUPERVISED}  # pyright: ignore[reportArgumentType]
+    ours = {
+        (str(name), metric): float(value)
+        for name, column in zip(matrix.columns, matrix.to_numpy().T, strict=True)
+        for metric, value in zip(SCORES, column, strict=True)
+    }
     return {
         "largest mean over metrics, in size": float(matrix.mean().abs().max()),
         "rank correlation with the paper's table": spearman(
