@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts of Locatello et al. 2019: each claim on tables where it is true and where it is not."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies import locatello2019_tables as tables
+
+from unbraid.studies.claim import VERDICTS
+from unbraid.studies.locatello2019 import STUDY
+from unbraid.studies.locatello2019.burgess import CAPACITIES
+from unbraid.studies.locatello2019.dominance import gain_of_choosing
+from unbraid.studies.locatello2019.models import SCORES, models
+from unbraid.studies.locatello2019.overlap import overlap_of_objectives, worst_beats_best
+from unbraid.studies.locatello2019.published import BY_OBJECTIVE, BY_SETTING
+from unbraid.studies.locatello2019.theory import mixing_maps, score_without
+
+true_table = functools.cache(lambda name: tables.CLAIMS[name](True))
+CLAIM = {claim.id: claim for claim in STUDY.claims}
+TRAINED = list(tables.CLAIMS)
+WITHOUT_TRAINING = ["LOC-TH1", "LOC-KM3"]
+QUICK = [name for name in TRAINED if name != "LOC-N"]
+"""The table of LOC-N is as large as the paper's."""
+
+
+def finding(name: str, table: pd.DataFrame):
+    return STUDY.analyses[name](table)
+
+
+def verdict(name: str, table: pd.DataFrame) -> str:
+    return CLAIM[name].verdict(finding(name, table))
+
+
+@functools.cache
+def true_finding(name: str):
+    return finding(name, true_table(name) if name in tables.CLAIMS else pd.DataFrame())
+
+
+def estimate(name: str, table: pd.DataFrame, statistic: str):
+    found = finding(name, table)
+    assert found is not None
+    return found.estimate(statistic)
+
+
+def test_every_claim_has_an_analysis_and_a_test():
+    assert len(CLAIM) == 18
+    assert {*CLAIM} == {*STUDY.analyses} == {*TRAINED, *WITHOUT_TRAINING}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_claim_that_is_true_is_reproduced(name):
+    assert CLAIM[name].verdict(true_finding(name)) == "reproduced"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_claim_that_is_false_is_not_reproduced(name):
+    assert verdict(name, tables.CLAIMS[name](False)) == "not reproduced"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_diverged_models_do_not_decide(name):
+    table = tables.spoiled(true_table(name))
+    assert table.isna().any(axis=None)
+    found = finding(name, table)
+    assert CLAIM[name].verdict(found) == "reproduced"
+    assert all(math.isfinite(found.estimate(rule.statistic).low) for rule in CLAIM[name].rules)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_order_of_rows_does_not_matter(name):
+    found = [true_finding(name), finding(name, true_table(name).sample(frac=1.0, random_state=0))]
+    for rule in CLAIM[name].rules:
+        one, other = (each.estimate(rule.statistic) for each in found)
+        assert one.value == pytest.approx(other.value)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_without_its_models_a_claim_is_not_run(name):
+    table = true_table(name)
+    assert verdict(name, table.iloc[:0]) == "not run"
+    assert verdict(name, pd.DataFrame()) == "not run"
+    kept = ["pool", "slice", "data", "objective", "strength", "seed", "steps", "status"]
+    assert verdict(name, table[[column for column in kept if column in table]]) == "not run"
+    other_pool = "main" if name.startswith("LOC-B") else "burgess"
+    assert verdict(name, table.assign(pool=other_pool)) == "not run"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("LOC-K1", "dsprites"),
+        ("LOC-K2", "dsprites"),
+        ("LOC-F3l", "dsprites"),
+        ("LOC-K4a", "dsprites"),
+        ("LOC-K4b", "dsprites"),
+        ("LOC-K4c", "dsprites"),
+        ("LOC-K4d", "dsprites"),
+        ("LOC-F5", "color_dsprites"),
+        ("LOC-F6", "color_dsprites"),
+    ],
+)
+def test_a_claim_about_some_data_is_not_judged_on_others(name, data):
+    table = true_table(name)
+    only = table[table["data"] == table["data"].iloc[0]].assign(data=data)
+    assert verdict(name, only) == "not run"
+
+
+def test_the_size_of_a_reduced_study_is_not_judged():
+    assert verdict("LOC-N", tables.noise_scores(tables.grid(*tables.DATA))) == "not run"
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK if not name.startswith("LOC-B")])
+def test_half_a_grid_is_not_judged(name):
+    table = true_table(name)
+    half = table[tables.place(table) < 4]
+    assert verdict(name, half) == "not run"
+    assert verdict(name, table.assign(status="diverged")) == "not run"
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK if not name.startswith("LOC-B")])
+def test_one_seed_decides_nothing(name):
+    table = true_table(name)
+    assert verdict(name, table[table["seed"] == 0]) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("LOC-K2", "sap"), ("LOC-F5", "dci"), ("LOC-K1", "total_correlation")],
+)
+def test_a_constant_score_is_undecided(name, column):
+    assert verdict(name, true_table(name).assign(**{column: 0.5})) == "undecided"
+
+
+def test_a_constant_score_is_left_out_of_the_variance_explained():
+    table = tables.by_setting(True).assign(mig=0.5)
+    found = finding("LOC-Tb", table)
+    assert math.isnan(found.estimate("dsprites: mig").value)
+    assert math.isfinite(found.estimate("mean share").low)
+    assert verdict("LOC-K4a", tables.dominance(True).assign(mig=0.5)) == "reproduced"
+
+
+@pytest.mark.parametrize("name", [*QUICK, *WITHOUT_TRAINING])
+def test_findings_can_be_shown(name):
+    found = true_finding(name)
+    exhibit = found.exhibit
+    assert exhibit.caption.endswith(".")
+    if exhibit.form == "matrix":
+        assert np.issubdtype(exhibit.table.to_numpy().dtype, np.number)
+    else:
+        assert {"x", "y", "group"} <= {*exhibit.table}
+        assert exhibit.table[["x", "y"]].notna().all(axis=None)
+    assert len({one.name for one in found.estimates}) == len(found.estimates)
+
+
+def test_noise_shows_no_choice_that_depends_on_data_and_metric():
+    """Luck gains nothing: where nothing matters, the claim that no model dominates fails too."""
+    table = pd.concat(
+        [tables.noise_scores(tables.grid(name), number) for number, name in enumerate(tables.FIVE)]
+    )
+    for statistic in ("objective", "strength"):
+        one = estimate("LOC-K4a", table, f"gain of choosing the {statistic} anew")
+        assert one.low < 0.05
+
+
+def test_the_variance_explained_of_the_papers_shares_is_the_papers():
+    for name, published in (("LOC-Ta", BY_OBJECTIVE), ("LOC-Tb", BY_SETTING)):
+        found = true_finding(name)
+        for data in tables.FIVE:
+            for metric in SCORES:
+                one = found.estimate(f"{data}: {metric}")
+                assert one.paper == published[data, metric]
+                assert one.value == pytest.approx(one.paper, abs=0.15)
+        mean = found.estimate("mean share")
+        assert mean.value == pytest.approx(mean.paper, abs=0.02)
+        null = found.estimate("mean share of shuffled scores")
+        assert null.low < 0 < null.high < 0.05
+
+
+def test_a_choice_that_is_the_best_everywhere_gains_nothing():
+    scores = np.zeros((4, 3, 5))
+    scores[:, 1] = 1.0
+    assert gain_of_choosing(scores) == 0.0
+    scores[:2, 2] = 2.0  # best in half of the cases, worst in the others
+    scores[2:, 2] = -2.0
+    # Choice 1 is the best of all cases with a mean of 1; each case's own best adds 1 in half.
+    assert gain_of_choosing(scores) == 0.5
+    assert math.isnan(gain_of_choosing(scores[:, :, :1]))
+
+
+def test_runs_of_strengths():
+    apart = np.array([[0.0, 0.1, 0.2], [5.0, 5.1, 5.2]])
+    assert worst_beats_best(apart) == 0.0
+    assert worst_beats_best(np.ones((3, 4))) == 0.5
+    # Without a strength that was never trained and a run that diverged.
+    torn = np.vstack([np.c_[apart, [np.nan, 9.0]], np.full(4, np.nan)])
+    assert worst_beats_best(torn) == 0.0
+    assert math.isnan(worst_beats_best(apart[:, :2]))
+    chance = np.random.default_rng(0)
+    drawn = np.mean([worst_beats_best(chance.normal(size=(6, 5))) for _ in range(400)])
+    assert drawn == pytest.approx(0.5, abs=0.03)
+
+
+def test_the_overlap_is_measured_on_any_data():
+    table = tables.overlap(True).assign(data="dsprites")
+    assert overlap_of_objectives(table) is None
+    found = overlap_of_objectives(table, data="dsprites")
+    assert found is not None
+    assert found.estimate("worse objective beats better").value > 0.4
+
+
+def test_small_sprites_take_the_place_of_other_data():
+    table = tables.total_correlation(True).assign(data="sprites")
+    found = finding("LOC-K1", table)
+    assert CLAIM["LOC-K1"].verdict(found) == "reproduced"
+    assert "on sprites instead of color_dsprites" in found.remark
+    kept = models(table[tables.place(table) != 3], ["total_correlation"])
+    assert kept is not None
+    assert sorted({*kept.rows["position"]}) == [0, 1, 2, 4, 5]
+
+
+def test_stand_ins_and_lost_models_are_told():
+    found = finding("LOC-K4b", tables.spoiled(tables.unsupervised(True)))
+    assert "shapes3d_drawn is a drawn stand-in for 3D Shapes." in found.remark
+    assert "models that diverged or lack a score are left out." in found.remark
+
+
+def test_a_seed_counts_once_its_grid_is_there():
+    table = tables.noise_scores(tables.grid("dsprites", seeds=3))
+    late = (table["seed"] == 2) & (tables.place(table) > 1)
+    kept = models(table[~late], SCORES)
+    assert kept is not None
+    assert {*kept.rows["seed"]} == {0, 1}
+
+
+def test_choices_between_data_by_hand():
+    """Two settings differ, the same way everywhere: the better is always chosen."""
+    parts = []
+    for data in ("dsprites", "color_dsprites"):
+        table = tables.grid(data, seeds=3)
+        best = (table["objective"] == "beta_vae") & (table["strength"] == 16.0)
+        parts.append(table.assign(**{name: best.astype(float) for name in SCORES}))
+    found = finding("LOC-K4d", pd.concat(parts))
+    # The chosen model ties with the other 2 of its setting and beats the other 105 of 108.
+    for where in ("same data and metric, other seed", "same metric, other data"):
+        assert found.estimate(where).value == pytest.approx((105 + 2 / 2) / 107)
+    assert found.estimate("same less other data").value == pytest.approx(0.0)
+
+
+def test_capacities_are_read_off_the_line_between_stages():
+    found = finding("LOC-B3", tables.capacity(True))
+    # Learned at a tenth: y, the later of the two of position, at 4 nats.
+    expected = {"position": 4.0, "scale": 7.5, "shape": 14.0, "orientation": 21.0}
+    for name, nats in expected.items():
+        one = found.estimate(f"{name}, nats")
+        assert one.value == pytest.approx(nats, abs=0.7)
+        assert one.paper == CAPACITIES[name]
+    assert found.remark == ""
+
+
+def test_a_factor_that_is_never_learned_comes_last():
+    table = tables.capacity(True)
+    for shares in table["information"]:
+        shares.reshape(5, 4)[2] = 0.01  # orientation
+    found = finding("LOC-B3", table)
+    assert found.estimate("rank correlation with the paper's order").value == 1.0
+    assert "10 of 40 times" in found.remark
+    assert math.isnan(found.estimate("orientation, nats").value)
+
+
+def test_the_impossibility_theorem():
+    assert CLAIM["LOC-TH1"].verdict(true_finding("LOC-TH1")) == "reproduced"
+    # A reflection that hardly mixes keeps the law and the score too.
+    assert CLAIM["LOC-TH1"].verdict(mixing_maps([1e-6])) == "not reproduced"
+
+
+def test_the_blind_spot_of_the_beta_vae_metric():
+    assert CLAIM["LOC-KM3"].verdict(true_finding("LOC-KM3")) == "reproduced"
+    found = score_without(("orientation", "scale"))
+    # Two factors that leave no trace cannot be told apart: 2/4 + 2/4 / 2.
+    assert found.estimate("accuracy without the factor").value == pytest.approx(0.75, abs=0.01)
+    assert CLAIM["LOC-KM3"].verdict(found) == "not reproduced"
+
+
+def test_verdicts_are_those_of_the_contract():
+    assert {"reproduced", "not reproduced", "undecided", "not run"} == {*VERDICTS}
