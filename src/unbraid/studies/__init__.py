@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Papers re-run: one folder a study, one line here.
 
-import unbraid as ub
-models = ub.studies.table("locatello2019")
-models.groupby(["data", "objective"])["mig"].median()
+    import unbraid as ub
+    models = ub.studies.table("locatello2019")
+    models.groupby(["data", "objective"])["mig"].median()
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from unbraid.core.registry import Registry
 if TYPE_CHECKING:
     import pandas as pd
 
-STUDIES = Registry("study", "unbraid.studies", {}, base="unbraid.studies.study:Study", objects=True)
+STUDIES = Registry(
+    "study",
+    "unbraid.studies",
+    {"locatello2019": "unbraid.studies.locatello2019:STUDY"},
+    base="unbraid.studies.study:Study",
+    objects=True,
+)
 
 
 def table(name: str, *, scale: str = "gpu", results: str | Path | None = None) -> pd.DataFrame:
