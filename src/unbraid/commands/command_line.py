@@ -32,7 +32,7 @@ VERBS = (
 """Each is a function of that name in a file of that name."""
 GROUPS = {
     "data": ("info", "show", "add", "remove", "export"),
-    "study": ("list", "run", "check"),
+    "study": ("list", "run", "check", "report"),
 }
 """Commands of two words: functions of `commands/<group>.py`."""
 ABOUT = (

@@ -132,6 +132,39 @@ def check(
 
 
 @command
+def report(
+    name: Name,
+    *,
+    scale: ScaleName = "gpu",
+    results: ResultsFolder = None,
+    out: Annotated[
+        str | Path | None, Option("File of the page; by default NAME-SCALE.html, here.")
+    ] = None,
+) -> Path:
+    """Write a study's page, one HTML file that opens offline, from its tables; returns its path."""
+    from unbraid.report.study.context import write_study
+
+    tables = _results(_study(name), scale, results, None)
+    return write_study(_page_place(out, f"{tables.study.name}-{tables.scale}.html"), tables)
+
+
+def _page_place(out: str | Path | None, usual: str) -> Path:
+    """Where the page goes; a file that is no such page is not written over."""
+    from unbraid.report.page import is_page
+
+    page = Path(usual) if out is None else Path(out)
+    remedy = f"Give a file, as in {{out={usual}}}."
+    if page.is_dir():
+        raise invalid("out", "must be a file", str(page), remedy)
+    nearest = next((place for place in page.parents if place.exists()), page.parent)
+    if not nearest.is_dir():
+        raise invalid("out", "must lie in a folder", str(page), remedy)
+    if page.exists() and not is_page(page, "study"):
+        raise invalid("out", "must not be a file of another kind", str(page), remedy)
+    return page
+
+
+@command
 def list() -> str:
     """List the studies there are, with their papers."""
     from unbraid.commands.list import list as listing
@@ -202,6 +235,8 @@ def shown(verb: str, made: Any, given: dict[str, Any]) -> str:
         return made
     if verb == "check":
         return _verdicts(made)
+    if verb == "report":
+        return f"Open in a browser: {made}"
     options = [
         word
         for key in ("scale", "results")

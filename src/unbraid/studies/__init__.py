@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Papers re-run: one folder a study, one line here.
 
-    import unbraid as ub
-    models = ub.studies.table("locatello2019")
-    models.groupby(["data", "objective"])["mig"].median()
+import unbraid as ub
+models = ub.studies.table("locatello2019")
+models.groupby(["data", "objective"])["mig"].median()
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Exhibit:
 
     *table* has, for a matrix, a row and a column for each of its own and numbers in its cells;
     for every other form columns `x`, `y` and `group`, and where there are intervals `low` and
-    `high`.
+    `high`. Groups `a, b` and `a, c` share a colour; one called `paper` is grey.
     """
 
     form: Form
@@ -44,6 +44,8 @@ class Exhibit:
     """What is to be seen, in one sentence."""
     logarithmic: tuple[str, ...] = ()
     """Which of the axes x, y are."""
+    paper: pd.DataFrame | None = None
+    """Of a matrix, the paper's numbers in the same form; NaN where it prints none."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pandas as pd
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds, spearman, spearman_matrix
 from unbraid.studies.locatello2019.models import SCORES, models
-from unbraid.studies.locatello2019.published import UNSUPERVISED
+from unbraid.studies.locatello2019.published import UNSUPERVISED, as_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +82,7 @@ def unsupervised_scores(table: pd.DataFrame) -> Finding | None:
             "metric",
             "score without labels",
             "Rank correlation of scores that need no labels with metrics; UDR is not in the paper.",
+            paper=as_matrix(UNSUPERVISED),
         ),
         found.remark,
     )

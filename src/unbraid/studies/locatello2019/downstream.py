@@ -12,7 +12,7 @@ from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds, spearman
 from unbraid.studies.locatello2019.agreement import ODD
 from unbraid.studies.locatello2019.models import SCORES, models
-from unbraid.studies.locatello2019.published import DOWNSTREAM
+from unbraid.studies.locatello2019.published import DOWNSTREAM, as_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +48,7 @@ def downstream_accuracy(table: pd.DataFrame) -> Finding | None:
             "predictor and training samples, or efficiency",
             "metric",
             "Rank correlation of metrics with downstream accuracy.",
+            paper=as_matrix(DOWNSTREAM),
         ),
         found.remark,
     )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from unbraid.studies.locatello2019.models import SCORES
 
 DATA = (
@@ -22,6 +24,15 @@ def _table(rows: dict[str, str], columns: tuple[str, ...]) -> Table:
         for row, percents in rows.items()
         for column, percent in zip(columns, percents.split(), strict=True)
     }
+
+
+def as_matrix(table: Table) -> pd.DataFrame:
+    """*table* with its rows and columns, as a figure shows it.
+
+    >>> as_matrix({("a", "x"): 0.5, ("b", "x"): 0.25})["x"].tolist()
+    [0.5, 0.25]
+    """
+    return pd.Series(table).unstack()
 
 
 def _with_stand_in(table: Table) -> Table:

@@ -50,6 +50,10 @@ def transfer_of_settings(table: pd.DataFrame) -> Finding | None:
             "data",
             "data",
             "Rank correlation of the mean DCI of settings between data sets.",
+            paper=pd.DataFrame(
+                {one: {other: transfer(one, other) for other in found.data} for one in found.data},
+                dtype=float,
+            ),
         ),
         found.remark,
     )

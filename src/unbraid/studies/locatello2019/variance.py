@@ -20,7 +20,7 @@ from unbraid.studies.intervals import (
     variance_explained,
 )
 from unbraid.studies.locatello2019.models import OBJECTIVES, PLACES, SCORES, models
-from unbraid.studies.locatello2019.published import BY_OBJECTIVE, BY_SETTING, Table
+from unbraid.studies.locatello2019.published import BY_OBJECTIVE, BY_SETTING, Table, as_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +91,7 @@ def _finding(
             "metric",
             "data",
             f"Variance explained by {what}, % (adjusted R²).",
+            paper=100 * as_matrix(published),
         ),
         found.remark,
     )

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a study: every claim with paper, ours and verdict, failures as plain as successes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unbraid.report.page import write_page
+from unbraid.report.study import words
+from unbraid.report.study.figures import NARROW, draw
+from unbraid.report.study.provenance import provenance
+from unbraid.studies.finding import Estimate, Exhibit, Finding
+from unbraid.studies.results import Results
+from unbraid.studies.verdicts import Judged, judge
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from markupsafe import Markup
+
+
+def write_study(path: Path, results: Results) -> Path:
+    """Write the page of a study's results to *path* and return it."""
+    table = results.table()
+    return write_page(path, "study", page_context(results, table, judge(results, table)))
+
+
+def page_context(results: Results, table: pd.DataFrame, judged: Sequence[Judged]) -> dict[str, Any]:
+    """Everything the template shows."""
+    study, made = results.study, provenance(results, table)
+    return {
+        "title": f"{study.citation.authors} {study.citation.year}: {study.title}",
+        "citation": str(study.citation),
+        "summary": words.tally_sentence(judged),
+        "facts": [("Scale", words.SCALES[results.scale]), *made.facts],
+        "how_judged": words.HOW_JUDGED,
+        "claims": [claim_context(results, one) for one in judged],
+        "pools": made.pools,
+        "versions": made.versions,
+        "command": words.command(results),
+    }
+
+
+def claim_context(results: Results, one: Judged) -> dict[str, Any]:
+    """What the section of a claim shows."""
+    claim, finding = one.claim, one.finding
+    return {
+        "id": claim.id,
+        "statement": _marked(claim.statement),
+        "place": claim.place,
+        "paper": _marked(claim.paper),
+        "source": words.SOURCES[claim.source],
+        "measured": _marked(claim.measured),
+        "departs": _marked(claim.departs),
+        "remark": _marked(finding.remark) if finding else "",
+        "why": _marked(one.why),
+        "verdict": one.verdict,
+        "rules": [
+            {
+                "statistic": rule.statistic,
+                "must_be": words.must_be(rule),
+                "interval": rule.interval,
+                "verdict": rule.verdict(finding.estimate(rule.statistic)) if finding else "not run",
+                **_numbers(finding.estimate(rule.statistic) if finding else None),
+            }
+            for rule in claim.rules
+        ],
+        "further": [{"statistic": each.name, **_numbers(each)} for each in further(one)],
+        "exhibit": _exhibit(finding.exhibit) if finding and finding.exhibit else None,
+        "command": words.command(results, claim),
+    }
+
+
+def further(one: Judged) -> list[Estimate]:
+    """The numbers of a finding that no rule asks for."""
+    ruled = {rule.statistic for rule in one.claim.rules}
+    found = one.finding or Finding(())
+    return [each for each in found.estimates if each.name not in ruled]
+
+
+def _numbers(estimate: Estimate | None) -> dict[str, str]:
+    if estimate is None:
+        return {"ours": "–", "paper": "–", "count": "–"}
+    paper = "–" if estimate.paper is None else words.number_shown(estimate.paper)
+    return {"ours": words.estimate_shown(estimate), "paper": paper, "count": f"{estimate.count:,}"}
+
+
+def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
+    """The figure for a page and for a phone; both are escaped where they are drawn."""
+    from markupsafe import Markup
+
+    return {
+        "wide": Markup(draw(exhibit)),
+        "narrow": Markup(draw(exhibit, NARROW)),
+        "caption": exhibit.caption,
+    }
+
+
+def _marked(text: str) -> Markup:
+    """*text* with what stands in backticks as code, all else escaped.
+
+    >>> str(_marked("a < `b`"))
+    'a &lt; <code>b</code>'
+    """
+    from markupsafe import Markup, escape
+
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )

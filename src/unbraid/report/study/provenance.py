@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was trained for a study, on what and for how long, as its tables say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unbraid.report.words import count
+from unbraid.studies.results import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MODEL = ("pool", "slice", "data", "objective", "strength", "seed", "learning_rate")
+"""What tells a model from others; its stages share it."""
+
+
+@dataclass(frozen=True)
+class PoolDone:
+    """How much of a pool there is."""
+
+    name: str
+    about: str
+    done: int
+    slices: int
+    models: int
+    hours: float
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the tables of a study were made of."""
+
+    facts: tuple[tuple[str, str], ...]
+    """A few words for each thing that a reader asks first."""
+    pools: tuple[PoolDone, ...]
+    versions: str
+
+
+def provenance(results: Results, table: pd.DataFrame) -> Provenance:
+    """What was trained for *results*, whose models are *table*."""
+    last = table.drop_duplicates(list(MODEL), keep="last")
+    models: dict[str, list[Any]] = {
+        name: last[name].tolist() for name in (*MODEL, "steps", "status")
+    }
+    pools, about = [], []
+    for pool in results.pools:
+        made = [results.about(pool, one) for one in pool.slices if results.done(pool, one)]
+        own = models["pool"].count(pool.name)
+        pools.append(
+            PoolDone(pool.name, pool.about, len(made), len(pool.slices), own, _hours(made))
+        )
+        about += made
+    facts = [("Tables", f"{len(about)} of {count(len(results.slices()), 'slice')}")]
+    if about:
+        lost = models["status"].count("diverged")
+        facts += [
+            ("Models", f"{len(last):,}" + (f", {lost:,} of them diverged" if lost else "")),
+            ("Data", ", ".join(_distinct(models["data"]))),
+            ("Seeds", _range(models["seed"])),
+            ("Training steps", _range(models["steps"])),
+            ("Trained on", ", ".join(_distinct(one.get("device") for one in about))),
+            ("Training and scoring", f"{_hours(about):.1f} hours"),
+            ("Made", _dates(about)),
+        ]
+    return Provenance(tuple(facts), tuple(pools), _versions(about))
+
+
+def _hours(about: Iterable[dict[str, Any]]) -> float:
+    parts = ("training_seconds", "scoring_seconds")
+    return sum(one.get(part, 0.0) for one in about for part in parts) / 3600
+
+
+def _distinct(values: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(str(value) for value in values if value))
+
+
+def _range(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _dates(about: Iterable[dict[str, Any]]) -> str:
+    days = sorted({str(one["date"])[:10] for one in about if one.get("date")})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "–"
+
+
+def _versions(about: Iterable[dict[str, Any]]) -> str:
+    """Every version of every library that took part."""
+    found: dict[str, list[str]] = {}
+    for one in about:
+        for name, version in (one.get("versions") or {}).items():
+            found.setdefault(name, [])
+            if version not in found[name]:
+                found[name].append(version)
+    return ", ".join(f"{name} {' and '.join(each)}" for name, each in found.items())
