@@ -18,7 +18,7 @@ from unbraid.report.page import is_page, render_page, write_page
 from .pages import Page, assert_sound
 
 HOME = Path(module.__file__).parent
-SLICES = ["data", "discover", "distances", "gallery", "pbt", "reduce", "rpu", "train"]
+SLICES = ["data", "discover", "distances", "gallery", "pbt", "reduce", "rpu", "study", "train"]
 CONTEXT = {
     "title": "Theory",
     "summary": "",

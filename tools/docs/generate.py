@@ -2,7 +2,7 @@
 """Which files are generated, in whole or between markers, and which of them are stale.
 
 A block of a hand-written page stands between `<!-- NAME: generated -->` and `<!-- end -->`. Pages
-of metrics and objectives are generated whole.
+of metrics, objectives and studies are generated whole, and the figures of studies.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tools.docs import (
     metric_pages,
     objective_pages,
     package_names,
+    study_pages,
     tables,
 )
 from unbraid.metrics import METRICS
@@ -55,7 +56,8 @@ FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
 """Blocks made from a file of benchmark results."""
 
 FROM_CODE: dict[str, Callable[[Path], str]] = {
-    "studies": tables.studies,
+    "studies": study_pages.reproductions,
+    "study list": lambda root: study_pages.overview(),
     "objectives": lambda root: tables.registered(OBJECTIVES, "{name}.md"),
     "priors": lambda root: tables.registered(PRIORS, "#{name}"),
     "supervision": lambda root: tables.registered(SUPERVISIONS, "#{name}"),
@@ -89,6 +91,7 @@ def generated(root: Path) -> dict[Path, str]:
         Path("docs/objectives", f"{name}.md"): objective_pages.page(name)
         for name in objective_pages.names()
     }
+    files |= study_pages.files()
     files[NAMES] = package_names.names()
     for page in [root / "README.md", *sorted(root.glob("docs/**/*.md"))]:
         file = page.relative_to(root)
@@ -133,13 +136,22 @@ def write(root: Path) -> None:
 
 
 def _orphans(root: Path) -> list[Path]:
-    """Pages of metrics and objectives that are registered no more."""
-    known = {"metrics": metric_pages.names(), "objectives": objective_pages.names()}
-    return [
+    """Pages of what is registered no more, and figures that no study has."""
+    known = {
+        "metrics": metric_pages.names(),
+        "objectives": objective_pages.names(),
+        "studies": study_pages.names(),
+    }
+    pages = [
         page.relative_to(root)
         for folder, names in known.items()
         for page in sorted((root / "docs" / folder).glob("*.md"))
         if page.stem not in (*names, "README")
+    ]
+    figures = sorted((root / study_pages.FOLDER).glob("*/*.svg"))
+    drawn = study_pages.files() if figures else {}
+    return pages + [
+        figure.relative_to(root) for figure in figures if figure.relative_to(root) not in drawn
     ]
 
 

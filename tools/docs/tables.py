@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from tools.docs.wrap import wrap
@@ -13,8 +11,6 @@ from unbraid.core.registry import Registry, summary
 from unbraid.data import DATA
 from unbraid.data.official import OFFICIAL
 from unbraid.networks import NETWORKS
-
-VERDICTS = ("reproduced", "not", "undecided")
 
 
 def table(header: str, rows: Iterable[Iterable[object]], note: str = "") -> str:
@@ -62,24 +58,6 @@ def data(*, drawn: bool) -> str:
         if (name in published) is not drawn
     )
     return table("name | what it is | paper", rows)
-
-
-def studies(root: Path) -> str:
-    """How many claims of each paper were reproduced."""
-    with (root / "docs" / "studies.toml").open("rb") as file:
-        rows = tomllib.load(file)["study"]
-    return table(
-        "study | claims | reproduced | not | undecided | not run",
-        (
-            (
-                f"{row['paper']}, {row['about']}",
-                row["claims"],
-                *(row[verdict] for verdict in VERDICTS),
-                row["claims"] - sum(row[verdict] for verdict in VERDICTS),
-            )
-            for row in rows
-        ),
-    )
 
 
 def built_in(registry: Registry) -> dict[str, Any]:

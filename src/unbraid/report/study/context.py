@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from unbraid.report.page import write_page
 from unbraid.report.study import words
 from unbraid.report.study.figures import NARROW, draw
 from unbraid.report.study.provenance import provenance
+from unbraid.studies.claim import Rule, Verdict
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.results import Results
 from unbraid.studies.verdicts import Judged, judge
@@ -61,12 +63,13 @@ def claim_context(results: Results, one: Judged) -> dict[str, Any]:
                 "statistic": rule.statistic,
                 "must_be": words.must_be(rule),
                 "interval": rule.interval,
-                "verdict": rule.verdict(finding.estimate(rule.statistic)) if finding else "not run",
-                **_numbers(finding.estimate(rule.statistic) if finding else None),
+                "verdict": own.verdict(rule),
+                "own": own,
             }
             for rule in claim.rules
+            for own in [numbers(finding, rule.statistic)]
         ],
-        "further": [{"statistic": each.name, **_numbers(each)} for each in further(one)],
+        "further": [{"statistic": each.name, "own": Numbers(each)} for each in further(one)],
         "exhibit": _exhibit(finding.exhibit) if finding and finding.exhibit else None,
         "command": words.command(results, claim),
     }
@@ -79,11 +82,36 @@ def further(one: Judged) -> list[Estimate]:
     return [each for each in found.estimates if each.name not in ruled]
 
 
-def _numbers(estimate: Estimate | None) -> dict[str, str]:
-    if estimate is None:
-        return {"ours": "–", "paper": "–", "count": "–"}
-    paper = "–" if estimate.paper is None else words.number_shown(estimate.paper)
-    return {"ours": words.estimate_shown(estimate), "paper": paper, "count": f"{estimate.count:,}"}
+@dataclass(frozen=True)
+class Numbers:
+    """A statistic as cells of a table, strokes where there is none."""
+
+    estimate: Estimate | None
+
+    @property
+    def ours(self) -> str:
+        """Our number with its interval."""
+        return words.estimate_shown(self.estimate) if self.estimate else "–"
+
+    @property
+    def paper(self) -> str:
+        """The paper's number."""
+        given = self.estimate.paper if self.estimate else None
+        return "–" if given is None else words.number_shown(given)
+
+    @property
+    def count(self) -> str:
+        """Of how many models, or other units."""
+        return f"{self.estimate.count:,}" if self.estimate else "–"
+
+    def verdict(self, rule: Rule) -> Verdict:
+        """What *rule* says of it."""
+        return rule.verdict(self.estimate) if self.estimate else "not run"
+
+
+def numbers(finding: Finding | None, statistic: str) -> Numbers:
+    """A statistic of *finding*, if there is one."""
+    return Numbers(finding.estimate(statistic) if finding else None)
 
 
 def _exhibit(exhibit: Exhibit) -> dict[str, Any]:

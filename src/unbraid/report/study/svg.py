@@ -110,8 +110,13 @@ class Scale:
         """Round numbers, about so many pixels *apart*."""
         most = max(2, round(abs(self.end - self.start) / apart))
         if self.logarithmic:
-            return _round_decades(self.low, self.high, most)
-        step = _round_up((self.high - self.low) / most)
+            found = _round_decades(self.low, self.high, most)
+            if len(found) > 1:
+                return found
+        width = self.high - self.low
+        step = _round_up(width / most)
+        while 2 * step > width:  # two ticks at least
+            step = _round_up(step / 3)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [float(f"{place * step:.12g}") for place in range(first, last + 1)]
 
