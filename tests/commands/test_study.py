@@ -112,6 +112,8 @@ def test_what_was_not_run_says_why(toy: Study, unbraid):
     [
         (("run", "toi"), "study 'toi' is unknown; did you mean 'toy'?"),
         (("check", "toi"), "study 'toi' is unknown; did you mean 'toy'?"),
+        (("report", "toi"), "study 'toi' is unknown; did you mean 'toy'?"),
+        (("report", "toy", "--scale", "big"), "scale 'big' is unknown."),
         (("run", "toy", "--scale", "smal"), "scale 'smal' is unknown; did you mean 'small'?"),
         (("check", "toy", "--scale", "big"), "scale 'big' is unknown."),
         (("run", "toy", "--pool", "mian"), "pool 'mian' is unknown; did you mean 'main'?"),
@@ -169,6 +171,33 @@ def test_a_limit_that_nothing_fits_says_what_would(toy: Study, unbraid):
     lines = unbraid(*words).out.splitlines()
     assert lines[:2] == ["No table was made.", "Too long for the time limit: main/one, more/one"]
     assert lines[2].startswith("The shortest that is left takes about ")
+
+
+def test_the_page_is_written_where_it_is_asked_for(
+    toy: Study, tmp_path: Path, unbraid, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    answer = unbraid("study", "report", "toy", "--scale", "small")
+    assert (answer.code, answer.out) == (0, "Open in a browser: toy-small.html\n")
+    own = tmp_path / "pages" / "mine.html"
+    assert ub.study.report("toy", out=own) == own
+    assert ub.study.report("toy", out=own) == own  # written again
+    assert "T-1" in own.read_text("utf-8")
+
+
+def test_no_other_file_is_written_over(toy: Study, tmp_path: Path, unbraid):
+    (tmp_path / "notes.html").write_text("mine")
+    for out, rule in (
+        (tmp_path, "must be a file"),
+        (tmp_path / "notes.html" / "page.html", "must lie in a folder"),
+        (tmp_path / "notes.html", "must not be a file of another kind"),
+    ):
+        code, _, err = unbraid("study", "report", "toy", "--out", str(out))
+        assert code == 2
+        assert (
+            err == f"unbraid: --out {rule}; got '{out}'. Give a file, as in --out toy-gpu.html.\n"
+        )
+    assert (tmp_path / "notes.html").read_text() == "mine"
 
 
 def test_python_has_the_same(toy: Study):

@@ -227,7 +227,7 @@ def test_small_sprites_take_the_place_of_other_data():
 def test_stand_ins_and_lost_models_are_told():
     found = finding("LOC-K4b", tables.spoiled(tables.unsupervised(True)))
     assert "shapes3d_drawn is a drawn stand-in for 3D Shapes." in found.remark
-    assert "Left out, since they diverged or lack a score: " in found.remark
+    assert "Models left out, since they diverged or lack a score: " in found.remark
 
 
 def test_a_seed_counts_once_its_grid_is_there():

@@ -47,6 +47,7 @@ def test_every_registered_name_is_in_a_table():
         "data.md",
         "objectives/README.md",
         "metrics/README.md",
+        "studies/README.md",
     )
     text = "\n".join((ROOT / "docs" / page).read_text("utf-8") for page in pages)
     for kind in KINDS:
@@ -56,14 +57,16 @@ def test_every_registered_name_is_in_a_table():
 
 def test_what_is_stale_is_named_with_the_remedy(copy: Path, capsys: pytest.CaptureFixture[str]):
     readme, old = copy / "README.md", (copy / "README.md").read_text("utf-8")
-    readme.write_text(old.replace("| 18 | 0 |", "| 18 | 18 |"), "utf-8")
+    readme.write_text(old.replace("| 20 | 0 |", "| 20 | 20 |"), "utf-8")
     (copy / "docs/metrics/mig.md").unlink()
     (copy / "docs/metrics/gone.md").write_text("of a metric that is no more", "utf-8")
+    (copy / "docs/studies/locatello2019/LOC-GONE.svg").write_text("<svg/>", "utf-8")
     assert main(["--check"], copy) == 1
     assert capsys.readouterr().err.splitlines() == [
         "docs/metrics/mig.md is missing.",
         "README.md is out of date.",
         "docs/metrics/gone.md describes nothing that exists.",
+        "docs/studies/locatello2019/LOC-GONE.svg describes nothing that exists.",
         "Fix with: make docs",
     ]
     assert main([], copy) == 0
@@ -91,10 +94,8 @@ def test_missing_results_are_named(copy: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.startswith("benchmarks/results/discover.json is missing")
 
 
-def test_claims_without_a_verdict_count_as_not_run(copy: Path):
+def test_claims_of_papers_that_are_no_studies_count_as_not_run(copy: Path):
     (copy / "docs/studies.toml").write_text(
-        '[[study]]\npaper = "You 2026"\nabout = "all"\nclaims = 9\n'
-        "reproduced = 4\nnot = 2\nundecided = 1\n",
-        "utf-8",
+        '[[study]]\npaper = "You 2026"\nabout = "all"\nclaims = 9\n', "utf-8"
     )
-    assert FROM_CODE["studies"](copy).splitlines()[2:] == ["| You 2026, all | 9 | 4 | 2 | 1 | 2 |"]
+    assert FROM_CODE["studies"](copy).splitlines()[-1] == "| You 2026, all | 9 | 0 | 0 | 0 | 9 |"

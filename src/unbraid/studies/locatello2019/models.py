@@ -110,5 +110,5 @@ def _remark(found: list[str], wanted: Sequence[str], left_out: int) -> str:
         told.append(f"Measured on {found[0]} instead of {wanted[0]}.")
     told += [f"{name} is {what}." for name, what in STAND_INS.items() if name in found]
     if left_out:
-        told.append(f"Left out, since they diverged or lack a score: {left_out}.")
+        told.append(f"Models left out, since they diverged or lack a score: {left_out}.")
     return " ".join(told)
