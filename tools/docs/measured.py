@@ -75,6 +75,26 @@ def gpu_speed(record: Record) -> str:
     )
 
 
+def network_speed(record: Record) -> str:
+    """Every convolutional network, at equal arithmetic."""
+    first = record["networks"][0]["tflops"]
+    return table(
+        "network | model-steps/s | TFLOP/s | arithmetic a second, of the first's",
+        (
+            (
+                row["what"],
+                f"{row['model_steps_per_second']:,.0f}",
+                f"{row['tflops']:.0f}",
+                f"{row['tflops'] / first:.0%}",
+            )
+            for row in record["networks"]
+        ),
+        f"One {record['machine']}, torch {record['torch']}; populations of 128, β-VAE on dSprites,"
+        f" 64x64, batch {record['batch']} and bfloat16 where nothing else is named; `python"
+        " benchmarks/throughput.py --only networks`.",
+    )
+
+
 def _objective(name: str) -> str:
     """An objective as it is spelled today; few labels were objectives when this was measured."""
     if name in OBJECTIVES:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Papers re-run: one folder a study, one line here.
 
-    import unbraid as ub
-    models = ub.studies.table("locatello2019")
-    models.groupby(["data", "objective"])["mig"].median()
+`unbraid.studies.table("locatello2019")` is every model of a study with all its scores.
 """
 
 from __future__ import annotations
