@@ -55,16 +55,16 @@ def _lacking(results: Results, claim: Claim, table: pd.DataFrame) -> str:
     published = [name for name in absent if name in needed]
     others = [name for name in absent if name not in needed]
     said = []
+    if published:
+        files = "file" if len(published) == 1 else "files"
+        said.append(f"Needs the published {files} of {', '.join(published)}.")
     if others:
         free = [pool.name for pool in results.pools if pool.name in claim.pools and not pool.needs]
         said.append(_no_tables(results, free or claim.pools, f" on {', '.join(others)}"))
-    if published:
-        files = "file" if len(published) == 1 else "files"
-        said.append(f"{', '.join(published)}: needs the published {files}.")
     return " ".join(said)
 
 
 def _no_tables(results: Results, pools: Iterable[str], data: str = "") -> str:
     names = ",".join(pools)
     command = f"unbraid study run {results.study.name} --scale {results.scale} --pool {names}"
-    return f"No models of {names}{data} yet; {command} trains them."
+    return f"No models of {names}{data} yet: {command}"
