@@ -28,6 +28,11 @@ def cpu_speed(record: Record) -> str:
 
 def user_rate(record: Record) -> str:
     """Whole plans by the public commands."""
+    scored = "".join(
+        f" `unbraid score` of the {row['members']} models: {row['seconds_of_scoring']:.0f} s."
+        for row in record["rows"]
+        if row.get("seconds_of_scoring")
+    )
     return table(
         "what was typed | model-steps/s | of the kernels' rate | seconds | on disk",
         (
@@ -42,7 +47,7 @@ def user_rate(record: Record) -> str:
         ),
         f"One {record['machine']}, torch {record['torch']}, {record['date']}; dSprites, 64x64,"
         " conv_burgess, batch 64, bfloat16, checkpoints every 30 s; from the command to its end,"
-        " codes for scoring included; `python benchmarks/user_rate.py`.",
+        f" codes for scoring included; `python benchmarks/user_rate.py`.{scored}",
     )
 
 
