@@ -232,7 +232,7 @@ def main() -> None:
             if given.quick and name in ROWS:
                 row |= {"seeds": 1, "steps": 2, "objectives": row["objectives"][:2]}
             elif given.quick:
-                row |= {"epochs": 2, "images": 128, "models": 1}
+                row |= {"epochs": 2, "images": 128}
             numbers = measure(row, device, Path(cache), 0.1 if given.quick else 2.0, given.runs)
             print(
                 f"{numbers['what']}: {numbers['model_steps_per_second']:,.0f} /s of"
