@@ -6,7 +6,8 @@
 Each row is one process of `unbraid`, timed from its start to its exit: imports, compiling the
 kernels, training with checkpoints every 30 seconds, encoding. Rows marked cold begin with an empty
 cache of compiled kernels. Beside each stands what the kernels would allow: the same members trained
-for two seconds in a process that is warm already. `--only` names the rows to run, `--quick` shrinks
+for two seconds in a process that is warm already. The models of one row are scored too, by
+`unbraid score`. `--only` names the rows to run, `--quick` shrinks
 them to try the script out on a CPU; rows of earlier calls with the same names are replaced.
 """
 
@@ -49,6 +50,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "seeds": 20,
         "steps": 20_000,
         "cold": True,
+        "score": True,
     },
     "seeds": {
         "what": "128 seeds, 8,000 steps",
@@ -183,6 +185,7 @@ def measure(
         )
         assert told is not None, said
         model_steps = int(told[1].replace(",", "")) / (BATCH if searches else 1)
+        scoring = typed(["score", str(out)], environment)[0] if row.get("score") else None
         disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         could = (
             kernels(("beta_tcvae",), row["models"], device, seconds, environment)
@@ -199,6 +202,7 @@ def measure(
         "share": model_steps / took / could,
         "share_while_training": model_steps / max(int(told[2]), 1) / could,
         "disk_bytes": disk,
+        "seconds_of_scoring": scoring,
         "cold": row["cold"],
         "command": " ".join(["unbraid", *words[:-1], "OUT"]),
     }
@@ -228,7 +232,7 @@ def main() -> None:
             if given.quick and name in ROWS:
                 row |= {"seeds": 1, "steps": 2, "objectives": row["objectives"][:2]}
             elif given.quick:
-                row |= {"epochs": 2, "images": 128, "models": 1}
+                row |= {"epochs": 2, "images": 128}
             numbers = measure(row, device, Path(cache), 0.1 if given.quick else 2.0, given.runs)
             print(
                 f"{numbers['what']}: {numbers['model_steps_per_second']:,.0f} /s of"

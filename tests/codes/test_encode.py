@@ -12,8 +12,9 @@ import torch
 
 from unbraid.codes import encode
 from unbraid.codes.codes import CodeStore
-from unbraid.codes.encode import encode_images, encode_run
+from unbraid.codes.encode import encode_images, encode_run, represent
 from unbraid.core.errors import InputError
+from unbraid.population.kind import kinds_of
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
@@ -91,3 +92,32 @@ def test_an_unfinished_run_has_no_codes(tmp_path: Path) -> None:
         encode_run(created(tmp_path / "run", "beta_vae"), CPU, np.arange(3))
     (problem,) = caught.value.problems
     assert (problem.name, problem.rule) == ("run", "must be trained to the end")
+
+
+def test_a_chunk_of_several_kinds_is_encoded_as_kind_by_kind(tmp_path: Path) -> None:
+    plan, dataset = make_plan(
+        "sprites",
+        ["beta_vae", "qlae", "ae", "qlae:values=4"],
+        data_options={"x": 6, "y": 4, "scale": 1, "image_size": 16},
+        network="mlp",
+        network_options={"hidden": 16},
+        latents=3,
+        seeds=2,
+        steps=6,
+        batch_size=8,
+    )
+    run = RunFolder.create(tmp_path / "run", plan, 8, dataset)
+    train_run(run, torch.device("cpu"))
+    (chunk,) = run.chunks()
+    indices = np.arange(20)
+    mean, logvar = encode_run(run, torch.device("cpu"), indices)
+    rows, sampler = run.trained(chunk).weights, dataset.sampler(torch.device("cpu"))
+    assert len(kinds_of(chunk)) == 4
+    for kind in kinds_of(chunk):
+        own = run.layout(kind[0]).views(rows[[chunk.index(one) for one in kind]])
+        network, objective = plan.build_network(), kind[0].build()
+        wanted = torch.from_numpy(indices)
+        codes = represent(network, objective, own, sampler, wanted, plan.dtype)
+        for one, mine, wide in zip(kind, *codes, strict=True):
+            np.testing.assert_array_equal(mean[one.id], mine.numpy())
+            np.testing.assert_array_equal(logvar[one.id], wide.numpy())

@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from unbraid.core.errors import DamagedFileError, StoppedError, UnbraidError
+from unbraid.population.devices import usual_precision
 from unbraid.studies import run_slices as running
 from unbraid.studies.pace import Pace
 from unbraid.studies.pool import Pool
@@ -84,7 +85,11 @@ def test_every_slice_ends_as_a_table(whole: Results):
     assert about["versions"].keys() == {"unbraid", "torch", "python", "numpy"}
     assert about["training_seconds"] > 0
     assert about["scoring_seconds"] > 0
-    assert (about["models"], about["model_steps"], about["precision"]) == (2, 40, "float32")
+    assert (about["models"], about["model_steps"], about["precision"]) == (
+        2,
+        40,
+        usual_precision(CPU),
+    )
     left = [path for path in (whole.folder / ".work").rglob("*") if path.is_file()]
     assert all(path.name.endswith(".lock") for path in left)
 

@@ -52,7 +52,7 @@ def test_data_that_is_lacking_is_named_beside_a_verdict(results: Results):
     found = verdicts(results, rows("main", "beta-1", **{"elbo.kl": 2.0}))
     assert found["TOY-1"] == (
         "reproduced",
-        f"Needs the published file of cars3d. No models of main on dsprites yet: {RUN} main",
+        "The scale small trains none on dsprites. Needs the published file of cars3d.",
     )
 
 

@@ -36,6 +36,7 @@ FROM_RESULTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "speed": ("cpu_training", measured.cpu_speed),
     "cpu precision": ("cpu_precision", measured.cpu_precision),
     "user rate": ("user_rate", measured.user_rate),
+    "network speed": ("throughput", measured.network_speed),
     "gpu speed": ("throughput", measured.gpu_speed),
     "kernels": ("throughput", measured.kernels),
     "precision": ("precision", measured.precision),

@@ -28,6 +28,11 @@ def cpu_speed(record: Record) -> str:
 
 def user_rate(record: Record) -> str:
     """Whole plans by the public commands."""
+    scored = "".join(
+        f" `unbraid score` of the {row['members']} models: {row['seconds_of_scoring']:.0f} s."
+        for row in record["rows"]
+        if row.get("seconds_of_scoring")
+    )
     return table(
         "what was typed | model-steps/s | of the kernels' rate | seconds | on disk",
         (
@@ -42,7 +47,7 @@ def user_rate(record: Record) -> str:
         ),
         f"One {record['machine']}, torch {record['torch']}, {record['date']}; dSprites, 64x64,"
         " conv_burgess, batch 64, bfloat16, checkpoints every 30 s; from the command to its end,"
-        " codes for scoring included; `python benchmarks/user_rate.py`.",
+        f" codes for scoring included; `python benchmarks/user_rate.py`.{scored}",
     )
 
 
@@ -72,6 +77,26 @@ def gpu_speed(record: Record) -> str:
         f" at {ceilings['matrix'] / 1e12:.0f} TFLOP/s, measured in the same run), torch"
         f" {record['torch']}; β-VAE, 64x64, conv_burgess, batch {record['batch']}, bfloat16; ratios"
         " to the loop on dSprites; `python benchmarks/throughput.py`."
+    )
+
+
+def network_speed(record: Record) -> str:
+    """Every convolutional network, at equal arithmetic."""
+    first = record["networks"][0]["tflops"]
+    return table(
+        "network | model-steps/s | TFLOP/s | arithmetic a second, of the first's",
+        (
+            (
+                row["what"],
+                f"{row['model_steps_per_second']:,.0f}",
+                f"{row['tflops']:.0f}",
+                f"{row['tflops'] / first:.0%}",
+            )
+            for row in record["networks"]
+        ),
+        f"One {record['machine']}, torch {record['torch']}; populations of 128, β-VAE on dSprites,"
+        f" 64x64, batch {record['batch']} and bfloat16 where nothing else is named; `python"
+        " benchmarks/throughput.py --only networks`.",
     )
 
 

@@ -68,7 +68,7 @@ def images_at_once(
     # kernels it is read as 16 columns more.
     bytes_a_value = 64 if uses_kernels(device) and not columns else 1024
     most = min(_DEVICE_BYTES // (bytes_a_value * values * members), 8192)
-    # Kernels are compiled apart for even batches and others; those for even ones exist.
+    # Kernels are compiled apart for multiples of 16 and others; training has those of the former.
     return most - most % 16 if most > 16 else max(1, most)
 
 

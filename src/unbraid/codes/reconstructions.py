@@ -11,7 +11,7 @@ constants, as in training.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -51,33 +51,60 @@ class ReconstructionStore:
         with explain_oom(device, f"the data '{dataset.name}'", advice):
             sampler = dataset.sampler(device)
         network, likelihood = plan.build_network(), plan.build_likelihood(dataset)
+        learned = likelihood.weights
         lock = threading.Lock()
 
-        def measure_member(weights: dict[str, torch.Tensor], member: Member, step: int) -> None:
-            codes = self.codes.load(member.id)
-            kind = "sampled" if member.build().samples_latents else "mean"
-            z = torch.from_numpy(np.ascontiguousarray(codes.representation(kind), dtype=np.float32))
-            indices, nats = torch.from_numpy(codes.indices), torch.empty(len(z))
-            bound = likelihood.bound(weights)
+        def measure_members(members: Sequence[Member], rows: torch.Tensor, step: int) -> None:
+            found = [self.codes.load(member.id) for member in members]
+            z = torch.from_numpy(
+                np.stack(
+                    [
+                        codes.representation(
+                            "sampled" if member.build().samples_latents else "mean"
+                        )
+                        for member, codes in zip(members, found, strict=True)
+                    ]
+                ).astype(np.float32)
+            )
+            indices, nats = torch.from_numpy(found[0].indices), torch.empty(z.shape[:2])
+            weights = network.layout(dataset.sample_shape, plan.latents).views(rows)
+            own = [
+                self.run.layout(member).views(row)
+                for member, row in zip(members, rows.split(1), strict=True)
+            ]
+            bound = likelihood.bound(
+                {one.name: torch.cat([part[one.name] for part in own]) for one in learned}
+            )
             size = images_at_once(
-                sampler(indices[:1].to(device))[0].numel(), 1, device, columns=network.uses_columns
+                sampler(indices[:1].to(device))[0].numel(),
+                len(members),
+                device,
+                columns=network.uses_columns,
             )
             with torch.no_grad(), explain_oom(device, "the images of a batch", advice):
-                for start in range(0, len(z), size):
+                for start in range(0, len(indices), size):
                     piece = slice(start, start + size)
                     x = sampler(indices[piece].to(device)).unsqueeze(0)
-                    nats[piece] = network.compare(
-                        weights, z[piece].to(device).unsqueeze(0), x, bound, plan.dtype
-                    )[0].cpu()
-            write_tensors(self._file(member.id), {"nats": nats}, made_from(self.run, member, step))
-            with lock:
-                progress(len(z))
+                    nats[:, piece] = network.compare(
+                        weights,
+                        z[:, piece].to(device),
+                        x.expand(len(members), *x.shape[1:]),
+                        bound,
+                        plan.dtype,
+                    ).cpu()
+            for member, own_nats in zip(members, nats, strict=True):
+                about = made_from(self.run, member, step)
+                write_tensors(self._file(member.id), {"nats": own_nats}, about)
+                with lock:
+                    progress(len(indices))
 
         def measure_chunk(chunk: tuple[Member, ...], trained: Trained) -> None:
-            for position, member in enumerate(chunk):
-                if member.id in wanted:
-                    row = trained.weights[position : position + 1].to(device)
-                    measure_member(self.run.layout(member).views(row), member, trained.step)
+            places = [place for place, member in enumerate(chunk) if member.id in wanted]
+            together = len(places) if device.type == "cuda" else 1
+            for first in range(0, len(places), together):
+                some = places[first : first + together]
+                members = [chunk[place] for place in some]
+                measure_members(members, trained.weights[some].to(device), trained.step)
 
         for_chunks_of(self.run, wanted, device, measure_chunk)
 

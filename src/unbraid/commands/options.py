@@ -323,7 +323,7 @@ OneSupervision = Annotated[
 ]
 Standardise = Annotated[bool, Option("Give the network samples of mean 0 and variance 1.")]
 Precision = Annotated[
-    str, Option("float32, bfloat16, or auto: bfloat16 on a GPU, float32 on a CPU.")
+    str, Option("float32, bfloat16, or auto: bfloat16 where the GPU or processor has it.")
 ]
 Where = Annotated[
     str | None,

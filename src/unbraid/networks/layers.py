@@ -34,7 +34,7 @@ from torch.autograd.function import once_differentiable
 
 from unbraid.core import triton_support
 from unbraid.networks import cpu_conv, im2col
-from unbraid.networks.weight_gradients import of_weight
+from unbraid.networks.weight_gradients import leaves_of, of_layer
 
 _MOST_NUMBERS = 2**31
 """Kernels count the numbers of a member's tensor in 32 bits."""
@@ -117,7 +117,7 @@ class _MixedDense(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, low_weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.rows = weight.untyped_storage().data_ptr()
+        ctx.rows, ctx.leaves = weight.untyped_storage().data_ptr(), leaves_of(weight, bias)
         ctx.save_for_backward(x, low_weight)
         return torch.baddbmm(bias.to(x.dtype).unsqueeze(1), x, low_weight)
 
@@ -128,8 +128,8 @@ class _MixedDense(torch.autograd.Function):
     ) -> tuple[Tensor | None, Tensor | None, None, Tensor | None]:  # type: ignore[override]
         x, low_weight = ctx.saved_tensors
         to_weight = to_bias = None
-        if ctx.needs_input_grad[1] and ctx.rows not in _unwanted:
-            to_weight, to_bias = of_weight(low_weight, _dense_gradients, x, gradient)
+        if (ctx.needs_input_grad[1] or ctx.needs_input_grad[3]) and ctx.rows not in _unwanted:
+            to_weight, to_bias = of_layer(ctx.leaves, _dense_gradients, x, gradient)
         to_x = torch.bmm(gradient, low_weight.mT) if ctx.needs_input_grad[0] else None
         return to_x, to_weight, None, to_bias
 

@@ -2,80 +2,126 @@
 """Gradients of weights on a CUDA stream of their own: nothing in a backward pass waits for them.
 
 A layer's backward pass makes two gradients: that of its input, which the layer before waits for,
-and that of its weights, which the optimiser needs at the end. A device that few members do not fill
-makes both at once.
+and those of its weights, which the optimiser needs at the end. A device that few members do not
+fill makes both at once.
+
+Autograd never sees the latter, since whatever it did with them it would do at once: they are kept
+here, by leaf, and added to what it found when the pass is over.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from unbraid.core.cuda_streams import stream_of
 
-Made = TypeVar("Made")
+Pair = tuple[Tensor, Tensor]
+"""Gradients of a layer's weight and bias."""
 _MOST_HELD = 3
 """Layers whose inputs stay in memory at most: beyond that the backward pass waits for the first."""
-_beside: dict[int, _Beside] = {}
-"""By the number of the device; a backward pass runs in a thread of the library's own."""
+_passes: dict[int, WeightGradients] = {}
+"""Backward passes under way, by where their leaves lie; they run in threads of the library's own.
+"""
 
 
-@contextlib.contextmanager
-def weight_gradients_beside(device: torch.device) -> Iterator[None]:
-    """Under it backward passes on *device* make gradients of weights beside the rest; leaving it
-    lets the current stream wait for them.
+def leaves_of(weight: Tensor, bias: Tensor) -> tuple[int, int] | None:
+    """Where a layer's weights lie, for `of_layer`; None where one of them is no leaf, such as a
+    bias that was repeated.
     """
-    if device.type != "cuda":
-        yield
-        return
-    number = torch.cuda.current_device() if device.index is None else device.index
-    _beside[number] = beside = _Beside(device)
-    try:
-        yield
-    finally:
-        del _beside[number]
-        beside.join()
+    return (weight.data_ptr(), bias.data_ptr()) if weight.is_leaf and bias.is_leaf else None
 
 
-def of_weight(weight: Tensor, make: Callable[..., Made], *inputs: Tensor) -> Made:
-    """`make(*inputs)`, the gradients of a layer with *weight*: beside the rest where that is on."""
-    beside = _beside.get(weight.device.index) if weight.device.type == "cuda" else None
-    return make(*inputs) if beside is None else beside.make(weight, make, inputs)
+def of_layer(
+    leaves: tuple[int, int] | None, make: Callable[..., Pair], *inputs: Tensor
+) -> Pair | tuple[None, None]:
+    """`make(*inputs)`, the gradients of a layer's *leaves*: kept, and made beside the rest, where a
+    pass asks for that; else at once.
+    """
+    owner = None if leaves is None else _passes.get(leaves[0])
+    if leaves is None or owner is None or _passes.get(leaves[1]) is not owner:
+        return make(*inputs)
+    owner.make(leaves, make, inputs)
+    return None, None
 
 
-class _Beside:
-    """The stream, and what it reads that the main one must not overwrite yet."""
+class WeightGradients:
+    """The gradients of *leaves* in one backward pass, made beside it on a GPU.
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = stream_of(device, "weights")
-        self._held: deque[tuple[torch.cuda.Event, tuple[Tensor, ...]]] = deque()
-        self._seen: set[int] = set()
+    with WeightGradients(leaves, device) as gradients:
+        found = torch.autograd.grad(loss, leaves, allow_unused=True)
+    whole = gradients.added_to(found)
+    """
 
-    def make(self, weight: Tensor, make: Callable[..., Made], inputs: tuple[Tensor, ...]) -> Made:
+    def __init__(
+        self, leaves: Mapping[str, Tensor], device: torch.device, *, beside: bool = True
+    ) -> None:
+        """Without *beside*, and on a CPU, autograd makes them all."""
+        self._leaves, self._device = list(leaves.values()), device
+        self._stream = stream_of(device, "weights") if device.type == "cuda" else None
+        self._beside = beside and self._stream is not None
+        self._kept: dict[int, Tensor] = {}
+        self._held: deque[tuple[torch.cuda.Stream, torch.cuda.Event, tuple[Tensor, ...]]] = deque()
+
+    def __enter__(self) -> Self:
+        """From here on layers keep their gradients here."""
+        if self._beside:
+            _passes.update((leaf.data_ptr(), self) for leaf in self._leaves)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the current stream wait for all gradients."""
+        if not self._beside:
+            return
+        for leaf in self._leaves:
+            _passes.pop(leaf.data_ptr(), None)
+        # After a failed capture waiting fails as well, and would hide why.
+        with contextlib.suppress(RuntimeError) if error else contextlib.nullcontext():
+            if self._kept and self._stream is not None:
+                torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        self._held.clear()
+
+    def make(
+        self, leaves: tuple[int, int], make: Callable[..., Pair], inputs: tuple[Tensor, ...]
+    ) -> None:
+        """Keep `make(*inputs)`, the gradients of *leaves*."""
+        if self._stream is None:
+            return self._keep(leaves, make(*inputs))
         main = torch.cuda.current_stream(self._device)
-        if weight.data_ptr() in self._seen:
-            # A layer that was passed twice: the main stream adds its gradients up.
-            self.join()
-            return make(*inputs)
-        self._seen.add(weight.data_ptr())
         self._stream.wait_stream(main)
         with torch.cuda.stream(self._stream):
-            made = make(*inputs)
+            self._keep(leaves, make(*inputs))
             event = torch.cuda.Event()
             event.record()
-        self._held.append((event, inputs))
+        # Until it has been waited for, what the stream reads must not be overwritten.
+        self._held.append((main, event, inputs))
         if len(self._held) > _MOST_HELD:
-            main.wait_event(self._held.popleft()[0])
-        return made
+            stream, event, held = self._held.popleft()
+            stream.wait_event(event)
+            del held
+        return None
 
-    def join(self) -> None:
-        """Let the current stream wait for all gradients so far."""
-        if self._seen:
-            torch.cuda.current_stream(self._device).wait_stream(self._stream)
-        self._held.clear()
+    def _keep(self, leaves: tuple[int, int], made: Pair) -> None:
+        for leaf, gradient in zip(leaves, made, strict=True):
+            known = self._kept.get(leaf)
+            self._kept[leaf] = gradient if known is None else known + gradient
+
+    def added_to(self, found: Sequence[Tensor | None]) -> list[Tensor]:
+        """What autograd *found* for each leaf and what was kept of it; zeros where neither is."""
+        whole = []
+        for leaf, own in zip(self._leaves, found, strict=True):
+            kept = self._kept.get(leaf.data_ptr())
+            parts = [part for part in (own, kept) if part is not None]
+            whole.append(sum(parts[1:], parts[0]) if parts else torch.zeros_like(leaf))
+        return whole

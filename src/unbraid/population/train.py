@@ -135,7 +135,7 @@ class _Training:
     """What the workers of one call share."""
 
     disk: ThreadPoolExecutor
-    """A thread that writes checkpoints, and puts the data on devices before that."""
+    """A thread that writes checkpoints; before that it puts the data on devices, and imports."""
 
     def __init__(
         self,
@@ -225,20 +225,19 @@ class _Training:
         stepper = Stepper(training, state, self.warn)
         saved_at = looked_at = time.monotonic()
         saved_step, over = state.step, False
+        # A checkpoint halfway means that a damaged one never costs a whole training.
+        owed = state.step < steps // 2
         while not over and not self.stop.is_set():
-            before = state.step
-            self.progress(len(chunk) * stepper.advance(steps - before), False)
-            # It means that a damaged checkpoint never costs a whole training.
-            halfway = before < steps // 2 <= state.step
+            self.progress(len(chunk) * stepper.advance(steps - state.step), False)
             now = time.monotonic()
             over = state.step >= steps
             if now - looked_at >= _LOOK_SECONDS or device.type == "cpu":
                 looked_at, over = now, run.is_over(state)
             pause = max(run.plan.checkpoint_seconds, _LEAST_TRAINING_PER_SAVING * save.seconds)
-            due = halfway or now - saved_at >= pause
-            if due and not over and not save.busy:
+            halfway = owed and state.step >= steps // 2
+            if (halfway or now - saved_at >= pause) and not over and not save.busy:
                 save(state.tensors(), state.step, checkpoints.save)
-                saved_at, saved_step = time.monotonic(), state.step
+                saved_at, saved_step, owed = time.monotonic(), state.step, owed and not halfway
         if over:
             save(*self._last(chunk, state))
         elif state.step != saved_step:

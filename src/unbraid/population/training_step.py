@@ -24,7 +24,7 @@ from unbraid.data.few_labels import LabelledSets
 from unbraid.networks.layers import carry_low_precision_copy, no_gradients_of
 from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import TrainedWeights
-from unbraid.networks.weight_gradients import weight_gradients_beside
+from unbraid.networks.weight_gradients import WeightGradients
 from unbraid.objectives.objective import Forward, Objective, total_loss
 from unbraid.objectives.schedule import number_at, stacked_number
 from unbraid.objectives.supervision.supervision import Supervision
@@ -104,6 +104,8 @@ class TrainingStep:
         self.precision = plan.dtype
         apart = len(self.kinds) > 1 or self.kinds[0].auxiliary_network is not None
         self.beside = SideStreams(device, len(self.kinds) if apart else 0)
+        self.weights_beside = True
+        """Whether gradients of weights are made beside the rest of a backward pass on a GPU."""
         self._drawn: tuple[int, Draws] | None = None
 
     @property
@@ -195,9 +197,9 @@ class TrainingStep:
         with contextlib.ExitStack() as spared:
             for adam in state.auxiliary:
                 spared.enter_context(no_gradients_of(adam.weights))
-            spared.enter_context(weight_gradients_beside(self.device))
-            gradients = _gradients(loss, leaves, again=again)
-        gradient = Gradient(self.layout, gradients)
+            gradient = Gradient(
+                self.layout, _gradients(loss, leaves, again=again, beside=self.weights_beside)
+            )
         healthy = (state.diverged_at < 0) & torch.isfinite(loss.detach()) & gradient.finite()
         # Before any stream reads it: the clock goes on in the main one.
         counts = state.clock + state.age
@@ -233,7 +235,7 @@ class TrainingStep:
         with self.beside.go_on(number):
             loss = one.objective.auxiliary_loss(one.forward).mean(dim=1)
             recorded.append(loss)
-            gradient = Gradient(layout, _gradients(loss, one.network_leaves))
+            gradient = Gradient(layout, _gradients(loss, one.network_leaves, beside=False))
             return _Lesson(gradient, torch.isfinite(loss.detach()) & gradient.finite())
 
     def _teach(
@@ -390,10 +392,12 @@ def _padded(rows: Tensor, width: int) -> Tensor:
     return F.pad(rows, (0, width - rows.shape[1])) if rows.shape[1] < width else rows
 
 
-def _gradients(loss: Tensor, leaves: dict[str, Tensor], *, again: bool = False) -> list[Tensor]:
+def _gradients(
+    loss: Tensor, leaves: dict[str, Tensor], *, beside: bool, again: bool = False
+) -> list[Tensor]:
     """Gradient of each member's own loss; members share no weights, so their sum mixes nothing."""
-    return list(
-        torch.autograd.grad(
-            loss.sum(), list(leaves.values()), materialize_grads=True, retain_graph=again
+    with WeightGradients(leaves, loss.device, beside=beside) as gradients:
+        found = torch.autograd.grad(
+            loss.sum(), list(leaves.values()), allow_unused=True, retain_graph=again
         )
-    )
+    return gradients.added_to(found)

@@ -15,7 +15,7 @@ from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import Results
 from unbraid.studies.slice_work import device_name
 
-_GPU_MODEL_STEPS = 7_000.0
+_GPU_MODEL_STEPS = 10_000.0
 """A second, of a mixed plan on one H200 (docs/speed.md)."""
 _CORE_MODEL_STEPS = 10.0
 """A second, of the usual network on a CPU core."""

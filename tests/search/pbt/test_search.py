@@ -572,6 +572,28 @@ FULL = {
 }
 
 
+def test_memory_that_runs_out_while_a_chunk_is_scored_beside_others_costs_no_epoch(
+    by_mig: SearchRun, tmp_path: Path
+):
+    run = created(tmp_path / "run", score="mig", epochs=4)
+    known, epochs = encoding.represent, list[int]()
+
+    def run_out(*given: Any, **named: Any) -> Any:
+        if epochs:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return known(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "represent", run_out)
+        with pytest.raises(UnbraidError, match="no room for the codes of a batch"):
+            run.train(CPU, on_epoch=lambda epoch: epochs.append(epoch["epoch"]))
+    again, found = SearchRun.open(run.path), list[int]()
+    assert again.train(CPU, lambda images, done: found.append(images) if done else None) == ALL_DONE
+    first, second = (int((again.lineage["epoch"] == epoch).sum()) for epoch in (0, 1))
+    assert found[0] >= (first + second) * again.search.epoch_images, "two epochs were trained"
+    assert_same(again, by_mig)
+
+
 @pytest.mark.parametrize("what", FULL)
 def test_a_search_that_runs_out_of_memory_says_so_and_goes_on_to_the_same_bits(
     what: str, by_udr: SearchRun, tmp_path: Path
@@ -751,7 +773,6 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path):
 KILLED = """
 import json, sys, torch
 from unbraid.search.pbt import state
-from unbraid.search.pbt.judging import Judging
 from unbraid.search.pbt.plan import make_search
 from unbraid.search.pbt.search import SearchRun
 state._LEAST_TRAINING_PER_SAVING = 0

@@ -26,7 +26,7 @@ from torch.autograd import Function
 from unbraid.core.errors import UnbraidError
 from unbraid.networks.kernels import launch
 from unbraid.networks.kernels.image import BERNOULLI, SIGMOID_SQUARED, SQUARED
-from unbraid.networks.weight_gradients import of_weight
+from unbraid.networks.weight_gradients import leaves_of, of_layer
 
 LIKELIHOODS = {
     "bernoulli": BERNOULLI.value,
@@ -62,6 +62,7 @@ class _Conv(Function):
         relu: bool,
     ) -> Tensor:
         out = launch.conv(x, low_weight, bias, relu=relu)
+        ctx.leaves = leaves_of(weight, bias)
         ctx.after_relu, ctx.masked_later = after_relu, masked_later or not relu
         ctx.save_for_backward(x, low_weight, out)
         return out
@@ -71,8 +72,8 @@ class _Conv(Function):
         _only_once()
         x, low_weight, out = ctx.saved_tensors
         gradient = _masked(gradient, out, ctx.masked_later)
-        to_weight, to_bias = of_weight(
-            low_weight,
+        to_weight, to_bias = of_layer(
+            ctx.leaves,
             partial(launch.weight_gradient, kernel=low_weight.shape[2], bias_of_big=False),
             x,
             gradient,
@@ -152,6 +153,7 @@ class _ConvTranspose(Function):
     ) -> Tensor:
         size = (2 * x.shape[2], 2 * x.shape[3])
         out = launch.conv_transpose(x, low_weight, size, bias, relu=relu)
+        ctx.leaves = leaves_of(weight, bias)
         ctx.after_relu, ctx.masked_later = after_relu, masked_later or not relu
         ctx.save_for_backward(x, low_weight, out)
         return out
@@ -161,8 +163,8 @@ class _ConvTranspose(Function):
         _only_once()
         x, low_weight, out = ctx.saved_tensors
         gradient = _masked(gradient, out, ctx.masked_later)
-        to_weight, to_bias = of_weight(
-            low_weight, partial(launch.weight_gradient, kernel=4, bias_of_big=True), gradient, x
+        to_weight, to_bias = of_layer(
+            ctx.leaves, partial(launch.weight_gradient, kernel=4, bias_of_big=True), gradient, x
         )
         to_x = (
             launch.conv(gradient, low_weight, mask=x if ctx.after_relu else None)

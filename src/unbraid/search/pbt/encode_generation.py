@@ -36,10 +36,11 @@ def encode_chunk(
     chunk: Chunk, indices: NDArray[np.int64], device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Means and log-variances `(models of the chunk, n, latents)` of images *indices*."""
-    program, wanted = chunk.program, torch.from_numpy(indices).to(device)
+    program = chunk.program
     weights = program.kinds[0].layout.views(chunk.state.model.weights)
     objective = program.members[0].build()
     with explain_oom(device, "the codes of a batch", WHEN_FULL):
+        wanted = torch.from_numpy(indices).to(device)
         return represent(
             program.network, objective, weights, program.sampler, wanted, program.precision
         )
@@ -55,21 +56,22 @@ def reconstruction_nats(
     """Negative log-likelihood `(models of the chunk, n)` of images, given one draw from each
     posterior.
     """
-    program, wanted = chunk.program, torch.from_numpy(indices).to(device)
-    found, members = torch.empty(mean.shape[:2]), len(chunk.places)
+    program, members = chunk.program, len(chunk.places)
+    found = torch.empty(mean.shape[:2])
     weights = program.kinds[0].layout.views(chunk.state.model.weights)
     likelihood = program.likelihood.bound(weights)
     z = mean
     if program.kinds[0].objective.samples_latents:
         noise = random.normal(program.draw.seed.cpu(), 0, Stream.CODE_NOISE, tuple(z.shape[1:]))
         z = z + torch.exp(0.5 * logvar) * noise
-    size = images_at_once(
-        program.sampler(wanted[:1])[0].numel(),
-        members,
-        device,
-        columns=program.network.uses_columns,
-    )
     with explain_oom(device, "the reconstructions of a batch", WHEN_FULL), torch.no_grad():
+        wanted = torch.from_numpy(indices).to(device)
+        size = images_at_once(
+            program.sampler(wanted[:1])[0].numel(),
+            members,
+            device,
+            columns=program.network.uses_columns,
+        )
         for start in range(0, len(wanted), size):
             x = program.sampler(wanted[start : start + size]).unsqueeze(0)
             nats = program.network.compare(

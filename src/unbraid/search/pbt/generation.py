@@ -174,7 +174,8 @@ class Generation:
                 if chunk.done:
                     chunk.stepper = None
                     chunk.program.forget_draws()
-                    chunk_done(chunk)
+                    if not stop.is_set():
+                        chunk_done(chunk)
 
         if self.device.type == "cpu":
             keep_freed_memory()

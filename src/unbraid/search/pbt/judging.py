@@ -5,52 +5,73 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.core.errors import InputError
+from unbraid.core.errors import InputError, UnbraidError
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import cores
 from unbraid.search.pbt.encode_generation import encode_chunk, reconstruction_nats
 from unbraid.search.pbt.generation import Chunk, Generation
-from unbraid.search.pbt.scorer import ModelScore, Scorer
+from unbraid.search.pbt.scorer import Scorer
 
 
 class Judging:
-    """Scores the models of one generation."""
+    """Scores the models of one generation; left by an error, it begins no further score."""
 
     def __init__(
         self, scorer: Scorer, generation: Generation, dataset: Dataset, folder: Path
     ) -> None:
-        self._scorer, self.generation = scorer, generation
-        self._dataset, self._folder = dataset, folder
+        self.generation = generation
+        self._scorer, self._dataset = scorer, dataset
+        self._of_model = None if scorer.compares else scorer.of_model(dataset, folder)
         self._pool = ThreadPoolExecutor(cores())
         self._found: dict[int, Future[float]] = {}
 
-    @cached_property
-    def _of_model(self) -> ModelScore:
-        return self._scorer.of_model(self._dataset, self._folder)
+    def __enter__(self) -> Self:
+        """Scoring threads start when there is something to score."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for the scores that are being computed, and leave the others."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def chunk_done(self, chunk: Chunk) -> None:
-        """Encode a chunk whose epoch is over and begin to score its models; where models are
-        compared, wait for all.
+        """Begin to score the models of a chunk whose epoch is over, while others train.
+
+        What fails, for want of memory perhaps, fails again in `scores`, when the epoch is over for
+        all and can be saved.
         """
-        if self._scorer.compares:
+        try:
+            self._begin(chunk)
+        except UnbraidError:
             return
-        indices, nats = self._of_model.indices, None
-        mean, logvar = encode_chunk(chunk, indices, self.generation.device)
+
+    def _begin(self, chunk: Chunk) -> None:
+        """Encode a chunk and have its models scored; where models are compared, all must wait."""
+        if self._of_model is None:
+            return
+        device, indices, nats = self.generation.device, self._of_model.indices, None
+        mean, logvar = encode_chunk(chunk, indices, device)
         if self._of_model.reads_reconstruction:
-            nats = reconstruction_nats(chunk, indices, mean, logvar, self.generation.device)
+            nats = reconstruction_nats(chunk, indices, mean, logvar, device)
         for row, place in enumerate(chunk.places):
             self._found[place] = self._pool.submit(
                 self._score, mean[row], logvar[row], None if nats is None else nats[row]
             )
 
     def _score(self, mean: torch.Tensor, logvar: torch.Tensor, nats: torch.Tensor | None) -> float:
+        assert self._of_model is not None
         try:
             return self._of_model.score(
                 mean.numpy(), logvar.numpy(), None if nats is None else nats.numpy()
@@ -60,17 +81,16 @@ class Judging:
 
     def scores(self) -> list[float]:
         """The score of each individual; NaN where a model of it diverged or there is no value."""
-        with self._pool:
-            by_model = (
-                self._scorer.agreements(self.generation, self._dataset)
-                if self._scorer.compares
-                else self._by_model()
-            )
+        by_model = (
+            self._scorer.agreements(self.generation, self._dataset)
+            if self._scorer.compares
+            else self._by_model()
+        )
         by_model = np.where(self.generation.diverged(), np.nan, by_model)
         return by_model.reshape(-1, self._scorer.models).mean(axis=1).tolist()
 
     def _by_model(self) -> NDArray[np.float64]:
         for chunk in self.generation.chunks:
-            if chunk.places[0] not in self._found:  # its epoch was over when the search went on
-                self.chunk_done(chunk)
+            if chunk.places[0] not in self._found:  # done when the search went on, or failed before
+                self._begin(chunk)
         return np.array([self._found[place].result() for place in sorted(self._found)])

@@ -48,9 +48,7 @@ MOST_POINTS = 50_000
 UDR_POINTS = 1_000
 UDR_MODELS = 5
 _TRIED_ROWS = 600
-
-
-Codes = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class ModelScore:
 
     indices: NDArray[np.int64]
     """The images that are encoded."""
-    score: Callable[[Codes, Codes, NDArray[np.float32] | None], float]
+    score: Callable[[Floats, Floats, Floats | None], float]
     """From means and log-variances `(n, latents)` of those images, and the nats of their
     reconstructions where it reads them.
     """
@@ -125,7 +123,7 @@ class Scorer:
         factors = dataset.factors(indices) if dataset.labelled else None
         train = max(1, round(len(indices) * TRAIN_SHARE))
 
-        def score(mean: Codes, logvar: Codes, nats: NDArray[np.float32] | None) -> float:
+        def score(mean: Floats, logvar: Floats, nats: Floats | None) -> float:
             inputs = MetricInputs(mean, train, factors, mean, logvar, nats)
             return float(evaluate(self.metric, inputs).score)
 

@@ -258,15 +258,15 @@ class SearchRun:
         search = self.search
         while True:
             state = checkpointer.state
-            judging = Judging(search.scorer, state.generation, self.dataset, self.path)
-            while not state.generation.train(
-                stop,
-                checkpointer.seconds_left(),
-                lambda images: progress(images, False),
-                judging.chunk_done,
-            ):
-                checkpointer.save()
-            scores = judging.scores()
+            with Judging(search.scorer, state.generation, self.dataset, self.path) as judging:
+                while not state.generation.train(
+                    stop,
+                    checkpointer.seconds_left(),
+                    lambda images: progress(images, False),
+                    judging.chunk_done,
+                ):
+                    checkpointer.save()
+                scores = judging.scores()
             ranked = [search.scorer.better(score) for score in scores]
             rows = epoch_rows(search, state, scores)
             # An epoch that was stopped after this is scored again when the search goes on; it must

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.studies.locatello2019.pools import BURGESS, DRAWN, PUBLISHED, SIX, STRENGTHS
+from unbraid.studies.locatello2019.pools import DRAWN, GRIDS, PUBLISHED, SIX, STRENGTHS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def models(
     """
     if table.empty or not {*columns} <= {*table.columns}:
         return None
-    rows = table.loc[table["pool"] != BURGESS].reset_index(drop=True)
+    rows = table.loc[table["pool"].isin(GRIDS)].reset_index(drop=True)
     if rows.empty:
         return None
     whole = rows.groupby(["data", "seed"])[["objective", "strength"]].apply(_is_whole)

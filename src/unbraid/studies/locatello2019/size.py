@@ -8,7 +8,7 @@ import pandas as pd
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import exactly
 from unbraid.studies.locatello2019.models import models
-from unbraid.studies.locatello2019.pools import BURGESS, PAPER_SEEDS, SIX, STRENGTHS
+from unbraid.studies.locatello2019.pools import GRIDS, PAPER_SEEDS, SIX, STRENGTHS
 from unbraid.studies.locatello2019.published import DATA
 
 _SETTINGS = sum(len(values) for _, values in STRENGTHS.values())
@@ -19,7 +19,7 @@ def size(table: pd.DataFrame) -> Finding | None:
     found = models(table, SIX, at_least=len(DATA))
     if found is None or not {*DATA} <= {*found.data}:
         return None
-    tried = (table["data"].isin(DATA) & (table["pool"] != BURGESS)).to_numpy().sum()
+    tried = (table["data"].isin(DATA) & table["pool"].isin(GRIDS)).to_numpy().sum()
     if tried < len(DATA) * _SETTINGS * PAPER_SEEDS:
         return None
     counts = [[*found.rows["data"]].count(data) for data in DATA]
