@@ -59,8 +59,8 @@ def provenance(results: Results, table: pd.DataFrame) -> Provenance:
         facts += [
             ("Models", f"{len(last):,}" + (f", {lost:,} of them diverged" if lost else "")),
             ("Data", ", ".join(_distinct(models["data"]))),
-            ("Seeds", _range(models["seed"])),
-            ("Training steps", _range(models["steps"])),
+            ("Seeds", runs(models["seed"])),
+            ("Training steps", _each(models["steps"])),
             ("Trained on", ", ".join(_distinct(one.get("device") for one in about))),
             ("Training and scoring", f"{_hours(about):.1f} hours"),
             ("Made", _dates(about)),
@@ -77,9 +77,28 @@ def _distinct(values: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(str(value) for value in values if value))
 
 
-def _range(values: list[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+def runs(values: Iterable[int]) -> str:
+    """Whole numbers, those in a row by their ends.
+
+    >>> runs([0, 1, 2, 3, 7, 1000, 1001])
+    '0 to 3, 7, 1000, 1001'
+    """
+    found: list[list[int]] = []
+    for value in sorted(set(values)):
+        if found and value == found[-1][-1] + 1:
+            found[-1].append(value)
+        else:
+            found.append([value])
+    return ", ".join(
+        f"{one[0]} to {one[-1]}" if len(one) > 2 else ", ".join(map(str, one)) for one in found
+    )
+
+
+def _each(values: Iterable[int]) -> str:
+    known = sorted(set(values))
+    if len(known) > 4:
+        return f"{known[0]:,} to {known[-1]:,}"
+    return " or ".join(f"{one:,}" for one in known)
 
 
 def _dates(about: Iterable[dict[str, Any]]) -> str:
