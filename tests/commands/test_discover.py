@@ -5,6 +5,7 @@ factors it was not shown.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -125,11 +126,45 @@ def test_rows_of_images_rise_with_the_code(made):
 
 
 def test_resume_of_a_finished_one_changes_nothing(made):
-    before = (made.path / "codes.csv").read_bytes()
+    files = [path for path in made.path.rglob("*") if path.is_file()]
+    before = {path: path.stat().st_mtime_ns for path in files}
     again = ub.resume(made.path, device="cpu", quiet=True)
-    assert (made.path / "codes.csv").read_bytes() == before
+    assert {path: path.stat().st_mtime_ns for path in files} == before
+    pd.testing.assert_frame_equal(again.codes, made.codes)
     assert again.found.udr == made.found.udr
     assert again.found.minutes == made.found.minutes
+
+
+def test_a_finished_one_with_other_images_is_refused_and_left_as_it_is(made, tmp_path):
+    found, scans = tmp_path / "found", tmp_path / "scans"
+    shutil.copytree(made.path, found)
+    folder_of(drawn_images()[::-1], scans)
+    before = {path: path.read_bytes() for path in found.rglob("*") if path.is_file()}
+    rule = f"must be the images with which {found} began, to the last pixel and label"
+    with pytest.raises(InputError) as caught:
+        ub.resume(found, data=scans, device="cpu", quiet=True)
+    told = [(one.name, one.rule, str(one.value)) for one in caught.value.problems]
+    assert told == [("data", rule, f"others in {scans}")]
+    assert {path: path.read_bytes() for path in found.rglob("*") if path.is_file()} == before
+
+
+def test_what_is_missing_of_a_finished_one_is_written_again(made, tmp_path):
+    found = tmp_path / "found"
+    shutil.copytree(made.path, found)
+    (found / "codes.csv").unlink()
+    ub.resume(found, device="cpu", quiet=True)
+    assert (found / "codes.csv").read_bytes() == (made.path / "codes.csv").read_bytes()
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_flipped_bit_in_the_stored_images_of_a_discovery_is_noticed(tmp_path):
+    ub.discover(drawn_images(60), out=tmp_path / "array", **BRIEF)
+    stored = tmp_path / "array" / "images.npy"
+    content = bytearray(stored.read_bytes())
+    content[-1] ^= 1
+    stored.write_bytes(content)
+    with pytest.raises(InputError, match="must be the images with which"):
+        ub.resume(tmp_path / "array", device="cpu", quiet=True)
 
 
 @pytest.mark.usefixtures("brief")

@@ -20,9 +20,10 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.pbt import train_search
 from unbraid.commands.train import Run, stopped
+from unbraid.core.errors import DamagedFileError, Shown, invalid
 from unbraid.core.folders import PAGES, next_folder, record_path
 from unbraid.core.progress import Progress
-from unbraid.core.store import read_json, write_bytes, write_json, write_table
+from unbraid.core.store import read_json, read_table, write_bytes, write_json, write_table
 from unbraid.population import defaults as usual
 
 if TYPE_CHECKING:
@@ -190,7 +191,19 @@ def resume_folder(
             path = str(Path(source).expanduser().absolute())
             plan = replace(plan, data=path, options={**plan.options, **options})
         dataset = load(plan.data, **plan.options)
+    _check_same(dataset, folder, plan)
     return _run(folder, plan, dataset, choose_device(device), quiet, None)
+
+
+def _check_same(dataset: Dataset, folder: Path, plan: DiscoveryPlan) -> None:
+    """Refuse images that are not those with which the discovery in *folder* began."""
+    if dataset.fingerprint() != plan.root.plan.data_fingerprint:
+        rule = f"must be the images with which {folder} began, to the last pixel and label"
+        remedy = (
+            "Put those back, or say where they lie now with {data=NEW_PLACE}; for other images"
+            " discover into a new folder."
+        )
+        raise invalid("data", rule, Shown(f"others in {plan.data}"), remedy)
 
 
 def _run(
@@ -249,9 +262,23 @@ def _run(
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
     model = label(root, device, nats).model if final is root else 0
     findings = find(final, model, device, names, confirming)
+    # Looked at before anything is written: what is whole stays as it is.
+    codes = _whole(folder)
     minutes = _minutes(folder, time.monotonic() - start)
     found = _described(folder, plan, root, final, findings, stages, device, minutes)
-    return _written(folder, found, findings, names, Run(final.winner(), device))
+    if codes is None:
+        codes = _written(folder, found, findings, names)
+    return DiscoverResult(folder, found, codes, Run(final.winner(), device))
+
+
+def _whole(folder: Path) -> pd.DataFrame | None:
+    """The table of codes where everything was written down before; None where it was not."""
+    if not all((folder / name).is_file() for name in ("codes.csv", PAGES["discover"])):
+        return None
+    try:
+        return read_table(folder / "codes.parquet")
+    except (FileNotFoundError, DamagedFileError):
+        return None
 
 
 def _train(
@@ -416,9 +443,9 @@ def _stage_sentence(stage: Stage) -> str:
 
 
 def _written(
-    folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...], models: Run
-) -> DiscoverResult:
-    """The table of codes as Parquet and CSV, and the report."""
+    folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...]
+) -> pd.DataFrame:
+    """The table of codes, written as Parquet and CSV, and the report, which comes last."""
     import numpy as np
     import pandas as pd
 
@@ -440,7 +467,7 @@ def _written(
     write_table(folder / "codes.parquet", table)
     write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
     write_discover(folder / PAGES["discover"], found)
-    return DiscoverResult(folder, found, table, models)
+    return table
 
 
 def _size(dataset: Dataset) -> str:
