@@ -231,6 +231,18 @@ def test_a_missing_or_damaged_table_is_made_again(tmp_path: Path, new_run, table
     assert path.read_bytes() == before
 
 
+def test_tables_of_another_run_or_place_are_made_again(tmp_path: Path, new_run):
+    one, other = (new_run(tmp_path / str(seeds), seeds=seeds) for seeds in (1, 2))
+    for run in (one, other):
+        train_run(run, CPU)
+    right = contents(one.path)
+    shutil.copy(other.path / "members.parquet", one.path / "members.parquet")
+    shutil.copy(one.path / "members.parquet", other.path / "history.parquet")
+    assert len(one.members()) == 1
+    assert "loss" in other.history()
+    assert contents(one.path) == right
+
+
 def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):
     run = new_run(tmp_path / "run", seeds=2, steps=4, log_every=1)
     train_run(run, CPU)

@@ -14,7 +14,7 @@ import unbraid as ub
 from unbraid.codes.codes import CodeStore
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import DamagedFileError, InputError
-from unbraid.core.store import write_table
+from unbraid.core.store import read_table, write_table
 from unbraid.metrics import METRICS
 from unbraid.scoring import metric_inputs, run_scores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
@@ -123,7 +123,7 @@ def test_the_table_is_written_again_when_that_takes_little_of_the_time(
     clock = [0.0]
     written: list[tuple[float, int]] = []
 
-    def write(path: Path, table: Any) -> None:
+    def write(path: Path, table: Any, about: Any) -> None:
         written.append((clock[0], len(table)))
         clock[0] += 1.0
 
@@ -238,6 +238,20 @@ def test_a_damaged_table_of_scores_names_the_remedy(run: Run):
     ) as caught:
         score_run(run.folder, ["mig"])
     assert str(caught.value).startswith(f"{path} is damaged: it cannot be read (")
+
+
+def test_scores_of_another_run_are_refused(run: Run):
+    run.score("mig", quiet=True)
+    path, about = run.path / "scores.parquet", {"plan": "another", "table": "scores.parquet"}
+    table = read_table(path)
+    write_table(path, table, about)
+    with pytest.raises(DamagedFileError) as told:
+        run.score("mig", quiet=True)
+    assert str(told.value) == (
+        f"{path} was made for another plan. Remove it and score again; the codes are kept."
+    )
+    write_table(path, table)  # as earlier versions did
+    assert "mig" in run.score("mig", quiet=True)
 
 
 def test_unlabelled_data_has_unsupervised_scores_only(tmp_path: Path, refused):

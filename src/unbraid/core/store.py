@@ -217,12 +217,18 @@ def write_table(path: Path, table: pd.DataFrame, about: Mapping[str, Any] | None
     write_bytes(path, before + hashlib.sha256(content).hexdigest().encode() + after)
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a table and check every byte of its file."""
+def read_table(path: Path, about: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Read a table and check every byte of its file, and that the record about it, where it has
+    one, says *about*: one that was copied from elsewhere does not.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content, _ = _checked_parquet(path)
+    content, metadata = _checked_parquet(path)
+    if about is not None:
+        found = _record_about(path, metadata)
+        if other := [name for name, value in about.items() if found.get(name, value) != value]:
+            raise DamagedFileError(f"{path} was made for another {' and '.join(other)}.")
     try:
         return pq.read_table(pa.BufferReader(content)).to_pandas()
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
@@ -232,6 +238,10 @@ def read_table(path: Path) -> pd.DataFrame:
 def read_about_table(path: Path) -> dict[str, Any]:
     """The record about a table, empty without one; every byte of the file is checked."""
     _, metadata = _checked_parquet(path)
+    return _record_about(path, metadata)
+
+
+def _record_about(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     try:
         return dict(json.loads(metadata.get(_ABOUT.encode(), b"{}")))
     except (ValueError, TypeError) as error:

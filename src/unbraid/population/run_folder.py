@@ -272,8 +272,12 @@ class RunFolder:
                 curves[member.id] = table[table["step"] <= done]
         members = _one_type_per_column(pd.DataFrame([rows[id] for id in sorted(rows)]))
         history = pd.concat([curves[id] for id in sorted(curves)], ignore_index=True)
-        write_table(self.path / "members.parquet", members)
-        write_table(self.path / "history.parquet", history)
+        for name, table in (("members.parquet", members), ("history.parquet", history)):
+            write_table(self.path / name, table, self.about_table(name))
+
+    def about_table(self, name: str) -> dict[str, str]:
+        """What a table of the run says of its origin, so that no other's passes for it."""
+        return {"plan": self.plan.digest(), "table": name}
 
     def forget_tables(self) -> None:
         """Remove both tables: what is about to change must not be read from them."""
@@ -289,12 +293,15 @@ class RunFolder:
         return self._table("history.parquet")
 
     def _table(self, name: str) -> pd.DataFrame:
-        """A table of the run, made again from the checkpoints where it is missing or damaged."""
+        """A table of the run, made again from the checkpoints where it is missing, damaged or
+        another run's.
+        """
+        about = self.about_table(name)
         try:
-            return read_table(self.path / name)
+            return read_table(self.path / name, about)
         except (FileNotFoundError, DamagedFileError):
             self.write_tables()
-            return read_table(self.path / name)
+            return read_table(self.path / name, about)
 
 
 def _cell(value: Any) -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
 
+SCORES = "scores.parquet"
 _THREADS_IN_TURN = threading.Lock()
 """joblib's processes are shared by all threads, and two that ask for them wait for ever."""
 _WRITING_SHARE = 20
@@ -198,7 +199,8 @@ class _Table:
     """The scores on disk, with rows added as they come; written seldom enough to cost little."""
 
     def __init__(self, run: RunFolder, stored: pd.DataFrame) -> None:
-        self.path, self.table = run.path / "scores.parquet", stored
+        self.path, self.table = run.path / SCORES, stored
+        self._about = run.about_table(SCORES)
         self._rows: list[tuple[object, ...]] = []
         self._next_write = 0.0
 
@@ -226,7 +228,7 @@ class _Table:
         # Models that are compared get their scores together, those of them included that had
         # theirs.
         self.table = table.drop_duplicates(COLUMNS[:4], keep="last", ignore_index=True)
-        write_table(self.path, self.table)
+        write_table(self.path, self.table, self._about)
         self._rows = []
         self._next_write = time.monotonic() + _WRITING_SHARE * (time.monotonic() - began)
 
@@ -284,11 +286,11 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
     """Every score on disk, with the columns of `COLUMNS`, but those of an earlier revision."""
     import pandas as pd
 
-    path = run.path / "scores.parquet"
+    path = run.path / SCORES
     if not path.exists():
         return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
     try:
-        table = read_table(path)
+        table = read_table(path, run.about_table(SCORES))
     except DamagedFileError as error:
         raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
     if "revision" not in table:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 POPULATION = "population"
 """Where the state of all models lies while they train."""
+LINEAGE = "lineage.parquet"
 
 
 class NoScoresError(UnbraidError):
@@ -151,10 +152,14 @@ class SearchRun:
     def lineage(self) -> pd.DataFrame:
         """One row per individual and epoch: its parent, hyperparameters and score."""
         try:
-            return read_table(self.path / "lineage.parquet")
+            return read_table(self.path / LINEAGE, self._about_lineage)
         except FileNotFoundError:
             rule = "must have a finished epoch, or there is no lineage"
             raise invalid("run", rule, str(self.path), self._go_on) from None
+
+    @property
+    def _about_lineage(self) -> dict[str, str]:
+        return {"search": self._digest, "table": LINEAGE}
 
     def winner(self) -> RunFolder:
         """The run of the winner's models."""
@@ -373,7 +378,7 @@ class SearchRun:
         import pandas as pd
 
         table = pd.DataFrame(state.lineage)
-        write_table(self.path / "lineage.parquet", table.astype({"score": float}))
+        write_table(self.path / LINEAGE, table.astype({"score": float}), self._about_lineage)
 
     def _forget_population(self) -> None:
         """Remove the states of all models, which nobody needs once the winner is stored."""
