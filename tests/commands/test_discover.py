@@ -16,6 +16,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import unbraid as ub
+from unbraid.core import begun
 from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.store import read_json
 from unbraid.data import load
@@ -165,6 +166,47 @@ def test_a_flipped_bit_in_the_stored_images_of_a_discovery_is_noticed(tmp_path):
     stored.write_bytes(content)
     with pytest.raises(InputError, match="must be the images with which"):
         ub.resume(tmp_path / "array", device="cpu", quiet=True)
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_second_discovery_into_the_same_folder_changes_nothing(tmp_path, monkeypatch):
+    out, seen, plan_of = tmp_path / "out", [], discovery_plan.make_discovery_plan
+
+    def meanwhile(*given, **options):
+        """Another discovery is started while this one measures."""
+        if not seen:
+            seen.append(1)
+            with pytest.raises(InputError) as told:
+                ub.discover(drawn_images(70), out=out, **(BRIEF | {"seed": 1}))
+            seen.append(str(told.value))
+        return plan_of(*given, **options)
+
+    monkeypatch.setattr(discovery_plan, "make_discovery_plan", meanwhile)
+    ub.discover(drawn_images(60), out=out, **BRIEF)
+    assert seen[1].startswith(f"{out} is being written by another process")
+    assert DiscoveryPlan.from_record(read_json(out / "discover.json")).root.seed == 0
+    assert len(np.load(out / "images.npy")) == 60
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_folder_whose_discovery_ended_before_its_record_can_be_used(
+    tmp_path, monkeypatch, killed
+):
+    out = tmp_path / "out"
+
+    def end(*given, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(discovery_plan, "make_discovery_plan", end)
+        if killed:  # who is killed tidies nothing
+            patch.setattr(begun, "remove_leftovers", lambda folder: None)
+        with pytest.raises(KeyboardInterrupt):
+            ub.discover(drawn_images(70), out=out, **BRIEF)
+    assert (out / "images.npy").exists() == killed
+    assert len(ub.discover(drawn_images(60), out=out, **BRIEF).codes) == 60
+    assert not (out / begun.NOTE).exists()
 
 
 @pytest.mark.usefixtures("brief")

@@ -56,6 +56,12 @@ def test_a_folder_with_anything_in_it_is_not_used(tmp_path: Path, new_run):
     assert contents(tmp_path) == {"thesis.txt": b"mine"}
 
 
+def test_halves_of_a_killed_beginning_do_not_stand_in_the_way(tmp_path: Path, new_run):
+    (tmp_path / ".plan.json.123.part").write_text("{")
+    new_run(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "plan.json"}
+
+
 def test_a_file_is_not_a_folder(tmp_path: Path, new_run):
     (tmp_path / "file").write_text("mine")
     assert (

@@ -20,10 +20,18 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.pbt import train_search
 from unbraid.commands.train import Run, stopped
+from unbraid.core.begun import before_record, remove_leftovers
 from unbraid.core.errors import DamagedFileError, Shown, invalid
 from unbraid.core.folders import PAGES, next_folder, record_path
 from unbraid.core.progress import Progress
-from unbraid.core.store import read_json, read_table, write_bytes, write_json, write_table
+from unbraid.core.store import (
+    only_one,
+    read_json,
+    read_table,
+    write_bytes,
+    write_json,
+    write_table,
+)
 from unbraid.population import defaults as usual
 
 if TYPE_CHECKING:
@@ -129,7 +137,7 @@ def discover(
     Labels, if there are any, are not used.
     """
     from unbraid.population.devices import choose_device
-    from unbraid.population.run_folder import check_free, make_folder
+    from unbraid.population.run_folder import check_free, new_folder
     from unbraid.search.discover.image_source import take_images
     from unbraid.search.discover.plan import check_images, make_discovery_plan, read_request
 
@@ -150,26 +158,30 @@ def discover(
     check_images(taken.dataset)
     folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
-    make_folder(folder)
-    with Progress("measuring speed", "images", 0, quiet) as progress:
-        if request.minutes is not None:
-            progress.say(
-                f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast"
-                " models train on them"
+    with new_folder(folder):
+        record = record_path(folder, "discover")
+        with (
+            before_record(folder, record.name, *taken.files),
+            Progress("measuring speed", "images", 0, quiet) as progress,
+        ):
+            if request.minutes is not None:
+                progress.say(
+                    f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast"
+                    " models train on them"
+                )
+            plan, dataset = make_discovery_plan(
+                taken.source,
+                *taken.stored(folder),
+                request,
+                chosen,
+                resized_from=taken.resized_from,
+                drawn_from=taken.drawn_from,
+                command=command,
+                depth=taken.depth,
+                stretched=taken.stretched,
             )
-        plan, dataset = make_discovery_plan(
-            taken.source,
-            *taken.stored(folder),
-            request,
-            chosen,
-            resized_from=taken.resized_from,
-            drawn_from=taken.drawn_from,
-            command=command,
-            depth=taken.depth,
-            stretched=taken.stretched,
-        )
-    write_json(record_path(folder, "discover"), plan.record())
-    return _run(folder, plan, dataset, chosen, quiet, began)
+            write_json(record, plan.record())
+        return _run(folder, plan, dataset, chosen, quiet, began)
 
 
 def resume_folder(
@@ -192,7 +204,12 @@ def resume_folder(
             plan = replace(plan, data=path, options={**plan.options, **options})
         dataset = load(plan.data, **plan.options)
     _check_same(dataset, folder, plan)
-    return _run(folder, plan, dataset, choose_device(device), quiet, None)
+    chosen = choose_device(device)
+    if _whole(folder) is not None:
+        return _run(folder, plan, dataset, chosen, quiet, None)
+    with only_one(folder):
+        remove_leftovers(folder)
+        return _run(folder, plan, dataset, chosen, quiet, None)
 
 
 def _check_same(dataset: Dataset, folder: Path, plan: DiscoveryPlan) -> None:

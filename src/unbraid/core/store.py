@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM = "sha256"
 _UNFINISHED = ".part"
+_LEFT_BESIDE = (f".*{_UNFINISHED}", ".tmp??????")
 _ABOUT = "about"
 _PLACE_OF_CHECKSUM = b"0" * 64
 
@@ -70,9 +71,14 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def is_unfinished(path: Path) -> bool:
+    """Whether an interrupted write left *path* beside its place: ours, or that of safetensors."""
+    return any(path.match(pattern) for pattern in _LEFT_BESIDE) and not path.is_dir()
+
+
 def remove_unfinished(folder: Path) -> None:
-    """Delete what interrupted writes left beside their places, ours and those of safetensors."""
-    for pattern in (f".*{_UNFINISHED}", ".tmp??????"):
+    """Delete what interrupted writes left in *folder*; to be called with it locked."""
+    for pattern in _LEFT_BESIDE:
         for leftover in folder.rglob(pattern):
             leftover.unlink(missing_ok=True)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unbraid.core.begun import holds_anything, remove_leftovers
 from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
 from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
@@ -94,9 +96,7 @@ class RunFolder:
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
         run = cls(folder, plan, chunk_size, dataset, keep_optimiser=keep_optimiser)
-        make_folder(folder)
-        with only_one(folder):
-            check_free(folder)  # again, now that nobody else can write here
+        with new_folder(folder):
             run.write_plan()
         return run
 
@@ -343,11 +343,21 @@ def check_free(folder: Path) -> None:
     if kind_of(folder) is not None:
         remedy = f"Go on with `unbraid resume {folder}` or choose another folder."
         raise invalid("out", "must not hold another run", str(folder), remedy)
-    if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
+    if folder.is_dir() and holds_anything(folder):
         raise invalid("out", "must be a new or empty folder", str(folder), "Choose another folder.")
 
 
-def make_folder(folder: Path) -> None:
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make *folder*, hold it for this process alone, and clear away what a killed one left."""
+    _make(folder)
+    with only_one(folder):
+        check_free(folder)  # again, now that nobody else can write here
+        remove_leftovers(folder)
+        yield
+
+
+def _make(folder: Path) -> None:
     """Make *folder* and those above it, or say why that cannot be done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

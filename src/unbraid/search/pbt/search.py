@@ -38,7 +38,7 @@ from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.population.devices import explain_oom
 from unbraid.population.draws import rule_on
 from unbraid.population.plan import Plan
-from unbraid.population.run_folder import RunFolder, check_free, check_room, make_folder
+from unbraid.population.run_folder import RunFolder, check_free, check_room, new_folder
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
 from unbraid.search.pbt.judging import Judging
@@ -107,9 +107,7 @@ class SearchRun:
             replace(search.plan.members[0], id=number) for number in range(search.trained_models)
         )
         check_room(folder, replace(search.plan, members=everyone), dataset)
-        make_folder(folder)
-        with only_one(folder):
-            check_free(folder)  # again, now that nobody else can write here
+        with new_folder(folder):
             write_json(record_path(folder, "pbt"), search.record())
         return cls(folder, search, dataset)
 

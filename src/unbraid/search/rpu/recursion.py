@@ -36,7 +36,7 @@ from unbraid.core.folders import RECORDS, record_path
 from unbraid.core.store import only_one, read_json, write_bytes, write_json
 from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
-from unbraid.population.run_folder import RunFolder, check_free, make_folder
+from unbraid.population.run_folder import RunFolder, check_free, new_folder
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.search import NoScoresError, SearchOutcome, SearchRun, searched_data
 from unbraid.search.reduce.reduction import reduce_in_turn
@@ -65,8 +65,8 @@ class Recursion:
         """Start in an empty or new folder."""
         folder = Path(path)
         check_free(folder)
-        make_folder(folder)
-        write_json(record_path(folder, "rpu"), plan.record())
+        with new_folder(folder):
+            write_json(record_path(folder, "rpu"), plan.record())
         return cls(folder, plan, dataset)
 
     @classmethod
