@@ -17,8 +17,8 @@ import unbraid as ub
 from unbraid.commands.train import open_run
 from unbraid.core import begun
 from unbraid.core.errors import InputError
-from unbraid.data.perturbed import folder as folder_module
 from unbraid.core.store import write_table
+from unbraid.data.perturbed import folder as folder_module
 from unbraid.data.perturbed.dataset import Perturbed
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.run_scores import stored_scores

@@ -62,9 +62,13 @@ def test_a_note_names_no_file_outside_its_folder(tmp_path: Path):
 
 
 def test_a_failure_leaves_nothing_and_a_success_leaves_the_files(tmp_path: Path):
-    with pytest.raises(KeyboardInterrupt), before_record(tmp_path, "plan.json", "images.npy"):
-        (tmp_path / "images.npy").write_text("x")
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with before_record(tmp_path, "plan.json", "images.npy"):
+            (tmp_path / "images.npy").write_text("x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert names(tmp_path) == set()
     with before_record(tmp_path, "plan.json", "images.npy"):
         for name in ("images.npy", "plan.json"):

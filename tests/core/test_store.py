@@ -515,3 +515,20 @@ def test_a_table_carries_a_record_about_it(tmp_path: Path):
     (tmp_path / "with.parquet").write_bytes(content)
     with pytest.raises(DamagedFileError, match="does not match its checksum"):
         store.read_about_table(tmp_path / "with.parquet")
+
+
+def test_halves_of_killed_processes_are_removed_and_those_of_others_kept(tmp_path: Path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    path = tmp_path / "report[1].html"
+    dead = [tmp_path / f".report[1].html.{ended.pid}.part", tmp_path / f".set.{ended.pid}.part"]
+    dead[0].write_text("half")
+    dead[1].mkdir()
+    (dead[1] / "000000.png").write_text("half")
+    alive = [tmp_path / f".report[1].html.{os.getpid()}.part", tmp_path / ".report[1].html.x.part"]
+    other = [tmp_path / f".report.html.{ended.pid}.part", tmp_path / "report[1].html"]
+    for one in (*alive, *other):
+        one.write_text("theirs")
+    for place in (path, tmp_path / "set"):
+        store.remove_halves(place)
+    assert set(tmp_path.iterdir()) == {*alive, *other}

@@ -297,3 +297,10 @@ def test_metrics_that_compare_factors_need_two(name, refused):
         (name, "compares factors and needs at least two that vary", "1")
     ]
     assert evaluate("mig", MetricInputs(codes, 40, one)).score < 0.5
+
+
+def test_what_a_killed_scoring_left_is_removed(run: Run):
+    half = run.path / f".scores.parquet.{2**22 + 1}.part"  # above any process's number
+    half.write_text("half")
+    run.score("mig", quiet=True)
+    assert not half.exists()

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,19 +39,21 @@ def write_bytes(path: Path, content: bytes) -> None:
     _put(path, lambda beside: beside.write_bytes(content), len(content))
 
 
+def half_of(path: Path) -> Path:
+    """Where this process writes what it will put at *path*."""
+    return path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+
+
 def _put(path: Path, write: Callable[[Path], object], size: int) -> None:
     """Let *write* make a file of *size* bytes, and put it at *path* in one step."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+    beside = half_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.touch()
         mode = stat.S_IMODE(beside.stat().st_mode)
         write(beside)
         beside.chmod(mode)  # safetensors puts a file of its own there, which nobody else may read
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        _sync_folder(path.parent)
+        put_in_place(beside, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -59,6 +63,23 @@ def _put(path: Path, write: Callable[[Path], object], size: int) -> None:
                 " some room and resume the run."
             ) from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def put_in_place(beside: Path, path: Path) -> None:
+    """Rename the file or folder *beside* to *path*, once all of it is on the disk."""
+    if beside.is_dir():
+        for file in beside.iterdir():
+            _sync_file(file)
+        _sync_folder(beside)
+    else:
+        _sync_file(beside)
+    os.replace(beside, path)
+    _sync_folder(path.parent)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
@@ -81,6 +102,28 @@ def remove_unfinished(folder: Path) -> None:
     for pattern in _LEFT_BESIDE:
         for leftover in folder.rglob(pattern):
             leftover.unlink(missing_ok=True)
+
+
+def remove_halves(path: Path) -> None:
+    """Delete what killed processes of this machine left of writing *path*; others keep theirs."""
+    for half in path.parent.glob(f".{glob.escape(path.name)}.*{_UNFINISHED}"):
+        process = half.name.removesuffix(_UNFINISHED).rpartition(".")[2]
+        if process.isdigit() and not _runs(int(process)):
+            with contextlib.suppress(OSError):
+                shutil.rmtree(half) if half.is_dir() else half.unlink()
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of that number runs; where that cannot be asked, it may."""
+    if os.name == "nt":  # where asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def digest(record: Any) -> str:

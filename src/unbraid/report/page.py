@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbraid.core.store import write_bytes
+from unbraid.core.store import remove_halves, write_bytes
 from unbraid.report.words import bytes_shown, count
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def write_page(path: Path, verb: str, context: dict[str, Any]) -> Path:
     """Write the page of *verb* to *path* and return it. What comes from *context* is escaped."""
-    write_bytes(path, render_page(verb, context).encode())
+    content = render_page(verb, context).encode()
+    remove_halves(path)
+    write_bytes(path, content)
     return path
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, unknown
-from unbraid.core.store import only_one, read_table, write_table
+from unbraid.core.store import only_one, read_table, remove_halves, write_table
 from unbraid.metrics import METRICS
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
@@ -205,6 +205,7 @@ class _Table:
         self._next_write = 0.0
 
     def __enter__(self) -> _Table:
+        remove_halves(self.path)
         return self
 
     def __exit__(self, *error: object) -> None:
