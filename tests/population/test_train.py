@@ -400,3 +400,23 @@ def test_another_thread_can_stop_it_at_a_checkpoint(
     assert 0 < run.checkpoints(chunk).files()[0][0] < 40
     assert train_run(run, CPU).finished
     assert all(same_bits(bits_of(run)[one], bits_of(whole)[one]) for one in bits_of(whole))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_moved_while_it_trains_stops_and_is_not_made_again(
+    tmp_path: Path, new_run, again: bool
+):
+    run, moved = new_run(tmp_path / "run"), tmp_path / "moved"
+
+    def move(model_steps: int, found_done: bool) -> None:
+        if not moved.exists():
+            run.path.rename(moved)
+            if again:  # somebody makes a folder of that name
+                run.path.mkdir()
+
+    with pytest.raises(UnbraidError) as told:
+        train_run(run, CPU, move)
+    assert str(told.value).startswith(f"{run.path} was moved or removed while it was written")
+    assert [*tmp_path.glob("run/*")] == []
+    assert run.path.exists() == again
+    assert train_run(RunFolder.open(moved), CPU) == Outcome(True, ())

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from unbraid.codes.encode import encode_members
 from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
+from unbraid.core.folders import check_still_there
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.checkpoint import Trained
@@ -89,6 +90,7 @@ class MemberFiles:
 
     def write(self, member: int, step: int, tensors: Mapping[str, torch.Tensor]) -> None:
         """Write what was made from a member trained for so many steps."""
+        check_still_there(self.run.path)
         write_tensors(self.path(member), tensors, {**self._origin(member), "step": step})
 
     def read(self, member: int, step: int | None = None) -> dict[str, torch.Tensor]:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from unbraid.core.errors import invalid
+from unbraid.core.errors import UnbraidError, invalid
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,15 @@ def check_kind(folder: str | Path) -> str:
             other_kind(folder) or "See: unbraid train",
         )
     return kind
+
+
+def check_still_there(folder: str | Path) -> None:
+    """Refuse to write into a *folder* that had a record and has none any more."""
+    if kind_of(folder) is None:
+        raise UnbraidError(
+            f"{folder} was moved or removed while it was written, so nothing more is written there."
+            " If it was moved, go on where it is now: unbraid resume NEW_PLACE"
+        )
 
 
 def check_exists(name: str, folder: str | Path) -> None:

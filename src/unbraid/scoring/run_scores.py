@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, unknown
+from unbraid.core.folders import check_still_there
 from unbraid.core.store import only_one, read_table, remove_halves, write_table
 from unbraid.metrics import METRICS
 from unbraid.objectives.likelihood_spelling import read_likelihood
@@ -229,6 +230,7 @@ class _Table:
         # Models that are compared get their scores together, those of them included that had
         # theirs.
         self.table = table.drop_duplicates(COLUMNS[:4], keep="last", ignore_index=True)
+        check_still_there(self.path.parent)
         write_table(self.path, self.table, self._about)
         self._rows = []
         self._next_write = time.monotonic() + _WRITING_SHARE * (time.monotonic() - began)

@@ -375,6 +375,7 @@ class SearchRun:
     def _write_lineage(self, state: SearchState) -> None:
         import pandas as pd
 
+        check_still_there(self.path)
         table = pd.DataFrame(state.lineage)
         write_table(self.path / LINEAGE, table.astype({"score": float}), self._about_lineage)
 

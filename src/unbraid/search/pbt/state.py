@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.core.errors import DamagedFileError
+from unbraid.core.folders import check_still_there
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.search.pbt.exploit import Individual
 from unbraid.search.pbt.generation import Generation, Rows, stored_rows
@@ -82,6 +83,7 @@ class StateFiles:
             about["elite"] = {
                 key: value for key, value in vars(state.elite).items() if key != "rows"
             }
+        check_still_there(self.folder.parent)
         files = self.files()
         number = files[0][0] + 1 if files else 0
         write_tensors(self.folder / f"state-{number:06d}.safetensors", tensors, about)
