@@ -156,8 +156,8 @@ def test_reading_results_names_the_remedy(tmp_path: Path, new_run):
         checkpoints.newest()
     assert (
         str(caught.value)
-        == f"{run.path / 'checkpoint'} holds no checkpoint of member 0; run `unbraid resume` on the"
-        " run first."
+        == f"{run.path / 'checkpoint'} holds no checkpoint of member 0. Run `unbraid resume"
+        f" {run.path}` to train it again, from the last good one if there is one."
     )
     train_run(run, CPU)
     flip(run.path / "checkpoint" / NEWEST)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from unbraid.core.errors import DamagedFileError
+from unbraid.core.folders import kind_of
 from unbraid.core.store import read_about, read_tensors, write_tensors
 from unbraid.population.state import State
 
@@ -123,9 +124,9 @@ class Checkpoints:
         """The newest results; damage is an error that names the remedy."""
         files = self.files()
         if not files:
+            remedy = _remedy(self.folder.parent)
             raise DamagedFileError(
-                f"{self.folder} holds no checkpoint of member {self.members[0]}; run `unbraid"
-                " resume` on the run first."
+                f"{self.folder} holds no checkpoint of member {self.members[0]}. {remedy}"
             )
         step, path = files[0]
         try:
@@ -133,10 +134,7 @@ class Checkpoints:
         except FileNotFoundError:  # a newer one took its place meanwhile
             return self.newest()
         except DamagedFileError as error:
-            raise DamagedFileError(
-                f"{error} Run `unbraid resume {self.folder.parent}` to train it again, from the"
-                " last good one if there is one."
-            ) from error
+            raise DamagedFileError(f"{error} {_remedy(self.folder.parent)}") from error
         return found if isinstance(found, Trained) else Trained.of(found.tensors(), step)
 
     def _read(self, step: int, path: Path, device: torch.device) -> State | Trained:
@@ -149,6 +147,17 @@ class Checkpoints:
         if about.get("trained"):
             return Trained.of(tensors, step)
         return State.from_tensors(tensors, step, device)
+
+
+def _remedy(run: Path) -> str:
+    """What to do about models that are lost."""
+    if kind_of(run) == "pbt":
+        return (
+            "A finished search keeps its winner alone, so it cannot be made again from what is"
+            " here: put a copy back, or search again into a new folder (the same seed gives the"
+            " same winner)."
+        )
+    return f"Run `unbraid resume {run}` to train it again, from the last good one if there is one."
 
 
 def _set_aside(paths: list[Path]) -> None:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
-from unbraid.core.folders import RECORDS, record_path
+from unbraid.core.errors import DamagedFileError, InputError, Problem, UnbraidError, invalid
+from unbraid.core.folders import RECORDS, check_still_there, record_path
 from unbraid.core.store import (
     digest,
     only_one,
@@ -181,6 +181,7 @@ class SearchRun:
         each of their models has seen.
         """
         if self.finished:
+            self._check_winner(warn)
             self._forget_population()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
@@ -383,23 +384,43 @@ class SearchRun:
         """Remove the states of all models, which nobody needs once the winner is stored."""
         shutil.rmtree(self.path / POPULATION, ignore_errors=True)
 
+    def _check_winner(self, warn: Callable[[str], None]) -> None:
+        """Read the stored winner; a damaged plan is made again, damaged models cannot be."""
+        try:
+            run = self.winner()
+        except DamagedFileError as error:
+            record = self.winner_record()
+            plan = self._winner_plan(record["epoch"], record["individual"], record["values"])
+            run = self._winner_run(plan)
+            run.results()  # which belong to the very plan
+            run.write_plan()
+            warn(f"{error} It was made again.")
+        run.results()
+
+    def _winner_plan(self, epoch: int, individual: int, values: dict[str, float]) -> Plan:
+        """The plan of the run that an individual of an epoch is stored as."""
+        search = self.search
+        updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
+        return replace(
+            search.plan,
+            batch_size=search.batch_size(values),
+            steps=(epoch + 1) * updates,
+            log_every=updates,
+            members=tuple(search.members(individual, values, epoch)),
+        )
+
+    def _winner_run(self, plan: Plan) -> RunFolder:
+        return RunFolder(self.path, plan, self.search.models, self.dataset, keep_optimiser=True)
+
     def _store_winner(self, elite: Elite) -> None:
         """Write the winner as an ordinary run; plan.json comes last and says that all is there."""
-        search = self.search
-        updates = elite.clock // (elite.epoch + 1)
-        plan: Plan = replace(
-            search.plan,
-            batch_size=search.batch_size(elite.values),
-            steps=elite.clock,
-            log_every=updates,
-            members=tuple(search.members(elite.individual, elite.values, elite.epoch)),
-        )
+        check_still_there(self.path)
         rows = {name: tensor.cpu() for name, tensor in elite.rows.items()}
         rows |= {
             "age": rows["age"] - elite.clock,
             "history": rows["history"][:, : elite.epoch + 1].contiguous(),
         }
-        run = RunFolder(self.path, plan, search.models, self.dataset, keep_optimiser=True)
+        run = self._winner_run(self._winner_plan(elite.epoch, elite.individual, elite.values))
         (chunk,) = run.chunks()
         run.checkpoints(chunk).save(rows, elite.clock)
         run.write_tables()
@@ -409,7 +430,7 @@ class SearchRun:
             "score": elite.score,
             "values": elite.values,
         }
-        write_json(self.path / "winner.json", {**about, "metric": search.scorer.metric})
+        write_json(self.path / "winner.json", {**about, "metric": self.search.scorer.metric})
         run.write_plan()
 
     def winner_record(self) -> dict[str, Any]:
