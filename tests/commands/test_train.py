@@ -448,3 +448,46 @@ def test_a_hyperparameter_is_no_parameter():
     (problem,) = caught.value.problems
     assert (problem.name, problem.value) == ("parameter of train", "beta")
     assert "BetaVAE(beta=[1, 4])" in problem.remedy
+
+
+def test_a_report_goes_where_it_is_told(run, tmp_path, unbraid, refused):
+    opened = ub.open_run(run, device="cpu")
+    before = {path.name for path in run.iterdir()}
+    assert opened.report(tmp_path / "pages") == tmp_path / "pages" / "report.html"
+    code, out, _ = unbraid("report", str(run), "--out", str(tmp_path / "pages" / "mine.html"))
+    assert (code, out) == (0, f"Open in a browser: {tmp_path / 'pages' / 'mine.html'}\n")
+    assert {path.name for path in run.iterdir()} == before
+    opened.report(tmp_path / "pages" / "mine.html")  # its own page may be written over
+    (tmp_path / "thesis.html").write_text("mine")
+    (problem,) = refused(lambda: opened.report(tmp_path / "thesis.html"))
+    rule = "must be a new .html file, or an earlier page of this kind"
+    assert (problem.name, problem.rule) == ("out", rule)
+
+
+def test_a_home_after_an_equals_sign_is_meant(tmp_path, monkeypatch, unbraid):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert unbraid("train", DATA, "--out=~/made", *WORDS).code == 0
+    assert (tmp_path / "made" / "plan.json").is_file()
+    assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("~nobody_of_that_name/y.npz", "data must begin with ~ only where that is somebody's home"),
+        ("/" + "a" * 300, "data must be an existing folder or file; got "),
+        ("./bad\udcff", "data must be a path whose name is text in UTF-8; got "),
+    ],
+)
+def test_paths_that_can_be_no_data_are_refused_in_one_message(unbraid, tmp_path, data, told):
+    code, _, err = unbraid("train", data, "--steps", "2", "--out", str(tmp_path / "o"))
+    assert code == 2
+    assert err.startswith(f"unbraid: {told}")
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_path_of_too_many_folders_is_refused(refused, tmp_path):
+    out = Path(*["a"] * 1500)
+    (problem,) = refused(lambda: ub.train("sprites", out=tmp_path / out, **SMALL))
+    assert (problem.name, problem.rule) == ("out", "must be a folder that can be made")

@@ -532,3 +532,40 @@ def test_halves_of_killed_processes_are_removed_and_those_of_others_kept(tmp_pat
     for place in (path, tmp_path / "set"):
         store.remove_halves(place)
     assert set(tmp_path.iterdir()) == {*alive, *other}
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+@pytest.mark.parametrize("put", [folder, loop, dangling])
+@pytest.mark.parametrize("name", ["x.parquet", "x.safetensors"])
+def test_what_stands_in_the_place_of_a_file_is_damage(tmp_path: Path, name: str, put):
+    read = store.read_table if name == "x.parquet" else store.read_tensors
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / name)
+    put(tmp_path / name)
+    with pytest.raises(DamagedFileError, match="is damaged: it is a "):
+        read(tmp_path / name)
+
+
+def test_a_table_that_may_not_be_read_is_neither_damaged_nor_absent(tmp_path: Path, monkeypatch):
+    path = tmp_path / "x.parquet"
+    store.write_table(path, pd.DataFrame({"x": [1]}))
+
+    def denied(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    with pytest.raises(UnbraidError) as told:
+        store.read_table(path)
+    assert type(told.value) is UnbraidError
+    assert str(told.value) == f"{path} cannot be read: Permission denied."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unbraid as ub
@@ -304,3 +305,16 @@ def test_what_a_killed_scoring_left_is_removed(run: Run):
     half.write_text("half")
     run.score("mig", quiet=True)
     assert not half.exists()
+
+
+def test_stored_scores_are_read_where_nothing_can_be_written(run: Run, monkeypatch):
+    table = run.score(["mig", "udr"], quiet=True)
+
+    def denied(*given: Any) -> None:
+        raise PermissionError("read-only")
+
+    for name in ("only_one", "write_table", "remove_halves"):
+        monkeypatch.setattr(run_scores, name, denied)
+    pd.testing.assert_frame_equal(run.score(["mig", "udr"], quiet=True), table)
+    with pytest.raises(PermissionError):
+        run.score("sap", quiet=True)

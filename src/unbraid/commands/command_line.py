@@ -267,6 +267,11 @@ def _errors(flags: set[str]) -> Iterator[set[str]]:
         # Whoever read the output has enough of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            raise
+        print(f"unbraid: {error.filename}: {error.strerror}.", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def _stop(signum: int, frame: Any) -> None:

@@ -22,7 +22,7 @@ from unbraid.commands.pbt import train_search
 from unbraid.commands.train import Run, stopped
 from unbraid.core.begun import before_record, remove_leftovers
 from unbraid.core.errors import DamagedFileError, Shown, invalid
-from unbraid.core.folders import PAGES, next_folder, record_path
+from unbraid.core.folders import PAGES, given_path, next_folder, record_path
 from unbraid.core.progress import Progress
 from unbraid.core.store import (
     only_one,
@@ -156,7 +156,7 @@ def discover(
     source, options = split_source(images, data_options)
     taken = take_images(source, options, request.resize, chosen)
     check_images(taken.dataset)
-    folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
+    folder = given_path("out", out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
     with new_folder(folder):
         record = record_path(folder, "discover")

@@ -19,7 +19,7 @@ from unbraid.commands.options import Option, command
 from unbraid.core.begun import before_record
 from unbraid.core.checks import real, whole
 from unbraid.core.errors import Problems, Shown, UnbraidError, unknown
-from unbraid.core.folders import next_folder
+from unbraid.core.folders import given_path, next_folder
 
 if TYPE_CHECKING:
     from unbraid.analysis.perturbation.effect import PerturbationReport
@@ -130,7 +130,7 @@ def perturb(
     out = (
         next_folder(f"{dataset.name if dataset else 'data'}-{noise}", "perturbed")
         if out is None
-        else Path(out)
+        else given_path("out", out)
     )
     problems.collect(lambda: check_free(out))
     seed = whole(problems, "seed", seed, 0, 2**62)

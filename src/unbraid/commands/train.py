@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.core.errors import Problems, StoppedError, invalid
-from unbraid.core.folders import next_folder
+from unbraid.core.folders import PAGES, given_path, next_folder
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import split_list
 from unbraid.population import defaults
@@ -213,13 +213,17 @@ class Run:
             raise invalid("member", f"must be one of 0..{ids[-1]}", member)
         return Model(self.folder, member)
 
-    def report(self) -> Path:
-        """Write report.html and return its path."""
-        from unbraid.report.train.context import write_report
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write report.html and return its path: in the run, or by *out* in a folder or a file."""
+        from unbraid.report.page import page_place, write_page
+        from unbraid.report.train.context import page_context, write_report
 
+        place = None if out is None else page_place(out, PAGES["train"], "report")
         self._require_trained()
         self._encode(quiet=True)
-        return write_report(self.folder)
+        if place is None:
+            return write_report(self.folder)
+        return write_page(place, "train", page_context(self.folder))
 
 
 def stopped(path: Path) -> StoppedError:
@@ -304,7 +308,7 @@ def train(
         command=command,
     )
     stem = f"{plan.data}-{plan.members[0].objective}"
-    folder = Path(out) if out is not None else next_folder(stem)
+    folder = given_path("out", out) if out is not None else next_folder(stem)
     problems, metrics = Problems(), [] if score is None else asked(score)
     names = (
         []

@@ -212,10 +212,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         record = json.loads(header["record"])
         about, promised = record["about"], record[_CHECKSUM]
         found = _tensor_digest(tensors, about)
-    except FileNotFoundError:
-        raise
-    except OSError as error:  # too many open files, no permission: says nothing against the file
-        raise UnbraidError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except (
         SafetensorError,
         KeyError,
@@ -230,6 +228,28 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, about
 
 
+def _unreadable(path: Path, error: OSError) -> Exception:
+    """What to raise where *path* cannot be opened: absent, damaged, or unreadable for now."""
+    if path.is_dir():
+        return DamagedFileError(f"{path} is damaged: it is a folder.")
+    if path.is_symlink() and not path.exists():
+        return DamagedFileError(f"{path} is damaged: it is a link that leads to no file.")
+    if isinstance(error, FileNotFoundError):
+        return error
+    # No permission, too many open files: that says nothing against the file.
+    return UnbraidError(f"{path} cannot be read: {error.strerror or error}.")
+
+
+def file_names(folder: Path) -> list[str]:
+    """Names in *folder*, none where it does not exist; one that cannot be read is not empty."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UnbraidError(f"{folder} cannot be read: {error.strerror}.") from error
+
+
 def read_about(path: Path) -> dict[str, Any]:
     """The record about the tensors of a file, from its header alone and unchecked."""
     from safetensors import SafetensorError, safe_open
@@ -237,6 +257,8 @@ def read_about(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             return json.loads((file.metadata() or {})["record"])["about"]
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
 
@@ -304,7 +326,10 @@ def _checked_parquet(path: Path) -> tuple[bytes, dict[bytes, bytes]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
     try:
         metadata = pq.read_metadata(pa.BufferReader(content)).metadata
         promised = metadata[_CHECKSUM.encode()]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from unbraid.core.errors import DamagedFileError
 from unbraid.core.folders import kind_of
-from unbraid.core.store import read_about, read_tensors, write_tensors
+from unbraid.core.store import file_names, read_about, read_tensors, write_tensors
 from unbraid.population.state import State
 
 _KEPT = 2
@@ -68,10 +68,9 @@ class Checkpoints:
     def files(self) -> list[tuple[int, Path]]:
         """Step and path of each checkpoint, the newest first."""
         steps = re.compile(re.escape(self.prefix) + r"(\d{9})\.safetensors")
-        matches = (
-            (steps.fullmatch(path.name), path) for path in self.folder.glob(f"{self.prefix}*")
-        )
-        return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
+        matches = (steps.fullmatch(name) for name in file_names(self.folder))
+        found = ((int(match[1]), self.folder / match[0]) for match in matches if match)
+        return sorted(found, reverse=True)
 
     def save(self, tensors: Mapping[str, Tensor], step: int) -> None:
         """Write the *tensors* of a state, then drop what is older than the newest two."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbraid.core.begun import holds_anything, remove_leftovers
-from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
-from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
+from unbraid.core.errors import DamagedFileError, InputError, Shown, UnbraidError, invalid
+from unbraid.core.folders import check_exists, check_writable, kind_of, other_kind, record_path
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import IN_MEMORY, Dataset
@@ -281,8 +280,14 @@ class RunFolder:
 
     def forget_tables(self) -> None:
         """Remove both tables: what is about to change must not be read from them."""
-        for name in ("members.parquet", "history.parquet"):
-            (self.path / name).unlink(missing_ok=True)
+        for path in (self.path / "members.parquet", self.path / "history.parquet"):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise UnbraidError(
+                    f"{path} is in the way of the table of that name and cannot be removed:"
+                    f" {error.strerror}. Remove it."
+                ) from error
 
     def members(self) -> pd.DataFrame:
         """One row per member: what it is and how its training ended."""
@@ -328,18 +333,7 @@ def _one_type_per_column(table: pd.DataFrame) -> pd.DataFrame:
 
 def check_free(folder: Path) -> None:
     """Refuse a folder that holds another run, or anything else."""
-    try:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    except OSError as error:
-        raise invalid(
-            "out", "must be a folder that can be made", str(folder), f"{error.strerror}."
-        ) from error
-    if not there.is_dir():
-        raise invalid("out", "must be a folder", str(folder), "Choose another name.")
-    if not os.access(there, os.W_OK):
-        raise invalid(
-            "out", "must be a folder that can be written", str(folder), "Choose another folder."
-        )
+    check_writable("out", folder)
     if kind_of(folder) is not None:
         remedy = f"Go on with `unbraid resume {folder}` or choose another folder."
         raise invalid("out", "must not hold another run", str(folder), remedy)
@@ -359,12 +353,14 @@ def new_folder(folder: Path) -> Iterator[None]:
 
 def _make(folder: Path) -> None:
     """Make *folder* and those above it, or say why that cannot be done."""
+    rule = "must be a folder that can be made"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise invalid(
-            "out", "must be a folder that can be made", str(folder), f"{error.strerror}."
-        ) from error
+        raise invalid("out", rule, str(folder), f"{error.strerror}.") from error
+    except RecursionError as error:
+        value = Shown(f"{len(folder.parts):,} folders, each in the one before")
+        raise invalid("out", rule, value, "Choose another folder.") from error
 
 
 def check_room(

@@ -118,31 +118,45 @@ def score_members(
     device: torch.device | None,
 ) -> None:
     """Compute what is not on disk of *members*' scores, adding each to the table as it is done."""
-    with _THREADS_IN_TURN, only_one(run.path, SCORES_LOCK):
-        _score_missing(run, names, representations, members, progress, warn, device)
+    whole = len(members) * len(names) * len(representations)
+    with _THREADS_IN_TURN:
+        inapplicable = _inapplicable(run, names, representations, members, warn)
+        wanted = [
+            task
+            for task in _tasks(run, names, representations, members)
+            if not inapplicable
+            & {(member, task.metric, task.representation) for member in task.members}
+        ]
+        # Where all is stored nothing is written: the run may lie where that cannot be done.
+        if not _missing(wanted, stored_scores(run)):
+            progress(whole, True)
+            return
+        with only_one(run.path, SCORES_LOCK):
+            stored = stored_scores(run)  # again, now that nobody else can write it
+            tasks = _missing(wanted, stored)
+            left = sum(len(task.members) for task in tasks)
+            progress(whole - left, True)  # done before, or left out
+            _score_missing(run, tasks, stored, progress, warn, device)
+
+
+def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
+    """Those of the tasks *wanted* that have a score which is not *stored*."""
+    done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
+    return [
+        task
+        for task in wanted
+        if any((member, task.metric, task.representation) not in done for member in task.members)
+    ]
 
 
 def _score_missing(
     run: RunFolder,
-    names: Sequence[str],
-    representations: Sequence[str],
-    healthy: Sequence[int],
+    tasks: Sequence[Task],
+    stored: pd.DataFrame,
     progress: Callable[[int, bool], None],
     warn: Callable[[str], None],
     device: torch.device | None,
 ) -> None:
-    stored = stored_scores(run)
-    inapplicable = _inapplicable(run, names, representations, healthy, warn)
-    done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
-    tasks = [
-        task
-        for task in _tasks(run, names, representations, healthy)
-        if not inapplicable
-        & {(member, task.metric, task.representation) for member in task.members}
-        and any((member, task.metric, task.representation) not in done for member in task.members)
-    ]
-    whole = len(healthy) * len(names) * len(representations)
-    progress(whole - sum(len(task.members) for task in tasks), True)  # done before, or left out
     with _Table(run, stored) as table:
         for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores(), device):
             if outcome.complaint:
@@ -290,10 +304,10 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
     import pandas as pd
 
     path = run.path / SCORES
-    if not path.exists():
-        return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
     try:
         table = read_table(path, run.about_table(SCORES))
+    except FileNotFoundError:
+        return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
     except DamagedFileError as error:
         raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
     if "revision" not in table:

@@ -17,7 +17,7 @@ from typing import Any
 
 from unbraid.core.errors import DamagedFileError
 from unbraid.core.folders import check_still_there
-from unbraid.core.store import read_tensors, write_tensors
+from unbraid.core.store import file_names, read_tensors, write_tensors
 from unbraid.search.pbt.exploit import Individual
 from unbraid.search.pbt.generation import Generation, Rows, stored_rows
 
@@ -58,12 +58,9 @@ class StateFiles:
 
     def files(self) -> list[tuple[int, Path]]:
         """Number and path of each state, the newest first."""
-        found = [
-            (match, path)
-            for path in self.folder.glob("state-*")
-            if (match := _FILE.fullmatch(path.name))
-        ]
-        return sorted(((int(match[1]), path) for match, path in found), reverse=True)
+        matches = (_FILE.fullmatch(name) for name in file_names(self.folder))
+        found = ((int(match[1]), self.folder / match[0]) for match in matches if match)
+        return sorted(found, reverse=True)
 
     def save(self, state: SearchState) -> None:
         """Write *state*, then drop what is older than the newest two."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,7 +131,8 @@ class Recursion:
         self, device: torch.device, train: TrainStage, say: Say = lambda line: None
     ) -> list[Stage] | None:
         """Do what is left and return all stages; None where it was stopped."""
-        with only_one(self.path):
+        # A finished one is read alone: it may lie where nothing can be written.
+        with nullcontext() if self.finished else only_one(self.path):
             search = self._search(ROOT, self.plan.root, self.dataset)
             if not _trained(ROOT, search, train):
                 return None
