@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -491,3 +492,10 @@ def test_a_path_of_too_many_folders_is_refused(refused, tmp_path):
     out = Path(*["a"] * 1500)
     (problem,) = refused(lambda: ub.train("sprites", out=tmp_path / out, **SMALL))
     assert (problem.name, problem.rule) == ("out", "must be a folder that can be made")
+
+
+def test_the_report_of_a_run_that_cannot_be_written_names_the_option(run, monkeypatch, refused):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (problem,) = refused(lambda: ub.open_run(run, device="cpu").report())
+    assert (problem.name, problem.rule) == ("run", "must be a folder that can be written")
+    assert problem.remedy == "Write the page elsewhere: {out=FOLDER}."

@@ -281,5 +281,8 @@ def _stop(signum: int, frame: Any) -> None:
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _stop)
+    # The terminal is gone; `nohup` has set it aside.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _stop)
     with _errors(set()):
         app(prog_name="unbraid")

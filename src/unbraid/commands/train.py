@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -219,6 +220,9 @@ class Run:
         from unbraid.report.train.context import page_context, write_report
 
         place = None if out is None else page_place(out, PAGES["train"], "report")
+        if place is None and not os.access(self.path, os.W_OK):
+            remedy = "Write the page elsewhere: {out=FOLDER}."
+            raise invalid("run", "must be a folder that can be written", str(self.path), remedy)
         self._require_trained()
         self._encode(quiet=True)
         if place is None:

@@ -21,6 +21,7 @@ from unbraid.population.devices import cores
 from unbraid.population.run_folder import SCORES_LOCK, RunFolder
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
+from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +158,7 @@ def _score_missing(
     warn: Callable[[str], None],
     device: torch.device | None,
 ) -> None:
-    with _Table(run, stored) as table:
+    with _Table(run, stored) as table, worker_processes():
         for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores(), device):
             if outcome.complaint:
                 warn(outcome.complaint)
