@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import shutil
@@ -499,3 +500,30 @@ def test_the_report_of_a_run_that_cannot_be_written_names_the_option(run, monkey
     (problem,) = refused(lambda: ub.open_run(run, device="cpu").report())
     assert (problem.name, problem.rule) == ("run", "must be a folder that can be written")
     assert problem.remedy == "Write the page elsewhere: {out=FOLDER}."
+
+
+@pytest.mark.parametrize("more", [(), ("--score", "mig")])
+def test_a_run_whose_models_all_diverged_fails_and_says_what_to_change(unbraid, tmp_path, more):
+    out = str(tmp_path / "run")
+    words = ("--learning-rate", "1e30", "--out", out, *WORDS, *more)
+    for answer in (unbraid("train", DATA, "vae", *words), unbraid("resume", out)):
+        assert answer.code == 1
+        assert answer.out == ""
+        line = answer.err.splitlines()[-1]
+        assert line.startswith(f"unbraid: every model of {out} diverged, the first at step ")
+        assert line.endswith("with a lower learning rate, such as 0.0001; it was 1e+30.")
+
+
+def test_where_the_learning_rate_is_low_the_weights_are_named(run, monkeypatch):
+    opened = ub.open_run(run, device="cpu")
+    assert opened.failure == ""
+    lost = opened.members.assign(status="diverged", steps=[5, 3, 4, 9])
+    monkeypatch.setattr(Run, "members", lost)
+    plan, members = opened.folder.plan, opened.folder.plan.members
+    low = tuple(dataclasses.replace(one, learning_rate=1e-5) for one in members)
+    opened.folder.plan = dataclasses.replace(plan, members=low, precision="float32")
+    assert "diverged, the first at step 3: " in opened.failure
+    assert opened.failure.endswith(
+        "The learning rate of 1e-05 is low already. Train again, into a new folder, with other"
+        " weights (beta 1.0, beta 4.0), or look at the data."
+    )

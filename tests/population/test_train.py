@@ -105,6 +105,13 @@ def test_resuming_a_run_whose_members_all_diverged_does_nothing(
     assert sum(units for units, _ in done) == 20
 
 
+def test_training_ends_when_every_member_has_diverged(tmp_path: Path, new_run):
+    run, stepped = new_run(tmp_path / "run", learning_rate=1e30, steps=5000, seeds=2), []
+    train_run(run, CPU, lambda units, found: stepped.append(0 if found else units))
+    assert 0 < sum(stepped) < 2 * 500
+    assert all(result.step < 500 for _, result in run.results())
+
+
 def test_members_and_history_tables(tmp_path: Path, new_run):
     run = new_run(tmp_path / "run", ub.BetaVAE(beta=[1, 4]), seeds=[9], steps=22, log_every=5)
     counted = []

@@ -174,6 +174,8 @@ def _run(verb: Verb, context: typer.Context, given: dict[str, Any]) -> None:
         if any(one.name == "command" for one in verb.parameters):
             arguments["command"] = shlex.join(["unbraid", *sys.argv[1:]])
         made = verb.function(**arguments)
+        if failure := getattr(made, "failure", ""):
+            raise UnbraidError(failure)
         module = sys.modules[verb.function.__module__]
         shown: Callable[..., str] | None = getattr(module, "shown", None)
         text = shown(verb.function.__name__, made, arguments) if shown else _text(made)

@@ -92,7 +92,8 @@ class Run:
         else:
             self._train(quiet)
         self._encode(quiet)
-        self.score(metrics, quiet=quiet)
+        if not self.failure:
+            self.score(metrics, quiet=quiet)
 
     def _train(
         self, quiet: bool, chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None
@@ -112,6 +113,37 @@ class Run:
                 f"{len(outcome.diverged)} of {len(plan.members)} members diverged and were frozen:"
                 f" {ids}."
             )
+
+    @property
+    def failure(self) -> str:
+        """What to change where every model diverged, so that there is nothing to look at; else
+        empty. The command line ends with it, and with exit code 1.
+        """
+        members, plan = self.members, self.folder.plan
+        if not (members["status"] == "diverged").all():
+            return ""
+        told = (
+            f"every model of {self.path} diverged, the first at step {members['steps'].min()}: its"
+            " loss or gradient was no finite number any more."
+        )
+        rates = [
+            one.learning_rate for one in plan.members if not isinstance(one.learning_rate, str)
+        ]
+        usual = defaults.LEARNING_RATE
+        if len(rates) < len(plan.members) or min(rates) > usual:
+            shown = ", ".join(dict.fromkeys(f"{one.learning_rate}" for one in plan.members))
+            return (
+                f"{told} Train again, into a new folder, with a lower learning rate, such as"
+                f" {usual}; it was {shown}."
+            )
+        weights = dict.fromkeys(
+            f"{name} {value}" for one in plan.members for name, value in one.hyper.items()
+        )
+        return (
+            f"{told} The learning rate of {min(rates)} is low already. Train again, into a new"
+            f" folder, with other weights ({', '.join(weights) or 'the objective has none'}), or"
+            f" {'with precision float32' if plan.precision != 'float32' else 'look at the data'}."
+        )
 
     def summary(self) -> str:
         """How many models were trained, where they are, and what to type next."""
