@@ -238,6 +238,11 @@ def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("brief")
 def test_arrays_and_datasets_are_stored_with_the_discovery(tmp_path):
     made = ub.discover(drawn_images(60), out=tmp_path / "array", **BRIEF)
+    moved = Path(shutil.copytree(tmp_path / "array", tmp_path / "moved"))
+    (tmp_path / "array" / "images.npy").rename(tmp_path / "kept.npy")
+    again = ub.resume(moved, device="cpu", quiet=True)  # which has images of its own
+    pd.testing.assert_frame_equal(again.codes, made.codes)
+    (tmp_path / "kept.npy").rename(tmp_path / "array" / "images.npy")
     assert np.load(tmp_path / "array" / "images.npy").shape == (60, 28, 28, 1)
     assert made.found.source == "an array"
     assert made.codes["name"].tolist() == [str(number) for number in range(60)]

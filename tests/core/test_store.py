@@ -258,14 +258,14 @@ def test_digest_is_that_of_canonical_json():
             errno.ENOSPC,
             (
                 "record.json needs 2.5 MB and the disk at {folder} is full; free some room and"
-                " resume the run."
+                " give the command again, or resume what it had begun."
             ),
         ),
         (
             errno.EDQUOT,
             (
                 "record.json needs 2.5 MB and the disk at {folder} is full; free some room and"
-                " resume the run."
+                " give the command again, or resume what it had begun."
             ),
         ),
         (errno.EIO, "{folder}/record.json cannot be written: Input/output error."),
@@ -295,8 +295,8 @@ def test_full_disk_is_told_for_every_kind(tmp_path, monkeypatch):
         with pytest.raises(
             UnbraidError,
             match=(
-                rf"^{name} needs \d+\.\d MB and the disk at .* is full; free some room and resume"
-                r" the run\.$"
+                rf"^{name} needs \d+\.\d MB and the disk at .* is full; free some room and give"
+                r" the command again, or resume what it had begun\.$"
             ),
         ):
             write(tmp_path / name)

@@ -191,6 +191,7 @@ def resume_folder(
     from unbraid.data.dataset import Dataset
     from unbraid.data.loading import load
     from unbraid.population.devices import choose_device
+    from unbraid.search.discover.image_source import IMAGES
     from unbraid.search.discover.plan import DiscoveryPlan
 
     plan = DiscoveryPlan.from_record(read_json(record_path(folder, "discover")))
@@ -202,6 +203,9 @@ def resume_folder(
             source, options = split_source(data, None)
             path = str(Path(source).expanduser().absolute())
             plan = replace(plan, data=path, options={**plan.options, **options})
+        elif Path(plan.data).name == IMAGES and (folder / IMAGES).is_file():
+            # Stored with the discovery, which may have been moved since.
+            plan = replace(plan, data=str((folder / IMAGES).absolute()))
         dataset = load(plan.data, **plan.options)
     _check_same(dataset, folder, plan)
     chosen = choose_device(device)

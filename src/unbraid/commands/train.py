@@ -120,7 +120,7 @@ class Run:
         empty. The command line ends with it, and with exit code 1.
         """
         members, plan = self.members, self.folder.plan
-        if not (members["status"] == "diverged").all():
+        if set(members["status"]) != {"diverged"}:
             return ""
         told = (
             f"every model of {self.path} diverged, the first at step {members['steps'].min()}: its"

@@ -60,7 +60,7 @@ def _put(path: Path, write: Callable[[Path], object], size: int) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UnbraidError(
                 f"{path.name} needs {size / 1e6:.1f} MB and the disk at {path.parent} is full; free"
-                " some room and resume the run."
+                " some room and give the command again, or resume what it had begun."
             ) from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
 
