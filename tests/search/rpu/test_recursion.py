@@ -308,10 +308,8 @@ def test_a_finished_recursion_trains_nothing(done: tuple[Recursion, list[Stage],
     assert (run.path / "summary.json").read_bytes() == before
 
 
-def test_two_processes_do_not_train_one_recursion(done: tuple[Recursion, list[Stage], list[str]]):
-    from unbraid.core.store import only_one
-
-    run, _, _ = done
+def test_two_processes_do_not_train_one_recursion(tmp_path: Path):
+    run = Recursion.create(tmp_path / "run", *quick())
     with only_one(run.path), pytest.raises(InputError) as caught:
         run.train(CPU, train)
     assert "written by another process" in str(caught.value)
