@@ -59,12 +59,13 @@ def unbraid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def call(*words: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["unbraid", *words])
-        before = signal.getsignal(signal.SIGTERM)
+        before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
         try:
             with pytest.raises(SystemExit) as caught:
                 cli.main()
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for one, handler in before.items():
+                signal.signal(one, handler)
         return Answer(int(caught.value.code or 0), *capsys.readouterr())
 
     return call

@@ -5,6 +5,7 @@ file is damaged.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 import unbraid as ub
 from unbraid.codes import codes as codes_module
 from unbraid.codes.codes import Codes, CodeStore, recorded_sample
+from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.commands.train import Run
-from unbraid.core.errors import InputError
-from unbraid.core.store import read_tensors
+from unbraid.core.errors import DamagedFileError, InputError
+from unbraid.core.store import read_tensors, write_tensors
 
 CPU = torch.device("cpu")
 
@@ -125,6 +127,40 @@ def test_codes_of_another_plan_count_as_missing(run: Run, tmp_path: Path):
     path = run.path / "codes" / "member-00000.safetensors"
     path.write_bytes((other.path / "codes" / "member-00000.safetensors").read_bytes())
     assert [member.id for member in CodeStore(run.folder).missing()] == [0]
+
+
+def test_codes_of_another_member_count_as_missing_and_are_made_again(run: Run):
+    store, folder = CodeStore(run.folder), run.path / "codes"
+    right = store.load(0).mean
+    shutil.copy(folder / "member-00001.safetensors", folder / "member-00000.safetensors")
+    with pytest.raises(DamagedFileError, match="is of another member"):
+        store.load(0)
+    assert [member.id for member in store.missing()] == [0]
+    store.encode(CPU)
+    np.testing.assert_array_equal(store.load(0).mean, right)
+
+
+def test_a_file_of_another_kind_counts_as_missing(run: Run):
+    run.score("elbo", quiet=True)
+    folder = run.path / "codes"
+    codes, losses = folder / "member-00000.safetensors", folder / "reconstruction-00000.safetensors"
+    kept = codes.read_bytes()
+    shutil.copy(losses, codes)
+    assert [member.id for member in CodeStore(run.folder).missing()] == [0]
+    codes.write_bytes(kept)
+    shutil.copy(codes, losses)
+    found = ReconstructionStore(CodeStore(run.folder))
+    assert [member.id for member in found.missing()] == [0]
+    with pytest.raises(DamagedFileError, match="is of another kind"):
+        found.load(0)
+
+
+def test_codes_of_earlier_versions_which_did_not_name_their_kind_are_read(run: Run):
+    path = run.path / "codes" / "member-00001.safetensors"
+    tensors, about = read_tensors(path)
+    del about["kind"]
+    write_tensors(path, tensors, about)
+    assert CodeStore(run.folder).missing() == []
 
 
 def made(mean: Any, logvar: Any, seed: int = 0) -> Codes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import unbraid as ub
+from unbraid.commands import command_line as cli
 from unbraid.commands.command_line import VERBS
 from unbraid.core.errors import StoppedError, UnbraidError
 
@@ -205,3 +206,21 @@ def test_bad_words_write_nothing(unbraid, tmp_path: Path, monkeypatch, words, me
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"unbraid: {message}")
     assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_closed_terminal_stops_it_as_ctrl_c_does_but_not_under_nohup(
+    unbraid, monkeypatch, ignored
+):
+    def app(prog_name):
+        signal.raise_signal(signal.SIGHUP)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(cli, "app", app)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        answer = unbraid("list", "metrics")
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    expected = (0, "") if ignored else (130, "unbraid: stopped.\n")
+    assert (answer.code, answer.err) == expected

@@ -5,6 +5,7 @@ factors it was not shown.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import unbraid as ub
+from unbraid.core import begun
 from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.store import read_json
 from unbraid.data import load
@@ -125,11 +127,86 @@ def test_rows_of_images_rise_with_the_code(made):
 
 
 def test_resume_of_a_finished_one_changes_nothing(made):
-    before = (made.path / "codes.csv").read_bytes()
+    files = [path for path in made.path.rglob("*") if path.is_file()]
+    before = {path: path.stat().st_mtime_ns for path in files}
     again = ub.resume(made.path, device="cpu", quiet=True)
-    assert (made.path / "codes.csv").read_bytes() == before
+    assert {path: path.stat().st_mtime_ns for path in files} == before
+    pd.testing.assert_frame_equal(again.codes, made.codes)
     assert again.found.udr == made.found.udr
     assert again.found.minutes == made.found.minutes
+
+
+def test_a_finished_one_with_other_images_is_refused_and_left_as_it_is(made, tmp_path):
+    found, scans = tmp_path / "found", tmp_path / "scans"
+    shutil.copytree(made.path, found)
+    folder_of(drawn_images()[::-1], scans)
+    before = {path: path.read_bytes() for path in found.rglob("*") if path.is_file()}
+    rule = f"must be the images with which {found} began, to the last pixel and label"
+    with pytest.raises(InputError) as caught:
+        ub.resume(found, data=scans, device="cpu", quiet=True)
+    told = [(one.name, one.rule, str(one.value)) for one in caught.value.problems]
+    assert told == [("data", rule, f"others in {scans}")]
+    assert {path: path.read_bytes() for path in found.rglob("*") if path.is_file()} == before
+
+
+def test_what_is_missing_of_a_finished_one_is_written_again(made, tmp_path):
+    found = tmp_path / "found"
+    shutil.copytree(made.path, found)
+    (found / "codes.csv").unlink()
+    ub.resume(found, device="cpu", quiet=True)
+    assert (found / "codes.csv").read_bytes() == (made.path / "codes.csv").read_bytes()
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_flipped_bit_in_the_stored_images_of_a_discovery_is_noticed(tmp_path):
+    ub.discover(drawn_images(60), out=tmp_path / "array", **BRIEF)
+    stored = tmp_path / "array" / "images.npy"
+    content = bytearray(stored.read_bytes())
+    content[-1] ^= 1
+    stored.write_bytes(content)
+    with pytest.raises(InputError, match="must be the images with which"):
+        ub.resume(tmp_path / "array", device="cpu", quiet=True)
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_second_discovery_into_the_same_folder_changes_nothing(tmp_path, monkeypatch):
+    out, seen, plan_of = tmp_path / "out", [], discovery_plan.make_discovery_plan
+
+    def meanwhile(*given, **options):
+        """Another discovery is started while this one measures."""
+        if not seen:
+            seen.append(1)
+            with pytest.raises(InputError) as told:
+                ub.discover(drawn_images(70), out=out, **(BRIEF | {"seed": 1}))
+            seen.append(str(told.value))
+        return plan_of(*given, **options)
+
+    monkeypatch.setattr(discovery_plan, "make_discovery_plan", meanwhile)
+    ub.discover(drawn_images(60), out=out, **BRIEF)
+    assert seen[1].startswith(f"{out} is being written by another process")
+    assert DiscoveryPlan.from_record(read_json(out / "discover.json")).root.seed == 0
+    assert len(np.load(out / "images.npy")) == 60
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_folder_whose_discovery_ended_before_its_record_can_be_used(
+    tmp_path, monkeypatch, killed
+):
+    out = tmp_path / "out"
+
+    def end(*given, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(discovery_plan, "make_discovery_plan", end)
+        if killed:  # who is killed tidies nothing
+            patch.setattr(begun, "remove_leftovers", lambda folder: None)
+        with pytest.raises(KeyboardInterrupt):
+            ub.discover(drawn_images(70), out=out, **BRIEF)
+    assert (out / "images.npy").exists() == killed
+    assert len(ub.discover(drawn_images(60), out=out, **BRIEF).codes) == 60
+    assert not (out / begun.NOTE).exists()
 
 
 @pytest.mark.usefixtures("brief")
@@ -161,6 +238,11 @@ def test_a_stopped_discovery_goes_on_to_the_same_codes(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("brief")
 def test_arrays_and_datasets_are_stored_with_the_discovery(tmp_path):
     made = ub.discover(drawn_images(60), out=tmp_path / "array", **BRIEF)
+    moved = Path(shutil.copytree(tmp_path / "array", tmp_path / "moved"))
+    (tmp_path / "array" / "images.npy").rename(tmp_path / "kept.npy")
+    again = ub.resume(moved, device="cpu", quiet=True)  # which has images of its own
+    pd.testing.assert_frame_equal(again.codes, made.codes)
+    (tmp_path / "kept.npy").rename(tmp_path / "array" / "images.npy")
     assert np.load(tmp_path / "array" / "images.npy").shape == (60, 28, 28, 1)
     assert made.found.source == "an array"
     assert made.codes["name"].tolist() == [str(number) for number in range(60)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import unbraid as ub
@@ -45,3 +46,9 @@ def test_nothing_and_other_data_are_refused(run: Path, refused):
     (problem,) = refused(lambda: ub.distances("xysquares", run=run))
     assert (problem.name, problem.value) == ("data", "xysquares")
     assert f"must be what {run} was trained on" in problem.rule
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, refused, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (problem,) = refused(lambda: ub.distances("sprites", out=tmp_path / "d", quiet=True))
+    assert (problem.name, problem.rule) == ("out", "must be a folder that can be written")

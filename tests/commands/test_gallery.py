@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,3 +58,9 @@ def test_bad_requests_compute_and_write_nothing(
     (problem,) = refused(lambda: ub.gallery(**options))
     assert (problem.name, problem.value) == (name, value)
     assert contents(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, refused, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (problem,) = refused(lambda: ub.gallery(out=tmp_path / "g", quiet=True))
+    assert (problem.name, problem.rule) == ("out", "must be a folder that can be written")

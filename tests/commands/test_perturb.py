@@ -15,8 +15,10 @@ import torch
 
 import unbraid as ub
 from unbraid.commands.train import open_run
+from unbraid.core import begun
 from unbraid.core.errors import InputError
 from unbraid.core.store import write_table
+from unbraid.data.perturbed import folder as folder_module
 from unbraid.data.perturbed.dataset import Perturbed
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.run_scores import stored_scores
@@ -276,3 +278,20 @@ def test_without_a_folder_the_next_free_one_is_taken(
     assert [one.data.folder for one in made] == [
         tmp_path / "perturbed" / f"sprites-uniform-{n}" for n in (1, 2)
     ]
+
+
+def test_a_folder_whose_writing_was_killed_can_be_used_again(
+    run: Path, tmp_path: Path, monkeypatch
+):
+    out = tmp_path / "out"
+
+    def killed(*given: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(begun, "remove_leftovers", lambda folder: None)
+        patch.setattr(folder_module.store, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            perturb(run, out)
+    assert (out / "perturbation.safetensors").is_file()
+    assert perturb(run, out).data.record["noise"] == "pattern"

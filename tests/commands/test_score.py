@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +129,19 @@ def test_codes_may_be_arrays_and_names_have_commas():
     with pytest.raises(ub.InputError) as caught:
         ub.score("a run", codes=factors)
     assert caught.value.problems[0].rule == "takes codes for your own codes only"
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_scoring(tmp_path, refused, monkeypatch):
+    codes = np.random.default_rng(0).normal(size=(50, 2))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (problem,) = refused(
+        lambda: ub.score(codes=codes, metrics="total_correlation", out=tmp_path / "x.csv")
+    )
+    assert (problem.name, problem.rule) == ("out", "must be a folder that can be written")
+    monkeypatch.undo()
+    (problem,) = refused(
+        lambda: ub.score(
+            codes=codes, metrics="total_correlation", out=tmp_path / f"{'x' * 300}.csv"
+        )
+    )
+    assert (problem.name, problem.rule) == ("out", "must be a file that can be written")

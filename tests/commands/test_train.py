@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -448,3 +450,80 @@ def test_a_hyperparameter_is_no_parameter():
     (problem,) = caught.value.problems
     assert (problem.name, problem.value) == ("parameter of train", "beta")
     assert "BetaVAE(beta=[1, 4])" in problem.remedy
+
+
+def test_a_report_goes_where_it_is_told(run, tmp_path, unbraid, refused):
+    opened = ub.open_run(run, device="cpu")
+    before = {path.name for path in run.iterdir()}
+    assert opened.report(tmp_path / "pages") == tmp_path / "pages" / "report.html"
+    code, out, _ = unbraid("report", str(run), "--out", str(tmp_path / "pages" / "mine.html"))
+    assert (code, out) == (0, f"Open in a browser: {tmp_path / 'pages' / 'mine.html'}\n")
+    assert {path.name for path in run.iterdir()} == before
+    opened.report(tmp_path / "pages" / "mine.html")  # its own page may be written over
+    (tmp_path / "thesis.html").write_text("mine")
+    (problem,) = refused(lambda: opened.report(tmp_path / "thesis.html"))
+    rule = "must be a new .html file, or an earlier page of this kind"
+    assert (problem.name, problem.rule) == ("out", rule)
+
+
+def test_a_home_after_an_equals_sign_is_meant(tmp_path, monkeypatch, unbraid):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert unbraid("train", DATA, "--out=~/made", *WORDS).code == 0
+    assert (tmp_path / "made" / "plan.json").is_file()
+    assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("~nobody_of_that_name/y.npz", "data must begin with ~ only where that is somebody's home"),
+        ("/" + "a" * 300, "data must be an existing folder or file; got "),
+        ("./bad\udcff", "data must be a path whose name is text in UTF-8; got "),
+    ],
+)
+def test_paths_that_can_be_no_data_are_refused_in_one_message(unbraid, tmp_path, data, told):
+    code, _, err = unbraid("train", data, "--steps", "2", "--out", str(tmp_path / "o"))
+    assert code == 2
+    assert err.startswith(f"unbraid: {told}")
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_path_of_too_many_folders_is_refused(refused, tmp_path):
+    out = Path(*["a"] * 1500)
+    (problem,) = refused(lambda: ub.train("sprites", out=tmp_path / out, **SMALL))
+    assert (problem.name, problem.rule) == ("out", "must be a folder that can be made")
+
+
+def test_the_report_of_a_run_that_cannot_be_written_names_the_option(run, monkeypatch, refused):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (problem,) = refused(lambda: ub.open_run(run, device="cpu").report())
+    assert (problem.name, problem.rule) == ("run", "must be a folder that can be written")
+    assert problem.remedy == "Write the page elsewhere: {out=FOLDER}."
+
+
+@pytest.mark.parametrize("more", [(), ("--score", "mig")])
+def test_a_run_whose_models_all_diverged_fails_and_says_what_to_change(unbraid, tmp_path, more):
+    out = str(tmp_path / "run")
+    words = ("--learning-rate", "1e30", "--out", out, *WORDS, *more)
+    for answer in (unbraid("train", DATA, "vae", *words), unbraid("resume", out)):
+        assert answer.code == 1
+        assert answer.out == ""
+        line = answer.err.splitlines()[-1]
+        assert line.startswith(f"unbraid: every model of {out} diverged, the first at step ")
+        assert line.endswith("with a lower learning rate, such as 0.0001; it was 1e+30.")
+
+
+def test_where_the_learning_rate_is_low_the_weights_are_named(run, monkeypatch):
+    opened = ub.open_run(run, device="cpu")
+    assert opened.failure == ""
+    lost = opened.members.assign(status="diverged", steps=[5, 3, 4, 9])
+    monkeypatch.setattr(Run, "members", lost)
+    plan, members = opened.folder.plan, opened.folder.plan.members
+    low = tuple(dataclasses.replace(one, learning_rate=1e-5) for one in members)
+    opened.folder.plan = dataclasses.replace(plan, members=low, precision="float32")
+    assert "diverged, the first at step 3: " in opened.failure
+    assert opened.failure.endswith(
+        "The learning rate of 1e-05 is low already. Train again, into a new folder, with other"
+        " weights (beta 1.0, beta 4.0), or look at the data."
+    )

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which folders there are, and which files make them so."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from unbraid.core.errors import InputError
-from unbraid.core.folders import PAGES, RECORDS, check_kind, kind_of, next_folder, record_path
+from unbraid.core.errors import InputError, UnbraidError
+from unbraid.core.folders import (
+    PAGES,
+    RECORDS,
+    check_kind,
+    check_writable,
+    given_path,
+    kind_of,
+    next_folder,
+    record_path,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +61,43 @@ def test_the_next_folder_is_the_first_that_is_free(tmp_path, monkeypatch):
     assert next_folder("a/b c") == Path("runs/a-b-c-1")
     Path("cuts/x-1").mkdir(parents=True)
     assert next_folder("x", "cuts") == Path("cuts/x-2")
+
+
+def test_a_home_is_written_out_and_other_paths_are_refused_by_name(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert given_path("out", "~/x") == Path("/home/me/x")
+    assert given_path("out", "a/~x") == Path("a/~x")
+    for text, rule in (
+        ("~nobody_of_that_name/x", "must begin with ~ only where that is somebody's home"),
+        ("bad\udcff", "must be a path whose name is text in UTF-8"),
+    ):
+        with pytest.raises(InputError) as caught:
+            given_path("out", text)
+        (problem,) = caught.value.problems
+        assert (problem.name, problem.rule) == ("out", rule)
+        str(problem).encode()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
+    check_writable("out", tmp_path / "new" / "deeper")
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    for folder, rule in (
+        (tmp_path / "file", "must be a folder"),
+        (tmp_path / "file" / "x", "must be a folder"),
+        (tmp_path / "new", "must be a folder that can be written"),
+        (tmp_path / ("a" * 300), "must be a folder that can be made"),
+    ):
+        with pytest.raises(InputError) as caught:
+            check_writable("out", folder)
+        assert [problem.rule for problem in caught.value.problems] == [rule]
+
+
+def test_an_unreadable_folder_is_not_an_empty_one(tmp_path, monkeypatch):
+    def denied(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    with pytest.raises(UnbraidError) as told:
+        kind_of(tmp_path)
+    assert str(told.value) == f"{tmp_path} cannot be read: Permission denied."

@@ -258,14 +258,14 @@ def test_digest_is_that_of_canonical_json():
             errno.ENOSPC,
             (
                 "record.json needs 2.5 MB and the disk at {folder} is full; free some room and"
-                " resume the run."
+                " give the command again, or resume what it had begun."
             ),
         ),
         (
             errno.EDQUOT,
             (
                 "record.json needs 2.5 MB and the disk at {folder} is full; free some room and"
-                " resume the run."
+                " give the command again, or resume what it had begun."
             ),
         ),
         (errno.EIO, "{folder}/record.json cannot be written: Input/output error."),
@@ -295,8 +295,8 @@ def test_full_disk_is_told_for_every_kind(tmp_path, monkeypatch):
         with pytest.raises(
             UnbraidError,
             match=(
-                rf"^{name} needs \d+\.\d MB and the disk at .* is full; free some room and resume"
-                r" the run\.$"
+                rf"^{name} needs \d+\.\d MB and the disk at .* is full; free some room and give"
+                r" the command again, or resume what it had begun\.$"
             ),
         ):
             write(tmp_path / name)
@@ -515,3 +515,57 @@ def test_a_table_carries_a_record_about_it(tmp_path: Path):
     (tmp_path / "with.parquet").write_bytes(content)
     with pytest.raises(DamagedFileError, match="does not match its checksum"):
         store.read_about_table(tmp_path / "with.parquet")
+
+
+def test_halves_of_killed_processes_are_removed_and_those_of_others_kept(tmp_path: Path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    path = tmp_path / "report[1].html"
+    dead = [tmp_path / f".report[1].html.{ended.pid}.part", tmp_path / f".set.{ended.pid}.part"]
+    dead[0].write_text("half")
+    dead[1].mkdir()
+    (dead[1] / "000000.png").write_text("half")
+    alive = [tmp_path / f".report[1].html.{os.getpid()}.part", tmp_path / ".report[1].html.x.part"]
+    other = [tmp_path / f".report.html.{ended.pid}.part", tmp_path / "report[1].html"]
+    for one in (*alive, *other):
+        one.write_text("theirs")
+    for place in (path, tmp_path / "set"):
+        store.remove_halves(place)
+    assert set(tmp_path.iterdir()) == {*alive, *other}
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.with_name("nowhere"))
+
+
+@pytest.mark.parametrize("put", [folder, loop, dangling])
+@pytest.mark.parametrize("name", ["x.parquet", "x.safetensors"])
+def test_what_stands_in_the_place_of_a_file_is_damage(tmp_path: Path, name: str, put):
+    read = store.read_table if name == "x.parquet" else store.read_tensors
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / name)
+    put(tmp_path / name)
+    with pytest.raises(DamagedFileError, match="is damaged: it is a "):
+        read(tmp_path / name)
+
+
+def test_a_table_that_may_not_be_read_is_neither_damaged_nor_absent(tmp_path: Path, monkeypatch):
+    path = tmp_path / "x.parquet"
+    store.write_table(path, pd.DataFrame({"x": [1]}))
+
+    def denied(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    with pytest.raises(UnbraidError) as told:
+        store.read_table(path)
+    assert type(told.value) is UnbraidError
+    assert str(told.value) == f"{path} cannot be read: Permission denied."

@@ -190,3 +190,25 @@ def test_what_images_do_not_keep_of_perturbed_data_is_said(
     export(perturbed, tmp_path / "quiet.npz", quiet=True)
     export(sprites, tmp_path / "exact.npz")
     assert "Note" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("out", ["set.npz", "set"])
+def test_what_a_killed_export_left_is_removed(sprites, tmp_path, out):
+    half = tmp_path / f".{out}.{2**22 + 1}.part"  # above any process's number
+    half.mkdir() if out == "set" else half.write_text("half")
+    export(sprites, tmp_path / out, quiet=True)
+    assert os.listdir(tmp_path) == [out]
+
+
+@pytest.mark.parametrize("out", ["set.npz", "set"])
+def test_an_export_is_on_the_disk_before_it_has_its_name(sprites, tmp_path, monkeypatch, out):
+    synced, place = [], tmp_path / out
+
+    def sync(handle):
+        synced.append((os.fstat(handle).st_ino, place.exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    export(sprites, place, quiet=True)
+    files = [place, *(place.iterdir() if out == "set" else ())]
+    assert {(path.stat().st_ino, False) for path in files} <= set(synced)
+    assert synced[-1] == (tmp_path.stat().st_ino, True)

@@ -5,13 +5,15 @@ result.
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from unbraid.core.errors import DamagedFileError, InputError
+from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.core.store import read_json, read_tensors, write_json, write_tensors
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
@@ -156,8 +158,8 @@ def test_reading_results_names_the_remedy(tmp_path: Path, new_run):
         checkpoints.newest()
     assert (
         str(caught.value)
-        == f"{run.path / 'checkpoint'} holds no checkpoint of member 0; run `unbraid resume` on the"
-        " run first."
+        == f"{run.path / 'checkpoint'} holds no checkpoint of member 0. Run `unbraid resume"
+        f" {run.path}` to train it again, from the last good one if there is one."
     )
     train_run(run, CPU)
     flip(run.path / "checkpoint" / NEWEST)
@@ -298,3 +300,38 @@ def test_a_reader_meets_the_file_that_took_the_place_of_the_one_it_listed(
     listed = iter([gone, checkpoints.files()])
     monkeypatch.setattr(type(checkpoints), "files", lambda self: next(listed))
     assert checkpoints.newest().step == 20
+
+
+@pytest.mark.parametrize("reads", ["resume", "results"])
+def test_a_folder_of_checkpoints_that_may_not_be_read_is_not_empty(
+    tmp_path: Path, new_run, monkeypatch, reads: str
+):
+    run = new_run(tmp_path / "run")
+    train_run(run, CPU)
+    listdir = os.listdir
+
+    def denied(folder):
+        if Path(folder).name == "checkpoint":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", denied)
+    with pytest.raises(UnbraidError) as told:
+        train_run(run, CPU) if reads == "resume" else run.trained(run.chunks()[0])
+    assert str(told.value) == f"{run.path / 'checkpoint'} cannot be read: Permission denied."
+
+
+@pytest.mark.parametrize("how", ["folder", "loop"])
+def test_what_stands_in_the_place_of_the_newest_checkpoint_is_stepped_round(
+    tmp_path: Path, new_run, how: str
+):
+    run = new_run(tmp_path / "run")
+    train_run(run, CPU)
+    checkpoints, right = run.checkpoints(run.chunks()[0]), run.results()[0][1].weights
+    (_, newest), *_ = checkpoints.files()
+    newest.unlink()
+    newest.mkdir() if how == "folder" else newest.symlink_to(newest)
+    with pytest.raises(DamagedFileError, match="Run `unbraid resume"):
+        run.trained(run.chunks()[0])
+    train_run(run, CPU)
+    assert torch.equal(run.results()[0][1].weights, right)

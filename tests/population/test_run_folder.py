@@ -56,6 +56,12 @@ def test_a_folder_with_anything_in_it_is_not_used(tmp_path: Path, new_run):
     assert contents(tmp_path) == {"thesis.txt": b"mine"}
 
 
+def test_halves_of_a_killed_beginning_do_not_stand_in_the_way(tmp_path: Path, new_run):
+    (tmp_path / ".plan.json.123.part").write_text("{")
+    new_run(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "plan.json"}
+
+
 def test_a_file_is_not_a_folder(tmp_path: Path, new_run):
     (tmp_path / "file").write_text("mine")
     assert (
@@ -229,6 +235,18 @@ def test_a_missing_or_damaged_table_is_made_again(tmp_path: Path, new_run, table
     path.write_bytes(before[:-30])
     getattr(run, table)()
     assert path.read_bytes() == before
+
+
+def test_tables_of_another_run_or_place_are_made_again(tmp_path: Path, new_run):
+    one, other = (new_run(tmp_path / str(seeds), seeds=seeds) for seeds in (1, 2))
+    for run in (one, other):
+        train_run(run, CPU)
+    right = contents(one.path)
+    shutil.copy(other.path / "members.parquet", one.path / "members.parquet")
+    shutil.copy(one.path / "members.parquet", other.path / "history.parquet")
+    assert len(one.members()) == 1
+    assert "loss" in other.history()
+    assert contents(one.path) == right
 
 
 def test_a_run_folder_can_be_moved(tmp_path: Path, new_run):

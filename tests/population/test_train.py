@@ -105,6 +105,13 @@ def test_resuming_a_run_whose_members_all_diverged_does_nothing(
     assert sum(units for units, _ in done) == 20
 
 
+def test_training_ends_when_every_member_has_diverged(tmp_path: Path, new_run):
+    run, stepped = new_run(tmp_path / "run", learning_rate=1e30, steps=5000, seeds=2), []
+    train_run(run, CPU, lambda units, found: stepped.append(0 if found else units))
+    assert 0 < sum(stepped) < 2 * 500
+    assert all(result.step < 500 for _, result in run.results())
+
+
 def test_members_and_history_tables(tmp_path: Path, new_run):
     run = new_run(tmp_path / "run", ub.BetaVAE(beta=[1, 4]), seeds=[9], steps=22, log_every=5)
     counted = []
@@ -400,3 +407,23 @@ def test_another_thread_can_stop_it_at_a_checkpoint(
     assert 0 < run.checkpoints(chunk).files()[0][0] < 40
     assert train_run(run, CPU).finished
     assert all(same_bits(bits_of(run)[one], bits_of(whole)[one]) for one in bits_of(whole))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_moved_while_it_trains_stops_and_is_not_made_again(
+    tmp_path: Path, new_run, again: bool
+):
+    run, moved = new_run(tmp_path / "run"), tmp_path / "moved"
+
+    def move(model_steps: int, found_done: bool) -> None:
+        if not moved.exists():
+            run.path.rename(moved)
+            if again:  # somebody makes a folder of that name
+                run.path.mkdir()
+
+    with pytest.raises(UnbraidError) as told:
+        train_run(run, CPU, move)
+    assert str(told.value).startswith(f"{run.path} was moved or removed while it was written")
+    assert [*tmp_path.glob("run/*")] == []
+    assert run.path.exists() == again
+    assert train_run(RunFolder.open(moved), CPU) == Outcome(True, ())

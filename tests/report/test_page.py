@@ -78,3 +78,11 @@ def test_sentences_for_the_terminal_do_without_plotly() -> None:
         " words; from unbraid.report import page; assert 'plotly' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_what_a_killed_report_left_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "render_page", lambda verb, context: "page")
+    half = tmp_path / f".report.html.{2**22 + 1}.part"  # above any process's number
+    half.write_text("half")
+    write_page(tmp_path / "report.html", "train", {})
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

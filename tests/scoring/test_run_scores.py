@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import DamagedFileError, InputError
-from unbraid.core.store import write_table
+from unbraid.core.store import read_table, write_table
 from unbraid.metrics import METRICS
 from unbraid.scoring import metric_inputs, run_scores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
@@ -123,7 +124,7 @@ def test_the_table_is_written_again_when_that_takes_little_of_the_time(
     clock = [0.0]
     written: list[tuple[float, int]] = []
 
-    def write(path: Path, table: Any) -> None:
+    def write(path: Path, table: Any, about: Any) -> None:
         written.append((clock[0], len(table)))
         clock[0] += 1.0
 
@@ -240,6 +241,20 @@ def test_a_damaged_table_of_scores_names_the_remedy(run: Run):
     assert str(caught.value).startswith(f"{path} is damaged: it cannot be read (")
 
 
+def test_scores_of_another_run_are_refused(run: Run):
+    run.score("mig", quiet=True)
+    path, about = run.path / "scores.parquet", {"plan": "another", "table": "scores.parquet"}
+    table = read_table(path)
+    write_table(path, table, about)
+    with pytest.raises(DamagedFileError) as told:
+        run.score("mig", quiet=True)
+    assert str(told.value) == (
+        f"{path} was made for another plan. Remove it and score again; the codes are kept."
+    )
+    write_table(path, table)  # as earlier versions did
+    assert "mig" in run.score("mig", quiet=True)
+
+
 def test_unlabelled_data_has_unsupervised_scores_only(tmp_path: Path, refused):
     pixels = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
     run = ub.train(pixels, "vae", out=tmp_path / "run", **SETTINGS)
@@ -283,3 +298,23 @@ def test_metrics_that_compare_factors_need_two(name, refused):
         (name, "compares factors and needs at least two that vary", "1")
     ]
     assert evaluate("mig", MetricInputs(codes, 40, one)).score < 0.5
+
+
+def test_what_a_killed_scoring_left_is_removed(run: Run):
+    half = run.path / f".scores.parquet.{2**22 + 1}.part"  # above any process's number
+    half.write_text("half")
+    run.score("mig", quiet=True)
+    assert not half.exists()
+
+
+def test_stored_scores_are_read_where_nothing_can_be_written(run: Run, monkeypatch):
+    table = run.score(["mig", "udr"], quiet=True)
+
+    def denied(*given: Any) -> None:
+        raise PermissionError("read-only")
+
+    for name in ("only_one", "write_table", "remove_halves"):
+        monkeypatch.setattr(run_scores, name, denied)
+    pd.testing.assert_frame_equal(run.score(["mig", "udr"], quiet=True), table)
+    with pytest.raises(PermissionError):
+        run.score("sap", quiet=True)

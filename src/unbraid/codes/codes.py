@@ -8,9 +8,10 @@ is random, so that any leading part of it is a fair sample too. All members see 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from unbraid.codes.encode import encode_members
 from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
+from unbraid.core.folders import check_still_there
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.checkpoint import Trained
@@ -73,32 +75,65 @@ def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
     return order[: min(size, wanted)].numpy()
 
 
-def made_from(run: RunFolder, member: Member, step: int) -> dict[str, object]:
-    """What a file about a trained member says of its origin."""
-    return {"plan": run.plan.digest(), "member": member.id, "step": step}
+@dataclass(frozen=True)
+class MemberFiles:
+    """Files of one kind in the codes/ folder of a run, one a member, each bound to its own."""
 
+    run: RunFolder
+    kind: str
+    prefix: str
+    tensors: frozenset[str]
 
-def missing_files(
-    run: RunFolder, file: Callable[[int], Path], of: tuple[Member, ...] | None = None
-) -> list[Member]:
-    """Members, all or those *of* one chunk, whose *file* is missing, unreadable, or older than the
-    newest checkpoint.
-    """
-    digest = run.plan.digest()
-    missing = []
-    for chunk in run.chunks() if of is None else [of]:
-        files = run.checkpoints(chunk).files()
-        step = files[0][0] if files else -1
-        missing += [member for member in chunk if not _good(file(member.id), digest, step)]
-    return missing
+    def path(self, member: int) -> Path:
+        """The file of a member."""
+        return self.run.path / "codes" / f"{self.prefix}-{member:05d}.safetensors"
 
+    def write(self, member: int, step: int, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Write what was made from a member trained for so many steps."""
+        check_still_there(self.run.path)
+        write_tensors(self.path(member), tensors, {**self._origin(member), "step": step})
 
-def _good(file: Path, digest: str, step: int) -> bool:
-    try:
-        about = read_tensors(file)[1]
-    except (FileNotFoundError, DamagedFileError):
-        return False
-    return about.get("plan") == digest and about.get("step") == step
+    def read(self, member: int, step: int | None = None) -> dict[str, torch.Tensor]:
+        """The tensors of a member, made at *step* where it is given.
+
+        A file of another run, member, kind or step is refused: somebody copied or renamed it.
+        """
+        path, origin = self.path(member), self._origin(member)
+        tensors, about = read_tensors(path)
+        found = {"kind": self.kind, **about}  # which earlier versions did not write
+        wanted = origin if step is None else {**origin, "step": step}
+        other = [name for name, value in wanted.items() if found.get(name) != value]
+        if other or tensors.keys() != self.tensors:
+            raise DamagedFileError(
+                f"{path} is of another {' and '.join(other) or 'kind'}: it does not hold the"
+                f" {self.kind} of member {member}. Remove it, and score again."
+            )
+        return tensors
+
+    def missing(self, of: tuple[Member, ...] | None = None) -> list[Member]:
+        """Members, all or those *of* one chunk, whose file is missing, damaged, another's, or older
+        than the newest checkpoint.
+        """
+        missing = []
+        for chunk in self.run.chunks() if of is None else [of]:
+            files = self.run.checkpoints(chunk).files()
+            step = files[0][0] if files else -1
+            missing += [member for member in chunk if not self._good(member.id, step)]
+        return missing
+
+    def _origin(self, member: int) -> dict[str, object]:
+        return {"plan": self._plan, "kind": self.kind, "member": member}
+
+    @cached_property
+    def _plan(self) -> str:
+        return self.run.plan.digest()
+
+    def _good(self, member: int, step: int) -> bool:
+        try:
+            self.read(member, step)
+        except (FileNotFoundError, DamagedFileError):
+            return False
+        return True
 
 
 def for_chunks_of(
@@ -128,14 +163,11 @@ class CodeStore:
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
-        self.folder = run.path / "codes"
-
-    def _file(self, member: int) -> Path:
-        return self.folder / f"member-{member:05d}.safetensors"
+        self._files = MemberFiles(run, "codes", "member", frozenset({"indices", "mean", "logvar"}))
 
     def missing(self) -> list[Member]:
-        """Members whose codes are missing, unreadable, or older than the newest checkpoint."""
-        return missing_files(self.run, self._file)
+        """Members whose codes are missing, damaged, or older than the newest checkpoint."""
+        return self._files.missing()
 
     def encode(
         self,
@@ -146,7 +178,7 @@ class CodeStore:
         """Encode what is missing, or what of one *chunk* is; *progress* takes how many images more
         were encoded.
         """
-        wanted = {member.id for member in missing_files(self.run, self._file, chunk)}
+        wanted = {member.id for member in self._files.missing(chunk)}
         if not wanted:
             return
         dataset = self.run.dataset
@@ -171,9 +203,7 @@ class CodeStore:
                         "mean": mean[position],
                         "logvar": logvar[position],
                     }
-                    write_tensors(
-                        self._file(member.id), tensors, made_from(self.run, member, trained.step)
-                    )
+                    self._files.write(member.id, trained.step, tensors)
                     with lock:
                         progress(len(indices))
 
@@ -181,8 +211,7 @@ class CodeStore:
 
     def load(self, member: int) -> Codes:
         """The stored codes of a member."""
-        tensors, _ = read_tensors(self._file(member))
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        arrays = {name: tensor.numpy() for name, tensor in self._files.read(member).items()}
         return Codes(
             factors=self.run.dataset.factors(arrays["indices"]),
             seed=self.run.plan.members[member].seed,

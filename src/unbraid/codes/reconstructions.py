@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.codes.codes import CodeStore, for_chunks_of, made_from, missing_files
+from unbraid.codes.codes import CodeStore, MemberFiles, for_chunks_of
 from unbraid.codes.encode import images_at_once
-from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.checkpoint import Trained
 from unbraid.population.devices import explain_oom
 from unbraid.population.member import Member
@@ -31,13 +29,13 @@ class ReconstructionStore:
 
     def __init__(self, codes: CodeStore) -> None:
         self.codes, self.run = codes, codes.run
-
-    def _file(self, member: int) -> Path:
-        return self.codes.folder / f"reconstruction-{member:05d}.safetensors"
+        self._files = MemberFiles(
+            codes.run, "reconstructions", "reconstruction", frozenset({"nats"})
+        )
 
     def missing(self) -> list[Member]:
-        """Members whose losses are missing, unreadable, or older than the newest checkpoint."""
-        return missing_files(self.run, self._file)
+        """Members whose losses are missing, damaged, or older than the newest checkpoint."""
+        return self._files.missing()
 
     def measure(
         self, device: torch.device, progress: Callable[[int], None] = lambda images: None
@@ -93,8 +91,7 @@ class ReconstructionStore:
                         plan.dtype,
                     ).cpu()
             for member, own_nats in zip(members, nats, strict=True):
-                about = made_from(self.run, member, step)
-                write_tensors(self._file(member.id), {"nats": own_nats}, about)
+                self._files.write(member.id, step, {"nats": own_nats})
                 with lock:
                     progress(len(indices))
 
@@ -110,4 +107,4 @@ class ReconstructionStore:
 
     def load(self, member: int) -> NDArray[np.float32]:
         """The loss of each image of the recorded sample, `(n,)`, nats."""
-        return read_tensors(self._file(member))[0]["nats"].numpy()
+        return self._files.read(member)["nats"].numpy()

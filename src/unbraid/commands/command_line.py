@@ -174,6 +174,8 @@ def _run(verb: Verb, context: typer.Context, given: dict[str, Any]) -> None:
         if any(one.name == "command" for one in verb.parameters):
             arguments["command"] = shlex.join(["unbraid", *sys.argv[1:]])
         made = verb.function(**arguments)
+        if failure := getattr(made, "failure", ""):
+            raise UnbraidError(failure)
         module = sys.modules[verb.function.__module__]
         shown: Callable[..., str] | None = getattr(module, "shown", None)
         text = shown(verb.function.__name__, made, arguments) if shown else _text(made)
@@ -267,6 +269,11 @@ def _errors(flags: set[str]) -> Iterator[set[str]]:
         # Whoever read the output has enough of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            raise
+        print(f"unbraid: {error.filename}: {error.strerror}.", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def _stop(signum: int, frame: Any) -> None:
@@ -276,5 +283,8 @@ def _stop(signum: int, frame: Any) -> None:
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _stop)
+    # The terminal is gone; `nohup` has set it aside.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _stop)
     with _errors(set()):
         app(prog_name="unbraid")

@@ -13,14 +13,13 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import command
 from unbraid.commands.train import Run, train
 from unbraid.core.errors import Problems
-from unbraid.core.folders import next_folder
+from unbraid.core.folders import given_path, next_folder
 
 DATA = {
     "image_size": 28,
@@ -49,7 +48,7 @@ def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
     problems = Problems()
     read_seeds(seeds, problems)
     problems.raise_if_any()
-    folder = Path(out) if out is not None else next_folder("demo")
+    folder = given_path("out", out) if out is not None else next_folder("demo")
     check_free(folder)
     options = ",".join(f"{name}={value}" for name, value in DATA.items())
     typed = (

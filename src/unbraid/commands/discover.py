@@ -20,9 +20,18 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.pbt import train_search
 from unbraid.commands.train import Run, stopped
-from unbraid.core.folders import PAGES, next_folder, record_path
+from unbraid.core.begun import before_record, remove_leftovers
+from unbraid.core.errors import DamagedFileError, Shown, invalid
+from unbraid.core.folders import PAGES, given_path, next_folder, record_path
 from unbraid.core.progress import Progress
-from unbraid.core.store import read_json, write_bytes, write_json, write_table
+from unbraid.core.store import (
+    only_one,
+    read_json,
+    read_table,
+    write_bytes,
+    write_json,
+    write_table,
+)
 from unbraid.population import defaults as usual
 
 if TYPE_CHECKING:
@@ -128,7 +137,7 @@ def discover(
     Labels, if there are any, are not used.
     """
     from unbraid.population.devices import choose_device
-    from unbraid.population.run_folder import check_free, make_folder
+    from unbraid.population.run_folder import check_free, new_folder
     from unbraid.search.discover.image_source import take_images
     from unbraid.search.discover.plan import check_images, make_discovery_plan, read_request
 
@@ -147,28 +156,32 @@ def discover(
     source, options = split_source(images, data_options)
     taken = take_images(source, options, request.resize, chosen)
     check_images(taken.dataset)
-    folder = Path(out) if out is not None else next_folder(f"discover-{taken.name}")
+    folder = given_path("out", out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
-    make_folder(folder)
-    with Progress("measuring speed", "images", 0, quiet) as progress:
-        if request.minutes is not None:
-            progress.say(
-                f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast"
-                " models train on them"
+    with new_folder(folder):
+        record = record_path(folder, "discover")
+        with (
+            before_record(folder, record.name, *taken.files),
+            Progress("measuring speed", "images", 0, quiet) as progress,
+        ):
+            if request.minutes is not None:
+                progress.say(
+                    f"{len(taken.dataset):,} images of {_size(taken.dataset)}: measuring how fast"
+                    " models train on them"
+                )
+            plan, dataset = make_discovery_plan(
+                taken.source,
+                *taken.stored(folder),
+                request,
+                chosen,
+                resized_from=taken.resized_from,
+                drawn_from=taken.drawn_from,
+                command=command,
+                depth=taken.depth,
+                stretched=taken.stretched,
             )
-        plan, dataset = make_discovery_plan(
-            taken.source,
-            *taken.stored(folder),
-            request,
-            chosen,
-            resized_from=taken.resized_from,
-            drawn_from=taken.drawn_from,
-            command=command,
-            depth=taken.depth,
-            stretched=taken.stretched,
-        )
-    write_json(record_path(folder, "discover"), plan.record())
-    return _run(folder, plan, dataset, chosen, quiet, began)
+            write_json(record, plan.record())
+        return _run(folder, plan, dataset, chosen, quiet, began)
 
 
 def resume_folder(
@@ -178,6 +191,7 @@ def resume_folder(
     from unbraid.data.dataset import Dataset
     from unbraid.data.loading import load
     from unbraid.population.devices import choose_device
+    from unbraid.search.discover.image_source import IMAGES
     from unbraid.search.discover.plan import DiscoveryPlan
 
     plan = DiscoveryPlan.from_record(read_json(record_path(folder, "discover")))
@@ -189,8 +203,28 @@ def resume_folder(
             source, options = split_source(data, None)
             path = str(Path(source).expanduser().absolute())
             plan = replace(plan, data=path, options={**plan.options, **options})
+        elif Path(plan.data).name == IMAGES and (folder / IMAGES).is_file():
+            # Stored with the discovery, which may have been moved since.
+            plan = replace(plan, data=str((folder / IMAGES).absolute()))
         dataset = load(plan.data, **plan.options)
-    return _run(folder, plan, dataset, choose_device(device), quiet, None)
+    _check_same(dataset, folder, plan)
+    chosen = choose_device(device)
+    if _whole(folder) is not None:
+        return _run(folder, plan, dataset, chosen, quiet, None)
+    with only_one(folder):
+        remove_leftovers(folder)
+        return _run(folder, plan, dataset, chosen, quiet, None)
+
+
+def _check_same(dataset: Dataset, folder: Path, plan: DiscoveryPlan) -> None:
+    """Refuse images that are not those with which the discovery in *folder* began."""
+    if dataset.fingerprint() != plan.root.plan.data_fingerprint:
+        rule = f"must be the images with which {folder} began, to the last pixel and label"
+        remedy = (
+            "Put those back, or say where they lie now with {data=NEW_PLACE}; for other images"
+            " discover into a new folder."
+        )
+        raise invalid("data", rule, Shown(f"others in {plan.data}"), remedy)
 
 
 def _run(
@@ -249,9 +283,23 @@ def _run(
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
     model = label(root, device, nats).model if final is root else 0
     findings = find(final, model, device, names, confirming)
+    # Looked at before anything is written: what is whole stays as it is.
+    codes = _whole(folder)
     minutes = _minutes(folder, time.monotonic() - start)
     found = _described(folder, plan, root, final, findings, stages, device, minutes)
-    return _written(folder, found, findings, names, Run(final.winner(), device))
+    if codes is None:
+        codes = _written(folder, found, findings, names)
+    return DiscoverResult(folder, found, codes, Run(final.winner(), device))
+
+
+def _whole(folder: Path) -> pd.DataFrame | None:
+    """The table of codes where everything was written down before; None where it was not."""
+    if not all((folder / name).is_file() for name in ("codes.csv", PAGES["discover"])):
+        return None
+    try:
+        return read_table(folder / "codes.parquet")
+    except (FileNotFoundError, DamagedFileError):
+        return None
 
 
 def _train(
@@ -416,9 +464,9 @@ def _stage_sentence(stage: Stage) -> str:
 
 
 def _written(
-    folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...], models: Run
-) -> DiscoverResult:
-    """The table of codes as Parquet and CSV, and the report."""
+    folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...]
+) -> pd.DataFrame:
+    """The table of codes, written as Parquet and CSV, and the report, which comes last."""
     import numpy as np
     import pandas as pd
 
@@ -440,7 +488,7 @@ def _written(
     write_table(folder / "codes.parquet", table)
     write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
     write_discover(folder / PAGES["discover"], found)
-    return DiscoverResult(folder, found, table, models)
+    return table
 
 
 def _size(dataset: Dataset) -> str:

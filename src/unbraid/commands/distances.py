@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.core.errors import Shown, invalid
+from unbraid.core.folders import check_writable, given_path
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ def distances(
     if member is not None and run is None:
         raise invalid("member", "belongs to a run", member, "Give the run too: {run=FOLDER}.")
     member = 0 if member is None else member
+    given_out = None if out is None else given_path("out", out)
+    if given_out is not None:
+        check_writable("out", given_out)
     dataset = None if data is None else declared.open_data(data, data_options)
     folder = run.folder if isinstance(run, Run) else None if run is None else RunFolder.open(run)
     if folder is not None:
@@ -107,8 +111,8 @@ def distances(
             progress=_additions(bar),
         )
     where = (
-        Path(out)
-        if out is not None
+        given_out
+        if given_out is not None
         else _usual_folder(found, dataset, folder.path if folder else None, member)
     )
     page = write_distances(found, dataset, where, command, _about_run(folder, member))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from unbraid.core.errors import InputError, flag, unknown
+from unbraid.core.folders import given_path
 from unbraid.core.spelling import as_number, as_numbers, as_source
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class Parameter:
         """
         if self.many:
             return list(text)
+        if self.kind == "PATH":
+            return given_path(self.name, text)
         return _READERS[self.kind](text)
 
 
@@ -114,7 +117,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "TEXT": lambda text: text,
     "RANGE": lambda text: text,
     "NAMES": lambda text: text,
-    "PATH": Path,
     "INTEGER": as_number,
     "FLOAT": as_number,
     "LIST": lambda text: as_numbers(text, always_list=text.endswith(",")),

@@ -12,7 +12,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.train import Run, stopped
 from unbraid.core.errors import invalid
-from unbraid.core.folders import PAGES, next_folder
+from unbraid.core.folders import PAGES, given_path, next_folder
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import as_source, split_names
 from unbraid.objectives import OBJECTIVES
@@ -193,7 +193,7 @@ def pbt(
         **present(models=models, first_factor=first_factor, share=share),
     )
     stem = f"{search.plan.data}-pbt-{search.scorer.metric}"
-    folder = Path(out) if out is not None else next_folder(stem)
+    folder = given_path("out", out) if out is not None else next_folder(stem)
     return _searched(SearchRun.create(folder, search, dataset), chosen, quiet)
 
 
@@ -287,10 +287,12 @@ def train_search(
 
 
 def _searched(run: SearchRun, device: torch.device, quiet: bool) -> PbtResult:
-    if not train_search("searching", run, device, quiet).finished:
+    outcome = train_search("searching", run, device, quiet)
+    if not outcome.finished:
         raise stopped(run.path)
     made = PbtResult(run, device)
-    made.page()
+    if outcome.why != "found done" or not (run.path / PAGES["pbt"]).is_file():
+        made.page()
     return made
 
 

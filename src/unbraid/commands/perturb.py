@@ -16,9 +16,10 @@ import numpy as np
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
+from unbraid.core.begun import before_record
 from unbraid.core.checks import real, whole
 from unbraid.core.errors import Problems, Shown, UnbraidError, unknown
-from unbraid.core.folders import next_folder
+from unbraid.core.folders import given_path, next_folder
 
 if TYPE_CHECKING:
     from unbraid.analysis.perturbation.effect import PerturbationReport
@@ -118,9 +119,9 @@ def perturb(
     from unbraid.analysis.perturbation.effect import perturbation_report
     from unbraid.analysis.perturbation.least_noisy import lowest_mig, read_s
     from unbraid.data.perturbed.dataset import Perturbed, check_base
-    from unbraid.data.perturbed.folder import NOISES, write_perturbed
+    from unbraid.data.perturbed.folder import NOISES, RECORD, TENSORS, write_perturbed
     from unbraid.data.perturbed.pattern import half_rows, make_pattern, steps_of, usual_shift_scale
-    from unbraid.population.run_folder import check_free
+    from unbraid.population.run_folder import check_free, new_folder
 
     problems = Problems()
     dataset = problems.collect(lambda: declared.open_data(data, data_options))
@@ -129,7 +130,7 @@ def perturb(
     out = (
         next_folder(f"{dataset.name if dataset else 'data'}-{noise}", "perturbed")
         if out is None
-        else Path(out)
+        else given_path("out", out)
     )
     problems.collect(lambda: check_free(out))
     seed = whole(problems, "seed", seed, 0, 2**62)
@@ -175,7 +176,8 @@ def perturb(
             "rows_per_step": scale / usual_shift_scale(steps, 1.0),
         }
         found = {"pattern": pattern, "half_rows": halves, "s": s, "provenance": provenance}
-    write_perturbed(out, dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
+    with new_folder(out), before_record(out, RECORD, TENSORS):
+        write_perturbed(out, dataset, epsilon=epsilon, clip=clip, seed=seed, **found)
     written = Perturbed(out, base=dataset)
     report = perturbation_report(written)
     if report.max_norm > epsilon:

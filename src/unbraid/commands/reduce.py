@@ -15,7 +15,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.core.checks import whole
 from unbraid.core.errors import Problems, Shown
-from unbraid.core.folders import PAGES, next_folder
+from unbraid.core.folders import PAGES, given_path, next_folder
 
 if TYPE_CHECKING:
     import os
@@ -144,7 +144,9 @@ def reduce(
             remedy,
         )
     folder = (
-        next_folder(path.stem if path else "labels", "reductions") if out is None else Path(out)
+        next_folder(path.stem if path else "labels", "reductions")
+        if out is None
+        else given_path("out", out)
     )
     problems.collect(lambda: check_free(folder))
     problems.raise_if_any()

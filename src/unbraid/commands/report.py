@@ -4,17 +4,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from unbraid.commands import options as declared
-from unbraid.commands.options import command
+from unbraid.commands.options import Option, command
 from unbraid.commands.train import open_run
 
 
 @command
-def report(folder: declared.RunFolderPath, *, data: declared.MovedData = None) -> Path:
+def report(
+    folder: declared.RunFolderPath,
+    *,
+    data: declared.MovedData = None,
+    out: Annotated[
+        str | Path | None,
+        Option("An .html file, or a folder for it; by default report.html in the run."),
+    ] = None,
+) -> Path:
     """Write the run's report, one HTML file that opens offline; returns its path."""
-    return open_run(folder, data=data).report()
+    return open_run(folder, data=data).report(out)
 
 
 def shown(verb: str, page: Path, given: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from unbraid.commands.options import Option, command
 from unbraid.commands.pbt import PbtResult, present, search_options, train_search
 from unbraid.commands.train import stopped
 from unbraid.core.errors import StoppedError
-from unbraid.core.folders import PAGES, next_folder
+from unbraid.core.folders import PAGES, given_path, next_folder
 from unbraid.core.progress import Progress
 from unbraid.population import defaults as usual
 from unbraid.search import defaults
@@ -234,7 +234,9 @@ def rpu(
         **given,
         **more,
     )
-    folder = Path(out) if out is not None else next_folder(f"{plan.root.plan.data}-rpu")
+    folder = (
+        given_path("out", out) if out is not None else next_folder(f"{plan.root.plan.data}-rpu")
+    )
     return _recursed(Recursion.create(folder, plan, dataset), chosen, quiet)
 
 
@@ -252,6 +254,7 @@ def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bo
 def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuResult:
     from unbraid.search.rpu.stages import StageKind
 
+    whole = recursion.finished and (recursion.path / PAGES["rpu"]).is_file()
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(
@@ -262,6 +265,8 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuRes
             if stages is None:
                 raise stopped(recursion.path)
             made = RpuResult(recursion, stages, device)
+            if whole:
+                return made
             for stage, search in recursion.searches():
                 home = "../" * (stage.name.count("/") + 1) + PAGES["rpu"]
                 PbtResult(search, device).page(stage.name, home)

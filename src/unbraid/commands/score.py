@@ -14,6 +14,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.commands.train import open_run
 from unbraid.core.errors import InputError, Shown, invalid
+from unbraid.core.folders import given_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +113,7 @@ def _own(
     from unbraid.scoring.files import check_table_file, read_array, write_scores
     from unbraid.scoring.own_codes import score_codes
 
-    place = None if out is None else Path(out)
+    place = None if out is None else given_path("out", out)
     check_table_file(place)
     arrays = {
         name: read_array(Path(one), name) if isinstance(one, (str, os.PathLike)) else one

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.core.errors import Problems, StoppedError, invalid
-from unbraid.core.folders import next_folder
+from unbraid.core.folders import PAGES, given_path, next_folder
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import split_list
 from unbraid.population import defaults
@@ -91,7 +92,8 @@ class Run:
         else:
             self._train(quiet)
         self._encode(quiet)
-        self.score(metrics, quiet=quiet)
+        if not self.failure:
+            self.score(metrics, quiet=quiet)
 
     def _train(
         self, quiet: bool, chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None
@@ -111,6 +113,37 @@ class Run:
                 f"{len(outcome.diverged)} of {len(plan.members)} members diverged and were frozen:"
                 f" {ids}."
             )
+
+    @property
+    def failure(self) -> str:
+        """What to change where every model diverged, so that there is nothing to look at; else
+        empty. The command line ends with it, and with exit code 1.
+        """
+        members, plan = self.members, self.folder.plan
+        if set(members["status"]) != {"diverged"}:
+            return ""
+        told = (
+            f"every model of {self.path} diverged, the first at step {members['steps'].min()}: its"
+            " loss or gradient was no finite number any more."
+        )
+        rates = [
+            one.learning_rate for one in plan.members if not isinstance(one.learning_rate, str)
+        ]
+        usual = defaults.LEARNING_RATE
+        if len(rates) < len(plan.members) or min(rates) > usual:
+            shown = ", ".join(dict.fromkeys(f"{one.learning_rate}" for one in plan.members))
+            return (
+                f"{told} Train again, into a new folder, with a lower learning rate, such as"
+                f" {usual}; it was {shown}."
+            )
+        weights = dict.fromkeys(
+            f"{name} {value}" for one in plan.members for name, value in one.hyper.items()
+        )
+        return (
+            f"{told} The learning rate of {min(rates)} is low already. Train again, into a new"
+            f" folder, with other weights ({', '.join(weights) or 'the objective has none'}), or"
+            f" {'with precision float32' if plan.precision != 'float32' else 'look at the data'}."
+        )
 
     def summary(self) -> str:
         """How many models were trained, where they are, and what to type next."""
@@ -213,13 +246,20 @@ class Run:
             raise invalid("member", f"must be one of 0..{ids[-1]}", member)
         return Model(self.folder, member)
 
-    def report(self) -> Path:
-        """Write report.html and return its path."""
-        from unbraid.report.train.context import write_report
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write report.html and return its path: in the run, or by *out* in a folder or a file."""
+        from unbraid.report.page import page_place, write_page
+        from unbraid.report.train.context import page_context, write_report
 
+        place = None if out is None else page_place(out, PAGES["train"], "report")
+        if place is None and not os.access(self.path, os.W_OK):
+            remedy = "Write the page elsewhere: {out=FOLDER}."
+            raise invalid("run", "must be a folder that can be written", str(self.path), remedy)
         self._require_trained()
         self._encode(quiet=True)
-        return write_report(self.folder)
+        if place is None:
+            return write_report(self.folder)
+        return write_page(place, "train", page_context(self.folder))
 
 
 def stopped(path: Path) -> StoppedError:
@@ -304,7 +344,7 @@ def train(
         command=command,
     )
     stem = f"{plan.data}-{plan.members[0].objective}"
-    folder = Path(out) if out is not None else next_folder(stem)
+    folder = given_path("out", out) if out is not None else next_folder(stem)
     problems, metrics = Problems(), [] if score is None else asked(score)
     names = (
         []

@@ -7,11 +7,12 @@ File names of records and pages stand here and nowhere else. What opens a folder
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from unbraid.core.errors import invalid
+from unbraid.core.errors import Shown, UnbraidError, invalid
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,12 @@ PAGES = {name: kind.page for name, kind in RECORDS.items()} | {
 def record_path(folder: str | Path, kind: str) -> Path:
     """The record of a folder of this *kind*: the file that exists, else the one to write."""
     known = RECORDS[kind]
-    for name in (known.record, *known.former):
-        if (Path(folder) / name).is_file():
-            return Path(folder) / name
+    try:
+        for name in (known.record, *known.former):
+            if (Path(folder) / name).is_file():
+                return Path(folder) / name
+    except OSError as error:  # unreadable is not absent
+        raise UnbraidError(f"{folder} cannot be read: {error.strerror}.") from error
     return Path(folder) / known.record
 
 
@@ -76,6 +80,45 @@ def check_kind(folder: str | Path) -> str:
             other_kind(folder) or "See: unbraid train",
         )
     return kind
+
+
+def given_path(name: str, given: str | os.PathLike[str]) -> Path:
+    """The path that a person gave as *name*, with ~ for a home; a shell leaves it after "="."""
+    text = os.fspath(given)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        rule = "must be a path whose name is text in UTF-8"
+        raise invalid(name, rule, Shown(ascii(text)), "Rename it.") from error
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        rule = "must begin with ~ only where that is somebody's home"
+        raise invalid(name, rule, text, "Write the whole path.") from error
+
+
+def check_writable(name: str, folder: Path) -> None:
+    """Refuse, before any work, a *folder* in which nothing can be written, there or to be made."""
+    try:
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        is_folder = there.is_dir()
+    except OSError as error:
+        rule = "must be a folder that can be made"
+        raise invalid(name, rule, str(folder), f"{error.strerror}.") from error
+    if not is_folder:
+        raise invalid(name, "must be a folder", str(folder), "Choose another name.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        rule = "must be a folder that can be written"
+        raise invalid(name, rule, str(folder), "Choose another folder.")
+
+
+def check_still_there(folder: str | Path) -> None:
+    """Refuse to write into a *folder* that had a record and has none any more."""
+    if kind_of(folder) is None:
+        raise UnbraidError(
+            f"{folder} was moved or removed while it was written, so nothing more is written there."
+            " If it was moved, go on where it is now: unbraid resume NEW_PLACE"
+        )
 
 
 def check_exists(name: str, folder: str | Path) -> None:

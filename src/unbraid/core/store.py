@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM = "sha256"
 _UNFINISHED = ".part"
+_LEFT_BESIDE = (f".*{_UNFINISHED}", ".tmp??????")
 _ABOUT = "about"
 _PLACE_OF_CHECKSUM = b"0" * 64
 
@@ -36,28 +39,47 @@ def write_bytes(path: Path, content: bytes) -> None:
     _put(path, lambda beside: beside.write_bytes(content), len(content))
 
 
+def half_of(path: Path) -> Path:
+    """Where this process writes what it will put at *path*."""
+    return path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+
+
 def _put(path: Path, write: Callable[[Path], object], size: int) -> None:
     """Let *write* make a file of *size* bytes, and put it at *path* in one step."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+    beside = half_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside.touch()
         mode = stat.S_IMODE(beside.stat().st_mode)
         write(beside)
         beside.chmod(mode)  # safetensors puts a file of its own there, which nobody else may read
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        _sync_folder(path.parent)
+        put_in_place(beside, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UnbraidError(
                 f"{path.name} needs {size / 1e6:.1f} MB and the disk at {path.parent} is full; free"
-                " some room and resume the run."
+                " some room and give the command again, or resume what it had begun."
             ) from error
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def put_in_place(beside: Path, path: Path) -> None:
+    """Rename the file or folder *beside* to *path*, once all of it is on the disk."""
+    if beside.is_dir():
+        for file in beside.iterdir():
+            _sync_file(file)
+        _sync_folder(beside)
+    else:
+        _sync_file(beside)
+    os.replace(beside, path)
+    _sync_folder(path.parent)
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
@@ -70,11 +92,38 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def is_unfinished(path: Path) -> bool:
+    """Whether an interrupted write left *path* beside its place: ours, or that of safetensors."""
+    return any(path.match(pattern) for pattern in _LEFT_BESIDE) and not path.is_dir()
+
+
 def remove_unfinished(folder: Path) -> None:
-    """Delete what interrupted writes left beside their places, ours and those of safetensors."""
-    for pattern in (f".*{_UNFINISHED}", ".tmp??????"):
+    """Delete what interrupted writes left in *folder*; to be called with it locked."""
+    for pattern in _LEFT_BESIDE:
         for leftover in folder.rglob(pattern):
             leftover.unlink(missing_ok=True)
+
+
+def remove_halves(path: Path) -> None:
+    """Delete what killed processes of this machine left of writing *path*; others keep theirs."""
+    for half in path.parent.glob(f".{glob.escape(path.name)}.*{_UNFINISHED}"):
+        process = half.name.removesuffix(_UNFINISHED).rpartition(".")[2]
+        if process.isdigit() and not _runs(int(process)):
+            with contextlib.suppress(OSError):
+                shutil.rmtree(half) if half.is_dir() else half.unlink()
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of that number runs; where that cannot be asked, it may."""
+    if os.name == "nt":  # where asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def digest(record: Any) -> str:
@@ -163,10 +212,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         record = json.loads(header["record"])
         about, promised = record["about"], record[_CHECKSUM]
         found = _tensor_digest(tensors, about)
-    except FileNotFoundError:
-        raise
-    except OSError as error:  # too many open files, no permission: says nothing against the file
-        raise UnbraidError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except (
         SafetensorError,
         KeyError,
@@ -181,6 +228,28 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, about
 
 
+def _unreadable(path: Path, error: OSError) -> Exception:
+    """What to raise where *path* cannot be opened: absent, damaged, or unreadable for now."""
+    if path.is_dir():
+        return DamagedFileError(f"{path} is damaged: it is a folder.")
+    if path.is_symlink() and not path.exists():
+        return DamagedFileError(f"{path} is damaged: it is a link that leads to no file.")
+    if isinstance(error, FileNotFoundError):
+        return error
+    # No permission, too many open files: that says nothing against the file.
+    return UnbraidError(f"{path} cannot be read: {error.strerror or error}.")
+
+
+def file_names(folder: Path) -> list[str]:
+    """Names in *folder*, none where it does not exist; one that cannot be read is not empty."""
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UnbraidError(f"{folder} cannot be read: {error.strerror}.") from error
+
+
 def read_about(path: Path) -> dict[str, Any]:
     """The record about the tensors of a file, from its header alone and unchecked."""
     from safetensors import SafetensorError, safe_open
@@ -188,6 +257,8 @@ def read_about(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             return json.loads((file.metadata() or {})["record"])["about"]
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise DamagedFileError(f"{path} is damaged: it cannot be read ({error}).") from error
 
@@ -217,12 +288,18 @@ def write_table(path: Path, table: pd.DataFrame, about: Mapping[str, Any] | None
     write_bytes(path, before + hashlib.sha256(content).hexdigest().encode() + after)
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a table and check every byte of its file."""
+def read_table(path: Path, about: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Read a table and check every byte of its file, and that the record about it, where it has
+    one, says *about*: one that was copied from elsewhere does not.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content, _ = _checked_parquet(path)
+    content, metadata = _checked_parquet(path)
+    if about is not None:
+        found = _record_about(path, metadata)
+        if other := [name for name, value in about.items() if found.get(name, value) != value]:
+            raise DamagedFileError(f"{path} was made for another {' and '.join(other)}.")
     try:
         return pq.read_table(pa.BufferReader(content)).to_pandas()
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
@@ -232,6 +309,10 @@ def read_table(path: Path) -> pd.DataFrame:
 def read_about_table(path: Path) -> dict[str, Any]:
     """The record about a table, empty without one; every byte of the file is checked."""
     _, metadata = _checked_parquet(path)
+    return _record_about(path, metadata)
+
+
+def _record_about(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     try:
         return dict(json.loads(metadata.get(_ABOUT.encode(), b"{}")))
     except (ValueError, TypeError) as error:
@@ -245,7 +326,10 @@ def _checked_parquet(path: Path) -> tuple[bytes, dict[bytes, bytes]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
     try:
         metadata = pq.read_metadata(pa.BufferReader(content)).metadata
         promised = metadata[_CHECKSUM.encode()]

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, invalid
 from unbraid.core.progress import Progress
+from unbraid.core.store import half_of, put_in_place, remove_halves
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
 from unbraid.data.own.image_folder import LABELS
@@ -53,16 +54,17 @@ def export(
     path = _free_place(out)
     chosen = _chosen(dataset, indices, count, seed)
     write = _write_npz if path.suffix.lower() == ".npz" else _write_folder
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = half_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove_halves(path)
         with Progress(f"exporting {dataset.name}", "images", len(chosen), quiet=quiet) as progress:
             if lost := _lost(dataset):
                 progress.say(lost)
             write(beside, dataset, chosen, progress)
         if path.exists():
             raise InputError(_taken(path))
-        os.replace(beside, path)
+        put_in_place(beside, path)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "Free some room, or write to another disk."

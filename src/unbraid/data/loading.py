@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import check_option_names
 from unbraid.core.errors import InputError, Shown, invalid, unknown
+from unbraid.core.folders import given_path
 from unbraid.data import DATA
 from unbraid.data.dataset import IN_MEMORY, Dataset
 
@@ -73,20 +74,30 @@ def _registered(name: str, options: dict[str, Any]) -> Dataset:
 
 def _own(source: Any, options: dict[str, Any]) -> Dataset:
     from unbraid.data.own.own_images import OwnImages
-    from unbraid.data.perturbed.folder import is_perturbed
 
-    if isinstance(source, (str, os.PathLike)) and not Path(source).expanduser().exists():
-        raise invalid(
-            "data", "must be an existing folder or file", Shown(f"'{source}', which does not exist")
-        )
+    perturbed = isinstance(source, (str, os.PathLike)) and _is_perturbed(source)
     if not isinstance(source, (str, os.PathLike, np.ndarray)):
         remedy = "Use numpy.asarray for other kinds of arrays."
         value = Shown(type(source).__name__)
         raise invalid("data", "must be a registered name, a path or a numpy array", value, remedy)
-    if not isinstance(source, np.ndarray) and is_perturbed(Path(source).expanduser()):
+    if perturbed:
         return _perturbed(source, options)
     check_option_names("image data", OwnImages, options, positional="source")
     return OwnImages(source, **options)
+
+
+def _is_perturbed(source: str | os.PathLike[str]) -> bool:
+    """Whether a path that must exist, and that can be looked into, holds perturbed data."""
+    from unbraid.data.perturbed.folder import is_perturbed
+
+    rule, path = "must be an existing folder or file", given_path("data", source)
+    try:
+        if path.exists():
+            return is_perturbed(path)
+    except OSError as error:
+        value = Shown(f"'{source}', which cannot be read")
+        raise invalid("data", rule, value, f"{error.strerror}.") from error
+    raise invalid("data", rule, Shown(f"'{source}', which does not exist"))
 
 
 def _again(options: dict[str, Any]) -> Dataset:

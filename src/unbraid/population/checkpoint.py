@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from unbraid.core.errors import DamagedFileError
-from unbraid.core.store import read_about, read_tensors, write_tensors
+from unbraid.core.folders import kind_of
+from unbraid.core.store import file_names, read_about, read_tensors, write_tensors
 from unbraid.population.state import State
 
 _KEPT = 2
@@ -67,10 +68,9 @@ class Checkpoints:
     def files(self) -> list[tuple[int, Path]]:
         """Step and path of each checkpoint, the newest first."""
         steps = re.compile(re.escape(self.prefix) + r"(\d{9})\.safetensors")
-        matches = (
-            (steps.fullmatch(path.name), path) for path in self.folder.glob(f"{self.prefix}*")
-        )
-        return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
+        matches = (steps.fullmatch(name) for name in file_names(self.folder))
+        found = ((int(match[1]), self.folder / match[0]) for match in matches if match)
+        return sorted(found, reverse=True)
 
     def save(self, tensors: Mapping[str, Tensor], step: int) -> None:
         """Write the *tensors* of a state, then drop what is older than the newest two."""
@@ -123,9 +123,9 @@ class Checkpoints:
         """The newest results; damage is an error that names the remedy."""
         files = self.files()
         if not files:
+            remedy = _remedy(self.folder.parent)
             raise DamagedFileError(
-                f"{self.folder} holds no checkpoint of member {self.members[0]}; run `unbraid"
-                " resume` on the run first."
+                f"{self.folder} holds no checkpoint of member {self.members[0]}. {remedy}"
             )
         step, path = files[0]
         try:
@@ -133,10 +133,7 @@ class Checkpoints:
         except FileNotFoundError:  # a newer one took its place meanwhile
             return self.newest()
         except DamagedFileError as error:
-            raise DamagedFileError(
-                f"{error} Run `unbraid resume {self.folder.parent}` to train it again, from the"
-                " last good one if there is one."
-            ) from error
+            raise DamagedFileError(f"{error} {_remedy(self.folder.parent)}") from error
         return found if isinstance(found, Trained) else Trained.of(found.tensors(), step)
 
     def _read(self, step: int, path: Path, device: torch.device) -> State | Trained:
@@ -149,6 +146,17 @@ class Checkpoints:
         if about.get("trained"):
             return Trained.of(tensors, step)
         return State.from_tensors(tensors, step, device)
+
+
+def _remedy(run: Path) -> str:
+    """What to do about models that are lost."""
+    if kind_of(run) == "pbt":
+        return (
+            "A finished search keeps its winner alone, so it cannot be made again from what is"
+            " here: put a copy back, or search again into a new folder (the same seed gives the"
+            " same winner)."
+        )
+    return f"Run `unbraid resume {run}` to train it again, from the last good one if there is one."
 
 
 def _set_aside(paths: list[Path]) -> None:

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
-from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
+from unbraid.core.begun import holds_anything, remove_leftovers
+from unbraid.core.errors import DamagedFileError, InputError, Shown, UnbraidError, invalid
+from unbraid.core.folders import check_exists, check_writable, kind_of, other_kind, record_path
 from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import IN_MEMORY, Dataset
@@ -94,9 +95,7 @@ class RunFolder:
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
         run = cls(folder, plan, chunk_size, dataset, keep_optimiser=keep_optimiser)
-        make_folder(folder)
-        with only_one(folder):
-            check_free(folder)  # again, now that nobody else can write here
+        with new_folder(folder):
             run.write_plan()
         return run
 
@@ -272,13 +271,23 @@ class RunFolder:
                 curves[member.id] = table[table["step"] <= done]
         members = _one_type_per_column(pd.DataFrame([rows[id] for id in sorted(rows)]))
         history = pd.concat([curves[id] for id in sorted(curves)], ignore_index=True)
-        write_table(self.path / "members.parquet", members)
-        write_table(self.path / "history.parquet", history)
+        for name, table in (("members.parquet", members), ("history.parquet", history)):
+            write_table(self.path / name, table, self.about_table(name))
+
+    def about_table(self, name: str) -> dict[str, str]:
+        """What a table of the run says of its origin, so that no other's passes for it."""
+        return {"plan": self.plan.digest(), "table": name}
 
     def forget_tables(self) -> None:
         """Remove both tables: what is about to change must not be read from them."""
-        for name in ("members.parquet", "history.parquet"):
-            (self.path / name).unlink(missing_ok=True)
+        for path in (self.path / "members.parquet", self.path / "history.parquet"):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise UnbraidError(
+                    f"{path} is in the way of the table of that name and cannot be removed:"
+                    f" {error.strerror}. Remove it."
+                ) from error
 
     def members(self) -> pd.DataFrame:
         """One row per member: what it is and how its training ended."""
@@ -289,12 +298,15 @@ class RunFolder:
         return self._table("history.parquet")
 
     def _table(self, name: str) -> pd.DataFrame:
-        """A table of the run, made again from the checkpoints where it is missing or damaged."""
+        """A table of the run, made again from the checkpoints where it is missing, damaged or
+        another run's.
+        """
+        about = self.about_table(name)
         try:
-            return read_table(self.path / name)
+            return read_table(self.path / name, about)
         except (FileNotFoundError, DamagedFileError):
             self.write_tables()
-            return read_table(self.path / name)
+            return read_table(self.path / name, about)
 
 
 def _cell(value: Any) -> Any:
@@ -321,33 +333,34 @@ def _one_type_per_column(table: pd.DataFrame) -> pd.DataFrame:
 
 def check_free(folder: Path) -> None:
     """Refuse a folder that holds another run, or anything else."""
-    try:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    except OSError as error:
-        raise invalid(
-            "out", "must be a folder that can be made", str(folder), f"{error.strerror}."
-        ) from error
-    if not there.is_dir():
-        raise invalid("out", "must be a folder", str(folder), "Choose another name.")
-    if not os.access(there, os.W_OK):
-        raise invalid(
-            "out", "must be a folder that can be written", str(folder), "Choose another folder."
-        )
+    check_writable("out", folder)
     if kind_of(folder) is not None:
         remedy = f"Go on with `unbraid resume {folder}` or choose another folder."
         raise invalid("out", "must not hold another run", str(folder), remedy)
-    if folder.is_dir() and any(path.name != ".lock" for path in folder.iterdir()):
+    if folder.is_dir() and holds_anything(folder):
         raise invalid("out", "must be a new or empty folder", str(folder), "Choose another folder.")
 
 
-def make_folder(folder: Path) -> None:
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make *folder*, hold it for this process alone, and clear away what a killed one left."""
+    _make(folder)
+    with only_one(folder):
+        check_free(folder)  # again, now that nobody else can write here
+        remove_leftovers(folder)
+        yield
+
+
+def _make(folder: Path) -> None:
     """Make *folder* and those above it, or say why that cannot be done."""
+    rule = "must be a folder that can be made"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise invalid(
-            "out", "must be a folder that can be made", str(folder), f"{error.strerror}."
-        ) from error
+        raise invalid("out", rule, str(folder), f"{error.strerror}.") from error
+    except RecursionError as error:
+        value = Shown(f"{len(folder.parts):,} folders, each in the one before")
+        raise invalid("out", rule, value, "Choose another folder.") from error
 
 
 def check_room(

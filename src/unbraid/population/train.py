@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from unbraid.core.folders import check_still_there
 from unbraid.core.store import only_one, remove_unfinished
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Curves, Trained, results_of
@@ -98,6 +99,7 @@ def train_run(
             done()
         finished = not training.stop.is_set()
         if finished:
+            check_still_there(run.path)
             run.write_tables({chunk[0].id: found for chunk, found in curves})
         diverged = [
             member.id
@@ -220,7 +222,7 @@ class _Training:
         )
         rehearse(training)
         state = training.start() if state is None else training.extended(state)
-        checkpoints, save = run.checkpoints(chunk), BackgroundSave(self.disk)
+        write, save = self._write(run.checkpoints(chunk).save), BackgroundSave(self.disk)
         self.in_background.append(save.wait)
         stepper = Stepper(training, state, self.warn)
         saved_at = looked_at = time.monotonic()
@@ -236,20 +238,31 @@ class _Training:
             pause = max(run.plan.checkpoint_seconds, _LEAST_TRAINING_PER_SAVING * save.seconds)
             halfway = owed and state.step >= steps // 2
             if (halfway or now - saved_at >= pause) and not over and not save.busy:
-                save(state.tensors(), state.step, checkpoints.save)
+                save(state.tensors(), state.step, write)
                 saved_at, saved_step, owed = time.monotonic(), state.step, owed and not halfway
         if over:
             save(*self._last(chunk, state))
         elif state.step != saved_step:
-            save(state.tensors(), state.step, checkpoints.save)
+            save(state.tensors(), state.step, write)
         return state
+
+    def _write(self, save: Write) -> Write:
+        """*save*, as long as the run is where it was."""
+
+        def write(tensors: Mapping[str, Tensor], step: int) -> None:
+            check_still_there(self.run.path)
+            save(tensors, step)
+
+        return write
 
     def _last(self, chunk: tuple[Member, ...], state: State) -> tuple[Any, int, Write]:
         """What of the last *state* is saved, and how."""
         checkpoints, keep = self.run.checkpoints(chunk), self.run.keep_optimiser
 
+        save = self._write(checkpoints.save if keep else checkpoints.save_results)
+
         def write(tensors: Mapping[str, Tensor], step: int) -> None:
-            (checkpoints.save if keep else checkpoints.save_results)(tensors, step)
+            save(tensors, step)
             self.chunk_done(chunk)
 
         tensors = state.tensors()

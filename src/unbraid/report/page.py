@@ -12,7 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unbraid.core.store import write_bytes
+from unbraid.core.errors import invalid
+from unbraid.core.folders import check_writable, given_path
+from unbraid.core.store import remove_halves, write_bytes
 from unbraid.report.words import bytes_shown, count
 
 if TYPE_CHECKING:
@@ -22,7 +24,20 @@ if TYPE_CHECKING:
 
 def write_page(path: Path, verb: str, context: dict[str, Any]) -> Path:
     """Write the page of *verb* to *path* and return it. What comes from *context* is escaped."""
-    write_bytes(path, render_page(verb, context).encode())
+    content = render_page(verb, context).encode()
+    remove_halves(path)
+    write_bytes(path, content)
+    return path
+
+
+def page_place(out: str | Path, name: str, verb: str) -> Path:
+    """The file that *out* stands for, itself or *name* in it; no other file is written over."""
+    path = given_path("out", out)
+    path = path if path.suffix.lower() in (".html", ".htm") else path / name
+    check_writable("out", path.parent)
+    if path.is_dir() or (path.exists() and not is_page(path, verb)):
+        rule = "must be a new .html file, or an earlier page of this kind"
+        raise invalid("out", rule, str(path), "Choose another name.")
     return path
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.arrays import npz_keys, read_npy, read_npz
-from unbraid.core.errors import Shown, invalid
+from unbraid.core.errors import Shown, UnbraidError, invalid
+from unbraid.core.folders import check_writable
 from unbraid.core.tables import CsvTable, is_number, read_csv
 
 if TYPE_CHECKING:
@@ -68,13 +69,22 @@ def check_table_file(path: Path | None) -> None:
         raise invalid("out", "must end in .csv or .parquet", str(path))
     if not path.parent.is_dir():
         raise invalid("out", "must lie in a folder that exists", str(path))
-    if path.exists():
+    check_writable("out", path.parent)
+    try:
+        taken = path.exists()
+    except OSError as error:
+        rule = "must be a file that can be written"
+        raise invalid("out", rule, str(path), f"{error.strerror}.") from error
+    if taken:
         raise invalid("out", "must not exist yet", str(path), "Remove it, or choose another name.")
 
 
 def write_scores(table: pd.DataFrame, path: Path) -> None:
     """Write the table as .csv or .parquet."""
-    if path.suffix.lower() == ".csv":
-        table.to_csv(path, index=False)
-    else:
-        table.to_parquet(path, index=False)
+    try:
+        if path.suffix.lower() == ".csv":
+            table.to_csv(path, index=False)
+        else:
+            table.to_parquet(path, index=False)
+    except OSError as error:
+        raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error

@@ -17,6 +17,7 @@ from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
+from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,17 +84,18 @@ def score_codes(
     tasks += [Task(members, name, OWN) for name in names if needs(name) == "population"]
     total(sum(len(task.members) for task in tasks))
     found = []
-    for outcome in score_tasks(
-        tasks, lambda task: [given.inputs(member, rows) for member in task.members], cores()
-    ):
-        if outcome.complaint:
-            warn(
-                outcome.complaint
-                if len(given.codes) > 1
-                else outcome.complaint.removeprefix("member 0: ")
-            )
-        found += outcome.rows
-        progress(len(outcome.task.members))
+    with worker_processes():
+        for outcome in score_tasks(
+            tasks, lambda task: [given.inputs(member, rows) for member in task.members], cores()
+        ):
+            if outcome.complaint:
+                warn(
+                    outcome.complaint
+                    if len(given.codes) > 1
+                    else outcome.complaint.removeprefix("member 0: ")
+                )
+            found += outcome.rows
+            progress(len(outcome.task.members))
     if not found:
         raise InputError(
             "nothing that was asked for has a value for these codes; see the reasons above."

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, unknown
-from unbraid.core.store import only_one, read_table, write_table
+from unbraid.core.folders import check_still_there
+from unbraid.core.store import only_one, read_table, remove_halves, write_table
 from unbraid.metrics import METRICS
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import SCORES_LOCK, RunFolder
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
+from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:
     import pandas as pd
     import torch
 
+SCORES = "scores.parquet"
 _THREADS_IN_TURN = threading.Lock()
 """joblib's processes are shared by all threads, and two that ask for them wait for ever."""
 _WRITING_SHARE = 20
@@ -116,32 +119,46 @@ def score_members(
     device: torch.device | None,
 ) -> None:
     """Compute what is not on disk of *members*' scores, adding each to the table as it is done."""
-    with _THREADS_IN_TURN, only_one(run.path, SCORES_LOCK):
-        _score_missing(run, names, representations, members, progress, warn, device)
+    whole = len(members) * len(names) * len(representations)
+    with _THREADS_IN_TURN:
+        inapplicable = _inapplicable(run, names, representations, members, warn)
+        wanted = [
+            task
+            for task in _tasks(run, names, representations, members)
+            if not inapplicable
+            & {(member, task.metric, task.representation) for member in task.members}
+        ]
+        # Where all is stored nothing is written: the run may lie where that cannot be done.
+        if not _missing(wanted, stored_scores(run)):
+            progress(whole, True)
+            return
+        with only_one(run.path, SCORES_LOCK):
+            stored = stored_scores(run)  # again, now that nobody else can write it
+            tasks = _missing(wanted, stored)
+            left = sum(len(task.members) for task in tasks)
+            progress(whole - left, True)  # done before, or left out
+            _score_missing(run, tasks, stored, progress, warn, device)
+
+
+def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
+    """Those of the tasks *wanted* that have a score which is not *stored*."""
+    done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
+    return [
+        task
+        for task in wanted
+        if any((member, task.metric, task.representation) not in done for member in task.members)
+    ]
 
 
 def _score_missing(
     run: RunFolder,
-    names: Sequence[str],
-    representations: Sequence[str],
-    healthy: Sequence[int],
+    tasks: Sequence[Task],
+    stored: pd.DataFrame,
     progress: Callable[[int, bool], None],
     warn: Callable[[str], None],
     device: torch.device | None,
 ) -> None:
-    stored = stored_scores(run)
-    inapplicable = _inapplicable(run, names, representations, healthy, warn)
-    done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
-    tasks = [
-        task
-        for task in _tasks(run, names, representations, healthy)
-        if not inapplicable
-        & {(member, task.metric, task.representation) for member in task.members}
-        and any((member, task.metric, task.representation) not in done for member in task.members)
-    ]
-    whole = len(healthy) * len(names) * len(representations)
-    progress(whole - sum(len(task.members) for task in tasks), True)  # done before, or left out
-    with _Table(run, stored) as table:
+    with _Table(run, stored) as table, worker_processes():
         for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores(), device):
             if outcome.complaint:
                 warn(outcome.complaint)
@@ -198,11 +215,13 @@ class _Table:
     """The scores on disk, with rows added as they come; written seldom enough to cost little."""
 
     def __init__(self, run: RunFolder, stored: pd.DataFrame) -> None:
-        self.path, self.table = run.path / "scores.parquet", stored
+        self.path, self.table = run.path / SCORES, stored
+        self._about = run.about_table(SCORES)
         self._rows: list[tuple[object, ...]] = []
         self._next_write = 0.0
 
     def __enter__(self) -> _Table:
+        remove_halves(self.path)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -226,7 +245,8 @@ class _Table:
         # Models that are compared get their scores together, those of them included that had
         # theirs.
         self.table = table.drop_duplicates(COLUMNS[:4], keep="last", ignore_index=True)
-        write_table(self.path, self.table)
+        check_still_there(self.path.parent)
+        write_table(self.path, self.table, self._about)
         self._rows = []
         self._next_write = time.monotonic() + _WRITING_SHARE * (time.monotonic() - began)
 
@@ -284,11 +304,11 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
     """Every score on disk, with the columns of `COLUMNS`, but those of an earlier revision."""
     import pandas as pd
 
-    path = run.path / "scores.parquet"
-    if not path.exists():
-        return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
+    path = run.path / SCORES
     try:
-        table = read_table(path)
+        table = read_table(path, run.about_table(SCORES))
+    except FileNotFoundError:
+        return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
     except DamagedFileError as error:
         raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
     if "revision" not in table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import math
+import shutil
 import subprocess
 import sys
 import threading
@@ -912,3 +913,33 @@ def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
     again.use(load(data.images(np.arange(40))))
     assert again.train(CPU) == ALL_DONE
     assert again.winner().plan.data_fingerprint == data.fingerprint()
+
+
+def copied(run: SearchRun, folder: Path) -> SearchRun:
+    return SearchRun.open(shutil.copytree(run.path, folder))
+
+
+def test_damaged_models_of_a_winner_are_told_with_true_advice(tmp_path: Path, by_mig: SearchRun):
+    run = copied(by_mig, tmp_path / "run")
+    (path,) = (run.path / "checkpoint").glob("*.safetensors")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    for read in (lambda: run.train(CPU), lambda: run.winner().results()):
+        with pytest.raises(DamagedFileError) as told:
+            read()
+        assert "search again into a new folder" in str(told.value)
+        assert "unbraid resume" not in str(told.value)
+    path.unlink()
+    with pytest.raises(DamagedFileError, match="search again into a new folder"):
+        run.train(CPU)
+
+
+def test_a_damaged_plan_of_a_winner_is_made_again(tmp_path: Path, by_mig: SearchRun):
+    run, said = copied(by_mig, tmp_path / "run"), []
+    plan = run.path / "plan.json"
+    right = plan.read_bytes()
+    plan.write_bytes(right[:-40])
+    assert run.train(CPU, warn=said.append) == SearchOutcome(True, "found done")
+    assert plan.read_bytes() == right
+    assert [line.endswith("It was made again.") for line in said] == [True]

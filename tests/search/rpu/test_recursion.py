@@ -17,7 +17,7 @@ import torch
 from unbraid.codes.encode import encode_run
 from unbraid.commands.train import open_run
 from unbraid.core.errors import InputError
-from unbraid.core.store import read_json
+from unbraid.core.store import only_one, read_json
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
@@ -308,10 +308,8 @@ def test_a_finished_recursion_trains_nothing(done: tuple[Recursion, list[Stage],
     assert (run.path / "summary.json").read_bytes() == before
 
 
-def test_two_processes_do_not_train_one_recursion(done: tuple[Recursion, list[Stage], list[str]]):
-    from unbraid.core.store import only_one
-
-    run, _, _ = done
+def test_two_processes_do_not_train_one_recursion(tmp_path: Path):
+    run = Recursion.create(tmp_path / "run", *quick())
     with only_one(run.path), pytest.raises(InputError) as caught:
         run.train(CPU, train)
     assert "written by another process" in str(caught.value)
@@ -509,3 +507,11 @@ def test_data_in_memory_is_wanted_again(
     stages = again.train(CPU, train)
     assert stages is not None
     check_parts(again, stages)
+
+
+def test_a_second_recursion_into_a_folder_is_refused_before_it_writes(tmp_path: Path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with only_one(folder), pytest.raises(InputError, match="is being written by another process"):
+        Recursion.create(folder, *quick())
+    assert not Recursion.is_recursion(folder)

@@ -22,6 +22,8 @@ from unbraid.data.own.image_folder import image_files
 from unbraid.data.own.image_sizes import folder_size, sizes_of
 from unbraid.search.discover.plan import MOST_IMAGES, seen_side
 
+IMAGES = "images.npy"
+"""The images as models see them, where they came from no file."""
 INDICES = "indices.npy"
 """Which images of a large dataset were drawn, where not all were."""
 
@@ -46,13 +48,20 @@ class ImageSource:
     stretched: str = ""
     """That images of several sizes were scaled to one, in a sentence; empty for others."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files in which they are stored, where they are to be."""
+        if self.data is not None:
+            return ()
+        return (IMAGES,) if self.drawn is None else (INDICES, IMAGES)
+
     def stored(self, folder: Path) -> tuple[str, dict[str, Any]]:
         """Where they can be loaded from again, with which options."""
         if self.data is not None:
             return self.data, self.options
         if self.drawn is not None:
             write_bytes(folder / INDICES, _npy(self.drawn))
-        path = (folder / "images.npy").absolute()
+        path = (folder / IMAGES).absolute()
         write_bytes(path, _npy(self.dataset.images(np.arange(len(self.dataset)))))
         return str(path), {}
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
-from unbraid.core.folders import RECORDS, record_path
+from unbraid.core.errors import DamagedFileError, InputError, Problem, UnbraidError, invalid
+from unbraid.core.folders import RECORDS, check_still_there, record_path
 from unbraid.core.store import (
     digest,
     only_one,
@@ -38,7 +38,7 @@ from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.population.devices import explain_oom
 from unbraid.population.draws import rule_on
 from unbraid.population.plan import Plan
-from unbraid.population.run_folder import RunFolder, check_free, check_room, make_folder
+from unbraid.population.run_folder import RunFolder, check_free, check_room, new_folder
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
 from unbraid.search.pbt.judging import Judging
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 POPULATION = "population"
 """Where the state of all models lies while they train."""
+LINEAGE = "lineage.parquet"
 
 
 class NoScoresError(UnbraidError):
@@ -106,9 +107,7 @@ class SearchRun:
             replace(search.plan.members[0], id=number) for number in range(search.trained_models)
         )
         check_room(folder, replace(search.plan, members=everyone), dataset)
-        make_folder(folder)
-        with only_one(folder):
-            check_free(folder)  # again, now that nobody else can write here
+        with new_folder(folder):
             write_json(record_path(folder, "pbt"), search.record())
         return cls(folder, search, dataset)
 
@@ -151,10 +150,14 @@ class SearchRun:
     def lineage(self) -> pd.DataFrame:
         """One row per individual and epoch: its parent, hyperparameters and score."""
         try:
-            return read_table(self.path / "lineage.parquet")
+            return read_table(self.path / LINEAGE, self._about_lineage)
         except FileNotFoundError:
             rule = "must have a finished epoch, or there is no lineage"
             raise invalid("run", rule, str(self.path), self._go_on) from None
+
+    @property
+    def _about_lineage(self) -> dict[str, str]:
+        return {"search": self._digest, "table": LINEAGE}
 
     def winner(self) -> RunFolder:
         """The run of the winner's models."""
@@ -178,6 +181,7 @@ class SearchRun:
         each of their models has seen.
         """
         if self.finished:
+            self._check_winner(warn)
             self._forget_population()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
@@ -372,30 +376,51 @@ class SearchRun:
     def _write_lineage(self, state: SearchState) -> None:
         import pandas as pd
 
+        check_still_there(self.path)
         table = pd.DataFrame(state.lineage)
-        write_table(self.path / "lineage.parquet", table.astype({"score": float}))
+        write_table(self.path / LINEAGE, table.astype({"score": float}), self._about_lineage)
 
     def _forget_population(self) -> None:
         """Remove the states of all models, which nobody needs once the winner is stored."""
         shutil.rmtree(self.path / POPULATION, ignore_errors=True)
 
+    def _check_winner(self, warn: Callable[[str], None]) -> None:
+        """Read the stored winner; a damaged plan is made again, damaged models cannot be."""
+        try:
+            run = self.winner()
+        except DamagedFileError as error:
+            record = self.winner_record()
+            plan = self._winner_plan(record["epoch"], record["individual"], record["values"])
+            run = self._winner_run(plan)
+            run.results()  # which belong to the very plan
+            run.write_plan()
+            warn(f"{error} It was made again.")
+        run.results()
+
+    def _winner_plan(self, epoch: int, individual: int, values: dict[str, float]) -> Plan:
+        """The plan of the run that an individual of an epoch is stored as."""
+        search = self.search
+        updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
+        return replace(
+            search.plan,
+            batch_size=search.batch_size(values),
+            steps=(epoch + 1) * updates,
+            log_every=updates,
+            members=tuple(search.members(individual, values, epoch)),
+        )
+
+    def _winner_run(self, plan: Plan) -> RunFolder:
+        return RunFolder(self.path, plan, self.search.models, self.dataset, keep_optimiser=True)
+
     def _store_winner(self, elite: Elite) -> None:
         """Write the winner as an ordinary run; plan.json comes last and says that all is there."""
-        search = self.search
-        updates = elite.clock // (elite.epoch + 1)
-        plan: Plan = replace(
-            search.plan,
-            batch_size=search.batch_size(elite.values),
-            steps=elite.clock,
-            log_every=updates,
-            members=tuple(search.members(elite.individual, elite.values, elite.epoch)),
-        )
+        check_still_there(self.path)
         rows = {name: tensor.cpu() for name, tensor in elite.rows.items()}
         rows |= {
             "age": rows["age"] - elite.clock,
             "history": rows["history"][:, : elite.epoch + 1].contiguous(),
         }
-        run = RunFolder(self.path, plan, search.models, self.dataset, keep_optimiser=True)
+        run = self._winner_run(self._winner_plan(elite.epoch, elite.individual, elite.values))
         (chunk,) = run.chunks()
         run.checkpoints(chunk).save(rows, elite.clock)
         run.write_tables()
@@ -405,7 +430,7 @@ class SearchRun:
             "score": elite.score,
             "values": elite.values,
         }
-        write_json(self.path / "winner.json", {**about, "metric": search.scorer.metric})
+        write_json(self.path / "winner.json", {**about, "metric": self.search.scorer.metric})
         run.write_plan()
 
     def winner_record(self) -> dict[str, Any]:

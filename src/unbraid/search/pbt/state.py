@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.core.errors import DamagedFileError
-from unbraid.core.store import read_tensors, write_tensors
+from unbraid.core.folders import check_still_there
+from unbraid.core.store import file_names, read_tensors, write_tensors
 from unbraid.search.pbt.exploit import Individual
 from unbraid.search.pbt.generation import Generation, Rows, stored_rows
 
@@ -57,12 +58,9 @@ class StateFiles:
 
     def files(self) -> list[tuple[int, Path]]:
         """Number and path of each state, the newest first."""
-        found = [
-            (match, path)
-            for path in self.folder.glob("state-*")
-            if (match := _FILE.fullmatch(path.name))
-        ]
-        return sorted(((int(match[1]), path) for match, path in found), reverse=True)
+        matches = (_FILE.fullmatch(name) for name in file_names(self.folder))
+        found = ((int(match[1]), self.folder / match[0]) for match in matches if match)
+        return sorted(found, reverse=True)
 
     def save(self, state: SearchState) -> None:
         """Write *state*, then drop what is older than the newest two."""
@@ -82,6 +80,7 @@ class StateFiles:
             about["elite"] = {
                 key: value for key, value in vars(state.elite).items() if key != "rows"
             }
+        check_still_there(self.folder.parent)
         files = self.files()
         number = files[0][0] + 1 if files else 0
         write_tensors(self.folder / f"state-{number:06d}.safetensors", tensors, about)

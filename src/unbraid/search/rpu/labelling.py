@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,10 +55,14 @@ class Labelling:
         """Whether the search found no agreement."""
         return not self.score >= FAILED_BELOW
 
-    def save(self, path: Path) -> None:
-        """Store it in one file."""
-        about = {"score": self.score, "model": self.model, "active_nats": self.active_nats}
-        about |= {"model_scores": list(self.model_scores), "latents": list(self.latents)}
+    def save(self, path: Path, winner: str) -> None:
+        """Store it in one file that says of which run, by its plan's digest, it was made."""
+        about: dict[str, Any] = {"score": self.score, "model": self.model, "winner": winner}
+        about |= {
+            "active_nats": self.active_nats,
+            "model_scores": list(self.model_scores),
+            "latents": list(self.latents),
+        }
         tensors = {
             "values": torch.from_numpy(self.values),
             "kl_per_latent": torch.from_numpy(self.kl_per_latent),
@@ -65,9 +70,11 @@ class Labelling:
         write_tensors(path, tensors, about)
 
     @classmethod
-    def load(cls, path: Path) -> Labelling:
-        """The inverse of `save`."""
+    def load(cls, path: Path, winner: str | None = None) -> Labelling:
+        """The inverse of `save`; labels that were made of another run than *winner* are refused."""
         tensors, about = read_tensors(path)
+        if winner is not None and about.get("winner", winner) != winner:
+            raise DamagedFileError(f"{path} holds the labels of another search.")
         scores, latents = tuple(about["model_scores"]), tuple(about["latents"])
         nats, values = tensors["kl_per_latent"].numpy(), tensors["values"].numpy()
         return cls(
@@ -87,11 +94,11 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
     They are made again where the file is damaged or was made with another *active_nats*.
     """
     path = search.path / "labels.safetensors"
+    run, scorer = search.winner(), search.search.scorer
     with contextlib.suppress(FileNotFoundError, DamagedFileError):
-        stored = Labelling.load(path)
+        stored = Labelling.load(path, run.plan.digest())
         if stored.active_nats == active_nats:
             return stored
-    run, scorer = search.winner(), search.search.scorer
     few = recorded_sample(len(search.dataset), UDR_POINTS, scorer.seed)
     mean, logvar = (part.astype(np.float64) for part in encode_run(run, device, few))
     nats = np.stack([kl_per_latent(*model) for model in zip(mean, logvar, strict=True)])
@@ -112,5 +119,5 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         values=np.ascontiguousarray(mean[:, active], dtype=np.float32),
         active_nats=float(active_nats),
     )
-    made.save(path)
+    made.save(path, run.plan.digest())
     return made

@@ -24,6 +24,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from unbraid.core.folders import RECORDS, record_path
 from unbraid.core.store import only_one, read_json, write_bytes, write_json
 from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
-from unbraid.population.run_folder import RunFolder, check_free, make_folder
+from unbraid.population.run_folder import RunFolder, check_free, new_folder
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.search import NoScoresError, SearchOutcome, SearchRun, searched_data
 from unbraid.search.reduce.reduction import reduce_in_turn
@@ -65,8 +66,8 @@ class Recursion:
         """Start in an empty or new folder."""
         folder = Path(path)
         check_free(folder)
-        make_folder(folder)
-        write_json(record_path(folder, "rpu"), plan.record())
+        with new_folder(folder):
+            write_json(record_path(folder, "rpu"), plan.record())
         return cls(folder, plan, dataset)
 
     @classmethod
@@ -130,7 +131,8 @@ class Recursion:
         self, device: torch.device, train: TrainStage, say: Say = lambda line: None
     ) -> list[Stage] | None:
         """Do what is left and return all stages; None where it was stopped."""
-        with only_one(self.path):
+        # A finished one is read alone: it may lie where nothing can be written.
+        with nullcontext() if self.finished else only_one(self.path):
             search = self._search(ROOT, self.plan.root, self.dataset)
             if not _trained(ROOT, search, train):
                 return None
