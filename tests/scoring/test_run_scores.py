@@ -14,8 +14,9 @@ import unbraid as ub
 from unbraid.codes.codes import CodeStore
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import DamagedFileError, InputError
+from unbraid.core.registry import Citation
 from unbraid.core.store import write_table
-from unbraid.metrics import METRICS
+from unbraid.metrics import METRICS, Hoyer, describe, hoyer
 from unbraid.scoring import metric_inputs, run_scores
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
 from unbraid.scoring.run_scores import check_request, score_run, stored_scores
@@ -188,6 +189,25 @@ def test_processes_give_the_numbers_that_one_gives(
     monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 2)
     there = score_run(run.folder, ["mig"])
     assert there.drop(columns="seconds").equals(here.drop(columns="seconds"))
+
+
+def test_a_metric_of_this_program_is_scored_where_others_go_to_processes(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    """Its name, and a function that no other process can import."""
+
+    @describe(label="Mine", needs="codes", citation=Citation("I", 2026, "Mine"), result=Hoyer)
+    def mine(codes: Any) -> Any:
+        """The score of codes that only this program knows."""
+        return hoyer(codes)
+
+    monkeypatch.setitem(METRICS._registered, "mine", mine)
+    monkeypatch.delitem(METRICS.__dict__, "_all", raising=False)
+    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 2)
+    table = run.score(["mine", "hoyer"], quiet=True)
+    assert len(table) == 4
+    assert table["mine"].tolist() == table["hoyer"].tolist()
+    METRICS.__dict__.pop("_all")
 
 
 def test_all_stands_for_every_metric_once(run: Run):
