@@ -18,6 +18,7 @@ from PIL import Image
 
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
+from unbraid.commands.score import shown as score_text
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import InputError, StoppedError, UnbraidError
 from unbraid.core.store import only_one, write_table
@@ -30,6 +31,8 @@ from unbraid.scoring.run_scores import stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
 
 from .conftest import DATA, SMALL, SPRITES, WORDS
+
+ACTIVITY = ("active_latents", "collapsed")
 
 
 def small_train(out: Path | None, objective: Any = "beta_vae", **options: Any) -> Run:
@@ -295,7 +298,7 @@ def test_scores_are_one_row_per_member_beside_its_hyperparameters(opened: Run):
     table = opened.score(["sap", "mig"], quiet=True)
     assert table.index.names == ["member", "objective"]
     assert table.index.tolist() == [(member, "beta_vae") for member in range(4)]
-    assert list(table.columns) == ["seed", "learning_rate", "beta", "sap", "mig"]
+    assert list(table.columns) == ["seed", "learning_rate", "beta", *ACTIVITY, "sap", "mig"]
     assert table["beta"].tolist() == [1, 1, 4, 4]
     assert table["seed"].tolist() == [0, 1, 0, 1]
     stored = (
@@ -315,7 +318,7 @@ def test_scores_asked_for_in_training_are_those_of_scoring_afterwards(
 ):
     expected = opened.score("mig,sap", quiet=True)
     told = small_train(tmp_path / "python", ub.BetaVAE(beta=[1, 4]), seeds=2, score=["mig", "sap"])
-    assert set(stored_scores(told.folder)["metric"]) == {"mig", "sap"}
+    assert set(stored_scores(told.folder)["metric"]) == {"mig", "sap", ACTIVITY[0]}
     pd.testing.assert_frame_equal(told.score("mig,sap", quiet=True), expected)
     words = ("beta_vae", "--beta", "1,4", "--seeds", "2", *WORDS, "--learning-rate", "1e-3")
     out = tmp_path / "cli"
@@ -367,7 +370,7 @@ def test_several_representations_are_in_the_index(opened: Run):
     table = opened.score("mig", representation=["mean", "sampled"], quiet=True)
     assert table.index.names == ["member", "objective", "representation"]
     assert len(table) == 8
-    assert list(table.columns) == ["seed", "learning_rate", "beta", "mig"]
+    assert list(table.columns) == ["seed", "learning_rate", "beta", *ACTIVITY, "mig"]
     assert (
         table.xs("mean", level="representation")["mig"]
         != table.xs("sampled", level="representation")["mig"]
@@ -376,15 +379,40 @@ def test_several_representations_are_in_the_index(opened: Run):
 
 def test_best_is_the_highest(opened: Run, refused):
     table = opened.score("mig", quiet=True)
-    assert opened.best("mig").member.id == table["mig"].argmax()
+    assert opened.best("mig", collapsed=True).member.id == table["mig"].argmax()
     stored = stored_scores(opened.folder)
     for winner in (3, 1):
         stored["value"] = np.where(stored["member"] == winner, 0.9, 0.1)
+        stored.loc[stored["quantity"] == "count", "value"] = 3  # active latents
         write_table(opened.path / "scores.parquet", stored)
         assert opened.best("mig").member.id == winner
     for metric in ("all", "mgi"):
         (problem,) = refused(lambda metric=metric: opened.best(metric))
         assert (problem.name, problem.value) == ("metric", metric)
+
+
+def test_a_collapsed_model_is_best_only_where_that_is_asked_for(opened: Run, refused):
+    opened.score("mig", quiet=True)
+    stored = stored_scores(opened.folder)
+    counts = stored["quantity"] == "count"
+    stored.loc[~counts, "value"] = [0.4, 0.3, 0.2, 0.1]
+    stored.loc[counts, "value"] = [0, 1, 2, 3]  # of three factors that vary half are two
+    write_table(opened.path / "scores.parquet", stored)
+    table = opened.score("mig", quiet=True)
+    assert table["active_latents"].tolist() == [0, 1, 2, 3]
+    assert table["collapsed"].tolist() == [True, True, False, False]
+    assert opened.best("mig").member.id == 2
+    assert opened.best("mig", collapsed=True).member.id == 0
+    (remark,) = table.attrs["remarks"]
+    assert remark.startswith("Collapsed: 2 of 4 models")
+    assert "0 (0), 1 (1); fewer than half of the 3 factors" in remark
+    shown = score_text("score", table, {"folder": opened.path})
+    assert [line.split()[0] for line in shown.splitlines()[2:6]] == ["2", "3", "0", "1"]
+    assert remark in shown
+    stored.loc[counts, "value"] = 0
+    write_table(opened.path / "scores.parquet", stored)
+    (problem,) = refused(lambda: opened.best("mig"))
+    assert (problem.name, problem.rule) == ("best", "needs a model that is not collapsed")
 
 
 def test_two_scorings_at_once_do_not_lose_each_other(opened: Run):

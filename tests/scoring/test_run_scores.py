@@ -18,6 +18,7 @@ from unbraid.core.registry import Citation
 from unbraid.core.store import write_table
 from unbraid.metrics import METRICS, Hoyer, describe, hoyer
 from unbraid.scoring import metric_inputs, run_scores
+from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
 from unbraid.scoring.run_scores import check_request, score_run, stored_scores
 
@@ -171,7 +172,7 @@ def test_scores_of_an_earlier_revision_are_computed_anew(run: Run, monkeypatch: 
         "tables without revisions hold the first"
     )
     monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 3)
-    assert set(stored_scores(run.folder)["metric"]) == {"modularity"}
+    assert set(stored_scores(run.folder)["metric"]) == {"modularity", ACTIVE}
     mended = score_run(run.folder, ["mig", "modularity"])
     by_metric = mended.set_index(["metric", "member", "quantity"])["value"]
     assert by_metric["modularity"].unique().tolist() == [7.0]
@@ -269,7 +270,7 @@ def test_unlabelled_data_has_unsupervised_scores_only(tmp_path: Path, refused):
     assert not (run.path / "scores.parquet").exists()
     table = run.score("unsupervised", quiet=True)
     assert {"hoyer", "elbo", "active_units", "total_correlation"} <= set(table.columns)
-    assert run.best("total_correlation").member.id == 0
+    assert run.best("total_correlation", collapsed=True).member.id == 0
 
 
 def test_diverged_members_are_left_out(tmp_path: Path):
@@ -283,7 +284,7 @@ def test_diverged_members_are_left_out(tmp_path: Path):
     assert said == [], "a member without codes worth scoring is not even tried"
     table = run.score("mig", quiet=True)
     assert table.index.tolist() == [(1, "vae")]
-    assert run.best("mig").member.id == 1
+    assert run.best("mig", collapsed=True).member.id == 1
 
 
 def test_a_run_of_diverged_members_has_no_scores_and_no_best(tmp_path: Path):

@@ -144,14 +144,18 @@ def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
         kept = f"\n\nAll scores, with their parts: {given['out']}" if "out" in given else ""
         return text + kept
     folder = given["folder"]
+    remarks = "".join(f"\n\n{line}" for line in table.attrs["remarks"])
     return (
-        f"{_best_first(table)}\n\nAll scores, with their parts: {folder / 'scores.parquet'}\n"
+        f"{_best_first(table)}{remarks}\n\n"
+        f"All scores, with their parts: {folder / 'scores.parquet'}\n"
         f"Look at them:  unbraid report {folder}"
     )
 
 
 def _best_first(table: Any) -> str:
-    """By MIG or else by the first metric, without settings that are the same for all."""
+    """By MIG or else by the first metric, collapsed models last; without settings that are the same
+    for all.
+    """
     from unbraid.metrics import METRICS
     from unbraid.scoring.metric_names import base, higher_is_better
 
@@ -159,12 +163,14 @@ def _best_first(table: Any) -> str:
     same = [
         name
         for name in table.columns
-        if name not in scores and name != "seed" and table[name].nunique(dropna=False) == 1
+        if name not in (*scores, "seed", "active_latents")
+        and table[name].nunique(dropna=False) == 1
     ]
-    table = table.drop(columns=same) if len(table) > 1 else table
     if scores:
         decides = "mig" if "mig" in scores else scores[0]
-        table = table.sort_values(decides, ascending=not higher_is_better(decides))
+        ascending = [True, not higher_is_better(decides)]
+        table = table.sort_values(["collapsed", decides], ascending=ascending)
+    table = table.drop(columns=same) if len(table) > 1 else table
     return table.to_string(
         max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=_line_width()
     )

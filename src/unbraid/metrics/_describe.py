@@ -71,6 +71,7 @@ class Metric(Protocol[Parameters, Returned]):
     compares_factors: bool
     revision: int
     on_gpu: OnGpu | None
+    likes_dead_codes: bool
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         """The result of one member; codes with a leading member axis return `Members` instead."""
@@ -123,6 +124,7 @@ def describe(
     compares_factors: bool = False,
     revision: int = 1,
     on_gpu: OnGpu | None = None,
+    likes_dead_codes: bool = False,
 ) -> Callable[[Callable[Parameters, Returned]], Metric[Parameters, Returned]]:
     """Make a function a metric: attach its description and let it take a leading member axis.
 
@@ -130,7 +132,8 @@ def describe(
     latent knows: with a single factor everything would be perfect. *revision* rises when the same
     codes get other numbers, so that stored scores of an earlier revision are not taken for current.
     *on_gpu* computes the same for many members together, where the options that are given are among
-    its own.
+    its own. *likes_dead_codes* says that latents that hold nothing score well, which is then said
+    where the score is shown.
     """
     for name, word, known in (
         ("needs", needs, get_args(Needs)),
@@ -145,7 +148,7 @@ def describe(
             )
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
-    about |= {"on_gpu": on_gpu}
+    about |= {"on_gpu": on_gpu, "likes_dead_codes": likes_dead_codes}
 
     def attach(function: Callable[Parameters, Returned]) -> Metric[Parameters, Returned]:
         described: Any = function if needs == "population" else _with_member_axis(function)

@@ -52,6 +52,7 @@ class Hoyer:
     family="unsupervised",
     citation=MATHIEU_2019,
     result=Hoyer,
+    likes_dead_codes=True,
 )
 def hoyer(codes: ArrayLike) -> Hoyer:
     """How few latents each sample uses, from 0 (all equally) to 1 (a single one).

@@ -75,6 +75,7 @@ class IRS:
         "ICML",
     ),
     result=IRS,
+    likes_dead_codes=True,
 )
 def irs(
     codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat: Compat | None = None

@@ -72,6 +72,7 @@ class JEMMIG:
         "ICLR",
     ),
     result=JEMMIG,
+    likes_dead_codes=True,
 )
 def jemmig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> JEMMIG:
     """Gap between the two latents that know most about a factor, less what the best holds besides.

@@ -71,6 +71,7 @@ def modularity_per_latent(information: NDArray[np.float64]) -> NDArray[np.float6
         "NeurIPS",
     ),
     result=Modularity,
+    likes_dead_codes=True,
 )
 def modularity(
     codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, compat: Compat | None = None

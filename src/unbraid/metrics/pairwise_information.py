@@ -48,6 +48,7 @@ class PairwiseInformation:
     family="unsupervised",
     citation=LOCATELLO_2019,
     result=PairwiseInformation,
+    likes_dead_codes=True,
 )
 def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInformation:
     """Mean mutual information of two latents in nats, by counting in equal-width bins.

@@ -63,6 +63,7 @@ class TotalCorrelation:
     family="unsupervised",
     citation=LOCATELLO_2019,
     result=TotalCorrelation,
+    likes_dead_codes=True,
 )
 def total_correlation(codes: ArrayLike) -> TotalCorrelation:
     """How far the latents are from linearly independent: Gaussian total correlation in nats.

@@ -60,6 +60,7 @@ class WassersteinCorrelation:
     family="unsupervised",
     citation=LOCATELLO_2019,
     result=WassersteinCorrelation,
+    likes_dead_codes=True,
 )
 def wasserstein_correlation(codes: ArrayLike) -> WassersteinCorrelation:
     """How far the latents are from linearly independent: squared Gaussian Wasserstein distance.

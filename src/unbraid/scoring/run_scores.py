@@ -10,6 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, unknown
@@ -18,6 +20,7 @@ from unbraid.metrics import METRICS
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import SCORES_LOCK, RunFolder
+from unbraid.scoring.collapse import ACTIVE, count_active, least_active
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
 
@@ -147,6 +150,10 @@ def _score_missing(
                 warn(outcome.complaint)
             table.add(outcome.rows)
             progress(len(outcome.task.members), False)
+        known = set(stored.loc[stored["metric"] == ACTIVE, "member"])
+        for member in (one for one in healthy if one not in known):
+            count = _count_active(run, member)
+            table.add([(member, ACTIVE, "mean", "count", float(count), 0.0, 1)])
 
 
 def _inapplicable(
@@ -278,6 +285,32 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
             )
         )
     return found
+
+
+def active_latents(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
+    """How many latents each of *members* uses, as stored with its scores or else by its codes."""
+    table = stored_scores(run)
+    rows = table.loc[table["metric"] == ACTIVE]
+    known = dict(zip(rows["member"].tolist(), rows["value"].tolist(), strict=True))
+    return {one: int(known[one]) if one in known else _count_active(run, one) for one in members}
+
+
+def varying_factors(run: RunFolder) -> int:
+    """How many factors of the run's data take more than one value; 0 where none are known."""
+    dataset = run.dataset
+    return sum(size > 1 for size in dataset.factor_sizes) if dataset.labelled else 0
+
+
+def collapsed_members(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
+    """Those of *members* that are collapsed, with their numbers of active latents."""
+    least = least_active(run.plan.latents, varying_factors(run))
+    return {one: count for one, count in active_latents(run, members).items() if count < least}
+
+
+def _count_active(run: RunFolder, member: int) -> int:
+    codes, noisy = CodeStore(run).load(member), run.plan.members[member].build().samples_latents
+    noise = np.exp(codes.logvar.astype(np.float64)).mean(axis=0) if noisy else None
+    return count_active(codes.mean, noise)
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:
