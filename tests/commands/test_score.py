@@ -12,6 +12,7 @@ from PIL import Image
 
 import unbraid as ub
 from unbraid import metrics
+from unbraid.commands.train import open_run
 
 from .conftest import SMALL
 
@@ -90,7 +91,7 @@ def test_what_was_read_is_said_and_options_stay_with_their_metric(unbraid, files
 def test_a_model_without_a_value_keeps_its_row(unbraid, tmp_path: Path, files):
     np.save(tmp_path / "many.npy", np.stack([CODES, np.full_like(CODES, np.nan)]))
     words = ("--codes", str(tmp_path / "many.npy"), *files[2:], "--metrics", "mig")
-    assert unbraid("score", *words).out.splitlines()[-1].split() == ["1", "NaN"]
+    assert unbraid("score", *words).out.splitlines()[-2].split() == ["1", "NaN"]
 
 
 @pytest.mark.parametrize(
@@ -128,3 +129,26 @@ def test_codes_may_be_arrays_and_names_have_commas():
     with pytest.raises(ub.InputError) as caught:
         ub.score("a run", codes=factors)
     assert caught.value.problems[0].rule == "takes codes for your own codes only"
+
+
+def test_few_rows_of_noise_are_never_scored_without_a_word(unbraid, tmp_path: Path):
+    generator = np.random.default_rng(1)
+    np.save(tmp_path / "z.npy", generator.normal(size=(5, 4)))
+    np.save(tmp_path / "y.npy", [[0, 1], [1, 0], [1, 1], [0, 0], [0, 1]])
+    words = ("--codes", str(tmp_path / "z.npy"), "--factors", str(tmp_path / "y.npy"))
+    answer = unbraid("score", *words, "--metrics", "mig,beta_vae_score")
+    assert all("too few samples, needs" in line for line in answer.out.splitlines())
+    assert "Too few samples: 5 rows of factors with 2, 2 values. These metrics need" in answer.err
+    table = ub.score(codes=np.zeros((5, 2)) + [[0.0, 1.0]], metrics="hoyer", quiet=True)
+    assert table.attrs["few_samples"] == {"hoyer": 100}
+
+
+def test_enough_rows_need_no_word(unbraid, files):
+    answer = unbraid("score", *files, "--metrics", "sap")
+    assert "few samples" not in answer.out + answer.err
+
+
+def test_a_run_of_few_images_says_so(run: Path):
+    table = ub.score(run, metrics="mig", quiet=True)
+    assert table.attrs["remarks"][0].startswith("Too few samples: 48 rows of factors with 2, 6, 4")
+    assert "Too few samples: 48 rows" in (open_run(run, device="cpu").report()).read_text()

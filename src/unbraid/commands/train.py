@@ -159,6 +159,7 @@ class Run:
             active_latents,
             check_request,
             collapsed_members,
+            few_samples_lines,
             score_run,
         )
 
@@ -208,7 +209,10 @@ class Run:
         table = table.reset_index().merge(about, on="member")[columns]
         keys = ["member", "objective"] + (["representation"] if len(kinds) > 1 else [])
         table = table.set_index(keys).drop(columns=["representation"], errors="ignore")
-        table.attrs["remarks"] = self._remarks(wanted, collapsed, len(scored))
+        table.attrs["remarks"] = [
+            *few_samples_lines(self.folder, [n for n in wanted if n in table.columns], scored),
+            *self._remarks(wanted, collapsed, len(scored)),
+        ]
         return table.sort_index()
 
     def _remarks(self, metrics: Sequence[str], collapsed: dict[int, int], of: int) -> list[str]:

@@ -37,6 +37,7 @@ from unbraid.metrics._arrays import check_codes, check_codes_grid, check_counts
 from unbraid.metrics._batches import check_latents, read_batches
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Drawn
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.metrics._voting import Spread, pieces, tally
 
@@ -73,6 +74,7 @@ class FactorVAEScore:
     revision=2,
     citation=Citation("Kim and Mnih", 2018, "Disentangling by Factorising", "ICML"),
     result=FactorVAEScore,
+    least_samples=Drawn(64),
 )
 def factor_vae_score(
     codes: ArrayLike,

@@ -35,6 +35,7 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._aggregation import over_varying, top_gap
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics._line_svm import COST, train_lines
 from unbraid.metrics._logistic import accept_unconverged
 
@@ -66,6 +67,7 @@ class SAP:
         "ICLR",
     ),
     result=SAP,
+    least_samples=Fitted(),
 )
 def sap(
     codes: ArrayLike,

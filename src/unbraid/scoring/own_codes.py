@@ -15,6 +15,7 @@ from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
+from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
 
@@ -102,6 +103,11 @@ def score_codes(
     found.sort(key=lambda row: (row[0], order[row[1]]))
     table = pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
     table.attrs["members"] = len(given.codes)  # those without a value included
+    seen = None if given.factors is None else given.factors[rows]
+    few = few_samples(dict.fromkeys(table["metric"]), len(rows), given.codes.shape[2], seen)
+    table.attrs["few_samples"] = few
+    if few:
+        warn(few_samples_remark(few, len(rows), seen))
     return table
 
 
@@ -270,13 +276,20 @@ def printed(table: pd.DataFrame, width: int) -> str:
             index="member", columns="metric", values="value"
         )
         wide = wide.reindex(range(members))[list(dict.fromkeys(table["metric"]))]
-        return wide.to_string(
+        few = "".join(
+            f"\n{name}: too few samples, needs {least:,}"
+            for name, least in table.attrs["few_samples"].items()
+        )
+        text = wide.to_string(
             max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=width
         )
+        return text + few
     lines = []
     for name, rows in table.groupby("metric", sort=False):
         values = dict(zip(rows["quantity"], rows["value"], strict=True))
         score = values.pop("score")
-        parts = ", ".join(f"{part} {value:.4g}" for part, value in values.items())
-        lines.append(f"{name:<26}{score:>9.4g}" + (f"   {parts}" if parts else ""))
+        parts = [f"{part} {value:.4g}" for part, value in values.items()]
+        if least := table.attrs["few_samples"].get(name):
+            parts.append(f"too few samples, needs {least:,}")
+        lines.append(f"{name:<26}{score:>9.4g}" + (f"   {', '.join(parts)}" if parts else ""))
     return "\n".join(lines)

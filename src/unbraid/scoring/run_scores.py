@@ -21,6 +21,7 @@ from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import SCORES_LOCK, RunFolder
 from unbraid.scoring.collapse import ACTIVE, count_active, least_active
+from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
 
@@ -305,6 +306,17 @@ def collapsed_members(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
     """Those of *members* that are collapsed, with their numbers of active latents."""
     least = least_active(run.plan.latents, varying_factors(run))
     return {one: count for one, count in active_latents(run, members).items() if count < least}
+
+
+def few_samples_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[int]) -> list[str]:
+    """What must be known of scores of *members* by *metrics* that need more samples, if any do."""
+    if not members:
+        return []
+    codes = CodeStore(run).load(members[0])  # all members see the same images
+    rows, latents = codes.mean.shape
+    factors = codes.factors if run.dataset.labelled else None
+    few = few_samples([name for name in metrics if base(name) in METRICS], rows, latents, factors)
+    return [few_samples_remark(few, rows, factors)] if few else []
 
 
 def _count_active(run: RunFolder, member: int) -> int:

@@ -39,7 +39,7 @@ from unbraid.report.train.settings import mix, shown, swept_name, swept_value, s
 from unbraid.report.train.variance import variance_of, what_matters
 from unbraid.scoring.collapse import REMEDY, dead_codes_remark
 from unbraid.scoring.metric_names import USUAL
-from unbraid.scoring.run_scores import varying_factors
+from unbraid.scoring.run_scores import few_samples_lines, varying_factors
 
 MOST_VIEWS = 6
 _MOST_TILES = 6
@@ -80,6 +80,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
             (f"model {member} ({found.names[member]})", found.active[member])
             for member in sorted(found.collapsed)
         ],
+        "few_samples": few_samples_lines(run, [m.name for m in found.metrics], list(found.active)),
         "latents": plan.latents,
         "varying": varying_factors(run),
         "remedy": REMEDY,
