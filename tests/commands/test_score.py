@@ -139,7 +139,7 @@ def test_few_rows_of_noise_are_never_scored_without_a_word(unbraid, tmp_path: Pa
     answer = unbraid("score", *words, "--metrics", "mig,beta_vae_score")
     assert all("too few samples, needs" in line for line in answer.out.splitlines())
     assert "Too few samples: 5 rows of factors with 2, 2 values. These metrics need" in answer.err
-    table = ub.score(codes=np.zeros((5, 2)) + [[0.0, 1.0]], metrics="hoyer", quiet=True)
+    table = ub.score(codes=np.tile([0.0, 1.0], (5, 1)), metrics="hoyer", quiet=True)
     assert table.attrs["few_samples"] == {"hoyer": 100}
 
 

@@ -403,7 +403,7 @@ def test_a_collapsed_model_is_best_only_where_that_is_asked_for(opened: Run, ref
     assert table["collapsed"].tolist() == [True, True, False, False]
     assert opened.best("mig").member.id == 2
     assert opened.best("mig", collapsed=True).member.id == 0
-    (remark,) = table.attrs["remarks"]
+    _few, remark = table.attrs["remarks"]
     assert remark.startswith("Collapsed: 2 of 4 models")
     assert "0 (0), 1 (1); fewer than half of the 3 factors" in remark
     shown = score_text("score", table, {"folder": opened.path})

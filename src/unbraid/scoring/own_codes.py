@@ -18,6 +18,7 @@ from unbraid.population.devices import cores
 from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
+from unbraid.scoring.scale import scale_remark
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +109,17 @@ def score_codes(
     table.attrs["few_samples"] = few
     if few:
         warn(few_samples_remark(few, len(rows), seen))
+    told = [_of_scale(given, member, table["metric"], rows) for member in members]
+    for line in dict.fromkeys(filter(None, told)):
+        warn(line)
+    table.attrs["remarks"] = list(dict.fromkeys(filter(None, told)))
     return table
+
+
+def _of_scale(given: _Given, member: int, metrics: Any, rows: NDArray[np.int64]) -> str:
+    """What is to be said of the scale of a member's codes."""
+    names = dict.fromkeys(metrics)
+    return scale_remark(names, given.codes[member][rows], every_latent=given.logvar is None)
 
 
 def _tell(
