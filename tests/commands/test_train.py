@@ -30,7 +30,7 @@ from unbraid.population.train import Outcome
 from unbraid.scoring.run_scores import stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
 
-from .conftest import DATA, SMALL, SPRITES, WORDS
+from .conftest import DATA, SMALL, SPRITES, WORDS, words_with
 
 ACTIVITY = ("active_latents", "collapsed")
 
@@ -76,7 +76,7 @@ def test_options_go_with_their_objective_in_python_and_on_the_command_line(unbra
         small_train(tmp_path / f"{number}", objective, **small).folder.plan
         for number, objective in enumerate((built, spelled, ",".join(spelled)))
     ]
-    words = (*WORDS, "--steps", "2", "--batch-size", "4", "--out", str(tmp_path / "cli"))
+    words = (*words_with(steps=2, batch_size=4), "--out", str(tmp_path / "cli"))
     assert unbraid("train", DATA, *spelled, *words, "--learning-rate", "1e-3").code == 0
     plans.append(open_run(tmp_path / "cli").folder.plan)
     wanted = [
@@ -91,7 +91,7 @@ def test_options_go_with_their_objective_in_python_and_on_the_command_line(unbra
 
 
 def test_an_option_that_only_one_objective_has_may_be_a_flag(unbraid, tmp_path: Path):
-    words = ("vae", "beta_tcvae", "--beta", "10,20", *WORDS, "--steps", "2", "--batch_size=4")
+    words = ("vae", "beta_tcvae", "--beta", "10,20", *words_with(steps=2, batch_size=4))
     assert unbraid("train", DATA, *words, "--out", str(tmp_path / "run")).code == 0
     plan = open_run(tmp_path / "run").folder.plan
     assert [one.hyper.get("beta") for one in plan.members] == [None, 10.0, 20.0]
@@ -119,7 +119,7 @@ def test_an_option_is_given_once(tmp_path, refused):
 
 
 def test_the_objective_may_be_left_out_before_its_options(unbraid, tmp_path: Path):
-    words = ("--beta", "1,4", *WORDS, "--steps", "2", "--out", str(tmp_path / "run"))
+    words = ("--beta", "1,4", *words_with(steps=2), "--out", str(tmp_path / "run"))
     assert unbraid("train", DATA, *words).code == 0
     plan = open_run(tmp_path / "run").folder.plan
     assert [member.hyper["beta"] for member in plan.members] == [1.0, 4.0]

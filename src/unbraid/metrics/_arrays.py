@@ -14,6 +14,7 @@ from unbraid.core.grid import FactorGrid, relabel
 # Predictors work in single precision, which ends at 3e38; nothing that a network says comes near
 # it.
 LARGEST_CODE = 1e30
+MOST_BINS = 10_000
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,16 @@ def check_codes_grid(codes: ArrayLike, grid: FactorGrid | ArrayLike) -> Labelled
 
 
 def check_counts(**options: tuple[int, int]) -> None:
-    """Refuse options `name=(value, least)` that are no whole numbers or too small, all at once."""
+    """Refuse options `name=(value, least)` that are no whole numbers or too small, all at once.
+
+    Of bins there may be `MOST_BINS`: each costs memory for every value of every factor.
+    """
     problems = Problems()
     for name, (value, least) in options.items():
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not whole or value < least:
             problems.add(name, f"must be a whole number of at least {least}", value)
+        elif name == "bins" and value > MOST_BINS:
+            remedy = "With more bins than samples every sample would be alone in its own."
+            problems.add(name, f"must be at most {MOST_BINS}", value, remedy)
     problems.raise_if_any()
