@@ -152,3 +152,44 @@ def test_a_run_of_few_images_says_so(run: Path):
     table = ub.score(run, metrics="mig", quiet=True)
     assert table.attrs["remarks"][0].startswith("Too few samples: 48 rows of factors with 2, 6, 4")
     assert "Too few samples: 48 rows" in (open_run(run, device="cpu").report()).read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"index": False}, "must be names or codes, and may be either; got 0,1."),
+        ({"header": False}, "must not have an index as its first column; got 0 to 299 there."),
+        ({}, "must not have a column without a name, such as an index"),
+    ],
+)
+def test_what_pandas_writes_around_a_table_is_never_a_sample(
+    unbraid, tmp_path: Path, files, options, message: str
+):
+    for name, array in (("codes", CODES), ("factors", FACTORS)):
+        table = tmp_path / f"{name}.csv"
+        pd.DataFrame(array).to_csv(table, **options)
+        words = dict(zip(files[::2], files[1::2], strict=True)) | {f"--{name}": str(table)}
+        answer = unbraid("score", *(w for pair in words.items() for w in pair), "--metrics", "mig")
+        assert (answer.code, answer.out) == (2, "")
+        assert message in answer.err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "NPY"])
+def test_tables_of_codes_as_discover_writes_them(unbraid, tmp_path: Path, files, ending: str):
+    table = pd.DataFrame(CODES, columns=["size", "latent_1"])
+    table.insert(0, "name", [f"im{row}.png" for row in range(300)])
+    table.insert(0, "image", range(300))
+    path = tmp_path / f"codes.{ending}"
+    if ending == "NPY":
+        np.save(tmp_path / "codes.npy", CODES)
+        (tmp_path / "codes.npy").rename(path)
+    else:
+        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+    words = ("score", "--codes", str(path), *files[2:], "--metrics", "mig")
+    answer = unbraid(*words)
+    assert answer.code == 0
+    assert float(answer.out.split()[1]) == pytest.approx(
+        metrics.mig(CODES, FACTORS).score, abs=1e-4
+    )
+    if ending != "NPY":
+        assert "read codes (300, 2) from the columns size, latent_1, factors (300, 2)" in answer.err

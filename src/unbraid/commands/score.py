@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from unbraid.scoring.code_tables import CodeTable
+
 _OF_CODES = ("codes", "factors", "logvar", "reconstruction", "samples", "seed", "out")
 _OF_RUNS = ("representation", "data", "device")
-_ARRAY = "(n, latents) or (members, n, latents); .npy, .npz or .csv."
+_ARRAY = "(n, latents) or (members, n, latents); .npy, .npz, .csv or .parquet."
 _File = str | Path | None
 _Codes = Annotated[
     "str | Path | NDArray[Any] | None",
@@ -109,18 +111,20 @@ def _own(
     quiet: bool,
 ) -> pd.DataFrame:
     from unbraid.core.progress import Progress
-    from unbraid.scoring.files import check_table_file, read_array, write_scores
+    from unbraid.metrics._arrays import to_numpy
+    from unbraid.scoring.files import check_table_file, write_scores
     from unbraid.scoring.own_codes import score_codes
 
     place = None if out is None else Path(out)
     check_table_file(place)
-    arrays = {
-        name: read_array(Path(one), name) if isinstance(one, (str, os.PathLike)) else one
-        for name, one in files.items()
-        if one is not None
-    }
+    tables = {name: _read(one, name) for name, one in files.items() if one is not None}
+    arrays = {name: table.codes for name, table in tables.items()}
     with Progress("scoring", "scores", 0, quiet) as progress:
-        progress.say("read " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
+        told = (
+            f"{name} {to_numpy(table.codes).shape}{_columns(table)}"
+            for name, table in tables.items()
+        )
+        progress.say("read " + ", ".join(told))
         table = score_codes(
             **arrays,
             metrics=metrics,
@@ -133,6 +137,26 @@ def _own(
     if place is not None:
         write_scores(table, place)
     return table
+
+
+def _read(source: Any, name: str) -> CodeTable:
+    """What was given as *name*: an array, a file or a pandas table."""
+    from unbraid.scoring.code_tables import CodeTable, read_codes
+    from unbraid.scoring.files import read_array
+
+    if isinstance(source, (str, os.PathLike)):
+        source = Path(source)
+        if name == "reconstruction":
+            return CodeTable(read_array(source, name))
+    return read_codes(source, None, name)
+
+
+def _columns(table: CodeTable) -> str:
+    """Which columns were taken, where they have names."""
+    if not table.names:
+        return ""
+    more = ", ..." if len(table.names) > 12 else ""
+    return f" from the columns {', '.join(table.names[:12])}{more}"
 
 
 def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
