@@ -476,3 +476,34 @@ def test_a_hyperparameter_is_no_parameter():
     (problem,) = caught.value.problems
     assert (problem.name, problem.value) == ("parameter of train", "beta")
     assert "BetaVAE(beta=[1, 4])" in problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"hyper": "beta"}, "hyper"),
+        ({"data_options": "x=3"}, "data_options"),
+        ({"out": 3}, "out"),
+        ({"device": 0}, "device"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_by_name(refused, options: Any, name: str):
+    (problem,) = refused(lambda: ub.train("sprites", "vae", **{**SMALL, **options}))
+    assert problem.name == name
+
+
+def test_questions_of_another_type_are_refused_by_name(opened: Run, refused):
+    asked: list[tuple[Callable[[], Any], str]] = [
+        (lambda: opened.model(1.0), "member"),  # pyright: ignore[reportArgumentType]
+        (lambda: opened.best(["mig"]), "metric"),  # pyright: ignore[reportArgumentType]
+        (lambda: opened.best(None), "metric"),  # pyright: ignore[reportArgumentType]
+        (lambda: opened.score(None), "metrics"),  # pyright: ignore[reportArgumentType]
+        (lambda: open_run(None), "run"),  # pyright: ignore[reportArgumentType]
+    ]
+    for ask, name in asked:
+        (problem,) = refused(ask)
+        assert problem.name == name
+
+
+def test_a_device_of_torch_is_a_device(opened: Run):
+    assert open_run(opened.path, device=torch.device("cpu")).device.type == "cpu"  # pyright: ignore[reportArgumentType]

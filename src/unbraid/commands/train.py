@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
+from unbraid.core.checks import is_whole
 from unbraid.core.errors import Problems, Shown, StoppedError, invalid
 from unbraid.core.folders import next_folder
 from unbraid.core.progress import Progress
@@ -239,8 +240,8 @@ class Run:
         from unbraid.scoring.collapse import REMEDY
         from unbraid.scoring.metric_names import GROUPS, higher_is_better
 
-        if metric in GROUPS:
-            raise invalid("metric", "must be a single one", metric)
+        if not isinstance(metric, str) or metric in GROUPS:
+            raise invalid("metric", "must be a single one, by its name", metric)
         table = self.score(metric, quiet=True)
         if metric not in table or bool(table[metric].isna().all()):
             raise invalid("metric", "has no value for any member of the run", metric)
@@ -258,9 +259,9 @@ class Run:
         from unbraid.codes.model import Model
 
         ids = [one.id for one in self.folder.plan.members]
-        if member not in ids:
+        if not is_whole(member) or member not in ids:
             raise invalid("member", f"must be one of 0..{ids[-1]}", member)
-        return Model(self.folder, member)
+        return Model(self.folder, int(member))
 
     def report(self) -> Path:
         """Write report.html and return its path."""
@@ -325,7 +326,18 @@ def train(
     from unbraid.scoring.metric_names import asked
     from unbraid.scoring.run_scores import check_metrics
 
-    chosen = choose_device(device)
+    problems = Problems()
+    for name, given in (
+        ("hyper", hyper),
+        ("data_options", data_options),
+        ("network_options", network_options),
+        ("prior_options", prior_options),
+    ):
+        if given is not None and not isinstance(given, dict):
+            problems.add(name, "must be a dictionary", given, f"For example {name}={{'x': 3}}.")
+    problems.collect(lambda: declared.check_path("out", out))
+    problems.raise_if_any()
+    chosen = choose_device(declared.device_name(device))
     source, source_options = split_source(data, data_options)
     plan, dataset = make_plan(
         source,
@@ -354,7 +366,7 @@ def train(
     )
     stem = f"{plan.data}-{plan.members[0].objective}"
     folder = Path(out) if out is not None else next_folder(stem)
-    problems, metrics = Problems(), [] if score is None else asked(score)
+    metrics = [] if score is None else asked(score)
     names = (
         []
         if score is None
@@ -392,10 +404,13 @@ def open_run(path: str | Path, *, data: declared.MovedData = None, device: str =
     from unbraid.population.devices import choose_device
     from unbraid.population.run_folder import RunFolder
 
+    if path is None:
+        raise invalid("run", "must be the path of a run folder", path)
+    declared.check_path("run", path)
     folder = RunFolder.open(path)
     if data is not None:
         folder.use(declared.open_data(data))
-    return Run(folder, choose_device(device))
+    return Run(folder, choose_device(declared.device_name(device)))
 
 
 def resume_folder(

@@ -45,6 +45,9 @@ def to_numpy(values: ArrayLike) -> NDArray:
             return np.asarray(tensor)
         except TypeError:  # NumPy knows no bfloat16
             return np.asarray(tensor.float())
+    if np.ma.is_masked(values):
+        remedy = "Leave out rows with masked values."
+        raise invalid("arrays", "must not have masked values", Shown("some"), remedy)
     try:
         return np.asarray(values)
     except (ValueError, RuntimeError) as error:  # rows of different lengths; tensors in a list
@@ -114,6 +117,10 @@ def _read_factors(values: ArrayLike, name: str, problems: Problems) -> NDArray[n
             "must have the shape (n, factors) with at least one factor",
             Shown(f"shape {factors.shape}"),
         )
+    if factors.dtype.kind == "u" and factors.size and factors.max() > np.iinfo(np.int64).max:
+        remedy = "Number the values of each factor 0, 1, 2, ..."
+        rule = f"must be whole numbers of at most {np.iinfo(np.int64).max}"
+        problems.add(name, rule, Shown(str(factors.max())), remedy)
     return factors.astype(np.int64, copy=False)
 
 
