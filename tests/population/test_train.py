@@ -400,3 +400,15 @@ def test_another_thread_can_stop_it_at_a_checkpoint(
     assert 0 < run.checkpoints(chunk).files()[0][0] < 40
     assert train_run(run, CPU).finished
     assert all(same_bits(bits_of(run)[one], bits_of(whole)[one]) for one in bits_of(whole))
+
+
+def test_training_ends_where_every_member_has_diverged(tmp_path: Path):
+    run = ub.train(
+        *("sprites", "vae"),
+        **{"data_options": {"image_size": 28, "x": 4, "y": 2, "scale": 1}, "network": "mlp"},
+        **{"network_options": {"hidden": 8}, "latents": 2, "batch_size": 4, "steps": 5_000},
+        **{"seeds": 2, "learning_rate": 1e30, "out": tmp_path / "run", "quiet": True},
+        device="cpu",
+    )
+    assert run.members["status"].tolist() == ["diverged", "diverged"]
+    assert max(found.step for _, found in run.folder.results()) < 100
