@@ -340,7 +340,7 @@ def _table(found: RunSummary) -> dict[str, Any]:
                 _activity(found, member),
             ]
             cells += [
-                ("–", None) if v is None else (format(v, d), v)
+                ("–", None) if v is None else (format(v, d).rstrip("."), v)
                 for v, d in zip(numbers, digits, strict=True)
             ]
             if uneven:

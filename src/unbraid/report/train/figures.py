@@ -189,7 +189,9 @@ def curves_figure(
     return figure(
         lines,
         x="training step",
-        xaxis={"rangemode": "tozero", "tickformat": ",d", "nticks": 6},
+        # Between the steps of a short training there is nothing to tick.
+        xaxis={"rangemode": "tozero", "tickformat": ",d"}
+        | ({"nticks": 6} if steps.max(initial=0) > 6 else {"dtick": 1}),
         yaxis_range=curve_range(steps[healthy], values[healthy]),
     )
 
