@@ -8,6 +8,7 @@ import pytest
 
 from unbraid.metrics import METRICS, active_units
 from unbraid.scoring.collapse import collapse_remark, count_active, dead_codes_remark, least_active
+from unbraid.scoring.own_codes import score_codes
 
 Z = np.random.default_rng(0).normal(size=(4000, 4))
 
@@ -57,3 +58,13 @@ def test_metrics_that_like_dead_codes_say_so():
     told = {"jemmig", "irs", "modularity", "hoyer", "total_correlation"}
     assert fond == told | {"wasserstein_correlation", "pairwise_information"}
     assert dead_codes_remark("jemmig:bins=10")
+
+
+def test_own_codes_that_never_move_are_told():
+    said: list[str] = []
+    factors = np.random.default_rng(0).integers(3, size=(500, 2))
+    score_codes(np.full((500, 4), 0.1), factors, "jemmig", warn=said.append)
+    assert any(line.startswith("Collapsed: 1 of 1 models") for line in said)
+    said.clear()
+    score_codes(Z[:500], factors, "jemmig", warn=said.append)
+    assert said == []

@@ -15,6 +15,7 @@ from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
+from unbraid.scoring.collapse import collapse_remark, count_active, least_active
 from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
@@ -110,6 +111,11 @@ def score_codes(
     if few:
         warn(few_samples_remark(few, len(rows), seen))
     told = [_of_scale(given, member, table["metric"], rows) for member in members]
+    latents = given.codes.shape[2]
+    varying = 0 if seen is None else sum(len(np.unique(column)) > 1 for column in seen.T)
+    active = {member: given.active(member) for member in members}
+    low = {m: count for m, count in active.items() if count < least_active(latents, varying)}
+    told += [collapse_remark(low, latents, varying, len(given.codes))] if low else []
     for line in dict.fromkeys(filter(None, told)):
         warn(line)
     table.attrs["remarks"] = list(dict.fromkeys(filter(None, told)))
@@ -186,6 +192,12 @@ class _Given:
         for member, error in failed.items():
             warn(f"member {member} is left out: {error}")
         return tuple(member for member in range(len(self.codes)) if member not in failed)
+
+    def active(self, member: int) -> int:
+        """How many latents of a member are active; without log-variances, how many move."""
+        logvar = None if self.logvar is None else self.logvar[member].astype(np.float64)
+        noise = None if logvar is None else np.exp(logvar).mean(axis=0)
+        return count_active(self.codes[member], noise)
 
     def inputs(self, member: int, rows: NDArray[np.int64]) -> MetricInputs:
         """One member's arrays, *rows* of them."""
