@@ -41,7 +41,7 @@ def test_own_network_trains_and_is_found_again(
     own_network: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     check_network("residual", (1, 32, 32))
-    own_network.main(str(tmp_path / "run"), steps=12)
+    own_network.main(str(tmp_path / "run"), steps=100)
     said = capsys.readouterr().out
     assert "codes of four images:" in said
     run = ub.open_run(tmp_path / "run")

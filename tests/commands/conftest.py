@@ -35,6 +35,13 @@ WORDS = (
 """The same on a command line."""
 
 
+def words_with(**changed: object) -> tuple[str, ...]:
+    """`WORDS` with other values, since a flag may be given once."""
+    flags = dict(zip(WORDS[::2], WORDS[1::2], strict=True))
+    flags |= {f"--{name.replace('_', '-')}": str(value) for name, value in changed.items()}
+    return tuple(word for pair in flags.items() for word in pair)
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of four members: β of 1 and 4, two seeds each."""

@@ -16,7 +16,7 @@ from unbraid.commands import command_line as cli
 from unbraid.commands.command_line import VERBS
 from unbraid.core.errors import StoppedError, UnbraidError
 
-from .conftest import DATA, WORDS
+from .conftest import DATA, WORDS, words_with
 
 PROGRAM = [sys.executable, "-m", "unbraid"]
 
@@ -32,7 +32,7 @@ def test_the_whole_way(unbraid, tmp_path: Path, contents):
     answer = unbraid("score", str(folder), "--metrics", "mig")
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert lines[0].split() == ["seed", "beta", "mig"]
+    assert lines[0].split() == ["seed", "beta", "active_latents", "mig"]
     assert lines[1].split() == ["member", "objective"]
     scores = [float(line.split()[-1]) for line in lines[2:4]]
     assert scores == sorted(scores, reverse=True)
@@ -167,8 +167,8 @@ def test_exit_codes(unbraid, monkeypatch, error: BaseException, code: int, text:
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_training_says_how_to_go_on_and_does(unbraid, tmp_path: Path, stop):
     run = tmp_path / "run"
-    words = ("train", DATA, "vae", "--out", str(run), "--checkpoint-seconds", "0.05", *WORDS)
-    command = [*PROGRAM, *words, "--steps", "800"]
+    words = ("train", DATA, "vae", "--out", str(run), "--checkpoint-seconds", "0.05")
+    command = [*PROGRAM, *words, *words_with(steps=800)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as process:
         deadline = time.monotonic() + 60
@@ -194,6 +194,8 @@ def test_a_stopped_training_says_how_to_go_on_and_does(unbraid, tmp_path: Path, 
     ("words", "message"),
     [
         (("--beta", "1", "--beta", "4"), "option --beta may be given once; got twice."),
+        (("--steps", "2", "--steps=3"), "--steps may be given once; got twice."),
+        (("--batch_size", "2", "--batch-size", "3"), "--batch-size may be given once; got twice."),
         (("--beta",), "option --beta needs a value; got nothing."),
         (("--out", "file.txt/sub"), "--out must be a folder; got 'file.txt/sub'."),
         (("--out", "n" * 300), "--out must be a folder that can be made; got"),

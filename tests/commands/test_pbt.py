@@ -39,7 +39,7 @@ def test_lineage_winner_and_page(by_labels: PbtResult):
     assert winner.score("mig", quiet=True)["mig"].iloc[0] == pytest.approx(
         by_labels.score, abs=1e-12
     )
-    assert winner.best("mig").encode(winner.dataset.images([0, 1])).shape == (2, 2)
+    assert winner.best("mig", collapsed=True).encode(winner.dataset.images([0, 1])).shape == (2, 2)
     assert repr(by_labels) == f"<PbtResult {by_labels.path}: 5 individuals by mig>"
 
 
@@ -83,7 +83,7 @@ def test_the_command_selects_without_labels_by_default(unbraid, tmp_path):
     assert lineage.groupby("epoch").size().tolist() == [5, 5]
     assert lineage["beta"].between(1, 8).all()
     assert len(run.score("udr", quiet=True)) == 3
-    assert run.best("udr").member.id in (0, 1, 2)
+    assert run.best("udr", collapsed=True).member.id in (0, 1, 2)
 
 
 @pytest.mark.parametrize(

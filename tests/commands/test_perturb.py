@@ -66,6 +66,7 @@ def test_s_is_the_least_noisy_latent_of_the_member_with_the_lowest_mig(run: Path
     stored = stored_scores(opened.folder)
     for lowest in (2, 1):
         stored["value"] = np.where(stored["member"] == lowest, 0.01, 0.5)
+        stored.loc[stored["quantity"] == "count", "value"] = 3  # active latents
         write_table(run / "scores.parquet", stored)
         made = perturb(run, tmp_path / f"p{lowest}", epsilon=0.2)
         told = made.data.record["provenance"]
@@ -88,7 +89,9 @@ def test_s_is_the_least_noisy_latent_of_the_member_with_the_lowest_mig(run: Path
         )
     shown = made.summary().splitlines()
     assert shown[0] == "epsilon 0.2, pattern noise, clipped to [0, 1], seed 0"
-    assert shown[1] == "member 1 (beta_vae beta=1 seed=1), whose MIG of 0.0100 is the lowest"
+    assert shown[1].startswith(
+        "member 1 (beta_vae beta=1 seed=1), whose MIG of 0.0100 is the lowest"
+    )
     assert [line.split()[0] for line in shown[7:11]] == ["scale", "x", "y", "s"]
     assert shown[-1] == f"Next:  unbraid train {tmp_path / 'p1'} beta_vae"
     assert "<= 0.2" in shown[-3]
@@ -224,8 +227,32 @@ def test_without_factors_a_member_must_be_named(tmp_path: Path):
     assert "MIG" not in made.summary()
 
 
+def test_a_collapsed_member_gives_s_only_where_it_is_chosen(run: Path, tmp_path: Path):
+    opened = open_run(run, device="cpu")
+    opened.score("mig", quiet=True)
+    stored = stored_scores(opened.folder)
+    counts = stored["quantity"] == "count"
+    stored.loc[counts, "value"] = [0, 3, 3]
+    stored.loc[stored["quantity"] == "score", "value"] = [0.01, 0.04, 0.03]
+    write_table(run / "scores.parquet", stored)
+    made = perturb(run, tmp_path / "p")
+    assert made.data.record["provenance"]["member"] == 2
+    stored.loc[counts, "value"] = 0
+    write_table(run / "scores.parquet", stored)
+    assert refused(lambda: perturb(run, tmp_path / "q")).startswith(
+        "run needs a member that is not collapsed"
+    )
+    made = perturb(run, tmp_path / "q", member=2)
+    assert made.data.record["provenance"]["collapsed"], "trained for a moment only"
+    assert "it is collapsed" in made.summary().splitlines()[1]
+
+
 def test_autoencoders_have_no_noise_to_compare(tmp_path: Path):
-    ub.train("sprites", ["ae", "vae"], data_options=SPRITES, out=tmp_path / "run", **SMALL)
+    opened = ub.train("sprites", ["ae", "vae"], data_options=SPRITES, out=tmp_path / "run", **SMALL)
+    opened.score("mig", quiet=True)
+    stored = stored_scores(opened.folder)
+    stored.loc[stored["quantity"] == "count", "value"] = 3  # active latents
+    write_table(tmp_path / "run" / "scores.parquet", stored)
     told = refused(lambda: perturb(tmp_path / "run", tmp_path / "p", member=0))
     assert told == "member must have noisy latents, to find the least noisy; got ae seed=0."
     assert perturb(tmp_path / "run", tmp_path / "p").data.record["provenance"]["member"] == 1

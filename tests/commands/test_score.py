@@ -13,6 +13,7 @@ from PIL import Image
 
 import unbraid as ub
 from unbraid import metrics
+from unbraid.commands.train import open_run
 
 from .conftest import SMALL
 
@@ -91,7 +92,7 @@ def test_what_was_read_is_said_and_options_stay_with_their_metric(unbraid, files
 def test_a_model_without_a_value_keeps_its_row(unbraid, tmp_path: Path, files):
     np.save(tmp_path / "many.npy", np.stack([CODES, np.full_like(CODES, np.nan)]))
     words = ("--codes", str(tmp_path / "many.npy"), *files[2:], "--metrics", "mig")
-    assert unbraid("score", *words).out.splitlines()[-1].split() == ["1", "NaN"]
+    assert unbraid("score", *words).out.splitlines()[-2].split() == ["1", "NaN"]
 
 
 @pytest.mark.parametrize(
@@ -145,3 +146,67 @@ def test_a_file_that_cannot_be_written_is_refused_before_scoring(tmp_path, refus
         )
     )
     assert (problem.name, problem.rule) == ("out", "must be a file that can be written")
+
+
+def test_few_rows_of_noise_are_never_scored_without_a_word(unbraid, tmp_path: Path):
+    generator = np.random.default_rng(1)
+    np.save(tmp_path / "z.npy", generator.normal(size=(5, 4)))
+    np.save(tmp_path / "y.npy", [[0, 1], [1, 0], [1, 1], [0, 0], [0, 1]])
+    words = ("--codes", str(tmp_path / "z.npy"), "--factors", str(tmp_path / "y.npy"))
+    answer = unbraid("score", *words, "--metrics", "mig,beta_vae_score")
+    assert all("too few samples, needs" in line for line in answer.out.splitlines())
+    assert "Too few samples: 5 rows of factors with 2, 2 values. These metrics need" in answer.err
+    table = ub.score(codes=np.tile([0.0, 1.0], (5, 1)), metrics="hoyer", quiet=True)
+    assert table.attrs["few_samples"] == {"hoyer": 100}
+
+
+def test_enough_rows_need_no_word(unbraid, files):
+    answer = unbraid("score", *files, "--metrics", "sap")
+    assert "few samples" not in answer.out + answer.err
+
+
+def test_a_run_of_few_images_says_so(run: Path):
+    table = ub.score(run, metrics="mig", quiet=True)
+    assert table.attrs["remarks"][0].startswith("Too few samples: 48 rows of factors with 2, 6, 4")
+    assert "Too few samples: 48 rows" in (open_run(run, device="cpu").report()).read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"index": False}, "must be names or codes, and may be either; got 0,1."),
+        ({"header": False}, "must not have an index as its first column; got 0 to 299 there."),
+        ({}, "must not have a column without a name, such as an index"),
+    ],
+)
+def test_what_pandas_writes_around_a_table_is_never_a_sample(
+    unbraid, tmp_path: Path, files, options, message: str
+):
+    for name, array in (("codes", CODES), ("factors", FACTORS)):
+        table = tmp_path / f"{name}.csv"
+        pd.DataFrame(array).to_csv(table, **options)
+        words = dict(zip(files[::2], files[1::2], strict=True)) | {f"--{name}": str(table)}
+        answer = unbraid("score", *(w for pair in words.items() for w in pair), "--metrics", "mig")
+        assert (answer.code, answer.out) == (2, "")
+        assert message in answer.err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "NPY"])
+def test_tables_of_codes_as_discover_writes_them(unbraid, tmp_path: Path, files, ending: str):
+    table = pd.DataFrame(CODES, columns=["size", "latent_1"])
+    table.insert(0, "name", [f"im{row}.png" for row in range(300)])
+    table.insert(0, "image", range(300))
+    path = tmp_path / f"codes.{ending}"
+    if ending == "NPY":
+        np.save(tmp_path / "codes.npy", CODES)
+        (tmp_path / "codes.npy").rename(path)
+    else:
+        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+    words = ("score", "--codes", str(path), *files[2:], "--metrics", "mig")
+    answer = unbraid(*words)
+    assert answer.code == 0
+    assert float(answer.out.split()[1]) == pytest.approx(
+        metrics.mig(CODES, FACTORS).score, abs=1e-4
+    )
+    if ending != "NPY":
+        assert "read codes (300, 2) from the columns size, latent_1, factors (300, 2)" in answer.err

@@ -20,6 +20,7 @@ from PIL import Image
 
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
+from unbraid.commands.score import shown as score_text
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import InputError, StoppedError, UnbraidError
 from unbraid.core.store import only_one, write_table
@@ -31,7 +32,9 @@ from unbraid.population.train import Outcome
 from unbraid.scoring.run_scores import stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
 
-from .conftest import DATA, SMALL, SPRITES, WORDS
+from .conftest import DATA, SMALL, SPRITES, WORDS, words_with
+
+ACTIVITY = ("active_latents", "collapsed")
 
 
 def small_train(out: Path | None, objective: Any = "beta_vae", **options: Any) -> Run:
@@ -75,7 +78,7 @@ def test_options_go_with_their_objective_in_python_and_on_the_command_line(unbra
         small_train(tmp_path / f"{number}", objective, **small).folder.plan
         for number, objective in enumerate((built, spelled, ",".join(spelled)))
     ]
-    words = (*WORDS, "--steps", "2", "--batch-size", "4", "--out", str(tmp_path / "cli"))
+    words = (*words_with(steps=2, batch_size=4), "--out", str(tmp_path / "cli"))
     assert unbraid("train", DATA, *spelled, *words, "--learning-rate", "1e-3").code == 0
     plans.append(open_run(tmp_path / "cli").folder.plan)
     wanted = [
@@ -90,7 +93,7 @@ def test_options_go_with_their_objective_in_python_and_on_the_command_line(unbra
 
 
 def test_an_option_that_only_one_objective_has_may_be_a_flag(unbraid, tmp_path: Path):
-    words = ("vae", "beta_tcvae", "--beta", "10,20", *WORDS, "--steps", "2", "--batch_size=4")
+    words = ("vae", "beta_tcvae", "--beta", "10,20", *words_with(steps=2, batch_size=4))
     assert unbraid("train", DATA, *words, "--out", str(tmp_path / "run")).code == 0
     plan = open_run(tmp_path / "run").folder.plan
     assert [one.hyper.get("beta") for one in plan.members] == [None, 10.0, 20.0]
@@ -118,7 +121,7 @@ def test_an_option_is_given_once(tmp_path, refused):
 
 
 def test_the_objective_may_be_left_out_before_its_options(unbraid, tmp_path: Path):
-    words = ("--beta", "1,4", *WORDS, "--steps", "2", "--out", str(tmp_path / "run"))
+    words = ("--beta", "1,4", *words_with(steps=2), "--out", str(tmp_path / "run"))
     assert unbraid("train", DATA, *words).code == 0
     plan = open_run(tmp_path / "run").folder.plan
     assert [member.hyper["beta"] for member in plan.members] == [1.0, 4.0]
@@ -297,7 +300,7 @@ def test_scores_are_one_row_per_member_beside_its_hyperparameters(opened: Run):
     table = opened.score(["sap", "mig"], quiet=True)
     assert table.index.names == ["member", "objective"]
     assert table.index.tolist() == [(member, "beta_vae") for member in range(4)]
-    assert list(table.columns) == ["seed", "learning_rate", "beta", "sap", "mig"]
+    assert list(table.columns) == ["seed", "learning_rate", "beta", *ACTIVITY, "sap", "mig"]
     assert table["beta"].tolist() == [1, 1, 4, 4]
     assert table["seed"].tolist() == [0, 1, 0, 1]
     stored = (
@@ -317,7 +320,7 @@ def test_scores_asked_for_in_training_are_those_of_scoring_afterwards(
 ):
     expected = opened.score("mig,sap", quiet=True)
     told = small_train(tmp_path / "python", ub.BetaVAE(beta=[1, 4]), seeds=2, score=["mig", "sap"])
-    assert set(stored_scores(told.folder)["metric"]) == {"mig", "sap"}
+    assert set(stored_scores(told.folder)["metric"]) == {"mig", "sap", ACTIVITY[0]}
     pd.testing.assert_frame_equal(told.score("mig,sap", quiet=True), expected)
     words = ("beta_vae", "--beta", "1,4", "--seeds", "2", *WORDS, "--learning-rate", "1e-3")
     out = tmp_path / "cli"
@@ -369,7 +372,7 @@ def test_several_representations_are_in_the_index(opened: Run):
     table = opened.score("mig", representation=["mean", "sampled"], quiet=True)
     assert table.index.names == ["member", "objective", "representation"]
     assert len(table) == 8
-    assert list(table.columns) == ["seed", "learning_rate", "beta", "mig"]
+    assert list(table.columns) == ["seed", "learning_rate", "beta", *ACTIVITY, "mig"]
     assert (
         table.xs("mean", level="representation")["mig"]
         != table.xs("sampled", level="representation")["mig"]
@@ -378,15 +381,40 @@ def test_several_representations_are_in_the_index(opened: Run):
 
 def test_best_is_the_highest(opened: Run, refused):
     table = opened.score("mig", quiet=True)
-    assert opened.best("mig").member.id == table["mig"].argmax()
+    assert opened.best("mig", collapsed=True).member.id == table["mig"].argmax()
     stored = stored_scores(opened.folder)
     for winner in (3, 1):
         stored["value"] = np.where(stored["member"] == winner, 0.9, 0.1)
+        stored.loc[stored["quantity"] == "count", "value"] = 3  # active latents
         write_table(opened.path / "scores.parquet", stored)
         assert opened.best("mig").member.id == winner
     for metric in ("all", "mgi"):
         (problem,) = refused(lambda metric=metric: opened.best(metric))
         assert (problem.name, problem.value) == ("metric", metric)
+
+
+def test_a_collapsed_model_is_best_only_where_that_is_asked_for(opened: Run, refused):
+    opened.score("mig", quiet=True)
+    stored = stored_scores(opened.folder)
+    counts = stored["quantity"] == "count"
+    stored.loc[~counts, "value"] = [0.4, 0.3, 0.2, 0.1]
+    stored.loc[counts, "value"] = [0, 1, 2, 3]  # of three factors that vary half are two
+    write_table(opened.path / "scores.parquet", stored)
+    table = opened.score("mig", quiet=True)
+    assert table["active_latents"].tolist() == [0, 1, 2, 3]
+    assert table["collapsed"].tolist() == [True, True, False, False]
+    assert opened.best("mig").member.id == 2
+    assert opened.best("mig", collapsed=True).member.id == 0
+    _few, remark = table.attrs["remarks"]
+    assert remark.startswith("Collapsed: 2 of 4 models")
+    assert "0 (0), 1 (1); fewer than half of the 3 factors" in remark
+    shown = score_text("score", table, {"folder": opened.path})
+    assert [line.split()[0] for line in shown.splitlines()[2:6]] == ["2", "3", "0", "1"]
+    assert remark in shown
+    stored.loc[counts, "value"] = 0
+    write_table(opened.path / "scores.parquet", stored)
+    (problem,) = refused(lambda: opened.best("mig"))
+    assert (problem.name, problem.rule) == ("best", "needs a model that is not collapsed")
 
 
 def test_two_scorings_at_once_do_not_lose_each_other(opened: Run):
@@ -527,3 +555,34 @@ def test_where_the_learning_rate_is_low_the_weights_are_named(run, monkeypatch):
         "The learning rate of 1e-05 is low already. Train again, into a new folder, with other"
         " weights (beta 1.0, beta 4.0), or look at the data."
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"hyper": "beta"}, "hyper"),
+        ({"data_options": "x=3"}, "data_options"),
+        ({"out": 3}, "out"),
+        ({"device": 0}, "device"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_by_name(refused, options: Any, name: str):
+    (problem,) = refused(lambda: ub.train("sprites", "vae", **{**SMALL, **options}))
+    assert problem.name == name
+
+
+def test_questions_of_another_type_are_refused_by_name(opened: Run, refused):
+    asked: list[tuple[Callable[[], Any], str]] = [
+        (lambda: opened.model(1.0), "member"),  # pyright: ignore[reportArgumentType]
+        (lambda: opened.best(["mig"]), "metric"),  # pyright: ignore[reportArgumentType]
+        (lambda: opened.best(None), "metric"),  # pyright: ignore[reportArgumentType]
+        (lambda: opened.score(None), "metrics"),  # pyright: ignore[reportArgumentType]
+        (lambda: open_run(None), "run"),  # pyright: ignore[reportArgumentType]
+    ]
+    for ask, name in asked:
+        (problem,) = refused(ask)
+        assert problem.name == name
+
+
+def test_a_device_of_torch_is_a_device(opened: Run):
+    assert open_run(opened.path, device=torch.device("cpu")).device.type == "cpu"  # pyright: ignore[reportArgumentType]

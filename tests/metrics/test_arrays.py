@@ -150,3 +150,15 @@ def test_torch_tensors_are_taken_as_they_are() -> None:
     assert rows.codes.dtype == np.float64
     assert rows.codes.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert np.array_equal(rows.factors, FACTORS)
+
+
+def test_labels_that_do_not_fit_are_refused_rather_than_wrapped():
+    factors = np.array([[2**63 - 1], [2**63]], dtype=np.uint64)
+    with pytest.raises(InputError, match="factors must be whole numbers of at most 9223372036854"):
+        check_codes_factors(np.zeros((2, 1)), factors)
+
+
+def test_masked_values_are_refused():
+    codes = np.ma.masked_greater(np.arange(6.0).reshape(3, 2), 4)
+    with pytest.raises(InputError, match="arrays must not have masked values"):
+        check_codes_factors(codes, [[0], [1], [0]])

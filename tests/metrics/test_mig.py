@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unbraid.core.errors import InputError
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics import mig
 
@@ -90,3 +91,9 @@ def test_shuffled_factors_leave_next_to_nothing(sample) -> None:
         < 0.1
         < mig(codes, factors).score
     )
+
+
+@pytest.mark.parametrize("bins", [10_001, 10**9])
+def test_more_bins_than_memory_can_hold_are_refused(bins: int):
+    with pytest.raises(InputError, match=r"bins must be at most 10000; got"):
+        mig(np.zeros((4, 2)), [[0], [1], [0], [1]], bins=bins)

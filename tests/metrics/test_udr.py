@@ -431,3 +431,10 @@ def test_bad_options_are_refused_together(refused) -> None:
     assert refused(udr, np.stack([GRID] * 2), np.ones((2, 3)), compat="dlib") == [
         ("compat", "is unknown", "dlib")
     ]
+
+
+def test_latents_count_from_a_hundredth_of_a_nat_on_unless_told() -> None:
+    codes = np.stack([GRID] * 2)
+    for nats, counted in ((0.0099, False), (0.0101, True), (0.049, True)):
+        found = udr(codes, np.full((2, 3), nats))
+        assert found.informative.all() == found.informative.any() == counted

@@ -427,3 +427,15 @@ def test_a_run_moved_while_it_trains_stops_and_is_not_made_again(
     assert [*tmp_path.glob("run/*")] == []
     assert run.path.exists() == again
     assert train_run(RunFolder.open(moved), CPU) == Outcome(True, ())
+
+
+def test_training_ends_where_every_member_has_diverged(tmp_path: Path):
+    run = ub.train(
+        *("sprites", "vae"),
+        **{"data_options": {"image_size": 28, "x": 4, "y": 2, "scale": 1}, "network": "mlp"},
+        **{"network_options": {"hidden": 8}, "latents": 2, "batch_size": 4, "steps": 5_000},
+        **{"seeds": 2, "learning_rate": 1e30, "out": tmp_path / "run", "quiet": True},
+        device="cpu",
+    )
+    assert run.members["status"].tolist() == ["diverged", "diverged"]
+    assert max(found.step for _, found in run.folder.results()) < 100

@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unbraid as ub
 from unbraid.commands.train import Run
+from unbraid.core.store import write_table
+from unbraid.scoring.collapse import ACTIVE
+from unbraid.scoring.metric_inputs import COLUMNS
+from unbraid.scoring.run_scores import stored_scores
 
 from .pages import Page
 
@@ -53,7 +58,19 @@ def every_run(home: Path) -> dict[str, Run]:
         "colour": small_train(home / "colour", data_options={**SMALL, "channels": 3, "hue": 3}),
     }
     made["sweep"].score(["mig", "sap"], quiet=True)
+    for run in made.values():
+        set_active_latents(run, 4)
     return made
+
+
+def set_active_latents(run: Run, count: int) -> None:
+    """Let members have so many active latents; after a moment's training they would have none."""
+    stored = stored_scores(run.folder)
+    rows = [(m.id, ACTIVE, "mean", "count", float(count), 0.0, 1) for m in run.folder.plan.members]
+    others = stored[stored["metric"] != ACTIVE]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table = pd.concat([others, table], ignore_index=True) if len(others) else table
+    write_table(run.path / "scores.parquet", table)
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,11 @@ import unbraid as ub
 from unbraid.codes.codes import CodeStore
 from unbraid.commands.train import Run, open_run
 from unbraid.core.errors import DamagedFileError, InputError
+from unbraid.core.registry import Citation
 from unbraid.core.store import read_table, write_table
-from unbraid.metrics import METRICS
+from unbraid.metrics import METRICS, Hoyer, describe, hoyer
 from unbraid.scoring import metric_inputs, run_scores
+from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
 from unbraid.scoring.run_scores import check_request, score_run, stored_scores
 
@@ -171,7 +173,7 @@ def test_scores_of_an_earlier_revision_are_computed_anew(run: Run, monkeypatch: 
         "tables without revisions hold the first"
     )
     monkeypatch.setitem(METRICS.load("mig").__dict__, "revision", 3)
-    assert set(stored_scores(run.folder)["metric"]) == {"modularity"}
+    assert set(stored_scores(run.folder)["metric"]) == {"modularity", ACTIVE}
     mended = score_run(run.folder, ["mig", "modularity"])
     by_metric = mended.set_index(["metric", "member", "quantity"])["value"]
     assert by_metric["modularity"].unique().tolist() == [7.0]
@@ -189,6 +191,25 @@ def test_processes_give_the_numbers_that_one_gives(
     monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 2)
     there = score_run(run.folder, ["mig"])
     assert there.drop(columns="seconds").equals(here.drop(columns="seconds"))
+
+
+def test_a_metric_of_this_program_is_scored_where_others_go_to_processes(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    """Its name, and a function that no other process can import."""
+
+    @describe(label="Mine", needs="codes", citation=Citation("I", 2026, "Mine"), result=Hoyer)
+    def mine(codes: Any) -> Any:
+        """The score of codes that only this program knows."""
+        return hoyer(codes)
+
+    monkeypatch.setitem(METRICS._registered, "mine", mine)
+    monkeypatch.delitem(METRICS.__dict__, "_all", raising=False)
+    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 2)
+    table = run.score(["mine", "hoyer"], quiet=True)
+    assert len(table) == 4
+    assert table["mine"].tolist() == table["hoyer"].tolist()
+    METRICS.__dict__.pop("_all")
 
 
 def test_all_stands_for_every_metric_once(run: Run):
@@ -264,7 +285,7 @@ def test_unlabelled_data_has_unsupervised_scores_only(tmp_path: Path, refused):
     assert not (run.path / "scores.parquet").exists()
     table = run.score("unsupervised", quiet=True)
     assert {"hoyer", "elbo", "active_units", "total_correlation"} <= set(table.columns)
-    assert run.best("total_correlation").member.id == 0
+    assert run.best("total_correlation", collapsed=True).member.id == 0
 
 
 def test_diverged_members_are_left_out(tmp_path: Path):
@@ -278,7 +299,7 @@ def test_diverged_members_are_left_out(tmp_path: Path):
     assert said == [], "a member without codes worth scoring is not even tried"
     table = run.score("mig", quiet=True)
     assert table.index.tolist() == [(1, "vae")]
-    assert run.best("mig").member.id == 1
+    assert run.best("mig", collapsed=True).member.id == 1
 
 
 def test_a_run_of_diverged_members_has_no_scores_and_no_best(tmp_path: Path):

@@ -22,7 +22,7 @@ import typer
 import typer.core
 
 from unbraid.commands.options import Parameter, Verb, verb_of
-from unbraid.core.errors import InputError, StoppedError, UnbraidError, flag
+from unbraid.core.errors import InputError, Shown, StoppedError, UnbraidError, flag, invalid
 from unbraid.core.spelling import as_source, parse_extra_options, split_names
 
 VERBS = (
@@ -63,7 +63,7 @@ class VerbCommand(typer.core.TyperCommand):
         """Typer's own parsing of what it knows; other flags are left in `ctx.args`."""
         flags = {one: (*one.opts, *one.secondary_opts) for one in self.get_params(ctx)}
         known = {name: one for one, names in flags.items() for name in names}
-        kept, extra, words, waiting = [], [], [], list(args)
+        kept, extra, words, given, waiting = [], [], [], [], list(args)
         while waiting:
             word = waiting.pop(0)
             flag, equals, _ = word.partition("=")
@@ -71,6 +71,12 @@ class VerbCommand(typer.core.TyperCommand):
             if not word.startswith("--") or word == "--":
                 words.append(word)
             elif spelled in known:
+                if known[spelled] in given:
+                    remedy = "A list has commas and no blanks."
+                    problem = invalid(spelled, "may be given once", Shown("twice"), remedy)
+                    with _errors(set()):
+                        raise problem
+                given.append(known[spelled])
                 word = spelled + word[len(flag) :]
                 if not equals and not getattr(known[spelled], "is_flag", False) and waiting:
                     kept += [word, waiting.pop(0)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import textwrap
 import types
@@ -20,13 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-from unbraid.core.errors import InputError, flag, unknown
+from unbraid.core.errors import InputError, flag, invalid, unknown
 from unbraid.core.folders import given_path
 from unbraid.core.spelling import as_number, as_numbers, as_source
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import NDArray
 
     from unbraid.data.dataset import Dataset
@@ -241,6 +240,22 @@ def open_data(data: Any, options: dict[str, Any] | None = None) -> Dataset:
 
     source, options = split_source(data, options)
     return source if isinstance(source, Dataset) else load(source, **options)
+
+
+def check_path(name: str, path: Any) -> None:
+    """Refuse what is no path; None stands for a default."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise invalid(name, "must be a path", path)
+
+
+def device_name(device: Any) -> str:
+    """A device as text; torch's own object is one too."""
+    if isinstance(device, str):
+        return device
+    if type(device).__module__ == "torch" and type(device).__name__ == "device":
+        return str(device)
+    remedy = "For example {device=cuda:0}."
+    raise invalid("device", "must be auto, cpu, cuda or cuda:NUMBER", device, remedy)
 
 
 Data = Annotated[

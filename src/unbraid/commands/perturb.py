@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`perturb`: read s from a trained model, write the data that breaks it (Zietlow et al. 2021).
 
-Of a run's members the one with the lowest MIG is taken, and of its latents the one with the least
-noise, that is the lowest posterior variance averaged over the data: the first principal direction
-as the model sees it. Departs: none; what the paper leaves open is in `data/perturbed/pattern.py`.
+Of a run's members that are not collapsed the one with the lowest MIG is taken, and of its latents
+the one with the least noise, that is the lowest posterior variance averaged over the data: the
+first principal direction as the model sees it. Departs: none; what the paper leaves open is in
+`data/perturbed/pattern.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 _Run = Annotated[
     "str | Path | Run | None",
-    Option("A run on the same data; its member of lowest MIG gives s.", kind="PATH"),
+    Option(
+        "A run on the same data; its member of lowest MIG that is not collapsed gives s.",
+        kind="PATH",
+    ),
 ]
 LEAST_EPSILON = 1e-6
 """A change below 2^-24 is lost in a float32 near 1."""
@@ -53,6 +57,8 @@ class PerturbResult:
                 told["noise_per_latent"],
                 f"{told['rows_per_step']:.3g} for each of {told['steps']} steps",
             )
+            if told.get("collapsed"):
+                mig += "; it is collapsed, so that s may be no more than rounding"
             lines += [
                 f"member {told['member']} ({told['label']}){mig}",
                 (

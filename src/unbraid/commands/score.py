@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from unbraid.scoring.code_tables import CodeTable
+
 _OF_CODES = ("codes", "factors", "logvar", "reconstruction", "samples", "seed", "out")
 _OF_RUNS = ("representation", "data", "device")
-_ARRAY = "(n, latents) or (members, n, latents); .npy, .npz or .csv."
+_ARRAY = "(n, latents) or (members, n, latents); .npy, .npz, .csv or .parquet."
 _File = str | Path | None
 _Codes = Annotated[
     "str | Path | NDArray[Any] | None",
@@ -110,18 +112,20 @@ def _own(
     quiet: bool,
 ) -> pd.DataFrame:
     from unbraid.core.progress import Progress
-    from unbraid.scoring.files import check_table_file, read_array, write_scores
+    from unbraid.metrics._arrays import to_numpy
+    from unbraid.scoring.files import check_table_file, write_scores
     from unbraid.scoring.own_codes import score_codes
 
     place = None if out is None else given_path("out", out)
     check_table_file(place)
-    arrays = {
-        name: read_array(Path(one), name) if isinstance(one, (str, os.PathLike)) else one
-        for name, one in files.items()
-        if one is not None
-    }
+    tables = {name: _read(one, name) for name, one in files.items() if one is not None}
+    arrays = {name: table.codes for name, table in tables.items()}
     with Progress("scoring", "scores", 0, quiet) as progress:
-        progress.say("read " + ", ".join(f"{name} {array.shape}" for name, array in arrays.items()))
+        told = (
+            f"{name} {to_numpy(table.codes).shape}{_columns(table)}"
+            for name, table in tables.items()
+        )
+        progress.say("read " + ", ".join(told))
         table = score_codes(
             **arrays,
             metrics=metrics,
@@ -136,6 +140,26 @@ def _own(
     return table
 
 
+def _read(source: Any, name: str) -> CodeTable:
+    """What was given as *name*: an array, a file or a pandas table."""
+    from unbraid.scoring.code_tables import CodeTable, read_codes
+    from unbraid.scoring.files import read_array
+
+    if isinstance(source, (str, os.PathLike)):
+        source = Path(source)
+        if name == "reconstruction":
+            return CodeTable(read_array(source, name))
+    return read_codes(source, None, name)
+
+
+def _columns(table: CodeTable) -> str:
+    """Which columns were taken, where they have names."""
+    if not table.names:
+        return ""
+    more = ", ..." if len(table.names) > 12 else ""
+    return f" from the columns {', '.join(table.names[:12])}{more}"
+
+
 def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
     """The table for a terminal, where all of it is kept, and what to type next."""
     from unbraid.scoring.own_codes import printed
@@ -145,14 +169,18 @@ def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:
         kept = f"\n\nAll scores, with their parts: {given['out']}" if "out" in given else ""
         return text + kept
     folder = given["folder"]
+    remarks = "".join(f"\n\n{line}" for line in table.attrs["remarks"])
     return (
-        f"{_best_first(table)}\n\nAll scores, with their parts: {folder / 'scores.parquet'}\n"
+        f"{_best_first(table)}{remarks}\n\n"
+        f"All scores, with their parts: {folder / 'scores.parquet'}\n"
         f"Look at them:  unbraid report {folder}"
     )
 
 
 def _best_first(table: Any) -> str:
-    """By MIG or else by the first metric, without settings that are the same for all."""
+    """By MIG or else by the first metric, collapsed models last; without settings that are the same
+    for all.
+    """
     from unbraid.metrics import METRICS
     from unbraid.scoring.metric_names import base, higher_is_better
 
@@ -160,12 +188,14 @@ def _best_first(table: Any) -> str:
     same = [
         name
         for name in table.columns
-        if name not in scores and name != "seed" and table[name].nunique(dropna=False) == 1
+        if name not in (*scores, "seed", "active_latents")
+        and table[name].nunique(dropna=False) == 1
     ]
-    table = table.drop(columns=same) if len(table) > 1 else table
     if scores:
         decides = "mig" if "mig" in scores else scores[0]
-        table = table.sort_values(decides, ascending=not higher_is_better(decides))
+        ascending = [True, not higher_is_better(decides)]
+        table = table.sort_values(["collapsed", decides], ascending=ascending)
+    table = table.drop(columns=same) if len(table) > 1 else table
     return table.to_string(
         max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=_line_width()
     )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
-from unbraid.core.errors import Problems, StoppedError, invalid
+from unbraid.core.checks import is_whole
+from unbraid.core.errors import Problems, Shown, StoppedError, invalid
 from unbraid.core.folders import PAGES, given_path, next_folder
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import split_list
@@ -179,12 +180,22 @@ class Run:
 
         *metrics* are names, with options where wanted ("infomec:pruning=tripod"), or groups: usual
         (the six of Locatello et al. 2019), supervised, unsupervised, usefulness, all. Computed once
-        and kept; the index holds member, objective and, of several, the representation.
+        and kept; the index holds member, objective and, of several, the representation. How many
+        latents a model uses, and whether it is collapsed (`scoring/collapse.py`), stands before its
+        scores; `attrs["remarks"]` has what must be known to read them.
         """
+        import pandas as pd
+
         from unbraid.codes.codes import CodeStore
         from unbraid.codes.reconstructions import ReconstructionStore
         from unbraid.scoring.metric_names import asked, left_out, needs
-        from unbraid.scoring.run_scores import check_request, score_run
+        from unbraid.scoring.run_scores import (
+            active_latents,
+            check_request,
+            collapsed_members,
+            few_samples_lines,
+            score_run,
+        )
 
         names = asked(metrics)
         words = split_list(representation) if isinstance(representation, str) else representation
@@ -212,6 +223,18 @@ class Run:
             index=["member", "representation"], columns="metric", values="value"
         )
         about = self.members.drop(columns=["label", "status", "steps"])
+        scored = sorted({int(key[0]) for key in table.index})
+        collapsed = collapsed_members(self.folder, scored)
+        about = about.merge(
+            pd.DataFrame(
+                {
+                    "member": scored,
+                    "active_latents": list(active_latents(self.folder, scored).values()),
+                    "collapsed": [one in collapsed for one in scored],
+                }
+            ).astype({"member": int}),
+            on="member",
+        )
         columns = [
             *about.columns,
             "representation",
@@ -219,21 +242,48 @@ class Run:
         ]
         table = table.reset_index().merge(about, on="member")[columns]
         keys = ["member", "objective"] + (["representation"] if len(kinds) > 1 else [])
-        return table.set_index(keys).drop(columns=["representation"], errors="ignore").sort_index()
+        table = table.set_index(keys).drop(columns=["representation"], errors="ignore")
+        table.attrs["remarks"] = [
+            *few_samples_lines(self.folder, [n for n in wanted if n in table.columns], scored),
+            *self._remarks(wanted, collapsed, len(scored)),
+        ]
+        return table.sort_index()
+
+    def _remarks(self, metrics: Sequence[str], collapsed: dict[int, int], of: int) -> list[str]:
+        """What must be known to read the scores by *metrics*, with some models *collapsed*."""
+        from unbraid.scoring.collapse import collapse_remark, dead_codes_remark
+        from unbraid.scoring.run_scores import varying_factors
+
+        if not collapsed:
+            return []
+        latents = self.folder.plan.latents
+        told = [collapse_remark(collapsed, latents, varying_factors(self.folder), of)]
+        fond = {name: line for name in metrics if (line := dead_codes_remark(name))}
+        return told + [f"{', '.join(fond)}: {line}." for line in set(fond.values())]
 
     def _require_trained(self) -> None:
         for chunk in self.folder.chunks():
             self.folder.trained(chunk)
 
-    def best(self, metric: str) -> Model:
-        """The model with the best score: the highest, or the lowest where lower is better."""
+    def best(self, metric: str, *, collapsed: bool = False) -> Model:
+        """The model with the best score: the highest, or the lowest where lower is better.
+
+        Models that are collapsed, whose scores mean nothing, take part where *collapsed* is True.
+        """
+        from unbraid.scoring.collapse import REMEDY
         from unbraid.scoring.metric_names import GROUPS, higher_is_better
 
-        if metric in GROUPS:
-            raise invalid("metric", "must be a single one", metric)
+        if not isinstance(metric, str) or metric in GROUPS:
+            raise invalid("metric", "must be a single one, by its name", metric)
         table = self.score(metric, quiet=True)
         if metric not in table or bool(table[metric].isna().all()):
             raise invalid("metric", "has no value for any member of the run", metric)
+        if not collapsed:
+            table = table[~table["collapsed"] & table[metric].notna()]
+            if not len(table):
+                rule = "needs a model that is not collapsed"
+                remedy = f"{REMEDY} To take one all the same: {{collapsed=True}}."
+                raise invalid("best", rule, Shown(f"none with a value in {self.path}"), remedy)
         values = table[metric] if higher_is_better(metric) else -table[metric]
         return self.model(int(values.idxmax()[0]))  # type: ignore[index]
 
@@ -242,9 +292,9 @@ class Run:
         from unbraid.codes.model import Model
 
         ids = [one.id for one in self.folder.plan.members]
-        if member not in ids:
+        if not is_whole(member) or member not in ids:
             raise invalid("member", f"must be one of 0..{ids[-1]}", member)
-        return Model(self.folder, member)
+        return Model(self.folder, int(member))
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write report.html and return its path: in the run, or by *out* in a folder or a file."""
@@ -316,7 +366,18 @@ def train(
     from unbraid.scoring.metric_names import asked
     from unbraid.scoring.run_scores import check_metrics
 
-    chosen = choose_device(device)
+    problems = Problems()
+    for name, given in (
+        ("hyper", hyper),
+        ("data_options", data_options),
+        ("network_options", network_options),
+        ("prior_options", prior_options),
+    ):
+        if given is not None and not isinstance(given, dict):
+            problems.add(name, "must be a dictionary", given, f"For example {name}={{'x': 3}}.")
+    problems.collect(lambda: declared.check_path("out", out))
+    problems.raise_if_any()
+    chosen = choose_device(declared.device_name(device))
     source, source_options = split_source(data, data_options)
     plan, dataset = make_plan(
         source,
@@ -345,7 +406,7 @@ def train(
     )
     stem = f"{plan.data}-{plan.members[0].objective}"
     folder = given_path("out", out) if out is not None else next_folder(stem)
-    problems, metrics = Problems(), [] if score is None else asked(score)
+    metrics = [] if score is None else asked(score)
     names = (
         []
         if score is None
@@ -383,10 +444,13 @@ def open_run(path: str | Path, *, data: declared.MovedData = None, device: str =
     from unbraid.population.devices import choose_device
     from unbraid.population.run_folder import RunFolder
 
+    if path is None:
+        raise invalid("run", "must be the path of a run folder", path)
+    declared.check_path("run", path)
     folder = RunFolder.open(path)
     if data is not None:
         folder.use(declared.open_data(data))
-    return Run(folder, choose_device(device))
+    return Run(folder, choose_device(declared.device_name(device)))
 
 
 def resume_folder(

@@ -95,6 +95,10 @@ class Registry(Mapping[str, str]):
         self._registered[name] = thing
         self.__dict__.pop("_all", None)  # made again with the newcomer
 
+    def registered_here(self, name: str) -> bool:
+        """Whether this process added *name*, which other processes then do not know."""
+        return name not in self.built_in and name in self._registered
+
     def __getitem__(self, name: str) -> str:
         return self._all[name]
 

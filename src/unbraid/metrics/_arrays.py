@@ -14,6 +14,7 @@ from unbraid.core.grid import FactorGrid, relabel
 # Predictors work in single precision, which ends at 3e38; nothing that a network says comes near
 # it.
 LARGEST_CODE = 1e30
+MOST_BINS = 10_000
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ def to_numpy(values: ArrayLike) -> NDArray:
             return np.asarray(tensor)
         except TypeError:  # NumPy knows no bfloat16
             return np.asarray(tensor.float())
+    if np.ma.is_masked(values):
+        remedy = "Leave out rows with masked values."
+        raise invalid("arrays", "must not have masked values", Shown("some"), remedy)
     try:
         return np.asarray(values)
     except (ValueError, RuntimeError) as error:  # rows of different lengths; tensors in a list
@@ -113,6 +117,10 @@ def _read_factors(values: ArrayLike, name: str, problems: Problems) -> NDArray[n
             "must have the shape (n, factors) with at least one factor",
             Shown(f"shape {factors.shape}"),
         )
+    if factors.dtype.kind == "u" and factors.size and factors.max() > np.iinfo(np.int64).max:
+        remedy = "Number the values of each factor 0, 1, 2, ..."
+        rule = f"must be whole numbers of at most {np.iinfo(np.int64).max}"
+        problems.add(name, rule, Shown(str(factors.max())), remedy)
     return factors.astype(np.int64, copy=False)
 
 
@@ -239,10 +247,16 @@ def check_codes_grid(codes: ArrayLike, grid: FactorGrid | ArrayLike) -> Labelled
 
 
 def check_counts(**options: tuple[int, int]) -> None:
-    """Refuse options `name=(value, least)` that are no whole numbers or too small, all at once."""
+    """Refuse options `name=(value, least)` that are no whole numbers or too small, all at once.
+
+    Of bins there may be `MOST_BINS`: each costs memory for every value of every factor.
+    """
     problems = Problems()
     for name, (value, least) in options.items():
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not whole or value < least:
             problems.add(name, f"must be a whole number of at least {least}", value)
+        elif name == "bins" and value > MOST_BINS:
+            remedy = "With more bins than samples every sample would be alone in its own."
+            problems.add(name, f"must be at most {MOST_BINS}", value, remedy)
     problems.raise_if_any()

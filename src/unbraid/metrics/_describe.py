@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from unbraid.core.errors import InputError, Problem, Shown, invalid, unknown
 from unbraid.core.registry import Citation
+from unbraid.metrics._least_samples import LeastSamples
 
 Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
 Family = Literal["supervised", "unsupervised", "usefulness"]
@@ -71,6 +72,8 @@ class Metric(Protocol[Parameters, Returned]):
     compares_factors: bool
     revision: int
     on_gpu: OnGpu | None
+    likes_dead_codes: bool
+    least_samples: LeastSamples | None
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         """The result of one member; codes with a leading member axis return `Members` instead."""
@@ -123,6 +126,8 @@ def describe(
     compares_factors: bool = False,
     revision: int = 1,
     on_gpu: OnGpu | None = None,
+    likes_dead_codes: bool = False,
+    least_samples: LeastSamples | None = None,
 ) -> Callable[[Callable[Parameters, Returned]], Metric[Parameters, Returned]]:
     """Make a function a metric: attach its description and let it take a leading member axis.
 
@@ -130,7 +135,9 @@ def describe(
     latent knows: with a single factor everything would be perfect. *revision* rises when the same
     codes get other numbers, so that stored scores of an earlier revision are not taken for current.
     *on_gpu* computes the same for many members together, where the options that are given are among
-    its own.
+    its own. *likes_dead_codes* says that latents that hold nothing score well, which is then said
+    where the score is shown. *least_samples* says how many samples it needs; with fewer the score
+    is shown with a remark.
     """
     for name, word, known in (
         ("needs", needs, get_args(Needs)),
@@ -145,7 +152,8 @@ def describe(
             )
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
-    about |= {"on_gpu": on_gpu}
+    about |= {"on_gpu": on_gpu, "likes_dead_codes": likes_dead_codes}
+    about |= {"least_samples": least_samples}
 
     def attach(function: Callable[Parameters, Returned]) -> Metric[Parameters, Returned]:
         described: Any = function if needs == "population" else _with_member_axis(function)

@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.errors import Problems, unknown
 from unbraid.core.registry import Citation
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Averaged
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 from unbraid.metrics._standardise import standard_deviations
 
@@ -81,6 +82,7 @@ class ActiveUnits:
         "Burda, Grosse and Salakhutdinov", 2016, "Importance Weighted Autoencoders", "ICLR"
     ),
     result=ActiveUnits,
+    least_samples=Averaged(),
 )
 def active_units(
     mean: ArrayLike,

@@ -35,6 +35,7 @@ from unbraid.metrics._arrays import check_codes_grid, check_counts
 from unbraid.metrics._batches import check_latents, read_batches
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Drawn
 from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._sharing import SharedFactor
 
@@ -75,6 +76,7 @@ class BetaVAEScore:
         "ICLR",
     ),
     result=BetaVAEScore,
+    least_samples=Drawn(64),
 )
 def beta_vae_score(
     codes: ArrayLike,

@@ -47,6 +47,7 @@ from unbraid.core.errors import InputError, unknown
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics._trees import Fit, fit_sklearn, lightgbm_fitter
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def dci_of_members(
         "ICLR",
     ),
     result=DCI,
+    least_samples=Fitted(),
     on_gpu=dci_of_members,
 )
 def dci(

@@ -43,6 +43,7 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics._logistic import accept_unconverged
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class DCIES:
         "ICLR",
     ),
     result=DCIES,
+    least_samples=Fitted(),
 )
 def dci_es(
     codes: ArrayLike,

@@ -32,6 +32,7 @@ from unbraid.metrics._aggregation import top_gap
 from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
+from unbraid.metrics._least_samples import Counted
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class DCIMIG:
         "arXiv:1910.05587",
     ),
     result=DCIMIG,
+    least_samples=Counted(),
 )
 def dcimig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> DCIMIG:
     """Share of the factors' entropy that is held by latents of their own.

@@ -44,6 +44,7 @@ from unbraid.core.errors import InputError, invalid, unknown
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, fit_logistic
+from unbraid.metrics._least_samples import Fitted
 
 Predictor = Literal["both", "logistic", "trees"]
 STUDY_SIZES = (10, 100, 1_000, 10_000)
@@ -126,6 +127,7 @@ class Downstream:
     family="usefulness",
     citation=LOCATELLO_2019,
     result=Downstream,
+    least_samples=Fitted(),
 )
 def downstream(
     codes: ArrayLike,

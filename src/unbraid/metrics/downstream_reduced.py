@@ -31,6 +31,7 @@ from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, check_two_vary
+from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics._trees import Fit
 
 
@@ -70,6 +71,7 @@ class DownstreamReduced:
     compares_factors=True,
     citation=LOCATELLO_2019,
     result=DownstreamReduced,
+    least_samples=Fitted(),
 )
 def downstream_reduced(
     codes: ArrayLike,

@@ -37,6 +37,7 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_grid, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, check_two_vary
+from unbraid.metrics._least_samples import Fitted
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class DownstreamStrong:
         "Locatello et al.", 2020, "Weakly-Supervised Disentanglement Without Compromises", "ICML"
     ),
     result=DownstreamStrong,
+    least_samples=Fitted(),
 )
 def downstream_strong(
     codes: ArrayLike,

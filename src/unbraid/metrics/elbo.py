@@ -38,6 +38,7 @@ from unbraid.core.errors import Problems, Shown
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import LARGEST_CODE, check_counts, to_numpy
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Averaged
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
 
 ROWS_AT_ONCE = 256
@@ -84,6 +85,7 @@ class ELBO:
         "NIPS Workshop on Advances in Approximate Bayesian Inference",
     ),
     result=ELBO,
+    least_samples=Averaged(500),
 )
 def elbo(
     mean: ArrayLike,

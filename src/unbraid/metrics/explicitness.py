@@ -32,6 +32,7 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._standardise import varying_latents
 
@@ -71,6 +72,7 @@ class Explicitness:
         "NeurIPS",
     ),
     result=Explicitness,
+    least_samples=Fitted(),
 )
 def explicitness(
     codes: ArrayLike, factors: ArrayLike, test_codes: ArrayLike, test_factors: ArrayLike

@@ -10,10 +10,12 @@ a latent has no vote, are those of disentanglement_lib's studies. With a `Factor
 from the whole grid, as in the paper; `factor_vae_score_of_batches` takes batches that were drawn
 elsewhere.
 
-Traps: the threshold is absolute, so rescaling a latent can silence it; a factor that no latent
-holds costs only its share (0.79 with four of five), and a latent that mixes two factors costs
-little (a noisy sparse mixture of five scores 0.9996, a full rotation 0.67); duplicated latents cost
-nothing; over seeds the score of a rotation scatters by 0.006.
+Traps: the threshold is absolute, so rescaling a latent can silence it, and perfect codes at a
+hundredth of their scale score 0: standardise codes that do not come from a standard normal prior,
+or pass `active_std=0`; a factor that no latent holds costs only its share (0.79 with four of five),
+and a latent that mixes two factors costs little (a noisy sparse mixture of five scores 0.9996, a
+full rotation 0.67); duplicated latents cost nothing; over seeds the score of a rotation scatters by
+0.006.
 
 Departs from disentanglement_lib: the variance over all rows is exact instead of estimated from
 10,000 draws; factors take turns instead of being drawn, and constant ones are never chosen; an
@@ -37,6 +39,7 @@ from unbraid.metrics._arrays import check_codes, check_codes_grid, check_counts
 from unbraid.metrics._batches import check_latents, read_batches
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Drawn
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.metrics._voting import Spread, pieces, tally
 
@@ -73,6 +76,7 @@ class FactorVAEScore:
     revision=2,
     citation=Citation("Kim and Mnih", 2018, "Disentangling by Factorising", "ICML"),
     result=FactorVAEScore,
+    least_samples=Drawn(64),
 )
 def factor_vae_score(
     codes: ArrayLike,

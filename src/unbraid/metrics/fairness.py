@@ -46,6 +46,7 @@ from unbraid.metrics._arrays import Labelled, check_codes_grid, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, check_two_vary
 from unbraid.metrics._interventions import Interventions
+from unbraid.metrics._least_samples import Fitted
 
 LEARNED_OF_A_GRID, LEARNED_OF_A_SAMPLE = 1 / 2, 2 / 3
 """The most rows that are learned from; the second is the studies' 10,000 of 15,000."""
@@ -125,6 +126,7 @@ def aggregate(unfairness: NDArray[np.float64]) -> dict[str, float]:
         "Locatello et al.", 2019, "On the Fairness of Disentangled Representations", "NeurIPS"
     ),
     result=Fairness,
+    least_samples=Fitted(),
 )
 def fairness(
     codes: ArrayLike,

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.citations import MATHIEU_2019
 from unbraid.metrics._arrays import check_codes
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Averaged
 from unbraid.metrics._standardise import constant_latents, standard_deviations
 
 
@@ -52,6 +53,8 @@ class Hoyer:
     family="unsupervised",
     citation=MATHIEU_2019,
     result=Hoyer,
+    least_samples=Averaged(),
+    likes_dead_codes=True,
 )
 def hoyer(codes: ArrayLike) -> Hoyer:
     """How few latents each sample uses, from 0 (all equally) to 1 (a single one).

@@ -50,6 +50,7 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, mutual_information
+from unbraid.metrics._least_samples import OfValues
 from unbraid.metrics._logistic import accept_unconverged
 from unbraid.metrics._neighbours import neighbour_information
 from unbraid.metrics._standardise import standardise
@@ -99,6 +100,7 @@ class InfoMEC:
         "NeurIPS",
     ),
     result=InfoMEC,
+    least_samples=OfValues(100),
 )
 def infomec(
     codes: ArrayLike,

@@ -37,6 +37,7 @@ from unbraid.metrics._arrays import Labelled, check_codes_factors
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins
+from unbraid.metrics._least_samples import OfValues
 
 MOST_VALUES = 20
 """Bins of a factor with more values than that."""
@@ -75,6 +76,8 @@ class IRS:
         "ICML",
     ),
     result=IRS,
+    least_samples=OfValues(50),
+    likes_dead_codes=True,
 )
 def irs(
     codes: ArrayLike, factors: ArrayLike, *, quantile: float = 0.99, compat: Compat | None = None

@@ -37,6 +37,7 @@ from unbraid.metrics._aggregation import over_varying, top_gap
 from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import ROUNDING_NATS, entropy, histogram_bins, mutual_information
+from unbraid.metrics._least_samples import Counted
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class JEMMIG:
         "ICLR",
     ),
     result=JEMMIG,
+    least_samples=Counted(),
+    likes_dead_codes=True,
 )
 def jemmig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> JEMMIG:
     """Gap between the two latents that know most about a factor, less what the best holds besides.

@@ -35,6 +35,7 @@ from unbraid.core.errors import invalid
 from unbraid.core.grid import FactorGrid
 from unbraid.metrics._arrays import check_codes_grid, check_counts
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Drawn
 from unbraid.metrics._sharing import SharedFactor
 from unbraid.metrics._voting import ROWS_AT_ONCE, Spread
 
@@ -63,6 +64,7 @@ class KimMnihScore:
     compares_factors=True,
     citation=MATHIEU_2019,
     result=KimMnihScore,
+    least_samples=Drawn(1_000),
 )
 def kim_mnih_score(
     codes: ArrayLike,

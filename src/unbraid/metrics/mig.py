@@ -32,6 +32,7 @@ from unbraid.metrics._aggregation import over_varying, top_gap
 from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
+from unbraid.metrics._least_samples import Counted
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class MIG:
         "NeurIPS",
     ),
     result=MIG,
+    least_samples=Counted(),
 )
 def mig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> MIG:
     """Gap between the two latents that know most about a factor, as a share of its entropy.

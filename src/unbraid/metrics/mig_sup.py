@@ -33,6 +33,7 @@ from unbraid.metrics._aggregation import top_gap
 from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
+from unbraid.metrics._least_samples import Counted
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class MIGSup:
         "ICLR",
     ),
     result=MIGSup,
+    least_samples=Counted(),
 )
 def mig_sup(
     codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, least_variance: float = 0.0

@@ -32,6 +32,7 @@ from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins, mutual_information
+from unbraid.metrics._least_samples import Counted
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ def modularity_per_latent(information: NDArray[np.float64]) -> NDArray[np.float6
         "NeurIPS",
     ),
     result=Modularity,
+    least_samples=Counted(),
+    likes_dead_codes=True,
 )
 def modularity(
     codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, compat: Compat | None = None

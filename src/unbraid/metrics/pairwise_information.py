@@ -28,6 +28,7 @@ from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes, check_counts
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins, mutual_information
+from unbraid.metrics._least_samples import Counted
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class PairwiseInformation:
     family="unsupervised",
     citation=LOCATELLO_2019,
     result=PairwiseInformation,
+    least_samples=Counted(among_latents=True),
+    likes_dead_codes=True,
 )
 def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInformation:
     """Mean mutual information of two latents in nats, by counting in equal-width bins.

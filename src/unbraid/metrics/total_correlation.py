@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Correlated
 from unbraid.metrics._standardise import constant_latents, standardise
 
 # Copies in single precision leave eigenvalues of about 1e-15, rounding in double precision smaller
@@ -63,6 +64,8 @@ class TotalCorrelation:
     family="unsupervised",
     citation=LOCATELLO_2019,
     result=TotalCorrelation,
+    least_samples=Correlated(),
+    likes_dead_codes=True,
 )
 def total_correlation(codes: ArrayLike) -> TotalCorrelation:
     """How far the latents are from linearly independent: Gaussian total correlation in nats.

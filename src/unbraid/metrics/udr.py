@@ -49,6 +49,7 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import check_codes, to_numpy
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Regressed
 
 if TYPE_CHECKING:
     from unbraid.metrics._agreement import Method
@@ -88,6 +89,7 @@ class UDR:
         "ICLR",
     ),
     result=UDR,
+    least_samples=Regressed(),
 )
 def udr(
     codes: ArrayLike,

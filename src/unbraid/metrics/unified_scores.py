@@ -42,6 +42,7 @@ from unbraid.metrics._aggregation import top_gap
 from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
+from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics.dci import (
     Backend,
     check_backend,
@@ -178,6 +179,7 @@ def connected_groups(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], 
         "JMLR",
     ),
     result=UnifiedScores,
+    least_samples=Fitted(),
 )
 def unified_scores(
     codes: ArrayLike,

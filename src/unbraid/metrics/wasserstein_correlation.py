@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes
 from unbraid.metrics._describe import describe
+from unbraid.metrics._least_samples import Correlated
 from unbraid.metrics._standardise import standard_deviations, standardise
 
 FAR = 1e60
@@ -60,6 +61,8 @@ class WassersteinCorrelation:
     family="unsupervised",
     citation=LOCATELLO_2019,
     result=WassersteinCorrelation,
+    least_samples=Correlated(),
+    likes_dead_codes=True,
 )
 def wasserstein_correlation(codes: ArrayLike) -> WassersteinCorrelation:
     """How far the latents are from linearly independent: squared Gaussian Wasserstein distance.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Codes from tables with named columns: .csv, .parquet or a pandas table, such as the one that
-`discover` writes.
+"""Codes, or factors, from tables with named columns: .csv, .parquet or a pandas table, such as the
+one that `discover` writes.
 
 Every column of numbers is a code, but `image` and `name`, which say in such a table what a row is
 about. Columns without any number are descriptions and left out. A column with both is refused
-unless others are asked for.
+unless others are asked for. Without names a first line or column that counts 0, 1, 2, ... is
+refused: it is most likely what pandas writes around a table.
 """
 
 from __future__ import annotations
@@ -154,6 +155,11 @@ def _named_cells(path: Path) -> CsvTable | None:
         rule, value = "must be names or codes, and may be either", Shown(",".join(table.rows[0]))
         remedy = "Give the columns names in the first line."
         raise invalid(table.line(0), rule, value, remedy)
+    if len(table.rows) > 2 and len(table.rows[0]) > 1 and _counts_up([r[0] for r in table.rows]):
+        rule = "must not have an index as its first column"
+        value = Shown(f"0 to {len(table.rows) - 1} there")
+        remedy = "Write it without (pandas: to_csv(..., index=False)), or name the columns."
+        raise invalid(str(path), rule, value, remedy)
     return None
 
 

@@ -154,7 +154,8 @@ def score_tasks(
 
     What a metric can compute for many members together on a GPU is computed there, beside the
     processes, where *device* is one; members then share their factors. Where it fails, for want of
-    memory perhaps, the processes do that too.
+    memory perhaps, the processes do that too. A metric that this program registered is known to no
+    other process and is computed here.
     """
     from joblib import Parallel, delayed
 
@@ -165,12 +166,16 @@ def score_tasks(
 
     together = _for_gpu(tasks, device)
     left = {task for group in together for task in group}
-    outcomes = by_processes([task for task in tasks if task not in left])
+    here = [task for task in tasks if METRICS.registered_here(base(task.metric))]
+    outcomes = by_processes([task for task in tasks if task not in left | set(here)])
     failed: list[Task] = []
     for group in together:
         failed += yield from _score_on_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
+    for task in here:
+        if task not in left or task in failed:
+            yield score_task(task, load(task))
     yield from outcomes
-    yield from by_processes(failed)
+    yield from by_processes([task for task in failed if task not in here])
 
 
 def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:

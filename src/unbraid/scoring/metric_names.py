@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from unbraid.core.errors import Problem, Problems, unknown
+from unbraid.core.errors import Problem, Problems, invalid, unknown
 from unbraid.core.spelling import as_named, split_names
 from unbraid.metrics import METRICS
 
@@ -114,7 +114,12 @@ def left_out(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
 
 def asked(metrics: str | Sequence[str]) -> list[str]:
     """The names in *metrics*, a list or words with commas."""
-    return split_names(metrics, known_words()) if isinstance(metrics, str) else list(metrics)
+    if isinstance(metrics, str):
+        return split_names(metrics, known_words())
+    if not isinstance(metrics, Sequence) or not all(isinstance(one, str) for one in metrics):
+        remedy = "For example {metrics=mig,dci}."
+        raise invalid("metrics", "must be names, in a list or with commas", metrics, remedy)
+    return list(metrics)
 
 
 def known_words() -> list[str]:

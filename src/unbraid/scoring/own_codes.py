@@ -15,8 +15,11 @@ from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
+from unbraid.scoring.collapse import collapse_remark, count_active, least_active
+from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
+from unbraid.scoring.scale import scale_remark
 from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:
@@ -104,7 +107,27 @@ def score_codes(
     found.sort(key=lambda row: (row[0], order[row[1]]))
     table = pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
     table.attrs["members"] = len(given.codes)  # those without a value included
+    seen = None if given.factors is None else given.factors[rows]
+    few = few_samples(dict.fromkeys(table["metric"]), len(rows), given.codes.shape[2], seen)
+    table.attrs["few_samples"] = few
+    if few:
+        warn(few_samples_remark(few, len(rows), seen))
+    told = [_of_scale(given, member, table["metric"], rows) for member in members]
+    latents = given.codes.shape[2]
+    varying = 0 if seen is None else sum(len(np.unique(column)) > 1 for column in seen.T)
+    active = {member: given.active(member) for member in members}
+    low = {m: count for m, count in active.items() if count < least_active(latents, varying)}
+    told += [collapse_remark(low, latents, varying, len(given.codes))] if low else []
+    for line in dict.fromkeys(filter(None, told)):
+        warn(line)
+    table.attrs["remarks"] = list(dict.fromkeys(filter(None, told)))
     return table
+
+
+def _of_scale(given: _Given, member: int, metrics: Any, rows: NDArray[np.int64]) -> str:
+    """What is to be said of the scale of a member's codes."""
+    names = dict.fromkeys(metrics)
+    return scale_remark(names, given.codes[member][rows], every_latent=given.logvar is None)
 
 
 def _tell(
@@ -171,6 +194,12 @@ class _Given:
         for member, error in failed.items():
             warn(f"member {member} is left out: {error}")
         return tuple(member for member in range(len(self.codes)) if member not in failed)
+
+    def active(self, member: int) -> int:
+        """How many latents of a member are active; without log-variances, how many move."""
+        logvar = None if self.logvar is None else self.logvar[member].astype(np.float64)
+        noise = None if logvar is None else np.exp(logvar).mean(axis=0)
+        return count_active(self.codes[member], noise)
 
     def inputs(self, member: int, rows: NDArray[np.int64]) -> MetricInputs:
         """One member's arrays, *rows* of them."""
@@ -272,13 +301,20 @@ def printed(table: pd.DataFrame, width: int) -> str:
             index="member", columns="metric", values="value"
         )
         wide = wide.reindex(range(members))[list(dict.fromkeys(table["metric"]))]
-        return wide.to_string(
+        few = "".join(
+            f"\n{name}: too few samples, needs {least:,}"
+            for name, least in table.attrs["few_samples"].items()
+        )
+        text = wide.to_string(
             max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=width
         )
+        return text + few
     lines = []
     for name, rows in table.groupby("metric", sort=False):
         values = dict(zip(rows["quantity"], rows["value"], strict=True))
         score = values.pop("score")
-        parts = ", ".join(f"{part} {value:.4g}" for part, value in values.items())
-        lines.append(f"{name:<26}{score:>9.4g}" + (f"   {parts}" if parts else ""))
+        parts = [f"{part} {value:.4g}" for part, value in values.items()]
+        if least := table.attrs["few_samples"].get(name):
+            parts.append(f"too few samples, needs {least:,}")
+        lines.append(f"{name:<26}{score:>9.4g}" + (f"   {', '.join(parts)}" if parts else ""))
     return "\n".join(lines)

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
@@ -19,6 +22,8 @@ from unbraid.metrics import METRICS
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import SCORES_LOCK, RunFolder
+from unbraid.scoring.collapse import ACTIVE, count_active, least_active
+from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
 from unbraid.scoring.worker_processes import worker_processes
@@ -129,7 +134,9 @@ def score_members(
             & {(member, task.metric, task.representation) for member in task.members}
         ]
         # Where all is stored nothing is written: the run may lie where that cannot be done.
-        if not _missing(wanted, stored_scores(run)):
+        stored = stored_scores(run)
+        counted = not _not_counted(members, stored) or not os.access(run.path, os.W_OK)
+        if counted and not _missing(wanted, stored):
             progress(whole, True)
             return
         with only_one(run.path, SCORES_LOCK):
@@ -137,7 +144,13 @@ def score_members(
             tasks = _missing(wanted, stored)
             left = sum(len(task.members) for task in tasks)
             progress(whole - left, True)  # done before, or left out
-            _score_missing(run, tasks, stored, progress, warn, device)
+            _score_missing(run, tasks, members, stored, progress, warn, device)
+
+
+def _not_counted(members: Sequence[int], stored: pd.DataFrame) -> list[int]:
+    """Those of *members* whose active latents are not *stored*."""
+    known = set(stored.loc[stored["metric"] == ACTIVE, "member"])
+    return [member for member in members if member not in known]
 
 
 def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
@@ -153,6 +166,7 @@ def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
 def _score_missing(
     run: RunFolder,
     tasks: Sequence[Task],
+    members: Sequence[int],
     stored: pd.DataFrame,
     progress: Callable[[int, bool], None],
     warn: Callable[[str], None],
@@ -164,6 +178,9 @@ def _score_missing(
                 warn(outcome.complaint)
             table.add(outcome.rows)
             progress(len(outcome.task.members), False)
+        for member in _not_counted(members, stored):
+            count = _count_active(run, member)
+            table.add([(member, ACTIVE, "mean", "count", float(count), 0.0, 1)])
 
 
 def _inapplicable(
@@ -298,6 +315,43 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
             )
         )
     return found
+
+
+def active_latents(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
+    """How many latents each of *members* uses, as stored with its scores or else by its codes."""
+    table = stored_scores(run)
+    rows = table.loc[table["metric"] == ACTIVE]
+    known = dict(zip(rows["member"].tolist(), rows["value"].tolist(), strict=True))
+    return {one: int(known[one]) if one in known else _count_active(run, one) for one in members}
+
+
+def varying_factors(run: RunFolder) -> int:
+    """How many factors of the run's data take more than one value; 0 where none are known."""
+    dataset = run.dataset
+    return sum(size > 1 for size in dataset.factor_sizes) if dataset.labelled else 0
+
+
+def collapsed_members(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
+    """Those of *members* that are collapsed, with their numbers of active latents."""
+    least = least_active(run.plan.latents, varying_factors(run))
+    return {one: count for one, count in active_latents(run, members).items() if count < least}
+
+
+def few_samples_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[int]) -> list[str]:
+    """What must be known of scores of *members* by *metrics* that need more samples, if any do."""
+    if not members:
+        return []
+    codes = CodeStore(run).load(members[0])  # all members see the same images
+    rows, latents = codes.mean.shape
+    factors = codes.factors if run.dataset.labelled else None
+    few = few_samples([name for name in metrics if base(name) in METRICS], rows, latents, factors)
+    return [few_samples_remark(few, rows, factors)] if few else []
+
+
+def _count_active(run: RunFolder, member: int) -> int:
+    codes, noisy = CodeStore(run).load(member), run.plan.members[member].build().samples_latents
+    noise = np.exp(codes.logvar.astype(np.float64)).mean(axis=0) if noisy else None
+    return count_active(codes.mean, noise)
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:

@@ -143,3 +143,12 @@ def test_what_cannot_be_drawn_is_refused():
         f"sprites may hold at most 200000 images and 1024 MiB; got 73728 images, 1152 MiB. {remedy}"
     )
     assert message(image_size=128, x=48, y=48, scale=32) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [({"x_range": float("inf")}, "x_range"), ({"scale_max": 0}, "scale_max")]
+)
+def test_a_refused_option_is_not_blamed_for_another(options, name):
+    with pytest.raises(InputError) as caught:
+        load("sprites", **options)
+    assert [one.name for one in caught.value.problems] == [name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -372,3 +373,16 @@ def test_resize_scales_every_image():
     assert dataset.options == {"source": "array", "resize": 16}
     assert load(np.zeros((2, 600, 4), np.uint8), resize=8).image_shape == (8, 8, 1)
     assert message(GREY, resize=4) == "resize must be a whole number in 8..512; got 4."
+
+
+def test_labels_that_do_not_fit_are_refused_rather_than_wrapped():
+    pixels = np.zeros((2, 8, 8), dtype=np.uint8)
+    labels = np.array([2**63 - 1, 2**63], dtype=np.uint64)
+    with pytest.raises(InputError, match="factors must be whole numbers of at most 92233720368547"):
+        load(pixels, factors=labels)
+
+
+def test_a_pandas_table_of_factors_keeps_its_names():
+    pixels = np.arange(2 * 64, dtype=np.uint8).reshape(2, 8, 8)
+    made = load(pixels, factors=pd.DataFrame({"shape": [0, 1], "size": [1, 0]}))
+    assert made.factor_names == ("shape", "size")

@@ -387,3 +387,10 @@ def test_what_is_wrong_with_factors_csv_is_told_line_by_line(folder):
     assert message(folder) == f"{path} must have a row for each image; got none."
     path.write_bytes(b"file,shape\n\xff\xfe\x00,1\n")
     assert message(folder).startswith(f"{path} must be a comma-separated text file in UTF-8; got ")
+
+
+def test_labels_that_are_a_folder_are_not_passed_over(tmp_path):
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "a.png")
+    (tmp_path / "factors.csv").mkdir()
+    with pytest.raises(InputError, match=r"factors\.csv must be a file"):
+        load(tmp_path)

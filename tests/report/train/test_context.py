@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from unbraid.commands.train import Run
+from unbraid.commands.train import Run, open_run
+from unbraid.core.store import write_table
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.train import context
 from unbraid.report.train.context import heat_style, write_report
+from unbraid.report.train.run_summary import summarise
+from unbraid.scoring.collapse import ACTIVE
+from unbraid.scoring.run_scores import stored_scores
 
-from ..conftest import KINDS, small_train
+from ..conftest import KINDS, set_active_latents, small_train
 from ..pages import Page, assert_sound
 
 
@@ -107,8 +112,35 @@ def test_diverged_members_are_named(pages: dict[str, Page], runs: dict[str, Run]
 def test_nothing_left_to_look_at(pages: dict[str, Page]) -> None:
     page = pages["all_diverged"]
     assert "Every model diverged, so there is none to look at closely." in page.text
-    assert "0 of 1 model trained on sprites" in page.text
+    assert "No model trained on sprites" in page.text
     assert page.all("img") == []
+
+
+def test_a_collapsed_model_is_never_the_best(runs: dict[str, Run], tmp_path: Path) -> None:
+    """Neither in words nor by a ring; the page says what happened and what to try."""
+    folder = Path(shutil.copytree(runs["sweep"].path, tmp_path / "run"))
+    run = open_run(folder, device="cpu")
+    set_active_latents(run, 4)
+    stored = stored_scores(run.folder)
+    winner = summarise(run.folder).best
+    stored.loc[(stored["metric"] == ACTIVE) & (stored["member"] == winner), "value"] = 1
+    write_table(folder / "scores.parquet", stored)
+    found = summarise(run.folder)
+    assert found.collapsed == {winner}
+    assert found.best not in (winner, None)
+    assert max(range(9), key=found.rank) == winner
+    page = Page(run.report())
+    assert f"1 of 9 models collapsed: model {winner} " in page.text
+    assert "with 1 of 4 latents active. That is fewer than half of the 3 factors" in page.text
+    assert "Some models collapsed: weaken the objective" in page.text
+    assert "a cross is a collapsed model" in page.text
+    assert "1 (collapsed)" in page.text
+    set_active_latents(run, 0)
+    assert (summarise(run.folder).best, summarise(run.folder).best_metric) == (None, None)
+    page = Page(run.report())
+    assert "Every model collapsed: model 0 " in page.text
+    assert "The best" not in page.text
+    assert "Every model diverged" not in page.text
 
 
 def test_an_autoencoder_has_no_kl(pages: dict[str, Page]) -> None:

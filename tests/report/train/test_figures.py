@@ -139,3 +139,9 @@ def test_changes_are_laid_over_the_shared_look() -> None:
     assert made.layout.template == TEMPLATE
     assert drawn(figure([]))["layout"]["height"] == 270
     assert "height" not in drawn(figure([], height=None))["layout"]
+
+
+def test_the_axis_of_a_short_training_has_whole_steps() -> None:
+    history = pd.DataFrame({"member": [0, 0], "step": [1, 2], "loss": [3.0, 2.0]})
+    axis = curves_figure(history, "loss", [setting("a", (0,))], NAMES, set()).layout.xaxis
+    assert axis.dtick == 1

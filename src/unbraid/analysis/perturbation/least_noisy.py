@@ -3,7 +3,8 @@
 
 `s(x) = μ_j(x)` with j the latent of the lowest posterior variance averaged over the data, of the
 member with the lowest MIG unless one is chosen. Departs: s is standardised over the data, since its
-scale is left open.
+scale is left open; collapsed members, which the paper leaves unsaid, are not taken unless chosen:
+their least noisy latent is rounding, which standardising would blow up.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from unbraid.core.progress import Progress
 from unbraid.data.perturbed.pattern import standardised
 from unbraid.population.devices import explain_oom
 from unbraid.population.run_folder import RunFolder
+from unbraid.scoring.collapse import REMEDY, count_active, least_active
+from unbraid.scoring.run_scores import varying_factors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,12 +48,14 @@ def read_s(
         raise invalid("member", "must have finite codes", member, "Choose another.")
     latent = int(np.argmin(noise))
     s, was, deviation = standardised(mean[:, latent])
+    least = least_active(run.plan.latents, varying_factors(run))
     return s, {
         "run": str(run.path.resolve()),
         "plan": run.plan.digest(),
         "member": member,
         "label": run.plan.members[member].label(),
         "mig": mig,
+        "collapsed": count_active(mean, noise) < least,
         "latent": latent,
         "noise_per_latent": noise.tolist(),
         "mean": was,
@@ -59,8 +64,12 @@ def read_s(
 
 
 def lowest_mig(run: RunFolder, scores: pd.DataFrame) -> tuple[int, float]:
-    """The member with the lowest MIG in *scores* among those with noisy latents, and its MIG."""
+    """The member with the lowest MIG in *scores* among those with noisy latents, and its MIG.
+
+    Collapsed members are left out.
+    """
     noisy = {one.id for one in run.plan.members if one.build().samples_latents}
+    noisy -= set(scores.query("collapsed").index.get_level_values("member"))
     members = scores.index.get_level_values("member")
     values = scores["mig"] if "mig" in scores else [math.nan] * len(members)
     ranked = sorted(
@@ -69,8 +78,8 @@ def lowest_mig(run: RunFolder, scores: pd.DataFrame) -> tuple[int, float]:
         if one in noisy and not math.isnan(value)
     )
     if not ranked:
-        rule = "needs a member whose MIG has a value"
-        raise invalid("run", rule, Shown(str(run.path)), "Choose a {member=}.")
+        rule = "needs a member that is not collapsed and whose MIG has a value"
+        raise invalid("run", rule, Shown(str(run.path)), f"{REMEDY} Or choose a {{member=}}.")
     mig, member = ranked[0]
     return member, mig
 

@@ -98,6 +98,7 @@ class Sprites(PixelDataset):
             "scale_min": real(problems, "scale_min", scale_min, 0.02, 0.3),
             "scale_max": real(problems, "scale_max", scale_max, 0.02, 0.3),
         }
+        problems.raise_if_any()  # what one option is refused for says nothing of another
         _check_together(problems, self.options)
         problems.raise_if_any()
         moving = [factor for factor in FACTORS if self.options[factor] > 1]

@@ -39,7 +39,13 @@ def no_factors(count: int) -> FactorTable:
 
 
 def table_from_array(labels: Any, count: int, names: Sequence[str] | None) -> FactorTable:
-    """Check *labels* `(n,)` or `(n, factors)` of *count* images; number each factor's values."""
+    """Check *labels* `(n,)` or `(n, factors)` of *count* images; number each factor's values.
+
+    Columns of a pandas table that have names keep them.
+    """
+    columns = [] if getattr(labels, "columns", None) is None else list(labels.columns)
+    if names is None and columns and all(isinstance(name, str) for name in columns):
+        names = columns
     try:
         rows = np.asarray(labels)
     except ValueError as error:
@@ -74,9 +80,12 @@ def table_from_array(labels: Any, count: int, names: Sequence[str] | None) -> Fa
 
 
 def _whole_numbers(rows: NDArray[Any]) -> NDArray[np.int64]:
-    if rows.dtype.kind in "biu":
-        return rows.astype(np.int64)
     remedy = "Number the values of each factor 0, 1, 2, ..."
+    if rows.dtype.kind in "biu":
+        if rows.size and int(rows.max()) > np.iinfo(np.int64).max:
+            rule = f"must be whole numbers of at most {np.iinfo(np.int64).max}"
+            raise invalid("factors", rule, Shown(str(rows.max())), remedy)
+        return rows.astype(np.int64)
     if rows.dtype.kind != "f":
         raise invalid("factors", "must be whole numbers", Shown(f"dtype {rows.dtype}"), remedy)
     wrong = ~(np.isfinite(rows) & (rows == np.rint(rows)) & (np.abs(rows) < 2**53))

@@ -54,6 +54,9 @@ def image_files(folder: Path) -> list[Path]:
     problems = Problems()
     files = []
     for entry in sorted(folder.iterdir(), key=lambda path: natural_order(path.name)):
+        if entry.name == LABELS and not entry.is_file():
+            remedy = "Write the factors into a file, or give it another name."
+            problems.add(str(entry), "must be a file", Shown("something else"), remedy)
         if entry.name == LABELS or _is_of_the_system(entry):
             continue
         if entry.is_dir():

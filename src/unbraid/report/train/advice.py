@@ -33,6 +33,9 @@ class AdviceInputs:
     latents: int = 0
     lost_factors: tuple[str, ...] = ()
     """Factors that no active latent of the best member carries."""
+    collapsed: int = 0
+    """How many of the *models* use too few latents for their scores to mean anything."""
+    models: int = 0
 
 
 def still_falling(losses: ArrayLike) -> bool:
@@ -50,13 +53,18 @@ def advice(found: AdviceInputs) -> list[str]:
     lines = []
     if found.diverged:
         lines.append("Some models diverged: try a smaller learning rate.")
+    if found.collapsed:
+        some = "Every model" if found.collapsed == found.models else "Some models"
+        lines.append(
+            f"{some} collapsed: weaken the objective (a lower beta, say), or train for more steps."
+        )
     if still_falling(found.best_loss):
         lines.append("The best model's loss is still falling: train for more steps.")
-    if found.active_latents == 0:
+    if found.active_latents == 0 and not found.collapsed:
         lines.append(
             "No latent of the best model is active: weaken the objective, or train for more steps."
         )
-    elif found.lost_factors:
+    elif found.lost_factors and found.collapsed < max(1, found.models):
         names, are = ", ".join(found.lost_factors), "is" if len(found.lost_factors) == 1 else "are"
         lines.append(
             f"{names} {are} not clearly in any active latent: train for more steps, or weaken the"

@@ -37,7 +37,9 @@ from unbraid.report.train.provenance import (
 from unbraid.report.train.run_summary import Metric, RunSummary, summarise
 from unbraid.report.train.settings import mix, shown, swept_name, swept_value, symbol
 from unbraid.report.train.variance import variance_of, what_matters
+from unbraid.scoring.collapse import REMEDY, dead_codes_remark
 from unbraid.scoring.metric_names import USUAL
+from unbraid.scoring.run_scores import few_samples_lines, varying_factors
 
 MOST_VIEWS = 6
 _MOST_TILES = 6
@@ -74,8 +76,16 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "matters": _what_matters(found),
         "labelled": dataset.labelled,
         "diverged": found.diverged_names(),
+        "collapsed": [
+            (f"model {member} ({found.names[member]})", found.active[member])
+            for member in sorted(found.collapsed)
+        ],
+        "few_samples": few_samples_lines(run, [m.name for m in found.metrics], list(found.active)),
+        "latents": plan.latents,
+        "varying": varying_factors(run),
+        "remedy": REMEDY,
         "facts": _facts(run),
-        "film": views[0].latents[:_MOST_TILES] if views else (),
+        "film": views[0].latents[:_MOST_TILES] if found.best is not None else (),
         "aspect": dataset.image_shape[1] / dataset.image_shape[0],
         "frames": FRAMES,
         "inactive_nats": f"{INACTIVE_NATS:g}",
@@ -230,8 +240,9 @@ def _score_figures(found: RunSummary, figures: dict[str, Any]) -> list[dict[str,
             title=label,
             ticks=ticks,
             axis=axis,
-            best=found.best,
+            best=found.best if len(found.names) > 1 else None,
             bounds=bounds,
+            collapsed=found.collapsed,
         )
         about = (
             f"{label} of every model by setting, from {min(values.values()):.3g} to"
@@ -244,7 +255,8 @@ def _score_figures(found: RunSummary, figures: dict[str, Any]) -> list[dict[str,
 
 
 def _note(metric: Metric) -> str:
-    return f"{metric.citation}; lower is better" if metric.lower_is_better else metric.citation
+    parts = [metric.citation, "lower is better" if metric.lower_is_better else ""]
+    return "; ".join(part for part in (*parts, dead_codes_remark(metric.name)) if part)
 
 
 def _group(metric: Metric) -> str:
@@ -309,6 +321,7 @@ def _table(found: RunSummary) -> dict[str, Any]:
         "Model",
         "Setting",
         "Seed",
+        "Active latents",
         *(m.label for m in found.metrics),
         *(quantity_label(q) for q in quantities),
     ]
@@ -324,9 +337,10 @@ def _table(found: RunSummary) -> dict[str, Any]:
                 (str(member), member),
                 (setting.label, place),
                 (str(found.seeds[member]), found.seeds[member]),
+                _activity(found, member),
             ]
             cells += [
-                ("–", None) if v is None else (format(v, d), v)
+                ("–", None) if v is None else (format(v, d).rstrip("."), v)
                 for v, d in zip(numbers, digits, strict=True)
             ]
             if uneven:
@@ -334,7 +348,7 @@ def _table(found: RunSummary) -> dict[str, Any]:
             rows.append(
                 {
                     "cells": cells,
-                    "best": member == found.best,
+                    "best": member == found.best and len(found.names) > 1,
                     "colour": setting.colour,
                     "rank": found.rank(member),
                 }
@@ -351,6 +365,14 @@ def _table(found: RunSummary) -> dict[str, Any]:
             else (quantity_label("loss"), "ascending")
         ),
     }
+
+
+def _activity(found: RunSummary, member: int) -> tuple[str, int | None]:
+    """A cell of the table: how many latents are active, and whether those are too few."""
+    if member not in found.active:
+        return "–", None
+    count = found.active[member]
+    return f"{count} (collapsed)" if member in found.collapsed else str(count), count
 
 
 def _advice(run: RunFolder, found: RunSummary, views: list[MemberView]) -> list[str]:
@@ -398,5 +420,7 @@ def _advice(run: RunFolder, found: RunSummary, views: list[MemberView]) -> list[
             lost_factors=(
                 tuple(row.name for row in views[0].rows if not row.where.found) if views else ()
             ),
+            collapsed=len(found.collapsed),
+            models=len(plan.members),
         )
     )

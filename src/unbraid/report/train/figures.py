@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,13 +78,14 @@ def scores_figure(
     axis: str,
     best: int | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    collapsed: Collection[int] = (),
 ) -> go.Figure:
     """Every member a dot at its setting, the setting's median a bar, the best member ringed.
 
-    *scores* and *names* are by member; members without a score are left out. *axis* is the title of
-    the axis of settings.
+    Those that *collapsed* are crosses. *scores* and *names* are by member; members without a score
+    are left out. *axis* is the title of the axis of settings.
     """
-    rows: list[tuple[float, float, str, str]] = []
+    rows: list[tuple[float, float, str, str, str]] = []
     bars: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
     ringed: list[float] = []
     places = positions(settings)
@@ -95,7 +96,12 @@ def scores_figure(
             for member, offset in zip(setting.members, offsets, strict=True)
             if math.isfinite(scores.get(member, math.nan))
         }
-        rows += [(at, scores[one], names[one], setting.colour) for one, at in present.items()]
+        rows += [
+            (at, scores[one], f"{names[one]}, collapsed", setting.colour, "x-thin-open")
+            if one in collapsed
+            else (at, scores[one], names[one], setting.colour, "circle")
+            for one, at in present.items()
+        ]
         if best in present:
             ringed = [present[best], scores[best]]
         if len(present) > 1:
@@ -103,8 +109,8 @@ def scores_figure(
             bars["x"] += [place - 0.36, place + 0.36, None]
             bars["y"] += [middle, middle, None]
             bars["text"] += [f"median {middle:.3f}", f"median {middle:.3f}", ""]
-    x, y, texts, colours = (
-        (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 4
+    x, y, texts, colours, symbols = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 5
     )
     most = max(len(setting.members) for setting in settings)
     size = 10 if most <= 12 else 7 if most <= 30 else 5
@@ -120,8 +126,12 @@ def scores_figure(
                 text=texts,
                 hovertemplate=f"%{{text}}<br>{title} %{{y:.3f}}<extra></extra>",
                 marker_size=size,
+                marker_symbol=symbols,
                 marker_opacity=0.92,
-                marker_line={"color": "#ffffff", "width": 1},
+                marker_line={
+                    "color": ["#ffffff" if one == "circle" else INK for one in symbols],
+                    "width": [1 if one == "circle" else 1.6 for one in symbols],
+                },
                 cliponaxis=False,
             ),
             ring(ringed[:1], ringed[1:], "best", ACCENT, size + 7, hoverinfo="skip"),
@@ -179,7 +189,9 @@ def curves_figure(
     return figure(
         lines,
         x="training step",
-        xaxis={"rangemode": "tozero", "tickformat": ",d", "nticks": 6},
+        # Between the steps of a short training there is nothing to tick.
+        xaxis={"rangemode": "tozero", "tickformat": ",d"}
+        | ({"nticks": 6} if steps.max(initial=0) > 6 else {"dtick": 1}),
         yaxis_range=curve_range(steps[healthy], values[healthy]),
     )
 

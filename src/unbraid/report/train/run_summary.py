@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unbraid.codes.codes import CodeStore
@@ -16,7 +16,7 @@ from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.train.settings import Setting, find_settings
 from unbraid.scoring.metric_names import USUAL
-from unbraid.scoring.run_scores import stored_scores
+from unbraid.scoring.run_scores import active_latents, collapsed_members, stored_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +60,10 @@ class RunSummary:
     best_metric: float | None
     """MIG of the best member; None where it was chosen by its loss."""
     best_rule: str
+    active: dict[int, int] = field(default_factory=dict)
+    """How many latents of each healthy member are active."""
+    collapsed: frozenset[int] = frozenset()
+    """Members that use too few: never the best."""
 
     @property
     def diverged(self) -> set[int]:
@@ -89,14 +93,17 @@ class RunSummary:
         ]
 
     def rank(self, member: int) -> tuple[float, ...]:
-        """Sort key, best first: by MIG where there is one, then by loss; diverged members last."""
+        """Sort key, best first: by MIG where there is one, then by loss.
+
+        Collapsed members follow, and diverged ones.
+        """
         score = (
             self.metrics[0].scores.get(member, -math.inf)
             if self.by_mig
             else float(member == self.best)
         )
         return (
-            member in self.diverged,
+            2 * (member in self.diverged) + (member in self.collapsed),
             -score,
             self.final.get("loss", {}).get(member, math.inf),
             member,
@@ -104,16 +111,20 @@ class RunSummary:
 
     def shown(self, most: int) -> list[tuple[int, str]]:
         """Members to look at closely and why: the best of the run, then of each other setting."""
-        if self.best is None:
-            return []
         firsts = [min(setting.members, key=self.rank) for setting in self.settings]
+        if self.best is None:
+            sunk = sorted(self.collapsed & set(firsts), key=self.rank)[:most]
+            return [(member, "collapsed") for member in sunk]
         others = sorted(
             (m for m in firsts if m != self.best and m not in self.diverged), key=self.rank
         )[: most - 1]
         others.sort(key=firsts.index)
         return [
             (self.best, "best of the run" if len(self.names) > 1 else "the only model"),
-            *((member, "best of its setting") for member in others),
+            *(
+                (member, "collapsed" if member in self.collapsed else "best of its setting")
+                for member in others
+            ),
         ]
 
 
@@ -130,7 +141,10 @@ def summarise(run: RunFolder) -> RunSummary:
     metrics = list(stored)
     if run.dataset.labelled and not any(metric.name == "mig" for metric in stored):
         metrics = [metric for metric in [_computed_mig(run, healthy)] if metric.scores] + metrics
-    best, best_metric, rule = choose_best(metrics, final, healthy, labelled=run.dataset.labelled)
+    active = active_latents(run, healthy)
+    collapsed = frozenset(collapsed_members(run, healthy))
+    worth = [member for member in healthy if member not in collapsed]
+    best, best_metric, rule = choose_best(metrics, final, worth, labelled=run.dataset.labelled)
     return RunSummary(
         plan=plan,
         settings=settings,
@@ -147,6 +161,8 @@ def summarise(run: RunFolder) -> RunSummary:
         best=best,
         best_metric=best_metric,
         best_rule=rule,
+        active=active,
+        collapsed=collapsed,
     )
 
 
@@ -192,18 +208,22 @@ def choose_best(
 ) -> tuple[int | None, float | None, str]:
     """The best member, its MIG where that decided, and the rule in words.
 
-    Without factors UDR decides where it was scored, and else the loss. Where every member diverged
-    there is none.
+    Only *healthy* members count: those that neither diverged nor collapsed. Without factors UDR
+    decides where it was scored, and else the loss. Where no member is healthy there is none.
     """
-    if metrics and metrics[0].name == "mig":
-        scores = metrics[0].scores
+
+    def among(values: dict[int, float]) -> dict[int, float]:
+        return {member: value for member, value in values.items() if member in healthy}
+
+    scores = among(metrics[0].scores) if metrics and metrics[0].name == "mig" else {}
+    if scores:
         best = max(scores, key=lambda member: (scores[member], -member))
         return best, scores[best], "the highest MIG"
-    agreement = next((metric.scores for metric in metrics if metric.name == "udr"), {})
+    agreement = next((among(metric.scores) for metric in metrics if metric.name == "udr"), {})
     if not labelled and agreement:
         best = max(agreement, key=lambda member: (agreement[member], -member))
         return best, None, "the highest UDR, agreement with models of other seeds"
-    losses = final.get("loss", {})
+    losses = among(final.get("loss", {}))
     reason = (
         "no MIG could be computed"
         if labelled
