@@ -165,6 +165,7 @@ STATISTICS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(STATISTICS))
 def test_intervals_of_left_out_seeds_cover(name):
     chance, statistic = np.random.default_rng(0), STATISTICS[name]
@@ -184,6 +185,7 @@ def test_a_bootstrap_of_five_seeds_would_not_cover():
     assert 0.80 < np.mean((low <= 0) & (high >= 0)) < 0.88
 
 
+@pytest.mark.slow
 def test_the_permutation_null_holds_noise():
     chance = np.random.default_rng(0)
 

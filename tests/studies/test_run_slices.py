@@ -120,6 +120,7 @@ def test_a_stage_is_what_so_many_steps_alone_give(whole: Results, toy: Study, tm
     assert [len(shares) for shares in staged["information"]] == [3 * len(factors)] * 6
 
 
+@pytest.mark.slow
 def test_killed_twice_and_resumed_it_ends_with_the_same_tables(
     toy: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -137,6 +137,7 @@ def test_all_columns_are_described():
         assert f"`{column}`" in rows or score in ub.metrics.METRICS, column
 
 
+@pytest.mark.slow
 def test_the_study_of_the_docs_runs_and_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     home = tmp_path / "your_package" / "you2026"
     home.mkdir(parents=True)
