@@ -145,6 +145,7 @@ def test_a_constant_score_is_left_out_of_the_variance_explained():
     assert verdict("LOC-K4a", tables.dominance(True).assign(mig=0.5)) == "reproduced"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*QUICK, *WITHOUT_TRAINING])
 def test_findings_can_be_shown(name):
     found = true_finding(name)

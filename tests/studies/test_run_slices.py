@@ -161,6 +161,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(
     assert SliceWork.steps_done(checkpoints / "beta-1") > 0
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_slices(toy: Study, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TOY_STEPS", "80")
     results = Results(toy, "small")

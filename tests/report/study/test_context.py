@@ -133,6 +133,7 @@ def test_the_page_says_what_was_trained_and_how_to_train_more(true_page: Page, t
         assert words in true_page.text
 
 
+@pytest.mark.slow
 def test_without_tables_it_says_what_is_missing(true_world: World, tmp_path: Path):
     empty = Results(true_world.results.study, "gpu", tmp_path)
     page = shown(World(empty, empty.table(), judge(empty, stacked([]))), tmp_path)
@@ -163,6 +164,7 @@ def test_what_a_study_says_is_text(true_world: World, tmp_path: Path):
     assert len(page.all("code")) == 4  # in the statement, here and above, and two commands
 
 
+@pytest.mark.slow
 def test_small_scales_say_that_they_prove_nothing(true_world: World, tmp_path: Path):
     results = Results(true_world.results.study, "small", tmp_path)
     page = Page(write_study(tmp_path / "page.html", results))
