@@ -97,7 +97,8 @@ class WeightGradients:
     ) -> None:
         """Keep `make(*inputs)`, the gradients of *leaves*."""
         if self._stream is None:
-            return self._keep(leaves, make(*inputs))
+            self._keep(leaves, make(*inputs))
+            return
         main = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(main)
         with torch.cuda.stream(self._stream):
@@ -110,7 +111,6 @@ class WeightGradients:
             stream, event, held = self._held.popleft()
             stream.wait_event(event)
             del held
-        return None
 
     def _keep(self, leaves: tuple[int, int], made: Pair) -> None:
         for leaf, gradient in zip(leaves, made, strict=True):
