@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unbraid.core.errors import InputError
+from unbraid.data import load
 from unbraid.data.official.smallnorb import SOURCE
+from unbraid.testing.data_contract import check_dataset
 from unbraid.testing.official_files import matrix
 
 HOW = (
@@ -37,6 +40,21 @@ def test_published_facts():
     ] * 2
     assert sum(file.size or 0 for file in SOURCE.files) == 262_778_180
     assert all(file.sha256 for file in SOURCE.files)
+
+
+def test_the_instance_can_be_hidden(toys):
+    toys.add()
+    whole, hidden = toys.load(), load("smallnorb", instance="hidden")
+    every = np.arange(len(whole))
+    assert hidden.factor_names == ("category", "elevation", "azimuth", "lighting")
+    assert hidden.factor_sizes == tuple(np.delete(whole.factor_sizes, 1))
+    assert np.array_equal(hidden.factors(every), np.delete(whole.factors(every), 1, axis=1))
+    assert np.array_equal(hidden.images(every), whole.images(every))
+    assert hidden.fingerprint() != whole.fingerprint()
+    assert load(hidden.name, **hidden.options).factor_names == hidden.factor_names
+    check_dataset(hidden)
+    with pytest.raises(InputError, match="instance 'none' is unknown"):
+        load("smallnorb", instance="none")
 
 
 def raw(toys, nth):

@@ -8,7 +8,7 @@ stored), then the values. `dat` holds pairs of 96x96 images from two cameras, `c
 
 As in disentanglement_lib: the left camera only, both splits together, azimuth halved, 96x96 scaled
 to 64x64 (Lanczos). Departs: the instance is a factor here; disentanglement_lib draws it at random
-for each image.
+for each image. `instance=hidden` leaves it out of the factors, as there.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import Shown
+from unbraid.core.errors import InputError, Shown, unknown
 from unbraid.core.registry import Citation
 from unbraid.data.official.dataset import OfficialDataset
 from unbraid.data.official.reading import (
@@ -36,6 +36,7 @@ from unbraid.data.official.reading import (
 from unbraid.data.official.source import Content, Factor, Found, PublishedFile, Source
 from unbraid.data.own.image_arrays import resized
 
+INSTANCES = ("factor", "hidden")
 _BYTES, _INTEGERS = 0x1E3D4C55, 0x1E3D4C54
 _CAMERAS, _STORED_SIDE = 2, 96
 _PAIRS_PER_BLOCK = 512
@@ -116,6 +117,31 @@ class SmallNORB(OfficialDataset):
     """SmallNORB: photographs of 50 toys with 5 factors, from the published files."""
 
     source: ClassVar[Source] = SOURCE
+
+    def __init__(self, instance: str = "factor") -> None:
+        """The *instance* is a `factor`, or `hidden`."""
+        if instance not in INSTANCES:
+            raise InputError(unknown("instance", str(instance), INSTANCES))
+        super().__init__()
+        self.options = {} if instance == "factor" else {"instance": instance}
+        names = self.published_as.factor_names
+        self._told = [at for at, name in enumerate(names) if name not in self.options]
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """Names of the factors that are not hidden."""
+        every = super().factor_names
+        return tuple(every[at] for at in self._told)
+
+    @property
+    def factor_sizes(self) -> tuple[int, ...]:
+        """How many values each takes."""
+        every = super().factor_sizes
+        return tuple(every[at] for at in self._told)
+
+    def factors(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Values of the factors that are not hidden."""
+        return super().factors(indices)[..., self._told]
 
     @classmethod
     def locate(cls, path: Path) -> list[Found]:
