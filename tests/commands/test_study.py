@@ -88,11 +88,16 @@ def test_slices_are_run_listed_and_checked(toy: Study, unbraid):
     assert [path.stem for path in (toy.folder / "results").rglob("*.parquet")] == ["two"]
     assert "    two  done     2 models, 8 model-steps" in unbraid(*words, "--list").out
     assert unbraid(*words, "--slices", "two").out.splitlines()[0] == "No table was made."
-    assert unbraid("study", "check", "toy", "--scale", "small").out.splitlines() == [
+    check = ("study", "check", "toy", "--scale", "small")
+    assert unbraid(*check).out.splitlines()[3] == (
+        "  1 of 2 slices are made: unbraid study run toy --scale small --pool main"
+    )
+    unbraid(*words, "--pool", "main", "--slices", "one")
+    assert unbraid(*check).out.splitlines() == [
         "T-1: reproduced",
         "  So it is. (page 1)",
         "  paper: 0.7",
-        "  ours:  models 2 [2, 2] of 2; must be above 1",
+        "  ours:  models 4 [4, 4] of 4; must be above 1",
         "",
         "1 claims: 1 reproduced, 0 not reproduced, 0 undecided, 0 not run",
     ]
@@ -201,7 +206,7 @@ def test_no_other_file_is_written_over(toy: Study, tmp_path: Path, unbraid):
 
 
 def test_python_has_the_same(toy: Study):
-    made = ub.study.run("toy", slices=["two"], device="cpu", quiet=True)
-    assert made.summary().startswith("Made: main/two")
+    made = ub.study.run("toy", pool="main", device="cpu", quiet=True)
+    assert made.summary().startswith("Made: main/one, main/two")
     (judged,) = ub.study.check("toy")
     assert judged.verdict == "reproduced"

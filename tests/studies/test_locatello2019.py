@@ -264,6 +264,19 @@ def test_capacities_are_read_off_the_line_between_stages():
     assert found.remark == ""
 
 
+def test_a_seed_that_diverged_is_left_out_with_the_stages_before():
+    table = tables.capacity(True)
+    lost = (table["seed"] < 5) & (table["steps"] > 350)
+    table.loc[lost, "status"] = "diverged"
+    table.loc[lost, "steps"] = 360
+    for name in ("LOC-B3", "LOC-B8"):
+        found = finding(name, table)
+        assert found.estimates[0].count == 5
+        assert found.remark == "Models left out, since they diverged or lack a score: 5."
+    assert finding("LOC-B3", table).estimate("position, nats").value == pytest.approx(4.0, abs=0.7)
+    assert finding("LOC-B8", table.assign(status="diverged")) is None
+
+
 def test_a_factor_that_is_never_learned_comes_last():
     table = tables.capacity(True)
     for shares in table["information"]:

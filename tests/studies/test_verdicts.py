@@ -15,6 +15,11 @@ from .test_results import rows
 RUN = "unbraid study run toy --scale small --pool"
 
 
+def both(kl: float) -> pd.DataFrame:
+    """Models of both slices of the pool `main`."""
+    return stacked([rows("main", name, **{"elbo.kl": kl}) for name in ("beta-1", "beta-4")])
+
+
 def verdicts(results: Results, *tables: pd.DataFrame) -> dict[str, tuple[str, str]]:
     return {one.claim.id: (one.verdict, one.why) for one in judge(results, stacked(list(tables)))}
 
@@ -28,8 +33,7 @@ def test_nothing_was_run(results: Results):
 
 
 def test_both_verdicts_are_reached(results: Results):
-    good = rows("main", "beta-1", **{"elbo.kl": 2.0})
-    bad = rows("main", "beta-1", **{"elbo.kl": -1.0})
+    good, bad = both(2.0), both(-1.0)
     assert verdicts(results, good)["TOY-1"] == ("reproduced", "")
     assert verdicts(results, bad)["TOY-1"] == ("not reproduced", "")
     assert verdicts(results, good, bad)["TOY-1"] == ("undecided", "")
@@ -39,8 +43,25 @@ def test_both_verdicts_are_reached(results: Results):
 
 
 def test_an_analysis_without_its_models_says_that_they_are_missing(results: Results):
-    found = verdicts(results, rows("main", "beta-1", **{"elbo.kl": float("nan")}))
+    found = verdicts(results, both(float("nan")))
     assert found["TOY-1"] == ("not run", "The models it needs are not in pool main.")
+
+
+def test_a_part_of_a_pool_is_not_judged(results: Results):
+    found = verdicts(results, rows("main", "beta-1", **{"elbo.kl": 2.0}))
+    assert found["TOY-1"] == ("not run", f"1 of 2 slices are made: {RUN} main")
+
+
+def test_a_part_of_a_pool_names_the_data_that_are_still_without_models(results: Results):
+    (main, *_) = results.pools
+    first, second = main.slices
+    second.plan["data"] = "scream_dsprites"
+    data = ("sprites", "scream_dsprites")
+    claims = tuple(dataclasses.replace(claim, data=data) for claim in results.study.claims)
+    results.study.__dict__["claims"] = claims  # as if the file had said so
+    found = verdicts(results, rows("main", first.name, **{"elbo.kl": 2.0}))
+    told = f"1 of 2 slices are made, none on scream_dsprites: {RUN} main"
+    assert found["TOY-1"] == ("not run", told)
 
 
 def test_data_that_is_lacking_is_named_beside_a_verdict(results: Results):
@@ -49,7 +70,7 @@ def test_data_that_is_lacking_is_named_beside_a_verdict(results: Results):
         for claim in results.study.claims
     )
     results.study.__dict__["claims"] = claims  # as if the file had said so
-    found = verdicts(results, rows("main", "beta-1", **{"elbo.kl": 2.0}))
+    found = verdicts(results, both(2.0))
     assert found["TOY-1"] == (
         "reproduced",
         "The scale small trains none on dsprites. Needs the published file of cars3d.",

@@ -61,8 +61,9 @@ class StudyRun:
             names = (name for name, told in ended.without_data.items() if told == why)
             lines.append(f"No data for {', '.join(names)}: {why}")
         if ended.too_long and not ended.made and not ended.unfinished:
-            shortest = min(one.seconds for one in left if one.state != "at work")
-            lines.append(f"The shortest that is left takes about {spoken(shortest)}.")
+            times = [one.seconds for one in left if one.state != "at work"]
+            if times:  # else another process has begun them meanwhile
+                lines.append(f"The shortest that is left takes about {spoken(min(times))}.")
         lines.append(self.standing.summary().partition("\n")[0])
         return "\n".join(lines)
 

@@ -15,6 +15,7 @@ date, seconds. A table of another definition than today's is refused, never remo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -35,6 +36,14 @@ ABOUT_THE_MODEL = (
 )
 BY_LATENT = ("kl_by_latent", "information", "factors")
 SCALES: tuple[Scale, ...] = get_args(Scale)
+_TEXTS = ("pool", "slice", "data", "objective", "strength_name", "status")
+COLUMN_KINDS = {name: "O" for name in _TEXTS} | {
+    "strength": "f",
+    "learning_rate": "f",
+    "seed": "i",
+    "steps": "i",
+}
+"""What a table has at least, with the kinds of NumPy."""
 _FORMAT = 1
 
 
@@ -89,7 +98,7 @@ class Results:
         return 0
 
     def _about(self, path: Path) -> dict[str, Any]:
-        state = path.stat()
+        state = path.lstat()
         key = path, state.st_mtime_ns, state.st_size
         if key not in self._read:
             try:
@@ -125,13 +134,16 @@ class Results:
         for path in self.files():
             if path not in known:
                 problems.say(self._of_another_version(path, "a slice that it no longer has"))
-            elif found := self._problem(path, known[path][1]):
+            elif found := self._problem(path, *known[path]):
                 problems.say(found)
         problems.raise_if_any()
 
-    def _problem(self, path: Path, one: Slice) -> Problem | None:
-        """What speaks against the table at *path* as that of slice *one*."""
+    def _problem(self, path: Path, pool: Pool, one: Slice) -> Problem | None:
+        """What speaks against the table at *path* as that of slice *one* of *pool*."""
         about, today = self._about(path), definition(one)
+        own = {"study": self.study.name, "scale": self.scale, "pool": pool.name, "slice": one.name}
+        if wrong := [key for key, name in own.items() if about.get(key, name) != name]:
+            return self._of_another_version(path, f"the table of another {wrong[-1]}", about)
         seed = about.get("first_seed")
         if seed != self.first_seed:
             rule = f"must hold tables of seeds from {self.first_seed} on"
@@ -157,6 +169,8 @@ class Results:
 
     def _damaged(self, error: DamagedFileError) -> DamagedFileError:
         again = f"unbraid study run {self.study.name} --scale {self.scale}"
+        if self.folder != self.study.folder / "results":
+            again += f" --results {shlex.quote(str(self.folder))}"
         return DamagedFileError(
             f"{error} Restore it from a copy, or move it away and make it again: {again}"
         )
@@ -165,10 +179,10 @@ class Results:
         """The table of a slice, every byte of it checked."""
         path = self.path(pool, one)
         try:
-            table = read_table(path)
+            table = read_table(path, columns=COLUMN_KINDS)
         except DamagedFileError as error:
             raise self._damaged(error) from error
-        if found := self._problem(path, one):
+        if found := self._problem(path, pool, one):
             raise InputError(found)
         return table
 

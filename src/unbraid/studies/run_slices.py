@@ -8,7 +8,6 @@ is not finished, for want of time, by Ctrl-C or by a kill, is gone on with from 
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 import threading
 import time
@@ -21,8 +20,8 @@ from pathlib import Path
 import torch
 
 from unbraid.core.errors import InputError, Problem, StoppedError, UnbraidError
+from unbraid.core.files import make_folder, only_one, remove_folder
 from unbraid.core.progress import Progress
-from unbraid.core.store import only_one
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.studies.definition import definition, model_steps
@@ -71,7 +70,7 @@ def hold(results: Results, pool: Pool, one: Slice) -> Iterator[None]:
     """
     folder = work_folder(results, None) / pool.name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         rule = f"must be a folder that can be written ({error.strerror})"
         remedy = "Choose another: {results=FOLDER}."
@@ -218,7 +217,7 @@ class _Running:
                 self.ended.elsewhere.append(name)
                 return True
             if self.results.done(pool, one):  # by another process meanwhile, or killed just then
-                shutil.rmtree(place, ignore_errors=True)
+                remove_folder(place)
                 return True
             held.push(lock.pop_all())
         making.open(self.data.load(one))

@@ -13,11 +13,11 @@ folder goes when the slice has its table.
 from __future__ import annotations
 
 import platform
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,10 @@ from unbraid.codes.codes import CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.cuda_streams import stream_of
 from unbraid.core.errors import DamagedFileError, Problems, Shown, invalid
-from unbraid.core.folders import kind_of
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import remove_folder
+from unbraid.core.folders import is_there, kind_of
+from unbraid.core.records import build_object, from_record
 from unbraid.core.store import digest, read_json, read_table, write_json, write_table
 from unbraid.data.dataset import Dataset
 from unbraid.population import defaults
@@ -49,7 +52,7 @@ from unbraid.studies.definition import (
     scored_sampled,
 )
 from unbraid.studies.pool import Pool, Slice
-from unbraid.studies.results import Results, stacked
+from unbraid.studies.results import COLUMN_KINDS, Results, stacked
 from unbraid.studies.slice_table import slice_table
 
 Report = Callable[[int, bool], None]
@@ -58,6 +61,15 @@ Report = Callable[[int, bool], None]
 
 _SCORING = threading.Lock()
 """Scoring takes all cores: slices wait for each other, in time that is not counted as theirs."""
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What slice.json says."""
+
+    definition: str
+    seconds: dict[str, float]
+    complaints: list[str]
 
 
 class Stopped(Exception):
@@ -108,17 +120,20 @@ class SliceWork:
 
     def _open(self, dataset: Dataset) -> None:
         defined = digest(definition(self.slice))
-        if self._record.is_file():
-            record = read_json(self._record)
-            if record["definition"] != defined:
+        if is_there(self._record):
+            record = build_object(
+                self._record, "a slice", lambda: from_record(_Begun, read_json(self._record)), ""
+            )
+            if record.definition != defined:
                 rule = "must not hold another version of the slice, or other seeds of it"
                 remedy = "Remove that folder, or give another {work=FOLDER}."
                 raise invalid("work", rule, Shown(str(self.folder)), remedy)
-            self._seconds, self._complaints = record["seconds"], record["complaints"]
+            self._seconds, self._complaints = record.seconds, record.complaints
         place = self.folder / "run"
         if kind_of(place) is not None:
             self.run = RunFolder.open(place)
             self.run.use(dataset)
+            self._check_stages()
             return
         settings: dict[str, Any] = {"precision": usual_precision(self.device), **self.slice.plan}
         settings |= {"data": dataset, "data_options": None, "steps": self.stages[0]}
@@ -128,6 +143,15 @@ class SliceWork:
         self._write_record(defined)
         keep = len(self.stages) > 1
         self.run = RunFolder.create(place, plan, size, dataset, keep_optimiser=keep)
+
+    def _check_stages(self) -> None:
+        """Read the stages that are done before more is trained, which would be in vain."""
+        for steps in self.stages:
+            path = self._stage_file(steps)
+            if is_there(path):
+                read_table(path, columns=COLUMN_KINDS)
+            elif self.run.plan.steps > steps:
+                raise DamagedFileError(f"{path} is missing, and its models are trained beyond it.")
 
     def _write_record(self, defined: str) -> None:
         record = {
@@ -156,7 +180,7 @@ class SliceWork:
 
         report = progress
         for steps in self.stages:
-            if self._stage_file(steps).is_file():
+            if is_there(self._stage_file(steps)):
                 continue
             if self.run.plan.steps < steps:
                 self.run.extend(steps)
@@ -164,6 +188,7 @@ class SliceWork:
                 if not self._train(report, warn):
                     return False
                 self._encode()
+            failpoint("slice.trained")
             report = only_new
             if steps != self.stages[-1]:
                 try:
@@ -225,6 +250,7 @@ class SliceWork:
                 by_latent=self.slice.latents,
             )
             write_table(self._stage_file(steps), table)
+            failpoint("slice.scored")
 
     def finish(self) -> None:
         """Score the last stage, write the slice's table and remove the folder; `Stopped` when
@@ -238,7 +264,8 @@ class SliceWork:
         with self._damage_explained():
             table = stacked([read_table(self._stage_file(steps)) for steps in self.stages])
         self.results.write(self.pool, self.slice, table, self._provenance())
-        shutil.rmtree(self.folder)
+        failpoint("slice.committed")
+        remove_folder(self.folder)
 
     def _provenance(self) -> dict[str, Any]:
         defined, plan = definition(self.slice), self.run.plan

@@ -37,9 +37,11 @@ def _judged(results: Results, claim: Claim, table: pd.DataFrame) -> Judged:
     lacking = _lacking(results, claim, table)
     if analysis is None:
         return Judged(claim, None, "not run", "It has no analysis yet.")
-    own = table[table["pool"].isin(list(claim.pools))]
+    own = table.loc[table["pool"].isin(list(claim.pools))]
     if claim.pools and own.empty:
         return Judged(claim, None, "not run", lacking or _no_tables(results, claim.pools))
+    if unfinished := _unfinished(results, claim, own):
+        return Judged(claim, None, "not run", unfinished)
     finding = analysis(table)
     if finding is None:
         why = lacking or f"The models it needs are not in pool {', '.join(claim.pools)}."
@@ -47,9 +49,30 @@ def _judged(results: Results, claim: Claim, table: pd.DataFrame) -> Judged:
     return Judged(claim, finding, claim.verdict(finding), lacking)
 
 
+def _unfinished(results: Results, claim: Claim, own: pd.DataFrame) -> str:
+    """How much of its pools is trained where that is a part: its rule is for all of them."""
+    there = {*zip(own["pool"], own["slice"], strict=True)}
+    begun = [
+        pool
+        for pool in results.pools
+        if pool.name in claim.pools
+        and (not pool.needs or any((pool.name, one.name) in there for one in pool.slices))
+    ]
+    planned = [(pool.name, one) for pool in begun for one in pool.slices]
+    named = [part for part in planned if part[1].plan["data"] in claim.data] or planned
+    done = sum((pool, one.name) in there for pool, one in named)
+    if not 0 < done < len(named):
+        return ""
+    pools = ",".join(dict.fromkeys(pool for pool, _ in named))
+    made = {one.plan["data"] for pool, one in named if (pool, one.name) in there}
+    without = [one.plan["data"] for _, one in named if one.plan["data"] not in made]
+    none = f", none on {', '.join(dict.fromkeys(without))}" if without else ""
+    return f"{done} of {len(named)} slices are made{none}: {_command(results, pools)}"
+
+
 def _lacking(results: Results, claim: Claim, table: pd.DataFrame) -> str:
     """The claim's data without models, and what they wait for; empty where none is lacking."""
-    own = table[table["pool"].isin(list(claim.pools))] if claim.pools else table
+    own = table.loc[table["pool"].isin(list(claim.pools))] if claim.pools else table
     absent = [name for name in claim.data if name not in set(own["data"])]
     pools = [pool for pool in results.pools if pool.name in claim.pools]
     needed = {name for pool in results.pools for name in pool.needs}
@@ -71,5 +94,8 @@ def _lacking(results: Results, claim: Claim, table: pd.DataFrame) -> str:
 
 def _no_tables(results: Results, pools: Iterable[str], data: str = "") -> str:
     names = ",".join(pools)
-    command = f"unbraid study run {results.study.name} --scale {results.scale} --pool {names}"
-    return f"No models of {names}{data} yet: {command}"
+    return f"No models of {names}{data} yet: {_command(results, names)}"
+
+
+def _command(results: Results, pools: str) -> str:
+    return f"unbraid study run {results.study.name} --scale {results.scale} --pool {pools}"

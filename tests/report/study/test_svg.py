@@ -6,7 +6,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unbraid.report.study.svg import (
@@ -36,6 +36,7 @@ def test_what_lies_beyond_is_drawn_at_the_end():
     width=st.floats(1e-3, 1e6),
     pixels=st.floats(90, 900),
 )
+@example(low=1.0, width=0.001, pixels=90.0)  # whole steps of a width that is rounded up
 def test_ticks_are_few_round_and_inside(low: float, width: float, pixels: float):
     scale = Scale(low, low + width, 0.0, pixels)
     ticks = scale.ticks()

@@ -115,7 +115,7 @@ class Scale:
                 return found
         width = self.high - self.low
         step = _round_up(width / most)
-        while 2 * step > width:  # two ticks at least
+        while 2 * step > width * (1 + 1e-9):  # two ticks at least
             step = _round_up(step / 3)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [float(f"{place * step:.12g}") for place in range(first, last + 1)]

@@ -3,7 +3,8 @@
 
 The capacity of a model grows evenly from 0 to its `strength` at the last step. A factor counts as
 learned at the capacity where one latent first holds a tenth of its entropy, on the line between two
-stages; position once both x and y are.
+stages; position once both x and y are. A seed that diverged is left out with all of its stages:
+those before would stand for a training that never came to its end.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ FACTORS = ("x", "y", "scale", "shape", "orientation")
 
 def spread_of_position(table: pd.DataFrame) -> Finding | None:
     """LOC-B1: how many latents two factors of position take at β = 1 and at β = 150."""
-    rows = _rows(table, "beta_vae", ["active_units", "mig"])
-    if rows is None or not {*BETAS} <= {*rows["strength"]}:
+    found = _rows(table, "beta_vae", ["active_units", "mig"])
+    if found is None or not {*BETAS} <= {*found[0]["strength"]}:
         return None
+    rows, left_out = found
     weak, strong = (rows.loc[rows["strength"] == beta] for beta in BETAS)
     shown = pd.DataFrame({"x": rows["strength"], "y": rows["active_units"], "group": "seeds"})
     return Finding(
@@ -44,21 +46,23 @@ def spread_of_position(table: pd.DataFrame) -> Finding | None:
             mean_of("mig at beta 150", strong["mig"]),
         ),
         Exhibit("violins", shown, "beta", "latents in use", "Latents that two factors take."),
+        left_out,
     )
 
 
 def order_of_factors(table: pd.DataFrame) -> Finding | None:
     """LOC-B3: at which capacity each factor is learned, and in which order."""
-    rows = _rows(table, "annealed_vae", ["information", "factors"])
-    if rows is None or not {*FACTORS} <= {*rows["factors"].iloc[0]}:
+    found = _rows(table, "annealed_vae", ["information", "factors"])
+    if found is None or not {*FACTORS} <= {*found[0]["factors"].iloc[0]}:
         return None
+    rows, left_out = found
     learned, lines = [], []
     for seed, stages in rows.groupby("seed"):
         capacity = stages["capacity"].to_numpy()
         known = np.stack([*_best_latents(stages)])
-        found = dict(zip(FACTORS, (_first(capacity, one) for one in known.T), strict=True))
-        position = max(found.pop("x"), found.pop("y"))
-        learned.append({"position": position} | found)
+        onsets = dict(zip(FACTORS, (_first(capacity, one) for one in known.T), strict=True))
+        position = max(onsets.pop("x"), onsets.pop("y"))
+        learned.append({"position": position} | onsets)
         lines += [
             (nats, share, factor, seed)
             for factor, shares in zip(FACTORS, known.T, strict=True)
@@ -83,21 +87,24 @@ def order_of_factors(table: pd.DataFrame) -> Finding | None:
             ),
         ),
         _information_lines(lines),
-        remark if never else "",
+        " ".join(filter(None, (remark if never else "", left_out))),
     )
 
 
 def capacity_gap(table: pd.DataFrame) -> Finding | None:
     """LOC-B8: how far the KL is from the capacity while it grows."""
-    rows = _rows(table, "annealed_vae", ["kl_by_latent"])
-    if rows is None:
+    found = _rows(table, "annealed_vae", ["kl_by_latent"])
+    if found is None:
         return None
+    rows, left_out = found
     points, gaps = [], []
     for seed, stages in rows.groupby("seed"):
         capacity = stages["capacity"].to_numpy()
         kl = np.array([float(np.sum(latents)) for latents in stages["kl_by_latent"]])
         gaps.append(np.abs(kl - capacity))
         points.append(pd.DataFrame({"x": capacity, "y": kl, "group": f"seed {seed}"}))
+    asked = [0.0, float(rows["capacity"].to_numpy().max())]
+    points.append(pd.DataFrame({"x": asked, "y": asked, "group": "paper"}))
     return Finding(
         (
             mean_of("largest distance over the stages, nats", [one.max() for one in gaps]),
@@ -108,24 +115,33 @@ def capacity_gap(table: pd.DataFrame) -> Finding | None:
             pd.concat(points, ignore_index=True),
             "capacity, nats",
             "KL, nats",
-            "KL as its target grows.",
+            "KL as its target grows; grey is the target.",
         ),
+        left_out,
     )
 
 
-def _rows(table: pd.DataFrame, objective: str, columns: Sequence[str]) -> pd.DataFrame | None:
-    """Trained models of the pool with *columns*, by seed and step; None where there are none.
+def _rows(
+    table: pd.DataFrame, objective: str, columns: Sequence[str]
+) -> tuple[pd.DataFrame, str] | None:
+    """Models of the pool with *columns* at every stage, by seed and step, and what is said of those
+    that are left out; None where there are none.
 
     `capacity` is that of AnnealedVAE at the row's step, nats.
     """
     if table.empty or not {*columns} <= {*table.columns}:
         return None
     rows = table.loc[(table["pool"] == BURGESS) & (table["objective"] == objective)]
-    steps = rows["steps"].to_numpy(dtype=float)
-    rows = rows.assign(capacity=rows["strength"].to_numpy() * steps / steps.max(initial=1.0))
-    measured = (rows["status"] == "trained") & rows[[*columns]].notna().all(axis=1)
-    rows = rows.loc[measured].sort_values(by=["seed", "steps"], ignore_index=True)
-    return None if rows.empty else rows
+    whole = (rows["status"] == "trained") & rows[[*columns]].notna().all(axis=1)
+    of_model = whole.groupby([rows["strength"], rows["seed"]])
+    kept = rows.loc[of_model.transform("all")].sort_values(by=["seed", "steps"], ignore_index=True)
+    if kept.empty:
+        return None
+    steps = kept["steps"].to_numpy(dtype=float)
+    kept = kept.assign(capacity=kept["strength"].to_numpy() * steps / steps.max())
+    lost = int((~of_model.all()).sum())
+    told = f"Models left out, since they diverged or lack a score: {lost}." if lost else ""
+    return kept, told
 
 
 def _best_latents(stages: pd.DataFrame) -> Iterator[NDArray[np.float64]]:

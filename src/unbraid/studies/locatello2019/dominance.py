@@ -68,7 +68,10 @@ def _standardised(cube: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[n
     """Mean 0 and variance 1 over *axes*; NaN where nothing varies."""
     centred = cube - _mean(cube, axes, keepdims=True)
     spread = np.sqrt(_mean(centred**2, axes, keepdims=True))
-    return np.divide(centred, spread, out=np.full_like(cube, np.nan), where=spread > 0)
+    low = np.where(np.isfinite(cube), cube, np.inf).min(axis=axes, keepdims=True)
+    high = np.where(np.isfinite(cube), cube, -np.inf).max(axis=axes, keepdims=True)
+    # The mean of equal numbers may round, so that they seem to vary.
+    return np.divide(centred, spread, out=np.full_like(cube, np.nan), where=low < high)
 
 
 def _folded(cube: NDArray[np.float64], folds: int) -> NDArray[np.float64]:

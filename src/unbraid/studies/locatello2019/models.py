@@ -47,15 +47,16 @@ def models(
     """Models with all of *columns*, on *at_least* so many data sets; None where they are missing.
 
     Of *data*, where given, the first is taken that there is. A seed counts on a data set once it
-    has been trained with the weakest and the strongest setting of all six objectives, so that no
-    half of a grid is judged. Models that diverged or lack a score are left out.
+    has been trained with every setting (of the scale `small`, whose grid has three strengths, with
+    the first and the last), so that no half of a grid is judged. Models that diverged or lack a
+    score are left out.
     """
     if table.empty or not {*columns} <= {*table.columns}:
         return None
     rows = table.loc[table["pool"].isin(GRIDS)].reset_index(drop=True)
     if rows.empty:
         return None
-    whole = rows.groupby(["data", "seed"])[["objective", "strength"]].apply(_is_whole)
+    whole = rows.groupby(["data", "seed"])[["data", "objective", "strength"]].apply(_is_whole)
     rows = rows.loc[[bool(whole[key]) for key in zip(rows["data"], rows["seed"], strict=True)]]
     if data:
         there = [name for name in (*data, SMALL) if name in {*rows["data"]}]
@@ -92,9 +93,11 @@ def cubes(
 
 
 def _is_whole(rows: pd.DataFrame) -> bool:
-    """Whether every objective has the first and the last of its strengths."""
+    """Whether every objective has all of its strengths, on small data the first and the last."""
+    small = rows["data"].iloc[0] == SMALL
     return all(
-        {values[0], values[-1]} <= {*rows.loc[rows["objective"] == objective, "strength"]}
+        {*(values[:: len(values) - 1] if small else values)}
+        <= {*rows.loc[rows["objective"] == objective, "strength"]}
         for objective, (_, values) in STRENGTHS.items()
     )
 
