@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 import torch
 
-from unbraid.core import store
+from unbraid.core import files, store
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 
 RECORD = {
@@ -268,19 +268,25 @@ def test_digest_is_that_of_canonical_json():
                 " give the command again, or resume what it had begun."
             ),
         ),
-        (errno.EIO, "{folder}/record.json cannot be written: Input/output error."),
+        (
+            errno.EIO,
+            (
+                "{folder}/record.json cannot be written: Input/output error. Give the command"
+                " again where it can be, or by the user who may."
+            ),
+        ),
     ],
 )
 def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step, code, told):
     path = tmp_path / "record.json"
-    store.write_bytes(path, b"old")
+    files.write_bytes(path, b"old")
 
     def fail(*given):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(UnbraidError) as error:
-        store.write_bytes(path, b"n" * 2_500_000)
+        files.write_bytes(path, b"n" * 2_500_000)
     assert str(error.value) == told.format(folder=tmp_path)
     assert path.read_bytes() == b"old"
     assert [found.name for found in tmp_path.iterdir()] == ["record.json"]
@@ -312,20 +318,18 @@ def test_content_is_synced_before_it_takes_the_place(tmp_path, monkeypatch):
         "replace",
         lambda source, target: (calls.append("replace"), real_replace(source, target))[1],
     )
-    store.write_bytes(tmp_path / "new" / "folder" / "file", b"content")
-    assert calls == [
-        "fsync",
-        "replace",
-        "fsync",
-    ]  # the content, the rename, the folder that holds the name
+    files.write_bytes(tmp_path / "new" / "folder" / "file", b"content")
+    # The two new folders, the content, the rename, the folder that holds the name.
+    assert calls == ["fsync", "fsync", "fsync", "replace", "fsync"]
     assert (tmp_path / "new" / "folder" / "file").read_bytes() == b"content"
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UnbraidError) as error:
-        store.write_bytes(tmp_path / "file" / "below", b"x")
-    assert str(error.value) == f"{tmp_path}/file/below cannot be written: File exists."
+        files.write_bytes(tmp_path / "file" / "below", b"x")
+    message = f"{tmp_path}/file/below cannot be written: File exists. Give "
+    assert str(error.value).startswith(message)
 
 
 def test_killed_writer_leaves_the_old_file_and_removable_leftovers(tmp_path):
@@ -343,7 +347,7 @@ def test_killed_writer_leaves_the_old_file_and_removable_leftovers(tmp_path):
     assert done.returncode == -9
     assert store.read_json(tmp_path / "deep" / "record.json") == {"version": 1}
     assert len(list((tmp_path / "deep").iterdir())) == 2
-    store.remove_unfinished(tmp_path)
+    files.remove_unfinished(tmp_path)
     assert [found.name for found in (tmp_path / "deep").iterdir()] == ["record.json"]
 
 
@@ -352,7 +356,7 @@ def test_remove_unfinished_takes_only_leftovers(tmp_path):
     for name in [*kept, ".plan.json.123.part", "sub/.x.safetensors.9.part"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    store.remove_unfinished(tmp_path)
+    files.remove_unfinished(tmp_path)
     assert sorted(
         str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
     ) == sorted(kept)
@@ -361,7 +365,7 @@ def test_remove_unfinished_takes_only_leftovers(tmp_path):
 HOLDER = """
     import sys, time
     from pathlib import Path
-    from unbraid.core.store import only_one
+    from unbraid.core.files import only_one
     with only_one(Path(sys.argv[1])):
         print("held", flush=True)
         sys.stdin.read()
@@ -376,7 +380,7 @@ def test_only_one_process_holds_a_folder(tmp_path, end):
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(InputError) as told, store.only_one(tmp_path):
+        with pytest.raises(InputError) as told, files.only_one(tmp_path):
             pytest.fail("two processes hold the folder")
         assert (
             str(told.value)
@@ -385,21 +389,23 @@ def test_only_one_process_holds_a_folder(tmp_path, end):
         if end == "kill":
             holder.kill()
         holder.communicate()
-    with store.only_one(tmp_path):
+    with files.only_one(tmp_path):
         pass
 
 
 def test_lock_is_given_back_after_an_error(tmp_path):
-    with pytest.raises(RuntimeError, match="trouble"), store.only_one(tmp_path):
+    with pytest.raises(RuntimeError, match="trouble"), files.only_one(tmp_path):
         raise RuntimeError("trouble")
-    with store.only_one(tmp_path):
+    with files.only_one(tmp_path):
         pass
 
 
 def test_a_missing_folder_cannot_be_held(tmp_path):
-    with pytest.raises(UnbraidError) as error, store.only_one(tmp_path / "gone"):
+    with pytest.raises(UnbraidError) as error, files.only_one(tmp_path / "gone"):
         pytest.fail("a folder that is not there is held")
-    assert str(error.value) == f"{tmp_path}/gone cannot be written: No such directory."
+    assert (
+        str(error.value) == f"{tmp_path}/gone cannot be written: No such directory. Make it first."
+    )
     assert not (tmp_path / "gone").exists()
 
 
@@ -474,7 +480,7 @@ def test_files_of_every_kind_may_be_read_by_whom_the_system_lets(tmp_path: Path)
     plain = tmp_path / "plain"
     plain.write_bytes(b"as the system makes files")
     usual = plain.stat().st_mode
-    store.write_bytes(tmp_path / "bytes", b"x")
+    files.write_bytes(tmp_path / "bytes", b"x")
     store.write_json(tmp_path / "json", {"a": 1})
     store.write_tensors(tmp_path / "tensors", {"a": torch.zeros(2)}, {})
     assert {path.stat().st_mode for path in tmp_path.iterdir()} == {usual}
@@ -530,7 +536,7 @@ def test_halves_of_killed_processes_are_removed_and_those_of_others_kept(tmp_pat
     for one in (*alive, *other):
         one.write_text("theirs")
     for place in (path, tmp_path / "set"):
-        store.remove_halves(place)
+        files.remove_halves(place)
     assert set(tmp_path.iterdir()) == {*alive, *other}
 
 
@@ -568,4 +574,4 @@ def test_a_table_that_may_not_be_read_is_neither_damaged_nor_absent(tmp_path: Pa
     with pytest.raises(UnbraidError) as told:
         store.read_table(path)
     assert type(told.value) is UnbraidError
-    assert str(told.value) == f"{path} cannot be read: Permission denied."
+    assert str(told.value).startswith(f"{path} cannot be read: Permission denied. Give ")

@@ -107,8 +107,8 @@ def test_a_checkpoint_of_another_plan_is_refused(tmp_path: Path, new_run, bits_o
     shutil.copy(other.path / "checkpoint" / NEWEST, path)
     said: list[str] = []
     train_run(run, CPU, warn=said.append)
-    assert said == [
-        f"{path} belongs to another plan.",
+    assert said[0].startswith(f"{path} belongs to another plan ")
+    assert said[1:] == [
         f"going on from the last good checkpoint, {OLDER}.",
     ]
     assert same_bits(bits_of(run)[0], before)
@@ -318,7 +318,8 @@ def test_a_folder_of_checkpoints_that_may_not_be_read_is_not_empty(
     monkeypatch.setattr(os, "listdir", denied)
     with pytest.raises(UnbraidError) as told:
         train_run(run, CPU) if reads == "resume" else run.trained(run.chunks()[0])
-    assert str(told.value) == f"{run.path / 'checkpoint'} cannot be read: Permission denied."
+    message = f"{run.path / 'checkpoint'} cannot be read: Permission denied. Give "
+    assert str(told.value).startswith(message)
 
 
 @pytest.mark.parametrize("how", ["folder", "loop"])

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from unbraid.codes.encode import encode_members
 from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import remove_halves_in
 from unbraid.core.folders import check_still_there
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
@@ -82,7 +84,8 @@ class MemberFiles:
     run: RunFolder
     kind: str
     prefix: str
-    tensors: frozenset[str]
+    tensors: Mapping[str, tuple[torch.dtype, int]]
+    """Type and number of axes of each; all have a row for each image."""
 
     def path(self, member: int) -> Path:
         """The file of a member."""
@@ -92,6 +95,7 @@ class MemberFiles:
         """Write what was made from a member trained for so many steps."""
         check_still_there(self.run.path)
         write_tensors(self.path(member), tensors, {**self._origin(member), "step": step})
+        failpoint("codes.stored")
 
     def read(self, member: int, step: int | None = None) -> dict[str, torch.Tensor]:
         """The tensors of a member, made at *step* where it is given.
@@ -101,14 +105,23 @@ class MemberFiles:
         path, origin = self.path(member), self._origin(member)
         tensors, about = read_tensors(path)
         found = {"kind": self.kind, **about}  # which earlier versions did not write
+        if self.run.had(member, found.get("plan")):
+            origin["plan"] = found["plan"]
         wanted = origin if step is None else {**origin, "step": step}
         other = [name for name, value in wanted.items() if found.get(name) != value]
-        if other or tensors.keys() != self.tensors:
+        if other or not self._whole(tensors):
             raise DamagedFileError(
                 f"{path} is of another {' and '.join(other) or 'kind'}: it does not hold the"
                 f" {self.kind} of member {member}. Remove it, and score again."
             )
         return tensors
+
+    def _whole(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+        """Whether these are the tensors that such a file has."""
+        found = {name: (tensor.dtype, tensor.dim()) for name, tensor in tensors.items()}
+        rows = {len(tensor) for tensor in tensors.values() if tensor.dim()}
+        columns = {tensor.shape[1] for tensor in tensors.values() if tensor.dim() == 2}
+        return found == self.tensors and len(rows) == 1 and columns <= {self.run.plan.latents}
 
     def missing(self, of: tuple[Member, ...] | None = None) -> list[Member]:
         """Members, all or those *of* one chunk, whose file is missing, damaged, another's, or older
@@ -143,6 +156,7 @@ def for_chunks_of(
     work: Callable[[tuple[Member, ...], Trained], None],
 ) -> None:
     """Call *work* with each chunk that holds one of *members*; on a CPU, one chunk per core."""
+    remove_halves_in(run.path / "codes")  # which is about to be written
 
     def on_one_core(chunk: tuple[Member, ...]) -> None:
         if device.type == "cpu":
@@ -163,7 +177,12 @@ class CodeStore:
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
-        self._files = MemberFiles(run, "codes", "member", frozenset({"indices", "mean", "logvar"}))
+        tensors = {
+            "indices": (torch.int64, 1),
+            "mean": (torch.float32, 2),
+            "logvar": (torch.float32, 2),
+        }
+        self._files = MemberFiles(run, "codes", "member", tensors)
 
     def missing(self) -> list[Member]:
         """Members whose codes are missing, damaged, or older than the newest checkpoint."""

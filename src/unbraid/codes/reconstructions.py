@@ -29,9 +29,8 @@ class ReconstructionStore:
 
     def __init__(self, codes: CodeStore) -> None:
         self.codes, self.run = codes, codes.run
-        self._files = MemberFiles(
-            codes.run, "reconstructions", "reconstruction", frozenset({"nats"})
-        )
+        tensors = {"nats": (torch.float32, 1)}
+        self._files = MemberFiles(codes.run, "reconstructions", "reconstruction", tensors)
 
     def missing(self) -> list[Member]:
         """Members whose losses are missing, damaged, or older than the newest checkpoint."""

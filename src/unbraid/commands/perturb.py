@@ -24,7 +24,7 @@ from unbraid.core.folders import given_path, next_folder
 
 if TYPE_CHECKING:
     from unbraid.analysis.perturbation.effect import PerturbationReport
-    from unbraid.commands.train import Run
+    from unbraid.commands.run import Run
     from unbraid.data.dataset import Dataset
     from unbraid.data.perturbed.dataset import Perturbed
 
@@ -119,8 +119,9 @@ def perturb(
 ) -> PerturbResult:
     """Change data by at most epsilon so that VAEs no longer align with its factors.
 
-    Zietlow et al. (2021). `load` and `train` take the folder that is written. s is read from a
-    trained model; with uniform noise, the control, no run is needed.
+    Zietlow et al. (2021). `load` and `train` take the folder that is written. The pattern
+    moves with s, the code of each image in the least noisy latent of a trained model; with uniform
+    noise, the control, no run is needed.
     """
     from unbraid.analysis.perturbation.effect import perturbation_report
     from unbraid.analysis.perturbation.least_noisy import lowest_mig, read_s
@@ -169,7 +170,7 @@ def perturb(
     if opened is not None:
         chosen, mig = member, None
         if chosen is None:
-            chosen, mig = lowest_mig(opened.folder, opened.score("mig", quiet=quiet))
+            chosen, mig = lowest_mig(opened.folder, opened.score("mig", errors="none", quiet=quiet))
         s, provenance = read_s(opened.folder, opened.device, int(chosen), mig=mig, quiet=quiet)
         height, width, _ = dataset.image_shape
         steps = steps_of(dataset.factor_sizes, height, width)
@@ -230,7 +231,7 @@ def _open(
     problems: Problems, run: str | Path | Run | None, dataset: Dataset | None, device: str
 ) -> Run | None:
     """The run, if its members were trained on *dataset*."""
-    from unbraid.commands.train import Run
+    from unbraid.commands.run import Run
     from unbraid.population.devices import choose_device
     from unbraid.population.run_folder import RunFolder
 

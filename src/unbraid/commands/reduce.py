@@ -116,7 +116,8 @@ def reduce(
     Estermann et al. (2020), figure 3. Writes a page, and positions and codes of the images that are
     kept; where the reduction stops, only the page.
     """
-    from unbraid.core.store import write_bytes
+    from unbraid.core.files import write_bytes
+    from unbraid.core.store import write_npy
     from unbraid.population.run_folder import check_free
     from unbraid.report.reduce.context import write_reduce
     from unbraid.search.reduce.reduction import USUAL, ReductionRule
@@ -157,7 +158,7 @@ def reduce(
     found = reduce_codes(codes, index, chosen_rule)
     made = ReduceResult(found, titles, folder)
     if found.stopped is None:
-        write_bytes(folder / POSITIONS, _positions(found.indices))
+        write_npy(folder / POSITIONS, found.indices)
         write_bytes(folder / TABLE, _table(found.indices, codes, titles, table.images))
     write_reduce(
         made.page,
@@ -196,14 +197,6 @@ def _names(
     ):
         problems.add("names", "must differ from each other and not be empty", given)
     return tuple(str(name) for name in given)
-
-
-def _positions(indices: NDArray[np.int64]) -> bytes:
-    import numpy as np
-
-    buffer = io.BytesIO()
-    np.save(buffer, indices, allow_pickle=False)
-    return buffer.getvalue()
 
 
 def _table(

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unbraid.core.errors import UnbraidError
-from unbraid.core.store import is_unfinished, read_json, write_json
+from unbraid.core.files import is_unfinished, remove, sync_folder
+from unbraid.core.store import read_json, write_json
 
 NOTE = ".begun.json"
 LOCK = ".lock"
@@ -28,10 +29,10 @@ def before_record(folder: Path, record: str, *files: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UnbraidError):
             remove_leftovers(folder)
         raise
-    (folder / NOTE).unlink(missing_ok=True)
+    remove(folder / NOTE)
 
 
 def leftovers(folder: Path) -> set[Path]:
@@ -49,9 +50,15 @@ def leftovers(folder: Path) -> set[Path]:
 
 def remove_leftovers(folder: Path) -> None:
     """Delete them; to be called with the folder locked."""
-    # The note last: without it the others would be nobody's.
-    for path in sorted(leftovers(folder), key=lambda path: path.name == NOTE):
-        path.unlink(missing_ok=True)
+    found = leftovers(folder)
+    if not found:
+        return
+    sync_folder(folder)  # the record may be what was written last
+    for path in found - {folder / NOTE}:
+        remove(path)
+    if folder / NOTE in found:
+        sync_folder(folder)  # the note last: without it the others would be nobody's
+        remove(folder / NOTE)
 
 
 def holds_anything(folder: Path) -> bool:

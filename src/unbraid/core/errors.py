@@ -17,6 +17,7 @@ from typing import TypeVar
 _Made = TypeVar("_Made")
 _QUOTES = "'\""
 _OPTION = re.compile(r"\{(\w+)=([^{}]*)\}")
+_LONGEST_VALUE, _LONGEST_SENTENCE = 400, 4000
 
 
 class Shown(str):
@@ -45,17 +46,31 @@ class Problem:
         """*given*, or a problem that is only a sentence."""
         return given if isinstance(given, Problem) else cls("", "", sentence=given)
 
+    @property
+    def text(self) -> str:
+        """What is wrong, without the remedy."""
+        return self.sentence or f"{self.name} {self.rule}; got {self.shown}."
+
+    @property
+    def shown(self) -> str:
+        """The value as messages print it."""
+        return shortened(self.value if isinstance(self.value, Shown) else repr(self.value))
+
     def render(self, flags: Collection[str] | None = None) -> str:
         """The text: for Python, or for a command line whose options are *flags*."""
         name = flag(self.name) if flags is not None and self.name in flags else self.name
-        shown = self.value if isinstance(self.value, Shown) else repr(self.value)
-        text = self.sentence or f"{name} {self.rule}; got {shown}."
+        text = self.sentence or f"{shortened(name)} {self.rule}; got {self.shown}."
         remedy = _OPTION.sub(lambda found: _option(found[1], found[2], flags or ()), self.remedy)
-        return f"{text} {remedy}" if remedy else text
+        return " ".join(shortened(one, _LONGEST_SENTENCE) for one in (text, remedy) if one)
 
     def __str__(self) -> str:
         """The text for Python."""
         return self.render()
+
+
+def shortened(text: str, most: int = _LONGEST_VALUE) -> str:
+    """*text* as it is, or both its ends where it has more characters than a screen should."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
 def flag(name: str) -> str:
@@ -75,7 +90,7 @@ class UnbraidError(Exception):
 
     def render(self, flags: Collection[str] | None = None) -> str:
         """The text, for Python or, with *flags*, for the command line."""
-        return str(self)
+        return shortened(str(self), _LONGEST_SENTENCE)
 
 
 class StoppedError(UnbraidError, KeyboardInterrupt):
@@ -107,6 +122,10 @@ class DamagedFileError(UnbraidError):
     """A file does not hold what its checksum promises. Exit code 1 if nothing can replace it."""
 
 
+class UnreadableRecordError(InputError, DamagedFileError):
+    """A whole file says what this version cannot read: its problem is that of a field."""
+
+
 def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Problem:
     """*word* is not one of *known*; the nearest spelling is offered.
 
@@ -119,7 +138,8 @@ def unknown(kind: str, word: str, known: Iterable[str], remedy: str = "") -> Pro
         lower[match]
         for match in difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.5)
     ]
-    sentence = f"{kind} '{word}' is unknown" + (f"; did you mean '{near[0]}'?" if near else ".")
+    told = shortened(str(word))
+    sentence = f"{kind} '{told}' is unknown" + (f"; did you mean '{near[0]}'?" if near else ".")
     return Problem(
         kind, "is unknown", word, f"Known: {', '.join(names)}. {remedy}".rstrip(), sentence
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unbraid.core.errors import Shown, UnbraidError, invalid
+from unbraid.core.files import cannot_be_read
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,24 @@ PAGES = {name: kind.page for name, kind in RECORDS.items()} | {
 def record_path(folder: str | Path, kind: str) -> Path:
     """The record of a folder of this *kind*: the file that exists, else the one to write."""
     known = RECORDS[kind]
+    paths = [Path(folder) / name for name in (known.record, *known.former)]
+    return next((path for path in paths if is_there(path)), paths[0])
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything at *path*, a link to nowhere too: what is damaged is not absent."""
     try:
-        for name in (known.record, *known.former):
-            if (Path(folder) / name).is_file():
-                return Path(folder) / name
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError as error:  # unreadable is not absent
-        raise UnbraidError(f"{folder} cannot be read: {error.strerror}.") from error
-    return Path(folder) / known.record
+        raise UnbraidError(cannot_be_read(path.parent, error)) from error
+    return True
 
 
 def kind_of(folder: str | Path) -> str | None:
     """The kind of *folder*, or None where it holds no record."""
-    return next((name for name in RECORDS if record_path(folder, name).is_file()), None)
+    return next((name for name in RECORDS if is_there(record_path(folder, name))), None)
 
 
 def check_kind(folder: str | Path) -> str:
@@ -77,7 +84,7 @@ def check_kind(folder: str | Path) -> str:
             "folder",
             f"must hold one of {records}",
             str(folder),
-            other_kind(folder) or "See: unbraid train",
+            other_kind(folder),
         )
     return kind
 
@@ -95,6 +102,15 @@ def given_path(name: str, given: str | os.PathLike[str]) -> Path:
     except RuntimeError as error:
         rule = "must begin with ~ only where that is somebody's home"
         raise invalid(name, rule, text, "Write the whole path.") from error
+
+
+def whole_path(name: str, given: str | os.PathLike[str]) -> Path:
+    """The same from the root on, without links."""
+    try:
+        return given_path(name, given).resolve()
+    except (OSError, RuntimeError) as error:
+        rule, remedy = "must be a path that leads somewhere", "Put the file or folder itself there."
+        raise invalid(name, rule, Shown(f"{given}, a link to itself"), remedy) from error
 
 
 def check_writable(name: str, folder: Path) -> None:
@@ -129,10 +145,10 @@ def check_exists(name: str, folder: str | Path) -> None:
 
 
 def other_kind(folder: str | Path) -> str:
-    """What to do with a folder that holds data rather than models; empty for any other."""
+    """What to do with a folder that is none of those that have a record."""
     if (Path(folder) / PERTURBED).is_file():
         return f"It holds perturbed data: unbraid train {folder}"
-    return ""
+    return "Give another folder; where its record was lost, put a copy of that back."
 
 
 def next_folder(stem: str, parent: str = "runs") -> Path:

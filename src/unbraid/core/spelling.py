@@ -100,7 +100,8 @@ def as_source(text: str) -> tuple[str, dict[str, str]]:
         if equals and re.fullmatch(r"[A-Za-z_]\w*", key.strip()):
             last = key.strip()
             if last in options:
-                remedy = f"For a sweep write {last}={options[last]},{value.strip()}."
+                listed = f"{last}={options[last]},{value.strip()}"
+                remedy = f"Write it once; where a list is a sweep, {listed}."
                 raise invalid(f"option {last}", "may be given once", Shown("twice"), remedy)
             options[last] = value.strip()
         else:

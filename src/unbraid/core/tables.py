@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unbraid.core.checks import raise_shortened
-from unbraid.core.errors import Problems, Shown, invalid
+from unbraid.core.errors import Problems, Shown, UnbraidError, invalid
+from unbraid.core.store import cannot_be_read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,11 +41,13 @@ def read_csv(path: Path, *, named: bool | None = None) -> CsvTable:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
             found = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise UnbraidError(cannot_be_read(path, error)) from error
+    except (UnicodeDecodeError, csv.Error) as error:
         rule = "must be a comma-separated text file in UTF-8"
-        raise invalid(str(path), rule, Shown(f"another ({error})")) from error
+        raise invalid(str(path), rule, Shown(f"another ({error})"), "Write it again.") from error
     if not found:
-        raise invalid(str(path), "must hold numbers", Shown("an empty file"))
+        raise invalid(str(path), "must hold numbers", Shown("an empty file"), "Write it again.")
     lines, rows = [line for line, _ in found], [row for _, row in found]
     _check_widths(path, rows, lines)
     if named is None:
@@ -82,11 +85,10 @@ def is_number(text: str) -> bool:
 def read_parquet(path: Path) -> pd.DataFrame:
     """The table in the .parquet file at *path*."""
     import pandas as pd
-    import pyarrow as pa
 
     try:
         return pd.read_parquet(path)
-    except (pa.ArrowException, ValueError, OSError) as error:
+    except Exception as error:  # what pandas keeps of itself in a file may be anything
         value = Shown(f"one that cannot be read ({' '.join(str(error).split())})")
         remedy = "Write it again."
         raise invalid(str(path), "must be a complete Parquet file", value, remedy) from error

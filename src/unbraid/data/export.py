@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import errno
+import io
 import os
 import re
-import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,8 +27,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, invalid
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import (
+    fill,
+    half_of,
+    make_folder,
+    put_in_place,
+    remove,
+    remove_folder,
+    remove_halves,
+)
 from unbraid.core.progress import Progress
-from unbraid.core.store import half_of, put_in_place, remove_halves
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
 from unbraid.data.own.image_folder import LABELS
@@ -52,16 +61,18 @@ def export(
     unless `quiet`.
     """
     path = _free_place(out)
+    dataset.check_files()
     chosen = _chosen(dataset, indices, count, seed)
     write = _write_npz if path.suffix.lower() == ".npz" else _write_folder
     beside = half_of(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         remove_halves(path)
         with Progress(f"exporting {dataset.name}", "images", len(chosen), quiet=quiet) as progress:
             if lost := _lost(dataset):
                 progress.say(lost)
             write(beside, dataset, chosen, progress)
+        failpoint("half.written")
         if path.exists():
             raise InputError(_taken(path))
         put_in_place(beside, path)
@@ -72,9 +83,9 @@ def export(
         raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
         # Gone already when all went well.
-        shutil.rmtree(beside, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            beside.unlink()
+        remove_folder(beside)
+        with contextlib.suppress(UnbraidError):
+            remove(beside)
     return path
 
 
@@ -94,6 +105,9 @@ def parse_indices(text: str, size: int) -> NDArray[np.int64]:
         end = first + 1 if found[2] is None else int(found[2])
         if first >= size or end > size:
             raise invalid("indices", f"must lie in 0..{size - 1}", Shown(word))
+        if end <= first:
+            remedy = "Of 7:10 the images are 7, 8 and 9."
+            raise invalid("indices", "must have ranges that end after their start", word, remedy)
         parts.append(np.arange(first, end, dtype=np.int64))
     return np.concatenate(parts)
 
@@ -187,7 +201,7 @@ def _write_folder(
 ) -> None:
     from PIL import Image
 
-    beside.mkdir()
+    make_folder(beside)
     digits = max(6, len(str(len(chosen) - 1)))
     names = [f"{nth:0{digits}d}.png" for nth in range(len(chosen))]
     nth = 0
@@ -205,7 +219,8 @@ def _write_folder(
 def _write_csv(
     path: Path, header: Sequence[str], names: Sequence[str], rows: NDArray[np.int64]
 ) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(header)
-        writer.writerows([name, *row] for name, row in zip(names, rows.tolist(), strict=True))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows([name, *row] for name, row in zip(names, rows.tolist(), strict=True))
+    fill(path, text.getvalue().encode())

@@ -43,7 +43,7 @@ def status(name: str) -> str:
         return "damaged"
     if record is not None:
         return "added, unverified" if record["verified"] == NO else "added"
-    return "found" if _package_place(published(name).source) else "not here"
+    return "found" if _package_place(published(name).source) else "not added"
 
 
 def overview() -> str:
@@ -63,7 +63,7 @@ def describe(name: str, options: dict[str, Any] | None = None, *, full_check: bo
     reads every stored byte.
     """
     lines: list[str] = []
-    if status(name) not in ("not here", "damaged"):
+    if status(name) not in ("not added", "damaged"):
         try:
             dataset = load(name, **(options or {}))
         except InputError as error:
@@ -180,6 +180,8 @@ def _origin(lines: list[str], name: str, full_check: bool) -> None:
     try:
         record = read_record(name)
     except DamagedFileError as error:
+        if full_check:
+            raise
         _say(lines, "damage", str(error))
         return
     if record is None:

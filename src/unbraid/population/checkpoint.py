@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 
 from unbraid.core.errors import DamagedFileError
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import file_names, remove, set_aside
 from unbraid.core.folders import kind_of
-from unbraid.core.store import file_names, read_about, read_tensors, write_tensors
+from unbraid.core.store import read_about, read_tensors, write_tensors
 from unbraid.population.state import State
 
 _KEPT = 2
@@ -52,14 +54,26 @@ def results_of(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensors[name] for name in _RESULTS}
 
 
+class OtherPlanError(DamagedFileError):
+    """A good file of another plan: one of the two was copied here."""
+
+
 class Checkpoints:
     """The checkpoint files of one chunk in a run folder."""
 
     def __init__(
-        self, folder: Path, members: tuple[int, ...], plan_digest: str, *former_digests: str
+        self,
+        folder: Path,
+        members: tuple[int, ...],
+        plan_digest: str,
+        *former_digests: str,
+        quantities: int | None = None,
     ) -> None:
-        """Files are of the plan, or of one that it continues."""
+        """Files are of the plan, or of one that it continues; of each member they record so many
+        *quantities*, where that is known.
+        """
         self.folder = folder
+        self.quantities = quantities
         self.members = members
         self.plan_digest = plan_digest
         self.former_digests = former_digests
@@ -76,6 +90,7 @@ class Checkpoints:
         """Write the *tensors* of a state, then drop what is older than the newest two."""
         self._write(tensors, step, {})
         self._keep(_KEPT)
+        failpoint("chunk.saved")
 
     def save_results(self, tensors: Mapping[str, Tensor], step: int) -> None:
         """Write what results are read from, then drop the states that led there."""
@@ -96,25 +111,41 @@ class Checkpoints:
 
     def _keep(self, count: int) -> None:
         for _, path in self.files()[count:]:
-            path.unlink(missing_ok=True)
+            if path.is_dir() and not path.is_symlink():
+                set_aside(path)  # no file of ours, and not ours to delete
+            else:
+                remove(path)
 
-    def load(self, device: torch.device, warn: Callable[[str], None]) -> State | Trained | None:
+    def load(
+        self, device: torch.device, warn: Callable[[str], None], width: int | None = None
+    ) -> State | Trained | None:
         """The newest good state to go on from, or the results where nothing is left to do; what had
-        to be passed over is told through *warn*. None where there is none.
+        to be passed over is told through *warn*. None where there is none. A member has *width*
+        weights, where that is known.
         """
         damaged: list[Path] = []
+        told: list[str] = []
+        other: OtherPlanError | None = None
         for step, path in self.files():
             try:
-                found = self._read(step, path, device)
-            except (DamagedFileError, KeyError) as error:
-                warn(str(error))
+                found = self._read(step, path, device, width)
+            except DamagedFileError as error:
+                other = error if isinstance(error, OtherPlanError) else other
+                told.append(str(error))
                 damaged.append(path)
                 continue
             if damaged:
+                for line in told:
+                    warn(line)
                 warn(f"going on from the last good checkpoint, {path.name}.")
                 _set_aside(damaged)
+            self._keep(1 if isinstance(found, Trained) else _KEPT)  # a kill may have left more
             return found
+        if other is not None:
+            raise other  # rather than begin again beside good models
         if damaged:
+            for line in told:
+                warn(line)
             warn("no good checkpoint is left for these members; they train again from the start.")
             _set_aside(damaged)
         return None
@@ -132,20 +163,65 @@ class Checkpoints:
             found = self._read(step, path, torch.device("cpu"))
         except FileNotFoundError:  # a newer one took its place meanwhile
             return self.newest()
+        except OtherPlanError:
+            raise
         except DamagedFileError as error:
             raise DamagedFileError(f"{error} {_remedy(self.folder.parent)}") from error
         return found if isinstance(found, Trained) else Trained.of(found.tensors(), step)
 
-    def _read(self, step: int, path: Path, device: torch.device) -> State | Trained:
+    def check_width(self, found: Trained, width: int) -> None:
+        """Refuse results whose members have other than *width* weights."""
+        if found.weights.shape[1] != width:
+            path = self.files()[0][1]
+            raise DamagedFileError(
+                f"{path} does not hold such models: they have {found.weights.shape[1]:,} weights"
+                f" instead of {width:,}. {_remedy(self.folder.parent)}"
+            )
+
+    def _read(
+        self, step: int, path: Path, device: torch.device, width: int | None = None
+    ) -> State | Trained:
         tensors, about = read_tensors(path)
         digests = (self.plan_digest, *self.former_digests)
-        if about.get("plan") not in digests or about.get("step") != step:
-            raise DamagedFileError(f"{path} belongs to another plan.")
+        if about.get("step") != step:
+            raise DamagedFileError(f"{path} was renamed: it is of another step.")
+        if about.get("plan") not in digests:
+            raise OtherPlanError(
+                f"{path} belongs to another plan than the plan.json of {self.folder.parent}. Put"
+                " the right one back, or remove that file to train its members again."
+            )
         if about.get("members") != list(self.members):
             raise DamagedFileError(f"{path} holds other members.")
+        self._check_shapes(path, tensors, bool(about.get("trained")), width)
         if about.get("trained"):
             return Trained.of(tensors, step)
         return State.from_tensors(tensors, step, device)
+
+    def _check_shapes(
+        self, path: Path, tensors: Mapping[str, Tensor], trained: bool, width: int | None
+    ) -> None:
+        """Refuse tensors that are not those of the members; None stands for any length."""
+        count = len(self.members)
+        wanted: dict[str, tuple[int | None, ...]] = {
+            "diverged_at": (count,),
+            "history": (count, None, self.quantities),
+            "model.weights": (count, width),
+        }
+        if not trained:
+            wanted["window"] = (count, self.quantities)
+            for name in tensors:
+                group, _, part = name.rpartition(".")
+                if part == "weights":
+                    shape = tuple(tensors[name].shape)
+                    wanted |= {f"{group}.gradient_{kind}": shape for kind in ("mean", "square")}
+        for name, shape in wanted.items():
+            found = tuple(tensors[name].shape) if name in tensors else ()
+            if len(found) != len(shape) or any(
+                one not in (None, other) for one, other in zip(shape, found, strict=True)
+            ):
+                raise DamagedFileError(
+                    f"{path} does not hold such models: its tensor '{name}' has the shape {found}."
+                )
 
 
 def _remedy(run: Path) -> str:
@@ -162,4 +238,4 @@ def _remedy(run: Path) -> str:
 def _set_aside(paths: list[Path]) -> None:
     """Rename what cannot be used: it is out of the way, and not lost."""
     for path in paths:
-        path.rename(path.with_name(f"{path.name}.damaged"))
+        set_aside(path)

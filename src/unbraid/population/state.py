@@ -11,7 +11,8 @@ from torch import Tensor
 
 from unbraid.population.adam import Adam
 
-_STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
+STORED = tuple(item.name for item in fields(Adam) if "derived" not in item.metadata)
+"""Tensors of an optimiser group that a file holds."""
 
 
 @dataclass
@@ -51,7 +52,7 @@ class State:
         if self.memory.shape[1]:
             named["memory"] = self.memory
         for group, adam in zip(_groups(len(self.auxiliary)), self.optimisers, strict=True):
-            named |= {f"{group}.{name}": getattr(adam, name) for name in _STORED}
+            named |= {f"{group}.{name}": getattr(adam, name) for name in STORED}
         return named
 
     @property
@@ -65,7 +66,7 @@ class State:
         on_device = {name: tensor.to(device) for name, tensor in named.items()}
         count = sum(name.endswith(".weights") for name in on_device)
         model, *auxiliary = (
-            Adam(**{name: on_device[f"{group}.{name}"] for name in _STORED})
+            Adam(**{name: on_device[f"{group}.{name}"] for name in STORED})
             for group in _groups(count - 1)
         )
         rest = {name: on_device[name] for name in ("diverged_at", "window", "history")}

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import only_one, remove_unfinished
 from unbraid.core.folders import check_still_there
-from unbraid.core.store import only_one, remove_unfinished
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Curves, Trained, results_of
 from unbraid.population.cuda_graph import Stepper, rehearse
@@ -75,6 +76,7 @@ def train_run(
     """
     with only_one(run.path):
         remove_unfinished(run.path)
+        _ = run.dataset  # refused here where it has changed, with nothing touched
         run.forget_tables()
         training = _Training(run, progress, warn, chunk_done, stop or threading.Event())
         places = workers(device)
@@ -99,6 +101,7 @@ def train_run(
             done()
         finished = not training.stop.is_set()
         if finished:
+            failpoint("training.done")
             check_still_there(run.path)
             run.write_tables({chunk[0].id: found for chunk, found in curves})
         diverged = [
@@ -201,7 +204,7 @@ class _Training:
             " again with a smaller batch size."
         )
         with explain_oom(device, f"{len(chunk)} members that train together", remedy):
-            found = run.checkpoints(chunk).load(device, self.warn)
+            found = run.checkpoints(chunk).load(device, self.warn, run.width(chunk))
             if found is not None:
                 self.progress(found.step * len(chunk), True)
             if found is not None and run.is_over(found):
@@ -263,6 +266,7 @@ class _Training:
 
         def write(tensors: Mapping[str, Tensor], step: int) -> None:
             save(tensors, step)
+            failpoint("chunk.done")
             self.chunk_done(chunk)
 
         tensors = state.tensors()

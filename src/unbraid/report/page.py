@@ -8,13 +8,15 @@ a `page.css`. Its figures are the entry `figures` of the context: a Plotly figur
 from __future__ import annotations
 
 import datetime
+import hashlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbraid.core.errors import invalid
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import remove_halves, write_bytes
 from unbraid.core.folders import check_writable, given_path
-from unbraid.core.store import remove_halves, write_bytes
 from unbraid.report.words import bytes_shown, count
 
 if TYPE_CHECKING:
@@ -22,11 +24,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+_CHECKSUM = "sha256 of the page above:"
+
+
 def write_page(path: Path, verb: str, context: dict[str, Any]) -> Path:
     """Write the page of *verb* to *path* and return it. What comes from *context* is escaped."""
     content = render_page(verb, context).encode()
+    content += f"<!-- {_CHECKSUM} {hashlib.sha256(content).hexdigest()} -->\n".encode()
     remove_halves(path)
     write_bytes(path, content)
+    failpoint("page.written")
     return path
 
 
@@ -44,6 +51,18 @@ def page_place(out: str | Path, name: str, verb: str) -> Path:
 def is_page(path: Path, verb: str) -> bool:
     """Whether *path* is a page of *verb*, and no other file of its name."""
     return f'<p class="kicker">Unbraid {verb}'.encode() in path.read_bytes()
+
+
+def is_whole_page(path: Path) -> bool:
+    """Whether the page at *path* is as it was written, as far as one of an earlier version says."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    page, found, told = content.rpartition(f"<!-- {_CHECKSUM} ".encode())
+    if not found:
+        return content.rstrip().endswith(b"</html>")
+    return told == f"{hashlib.sha256(page).hexdigest()} -->\n".encode()
 
 
 def render_page(verb: str, context: dict[str, Any]) -> str:

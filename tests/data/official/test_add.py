@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ import numpy as np
 import pytest
 import torch
 
-from unbraid.core import store
+from unbraid.core import files, store
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.data import DATA, load
 from unbraid.data.official import OFFICIAL, published
@@ -349,10 +350,11 @@ def test_room_that_leftovers_take_is_freed_before_it_is_counted(toy, monkeypatch
 )
 def test_a_disk_that_fills_up_leaves_nothing(toy, monkeypatch, code, told):
     def fail(handle):
-        raise OSError(code, os.strerror(code))
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patched:
-        patched.setattr(adding.os, "fsync", fail)
+        patched.setattr(os, "fsync", fail)
         with pytest.raises(UnbraidError) as caught:
             toy.add()
     assert str(caught.value) == told.format(home=toy.home)
@@ -364,7 +366,7 @@ def test_only_one_process_adds_a_dataset(toy):
     folder = toy.home / "mpi3d_toy"
     folder.mkdir(parents=True)
     with (
-        store.only_one(folder),
+        files.only_one(folder),
         pytest.raises(InputError, match="is being written by another process"),
     ):
         toy.add()

@@ -218,7 +218,7 @@ def test_damage_is_noticed(tmp_path):
     assert (
         shown
         == f"{tmp_path / 'b' / 'perturbation.safetensors'} is damaged: its content does not match"
-        " its checksum."
+        " its checksum. Perturb the data again."
     )
     (copy("c") / "perturbation.safetensors").unlink()
     shown = told(lambda: load("perturbed", source=tmp_path / "c"), DamagedFileError)
@@ -230,9 +230,8 @@ def test_damage_is_noticed(tmp_path):
     assert is_perturbed(tmp_path / "d")
     shown = told(lambda: load("perturbed", source=tmp_path / "d"), DamagedFileError)
     assert (
-        shown
-        == f"{tmp_path / 'd'} has no perturbed.json: writing it was not finished. Remove it and"
-        " perturb again."
+        shown == f"{tmp_path / 'd'} has no perturbed.json: writing it was not finished, or it was"
+        " lost. Put a copy of it back, or remove the folder and perturb again."
     )
     shutil.copy(other.folder / "perturbed.json", copy("e") / "perturbed.json")
     shown = told(lambda: load("perturbed", source=tmp_path / "e"), DamagedFileError)
@@ -241,8 +240,8 @@ def test_damage_is_noticed(tmp_path):
     shown = told(lambda: load("perturbed", source=tmp_path / "f"))
     assert (
         shown
-        == f"{tmp_path / 'f' / 'perturbed.json'} must have format 1; got format 9. Perturb again"
-        " with this version."
+        == f"{tmp_path / 'f' / 'perturbed.json'} is not a record of perturbed data this version can"
+        " read: format must be 1; got 9. Perturb again with this version."
     )
     assert data.pattern is not None
     write_perturbed(

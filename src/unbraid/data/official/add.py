@@ -21,8 +21,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core import store
-from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, invalid, unknown
+from unbraid.core import files, store
+from unbraid.core.errors import (
+    InputError,
+    Problem,
+    Shown,
+    UnbraidError,
+    invalid,
+    shortened,
+    unknown,
+)
+from unbraid.core.failpoints import failpoint
 from unbraid.core.progress import Progress
 from unbraid.data.official import OFFICIAL, published
 from unbraid.data.official.reading import readable
@@ -32,7 +41,6 @@ from unbraid.data.official.verify import overall, verify
 
 _HEADER_BYTES = 4096
 """More than the header of an .npy file and a record take."""
-_LONGEST_SHOWN = 400
 
 
 def add(
@@ -93,7 +101,7 @@ def remove(name: str) -> Path:
             f"dataset '{name}'", "must have been added to be removed", Shown(f"nothing at {folder}")
         )
     with _only_mine(folder):
-        (folder / RECORD).unlink()
+        files.remove(folder / RECORD)
     return folder
 
 
@@ -127,17 +135,8 @@ def _existing(source: Source, path: str | os.PathLike[str] | None) -> Path:
         ValueError,
     ) as error:  # a name too long, no permission; no such home; a null byte
         reason = f" ({(getattr(error, 'strerror', None) or str(error)).rstrip('.')})"
-    value = Shown(f"{_shortened(str(given))}{reason}")
+    value = Shown(f"{shortened(str(given))}{reason}")
     raise invalid(f"{source.name} file", "must exist", value, source.how_to_add())
-
-
-def _shortened(path: str) -> str:
-    """A path as it is, or both its ends where it is longer than any screen."""
-    return (
-        path
-        if len(path) <= _LONGEST_SHOWN
-        else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
-    )
 
 
 def _check_room(folder: Path, content: Content, name: str) -> None:
@@ -159,26 +158,26 @@ def _only_mine(folder: Path) -> Iterator[None]:
     """Hold *folder* against other writers, with nothing in it that its record does not name."""
     made = [place for place in folder.parents if not os.path.lexists(place)]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(folder)
     except OSError as error:
         _remove_empty(made)
         remedy = "Name another folder in UNBRAID_DATA."
         raise UnbraidError(
-            f"{_shortened(str(folder))} cannot be made: {error.strerror or error}. {remedy}"
+            f"{shortened(str(folder))} cannot be made: {error.strerror or error}. {remedy}"
         ) from error
-    with store.only_one(folder):
+    with files.only_one(folder):
         try:
             with _writing(folder, folder.name, 0):
                 _tidy(folder)
             yield
         finally:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, UnbraidError):
                 _tidy(folder)
             if not (folder / RECORD).exists():
                 # Whoever comes next makes the lock again; an empty folder would only raise
                 # questions.
-                with contextlib.suppress(OSError):
-                    (folder / ".lock").unlink()
+                with contextlib.suppress(OSError, UnbraidError):
+                    files.remove(folder / ".lock")
                     _remove_empty([folder, *made])
 
 
@@ -187,7 +186,7 @@ def _remove_empty(folders: Iterable[Path]) -> None:
     with contextlib.suppress(OSError):
         for folder in folders:
             if folder.exists():
-                folder.rmdir()
+                files.remove_empty(folder)
 
 
 def _tidy(folder: Path) -> None:
@@ -195,7 +194,8 @@ def _tidy(folder: Path) -> None:
 
     A record that cannot be read names all of them.
     """
-    store.remove_unfinished(folder)
+    files.sync_folder(folder)  # nothing goes before the record that does not name it is there
+    files.remove_unfinished(folder)
     try:
         record = read_record(folder.name) or {"arrays": {}}
     except UnbraidError:
@@ -203,7 +203,7 @@ def _tidy(folder: Path) -> None:
     named = {one["file"] for one in record["arrays"].values()}
     for path in folder.glob("*.npy"):
         if path.name not in named:
-            path.unlink(missing_ok=True)
+            files.remove(path)
 
 
 def _write(
@@ -216,12 +216,12 @@ def _write(
     quiet: bool,
 ) -> dict[str, Any]:
     """Write *blocks* as one .npy file named by its content; returns what the record keeps."""
-    beside = folder / f".{array}.{os.getpid()}.part"
+    beside = files.half_of(folder / array)
     digest, size, rows = hashlib.sha256(), 0, 0
     needed = math.prod(shape) * dtype.itemsize
-    with _writing(folder, name, needed):
-        file = beside.open("wb")
-    try:
+    with contextlib.ExitStack() as opened:
+        with _writing(folder, name, needed):
+            file = opened.enter_context(files.stream_to(beside))
         with Progress(f"converting {name}", "images", shape[0], quiet=quiet) as progress:
             header = {
                 "descr": np.lib.format.dtype_to_descr(dtype),
@@ -240,18 +240,14 @@ def _write(
                 with _writing(folder, name, needed):
                     file.write(octets)
                 size += len(octets)
-            with _writing(folder, name, needed):
-                file.flush()
-                os.fsync(file.fileno())
-    finally:
-        # Everything was written and synced, or something went wrong already.
-        with contextlib.suppress(OSError):
-            file.close()
+        with _writing(folder, name, needed):
+            opened.close()
     if rows != shape[0]:
         raise AssertionError(f"{name}: {rows} rows were read, not {shape[0]}")
     final = folder / f"{array}-{digest.hexdigest()[:12]}.npy"
     with _writing(folder, name, needed):
-        os.replace(beside, final)
+        files.put_in_place(beside, final)
+    failpoint("array.stored")
     return {
         "file": final.name,
         "shape": list(shape),

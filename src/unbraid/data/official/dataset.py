@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.data.dataset import PixelDataset
 from unbraid.data.official.source import Published, Source
-from unbraid.data.official.stored import not_here, open_array, read_record
+from unbraid.data.official.stored import check_once, not_here, open_array, read_record
 from unbraid.data.official.verify import verify
 
 
@@ -34,6 +34,7 @@ class OfficialDataset(PixelDataset, Published):
         self.image_shape = source.image_shape
         self.options: dict[str, Any] = {}
         self._rows: NDArray[np.uint8] | None = None
+        self._record = record
         if record is None:
             self._read_package(source)
             return
@@ -58,6 +59,16 @@ class OfficialDataset(PixelDataset, Published):
         content = type(self).read(found)
         self.planes = np.concatenate(list(content.blocks))
         self._rows = content.factors
+
+    def check_files(self) -> None:
+        """Compare every stored byte with the record, once in a process."""
+        if self._record is not None:
+            check_once(self.published_as, self._record)
+
+    def fingerprint(self) -> str:
+        """As of any dataset; data that are compared with a run's are checked before."""
+        self.check_files()
+        return super().fingerprint()
 
     @property
     def factor_names(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from unbraid.data.official.source import (
     Source,
     factors_of,
 )
-from unbraid.data.official.stored import not_here, open_array, read_record
+from unbraid.data.official.stored import check_once, not_here, open_array, read_record
 
 SOURCE = Source(
     name="dsprites",
@@ -75,4 +75,6 @@ def added_rows() -> NDArray[np.uint64]:
     record = read_record(source.name)
     if record is None:
         raise not_here(source)
-    return open_array(source, record, "packed", (source.grid.size, SIDE), "<u8")
+    rows = open_array(source, record, "packed", (source.grid.size, SIDE), "<u8")
+    check_once(source, record)
+    return rows

@@ -19,7 +19,6 @@ import hashlib
 import os
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core import store
 from unbraid.core.errors import InputError, Problems, Shown
+from unbraid.core.folders import whole_path
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.folder import read_pattern, read_record
@@ -53,7 +53,7 @@ class Perturbed(Dataset):
     licence: ClassVar[str] = "that of the original data"
 
     def __init__(self, source: str | os.PathLike[str], base: Dataset) -> None:
-        self.folder = Path(source).expanduser().resolve()
+        self.folder = whole_path("data", source)
         self.record = read_record(self.folder)
         if base.fingerprint() != self.record["base"]["fingerprint"]:
             raise InputError(

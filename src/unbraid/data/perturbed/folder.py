@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,20 @@ from numpy.typing import NDArray
 from unbraid.core import store
 from unbraid.core.errors import DamagedFileError, Shown, invalid
 from unbraid.core.folders import PERTURBED
+from unbraid.core.records import from_record, in_range, read_object
 from unbraid.data.dataset import Dataset
 from unbraid.data.perturbed.pattern import PACES, Pattern
 
 RECORD, TENSORS = PERTURBED, "perturbation.safetensors"
 NOISES = ("pattern", "uniform")
 FORMAT = 1
+_KINDS = {
+    "signs": (np.dtype("int8"), 2),
+    "paces": (np.dtype("int8"), 1),
+    "half_rows": (np.dtype("int16"), 1),
+    "s": (np.dtype("float32"), 1),
+}
+"""Type and number of axes of each array."""
 
 
 def is_perturbed(folder: Path) -> bool:
@@ -68,25 +77,51 @@ def write_perturbed(
 
 def read_record(folder: Path) -> dict[str, Any]:
     """What `perturbed.json` says, checked."""
+    again = "Put a copy of it back, or perturb the data again."
     try:
-        record = store.read_json(folder / RECORD)
+        return read_object(folder / RECORD, "a record of perturbed data", _checked, again)
     except (FileNotFoundError, NotADirectoryError):
         if (folder / TENSORS).is_file():
             raise DamagedFileError(
-                f"{folder} has no {RECORD}: writing it was not finished. Remove it and perturb"
-                " again."
+                f"{folder} has no {RECORD}: writing it was not finished, or it was lost. Put a copy"
+                " of it back, or remove the folder and perturb again."
             ) from None
         rule = f"must be a folder made by `unbraid perturb`, with a {RECORD} in it"
         remedy = "Where it was moved, give its new place; for a run on it: {data=NEW_PLACE}."
         raise invalid("perturbed data", rule, Shown(str(folder)), remedy) from None
-    if record.get("format") != FORMAT or record.get("noise") not in NOISES:
-        value = Shown(f"format {record.get('format')!r}")
-        raise invalid(
-            str(folder / RECORD),
-            f"must have format {FORMAT}",
-            value,
-            "Perturb again with this version.",
-        )
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What the record says of the original."""
+
+    name: str
+    options: dict[str, Any]
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What the record says."""
+
+    format: int
+    base: _Base
+    noise: str
+    epsilon: float
+    clip: bool
+    seed: int
+    provenance: dict[str, Any]
+
+
+def _checked(record: dict[str, Any]) -> dict[str, Any]:
+    """*record*, whose fields are those of its class."""
+    found, again = from_record(_Record, record), "Perturb again with this version."
+    if found.format != FORMAT:
+        raise invalid("format", f"must be {FORMAT}", found.format, again)
+    if found.noise not in NOISES:
+        raise invalid("noise", f"must be one of {', '.join(NOISES)}", found.noise)
+    in_range("epsilon", found.epsilon, 0, 1)
+    in_range("seed", found.seed, 0, 2**62)
     return record
 
 
@@ -99,12 +134,17 @@ def read_pattern(
         tensors, about = store.read_tensors(path)
     except FileNotFoundError:
         raise DamagedFileError(f"{path} is missing. Perturb the data again.") from None
+    except DamagedFileError as error:
+        raise DamagedFileError(f"{error} Perturb the data again.") from error
     if about.get("record") != store.digest(record):
         raise DamagedFileError(
             f"{path} does not belong to the {RECORD} beside it. Perturb the data again."
         )
     height, width, _ = image_shape
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    kinds = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
+    if kinds != _KINDS or not isinstance(about.get("origin"), int) or not len(arrays["half_rows"]):
+        raise DamagedFileError(f"{path} does not hold a pattern. Perturb the data again.")
     pattern, half_rows = (
         Pattern(arrays["signs"], arrays["paces"], int(about["origin"]), height),
         arrays["half_rows"],

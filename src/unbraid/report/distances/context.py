@@ -10,8 +10,8 @@ from typing import Any
 
 from unbraid.analysis.distances.perceived_distances import RANDOM, Distances
 from unbraid.analysis.distances.tally import FactorDistances, Importance
+from unbraid.core.files import write_bytes
 from unbraid.core.folders import PAGES
-from unbraid.core.store import write_bytes
 from unbraid.data.dataset import Dataset
 from unbraid.report.distances.figures import (
     DARK,
@@ -188,12 +188,13 @@ def _importance_rows(found: Distances) -> list[tuple[str, list[tuple[str, str]]]
 
 def _cell(one: Importance) -> tuple[str, str]:
     pairs = count(one.pairs, "pair")
+    mean = f"{one.mean:#.3g}".rstrip(".")
     if one.standard_error == 0:
-        return f"{one.mean:#.3g} ± {one.std:.3g}", f"{pairs}, exact"
+        return f"{mean} ± {one.std:.3g}", f"{pairs}, exact"
     error = (
         f"error {one.standard_error:.1g}" if math.isfinite(one.standard_error) else "one traversal"
     )
-    return f"{one.mean:#.3g} ± {one.std:.3g}", f"{pairs}, {error}"
+    return f"{mean} ± {one.std:.3g}", f"{pairs}, {error}"
 
 
 def _order_rows(found: Distances) -> list[tuple[str, list[dict[str, str]]]]:
