@@ -281,11 +281,9 @@ def test_the_record_survives_json():
 def test_another_format_is_refused():
     with pytest.raises(InputError) as caught:
         Plan.from_record({**made().record(), "format": 99})
-    assert (
-        str(caught.value)
-        == f"the plan has format 99, and this version of Unbraid reads format {FORMAT}. "
-        f"Open it with the version that made it (unbraid {version('unbraid')}), or train it again."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule, problem.value) == ("format", f"must be {FORMAT}", 99)
+    assert f"(unbraid {version('unbraid')})" in problem.remedy
 
 
 def test_the_digest_covers_every_field():

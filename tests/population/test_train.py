@@ -16,7 +16,7 @@ import torch
 
 import unbraid as ub
 from unbraid.core.errors import InputError, UnbraidError
-from unbraid.core.store import only_one
+from unbraid.core.files import only_one
 from unbraid.objectives import OBJECTIVES, factor_vae
 from unbraid.population import train as train_module
 from unbraid.population.background_save import BackgroundSave

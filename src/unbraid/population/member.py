@@ -7,6 +7,9 @@ import itertools
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from unbraid.core.checks import check_option_names
+from unbraid.core.errors import invalid
+from unbraid.core.records import in_range
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.hyper import Configured, structure
 from unbraid.objectives.objective import Objective
@@ -69,6 +72,22 @@ class Member:
             if isinstance(self.learning_rate, str)
             else self.learning_rate
         )
+
+    def check(self, name: str) -> None:
+        """Refuse what cannot be built of a record called *name*."""
+        now = self.current()
+        chosen = [(OBJECTIVES, now.objective, now.hyper), (PRIORS, self.prior, self.prior_hyper)]
+        if now.supervision:
+            chosen.append((SUPERVISIONS, now.supervision, now.supervision_hyper))
+        for registry, key, hyper in chosen:
+            cls = registry.recall(key)
+            check_option_names(f"{name}: {registry.kind} {key}", cls, hyper)
+            if len(cls(**hyper).sweep()) > 1:
+                raise invalid(f"{name}: {key}", "must have single values", hyper)
+        rate = self.rate()
+        if not isinstance(rate, Schedule):
+            in_range(f"{name}.learning_rate", rate, 0.0)
+        in_range(f"{name}.seed", self.seed, -(2**63), 2**63 - 1)
 
     def structure(self) -> tuple[Any, ...]:
         """What members of one kind have in common: they can be stacked."""

@@ -16,8 +16,9 @@ from typing import Any
 
 import torch
 
-from unbraid.core.checks import is_finite, plain, read_whole_number
-from unbraid.core.errors import InputError, Problems, Shown, invalid
+from unbraid.core.checks import check_option_names, is_finite, plain, read_whole_number
+from unbraid.core.errors import Problems, Shown, invalid
+from unbraid.core.records import from_record, in_range
 from unbraid.core.store import digest
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -27,6 +28,7 @@ from unbraid.networks import NETWORKS
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import Network
 from unbraid.networks.standardised import Standardised
+from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.objectives.likelihoods import Likelihood
 from unbraid.objectives.likelihoods import likelihood as find_likelihood
 from unbraid.objectives.objective import Objective
@@ -48,6 +50,14 @@ from unbraid.population.resolve import (
 from unbraid.population.seeds_and_rates import read_rates, read_seeds
 
 FORMAT = 2
+BOUNDS = {
+    "steps": (1, 10**9),
+    "batch_size": (1, 10**5),
+    "latents": (1, 10**4),
+    "code_samples": (1, 10**9),
+    "log_every": (1, 10**9),
+}
+"""Least and most of the whole numbers of a stored plan."""
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -89,15 +99,34 @@ class Plan:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Plan:
-        """The plan a run folder holds."""
+        """The plan that a folder holds, every field and member of it checked."""
         if record.get("format") != FORMAT:
-            maker = (record.get("made_with") or {}).get("unbraid", "another version")
-            raise InputError(
-                f"the plan has format {record.get('format')!r}, and this version of Unbraid reads"
-                f" format {FORMAT}. Open it with the version that made it (unbraid {maker}), or"
-                " train it again."
+            made_with = record.get("made_with")
+            maker = (
+                made_with.get("unbraid") if isinstance(made_with, dict) else "of another version"
             )
-        return cls(**{**record, "members": tuple(Member(**member) for member in record["members"])})
+            remedy = f"Open it with the version that made it (unbraid {maker}), or train it again."
+            raise invalid("format", f"must be {FORMAT}", record.get("format"), remedy)
+        found = from_record(cls, record)
+        for name, (least, most) in BOUNDS.items():
+            in_range(name, getattr(found, name), least, most)
+        in_range("checkpoint_seconds", found.checkpoint_seconds, 0)
+        if found.precision not in PRECISIONS:
+            rule = f"must be one of {', '.join(PRECISIONS)}"
+            raise invalid("precision", rule, found.precision)
+        if found.standardise and set(found.standardise) != {"mean", "std"}:
+            raise invalid("standardise", "must hold mean and std", found.standardise)
+        check_option_names(
+            f"network {found.network}", NETWORKS.recall(found.network), found.network_options
+        )
+        found.build_network()
+        read_likelihood(found.likelihood)
+        ids = [member.id for member in found.members]
+        if not ids or ids != list(range(len(ids))):
+            raise invalid("members", "must be one or more, numbered from 0 on", Shown(f"{ids}"))
+        for at, member in enumerate(found.members):
+            member.check(f"members[{at}]")
+        return found
 
     def digest(self) -> str:
         """A fingerprint of the plan, kept in every checkpoint."""

@@ -3,27 +3,34 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unbraid.core.begun import holds_anything, remove_leftovers
+from unbraid.core.checks import is_whole
 from unbraid.core.errors import DamagedFileError, InputError, Shown, UnbraidError, invalid
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import make_folder, only_one, remove, remove_halves_in
 from unbraid.core.folders import check_exists, check_writable, kind_of, other_kind, record_path
-from unbraid.core.store import only_one, read_json, read_table, write_json, write_table
+from unbraid.core.records import from_record, in_range, read_object
+from unbraid.core.store import read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.networks.layout import Layout
 from unbraid.population.checkpoint import Checkpoints, Curves, Trained
 from unbraid.population.devices import cores, members_by_kind
 from unbraid.population.former_plans import chunks_of_one_kind
-from unbraid.population.kind import chunks_of, quantities
+from unbraid.population.kind import chunks_of, kinds_of, quantities
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
+from unbraid.population.seeds_and_rates import MOST_SEEDS
 from unbraid.population.state import State, is_over
 
 if TYPE_CHECKING:
@@ -31,8 +38,35 @@ if TYPE_CHECKING:
     import torch
 
 
+_COLUMNS = {
+    "members.parquet": {"member": "i", "label": "O", "objective": "O", "seed": "i", "status": "O"}
+    | {"steps": "i"},
+    "history.parquet": {"member": "i", "step": "i", "loss": "f"},
+}
+"""What the tables of a run have at least, with the kinds of NumPy."""
+_PLACES = ("source", "factors", "indices")
+"""Options of data that say where it was read from."""
+_ABOVE = 4
+"""A search of a leaf-run lies so deep in a discovery."""
 SCORES_LOCK = ".scores.lock"
 """Held while scores.parquet is written."""
+
+
+MOVED = (
+    "Put it back; or, where it was moved, give its new place with {data=NEW_PLACE}: options that it"
+    " had, such as resize, need not be repeated."
+)
+"""What to do where data is not found, or is other data."""
+
+
+@contextmanager
+def remedy_of_moved() -> Iterator[None]:
+    """Data that is not found in this block was moved: say what to do about it."""
+    try:
+        yield
+    except InputError as error:
+        told = [replace(one, remedy=one.remedy or MOVED) for one in error.problems]
+        raise InputError(*told) from error
 
 
 def _where_runs_are(folder: Path) -> str:
@@ -54,6 +88,35 @@ def _where_runs_are(folder: Path) -> str:
     return other_kind(folder)
 
 
+def _without_plan(folder: Path) -> str:
+    """What to do about a plan.json that is lost."""
+    if kind_of(folder) == "pbt":
+        return f"Run `unbraid resume {folder}` to make it again."
+    return "Put a copy of it back; without one, train again into a new folder."
+
+
+@dataclass(frozen=True)
+class _How:
+    """What plan.json says beside the plan; defaults are what went without saying."""
+
+    chunk_size: int
+    mixed_chunks: bool = False
+    keep_optimiser: bool = True
+    former_digests: tuple[str, ...] = ()
+    grown: tuple[tuple[str, int], ...] = ()
+
+    def others(self) -> dict[str, Any]:
+        """All but the size of a chunk, by name."""
+        return {name: value for name, value in vars(self).items() if name != "chunk_size"}
+
+
+def _read_plan(record: dict[str, Any]) -> tuple[_How, Plan]:
+    own = {field.name for field in fields(_How)}
+    how = from_record(_How, {name: record[name] for name in own & record.keys()})
+    in_range("chunk_size", how.chunk_size, 1)
+    return how, Plan.from_record({name: record[name] for name in record.keys() - own})
+
+
 class RunFolder:
     """The files of one run."""
 
@@ -67,6 +130,7 @@ class RunFolder:
         mixed_chunks: bool = True,
         keep_optimiser: bool = False,
         former_digests: Sequence[str] = (),
+        grown: Sequence[tuple[str, int]] = (),
     ) -> None:
         self.path = Path(path)
         self.plan = plan
@@ -78,6 +142,10 @@ class RunFolder:
         """Whether the state to go on from stays when the run is trained."""
         self.former_digests = tuple(former_digests)
         """Of the plans that this one continues."""
+        self.grown = tuple((digest, count) for digest, count in grown)
+        """Digests of the plans that had fewer seeds and were the same otherwise, and how many
+        members they had: these keep their ids, chunks and files.
+        """
         self._dataset = dataset
 
     @classmethod
@@ -97,32 +165,32 @@ class RunFolder:
         run = cls(folder, plan, chunk_size, dataset, keep_optimiser=keep_optimiser)
         with new_folder(folder):
             run.write_plan()
+            failpoint("record.written")
         return run
 
     @classmethod
     def open(cls, path: str | Path, dataset: Dataset | None = None) -> RunFolder:
         """The run that a folder holds."""
         folder = Path(path)
+        record = record_path(folder, "train")
         try:
-            record = read_json(record_path(folder, "train"))
+            how, plan = read_object(record, "a plan", _read_plan, _without_plan(folder))
         except (FileNotFoundError, NotADirectoryError):
             check_exists("run", folder)
             rule = "must be a folder made by `unbraid train`, with a plan.json in it"
             remedy = _where_runs_are(folder)
             raise invalid("run", rule, str(path), remedy) from None
-        chunk_size = record.pop("chunk_size")
-        usual = {"mixed_chunks": False, "keep_optimiser": True, "former_digests": ()}
-        own: dict[str, Any] = {name: record.pop(name, value) for name, value in usual.items()}
-        return cls(folder, Plan.from_record(record), chunk_size, dataset, **own)
+        return cls(folder, plan, how.chunk_size, dataset, **how.others())
 
     def write_plan(self) -> None:
         """Write plan.json."""
-        own = {
+        own: dict[str, Any] = {
             "chunk_size": self.chunk_size,
             "mixed_chunks": self.mixed_chunks,
             "keep_optimiser": self.keep_optimiser,
             "former_digests": list(self.former_digests),
         }
+        own |= {"grown": self.grown} if self.grown else {}
         write_json(record_path(self.path, "train"), {**self.plan.record(), **own})
 
     @property
@@ -134,8 +202,38 @@ class RunFolder:
                     f"{self.path} was trained on an array in memory; pass it again, loaded as it"
                     f" was: unbraid.open_run('{self.path}', data=unbraid.load(array, ...))."
                 )
-            self._dataset = self._verified(load(self.plan.data, **self.plan.data_options))
+            try:
+                found = load(self.plan.data, **self._as_they_lie(self.plan.data_options))
+            except InputError as error:
+                told = f"the data of {self.path} cannot be opened{self._read_from()}: "
+                raise InputError(
+                    *(
+                        replace(one, sentence=told + one.text, remedy=MOVED)
+                        for one in error.problems
+                    )
+                ) from error
+            self._dataset = self._verified(found)
         return self._dataset
+
+    def _as_they_lie(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Options of data with the places of files that were moved along with the run's folder or
+        one of those above it, as all of a discovery is; whether it is the same data is checked.
+        """
+        found = dict(options)
+        for name in _PLACES:
+            path = Path(str(options.get(name, "")))
+            if path.is_absolute() and not path.exists():
+                above = (folder / path.name for folder in self.path.absolute().parents[:_ABOVE])
+                found[name] = str(next((one for one in above if one.is_file()), path))
+        if isinstance(inner := options.get("of_options"), dict):
+            found["of_options"] = self._as_they_lie(inner)
+        return found
+
+    def _read_from(self) -> str:
+        """Where the data lay when the run began, for messages."""
+        options = self.plan.data_options
+        files = [str(options[name]) for name in _PLACES if name in options]
+        return f", from {' and '.join(files)}" if files else ""
 
     def use(self, dataset: Dataset) -> None:
         """Take *dataset* as the data of the run, if it is the same."""
@@ -143,15 +241,18 @@ class RunFolder:
 
     def _verified(self, dataset: Dataset) -> Dataset:
         if dataset.fingerprint() != self.plan.data_fingerprint:
-            raise InputError(
-                f"the data of {self.path} has changed since the run began: '{dataset.name}' has"
-                " another fingerprint."
-            )
+            rule = f"must be what {self.path} began with, to the last pixel and label"
+            where = dataset.options.get("source", dataset.name)
+            raise invalid("data", rule, Shown(f"other data in '{where}'"), MOVED)
         return dataset
 
     def layout(self, member: Member) -> Layout:
         """Where the weights of *member* lie."""
         return self.plan.layout(member, self.dataset)
+
+    def width(self, chunk: tuple[Member, ...]) -> int:
+        """How many numbers a row of a chunk has: as many as its kind with the most weights."""
+        return max(self.layout(kind[0]).size for kind in kinds_of(chunk))
 
     def chunks(self) -> list[tuple[Member, ...]]:
         """Members that train together."""
@@ -159,8 +260,13 @@ class RunFolder:
 
     @cached_property
     def _chunks(self) -> list[tuple[Member, ...]]:
-        rule = chunks_of if self.mixed_chunks else chunks_of_one_kind
-        return rule(self.plan.members, self.chunk_size)
+        rule, members = chunks_of if self.mixed_chunks else chunks_of_one_kind, self.plan.members
+        ends = sorted({0, len(members), *(count for _, count in self.grown)})
+        return [
+            chunk
+            for first, end in pairwise(ends)
+            for chunk in rule(members[first:end], self.chunk_size)
+        ]
 
     def checkpoints(self, chunk: tuple[Member, ...]) -> Checkpoints:
         """The checkpoint files of a chunk."""
@@ -169,6 +275,7 @@ class RunFolder:
             tuple(member.id for member in chunk),
             self.plan.digest(),
             *self.former_digests,
+            quantities=max(len(quantities(member)) for member in chunk),
         )
 
     def is_over(self, state: State | Curves) -> bool:
@@ -178,9 +285,10 @@ class RunFolder:
     def extend(self, steps: int) -> None:
         """Give the plan more *steps*: what is trained goes on from its optimisers' states."""
         plan = self.plan
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps <= plan.steps:
-            rule = f"must be a whole number above the {plan.steps:,} of {self.path}"
+        if not is_whole(steps) or not plan.steps < steps <= 10**9:
+            rule = f"must be a whole number above the {plan.steps:,} of {self.path}, at most 10^9"
             raise invalid("steps", rule, steps)
+        _ = self.dataset  # which is refused where it has changed, with nothing touched
         with only_one(self.path), only_one(self.path, SCORES_LOCK):
             for chunk in self.chunks():
                 if self.checkpoints(chunk).trained_alone():
@@ -192,10 +300,62 @@ class RunFolder:
             # if this is killed on the way: they go first.
             self.forget_tables()
             for path in (*self.path.glob("*.html"), self.path / "scores.parquet"):
-                path.unlink(missing_ok=True)
+                remove(path)
             self.former_digests = (plan.digest(), *self.former_digests)
-            self.plan = replace(plan, steps=steps)
+            # Files of fewer members stay theirs by id, and all are made again for the new steps.
+            self.grown = tuple(("", count) for _, count in self.grown)
+            self.plan = replace(plan, steps=steps, command=self._and_then(f"--steps {steps}"))
             self.write_plan()
+            failpoint("plan.extended")
+
+    def grow(self, seeds: int) -> None:
+        """Give every setting of the plan so many *seeds*; models, codes and scores stay.
+
+        Nothing is done where it has them, so that a call that was killed can be repeated.
+        """
+        plan = self.plan
+        if kind_of(self.path) != "train":
+            remedy = "Search again with another seed, into a folder of its own."
+            raise invalid("seeds", "can be given for a run of `unbraid train` alone", seeds, remedy)
+        groups = plan.siblings()
+        had = {tuple(member.seed for member in group) for group in groups}
+        count = max(map(len, had))
+        if had != {tuple(range(count))}:
+            told = ", ".join(map(str, dict.fromkeys(one for listed in had for one in listed)))
+            remedy = "Train the other seeds into a folder of their own: {seeds=...}."
+            rule = "needs a run whose seeds were given by their number"
+            raise invalid("seeds", rule, Shown(f"{self.path}, with the seeds {told}"), remedy)
+        if not is_whole(seeds) or not count <= seeds <= MOST_SEEDS:
+            rule = f"must be a whole number from the {count:,} of {self.path} to {MOST_SEEDS:,}"
+            raise invalid("seeds", rule, seeds)
+        if seeds == count:
+            return
+        more = [(group[0], seed) for group in groups for seed in range(count, seeds)]
+        new = tuple(
+            replace(first, id=len(plan.members) + place, seed=seed)
+            for place, (first, seed) in enumerate(more)
+        )
+        check_room(self.path, replace(plan, members=new), self.dataset, self.chunk_size)
+        with only_one(self.path), only_one(self.path, SCORES_LOCK):
+            self.forget_tables()
+            for path in list(self.path.glob("*.html")):
+                remove(path)
+            digest = plan.digest()
+            self.former_digests = (digest, *self.former_digests)
+            self.grown = (*self.grown, (digest, len(plan.members)))
+            command = self._and_then(f"--seeds {seeds}")
+            self.plan = replace(plan, members=(*plan.members, *new), command=command)
+            self.__dict__.pop("_chunks", None)
+            self.write_plan()
+
+    def _and_then(self, options: str) -> str:
+        """The command that made the plan, where one did, and the one that gives it more."""
+        told = self.plan.command
+        return told and f"{told} && unbraid resume {shlex.quote(str(self.path))} {options}"
+
+    def had(self, member: int, digest: object) -> bool:
+        """Whether a plan of that *digest*, the same but for fewer seeds, had *member* too."""
+        return any(digest == known and member < count for known, count in self.grown)
 
     def trained(self, chunk: tuple[Member, ...]) -> Trained:
         """The results of a chunk; one that has steps left to do is refused."""
@@ -207,6 +367,7 @@ class RunFolder:
                 f"Go on with: unbraid resume {self.path}",
             )
             raise invalid("run", "must be trained to the end", value, remedy)
+        checkpoints.check_width(found, self.width(chunk))
         return found
 
     def member_weights(
@@ -223,8 +384,13 @@ class RunFolder:
         return [(chunk, self.checkpoints(chunk).newest()) for chunk in self.chunks()]
 
     def write_tables(self, known: Mapping[int, Curves] | None = None) -> None:
-        """Write members.parquet and history.parquet, from the checkpoints of chunks whose curves
-        are not *known* by their first member's id.
+        """Write members.parquet and history.parquet; to be called with the folder locked."""
+        for name, table in self._tables(known).items():
+            write_table(self.path / name, table, self.about_table(name))
+
+    def _tables(self, known: Mapping[int, Curves] | None = None) -> dict[str, pd.DataFrame]:
+        """Both tables, from the checkpoints of chunks whose curves are not *known* by their first
+        member's id.
         """
         import pandas as pd
 
@@ -271,8 +437,7 @@ class RunFolder:
                 curves[member.id] = table[table["step"] <= done]
         members = _one_type_per_column(pd.DataFrame([rows[id] for id in sorted(rows)]))
         history = pd.concat([curves[id] for id in sorted(curves)], ignore_index=True)
-        for name, table in (("members.parquet", members), ("history.parquet", history)):
-            write_table(self.path / name, table, self.about_table(name))
+        return {"members.parquet": members, "history.parquet": history}
 
     def about_table(self, name: str) -> dict[str, str]:
         """What a table of the run says of its origin, so that no other's passes for it."""
@@ -282,11 +447,10 @@ class RunFolder:
         """Remove both tables: what is about to change must not be read from them."""
         for path in (self.path / "members.parquet", self.path / "history.parquet"):
             try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
+                remove(path)
+            except UnbraidError as error:
                 raise UnbraidError(
-                    f"{path} is in the way of the table of that name and cannot be removed:"
-                    f" {error.strerror}. Remove it."
+                    f"{error} It is in the way of the table of that name: remove it."
                 ) from error
 
     def members(self) -> pd.DataFrame:
@@ -303,10 +467,20 @@ class RunFolder:
         """
         about = self.about_table(name)
         try:
-            return read_table(self.path / name, about)
+            table = read_table(self.path / name, about, _COLUMNS[name])
+            if set(table["member"]) <= {member.id for member in self.plan.members}:
+                return table
         except (FileNotFoundError, DamagedFileError):
-            self.write_tables()
-            return read_table(self.path / name, about)
+            pass
+        try:
+            with only_one(self.path):  # or it could take the place of a newer one
+                remove_halves_in(self.path)
+                self.write_tables()
+        except DamagedFileError:  # of a checkpoint
+            raise
+        except UnbraidError:  # another process writes it, or it lies where nothing can be written
+            return self._tables()[name]
+        return read_table(self.path / name, about)
 
 
 def _cell(value: Any) -> Any:
@@ -355,7 +529,7 @@ def _make(folder: Path) -> None:
     """Make *folder* and those above it, or say why that cannot be done."""
     rule = "must be a folder that can be made"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise invalid("out", rule, str(folder), f"{error.strerror}.") from error
     except RecursionError as error:

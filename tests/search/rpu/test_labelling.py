@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from unbraid.codes.codes import CodeStore
-from unbraid.commands.train import open_run
+from unbraid.commands.run import open_run
 from unbraid.core.errors import InputError
 from unbraid.metrics.udr import udr
 from unbraid.search.pbt.search import SearchRun
@@ -151,3 +151,20 @@ def test_an_unfinished_search_has_no_labels(tmp_path: Path):
         label(run, CPU)
     (problem,) = caught.value.problems
     assert (problem.name, problem.rule) == ("run", "must be a finished search")
+
+
+def test_a_collapsed_model_labels_only_where_all_are(
+    forgotten: SearchRun, monkeypatch: pytest.MonkeyPatch
+):
+    best = label(forgotten, CPU).model
+    for alive, taken in (([False, False, False], best), ([True] * 3, best)):
+        counts = iter(alive)
+        monkeypatch.setattr(labelling, "counted", lambda *codes, noisy, at=counts: int(next(at)))
+        (forgotten.path / "labels.safetensors").unlink()
+        assert label(forgotten, CPU).model == taken
+    counts = iter([model != best for model in range(3)])
+    monkeypatch.setattr(labelling, "counted", lambda *codes, noisy: int(next(counts)))
+    (forgotten.path / "labels.safetensors").unlink()
+    found = label(forgotten, CPU)
+    others = [score if model != best else -1.0 for model, score in enumerate(found.model_scores)]
+    assert found.model == int(np.argmax(others))

@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from unbraid.codes.encode import encode_run
-from unbraid.commands.train import open_run
+from unbraid.commands.run import open_run
 from unbraid.core.errors import InputError
-from unbraid.core.store import only_one, read_json
+from unbraid.core.files import only_one
+from unbraid.core.store import read_json
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
@@ -403,7 +404,7 @@ def test_finals_with_the_same_labels_are_trained_once(
 
     monkeypatch.setattr(reduction, "reduce", stops)
     run, told = Recursion.create(tmp_path / "run", *quick(every_final=True)), []
-    (run.path / "final-1.part").mkdir()  # as a copy that was killed leaves it
+    (run.path / ".final-1.part").mkdir()  # as a copy that was killed leaves it
     stages = run.train(CPU, noted, told.append)
     assert stages is not None
     assert trained == ["root", "final-0"]
@@ -419,7 +420,7 @@ def test_finals_with_the_same_labels_are_trained_once(
     )
     assert stages[-1].score == stages[-3].score
     assert run.final(2).winner_record() == run.final(0).winner_record()
-    assert not (run.path / "final-1.part").exists()
+    assert not (run.path / ".final-1.part").exists()
     assert [stage.name for stage, _ in run.searches()] == [
         "root",
         "final-0",

@@ -13,6 +13,7 @@ import torch
 
 from unbraid.core.checks import is_finite, plain, read_whole_number
 from unbraid.core.errors import Problems, Shown, invalid
+from unbraid.core.records import checked, from_record
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.conv import SIDES
@@ -81,17 +82,13 @@ class DiscoveryPlan:
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> DiscoveryPlan:
         """The inverse of `record`; those of earlier versions are read too."""
-        size = record["resized_from"]
-        return cls(
-            **{name: record[name] for name in _PLAIN},
-            depth=record.get("depth", ""),  # earlier versions refused such images
-            stretched=record.get("stretched", ""),  # and said nothing of these
-            resized_from=(size[0], size[1]) if size else None,
-            search=SearchPlan.from_record(record["search"]) if record["search"] else None,
-            recursion=(
-                RecursionPlan.from_record(record["recursion"]) if record["recursion"] else None
-            ),
-        )
+        plans: dict[str, Any] = {}
+        for name, kind in (("search", SearchPlan), ("recursion", RecursionPlan)):
+            found = checked(dict[str, Any] | None, record.get(name), name)
+            plans[name] = kind.from_record(found) if found else None
+        if (plans["search"] is None) == (plans["recursion"] is None):
+            raise invalid("search", "must be there, or a recursion", Shown("both or neither"))
+        return from_record(cls, record, **plans)
 
     @property
     def root(self) -> SearchPlan:

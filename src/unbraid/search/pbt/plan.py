@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypedDict, Unpack
 
 from unbraid.core.checks import plain, read_whole_number
-from unbraid.core.errors import InputError, Problems, Shown, unknown
+from unbraid.core.errors import InputError, Problems, Shown, invalid, unknown
+from unbraid.core.records import checked, from_record, in_range
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.network import Network
@@ -20,12 +21,12 @@ from unbraid.objectives.priors.prior import Prior
 from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan, make_plan
-from unbraid.scoring.metric_names import needing_factors
+from unbraid.scoring.metric_names import metric_names, needing_factors
 from unbraid.search import defaults
 from unbraid.search.former_records import translated
 from unbraid.search.pbt.exploit import Individual, Rule, epoch_seed, first_individuals
 from unbraid.search.pbt.generation import GenerationModel
-from unbraid.search.pbt.scorer import Scorer, read_scorer
+from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_scorer
 from unbraid.search.pbt.search_space import SearchDimension, fixed_value, read_dimension
 
 FORMAT = 1
@@ -59,6 +60,10 @@ class SearchPlan:
     converged_within: float = 0.0
     """0 for never: the search then takes all its epochs."""
     converged_epochs: int = CONVERGED_EPOCHS
+    collapsed_last: bool = True
+    """Whether collapsed individuals rank below the others; not in searches that an earlier version
+    began, which end as they would have.
+    """
     format: int = FORMAT
 
     def record(self) -> dict[str, Any]:
@@ -71,6 +76,7 @@ class SearchPlan:
             **simple,
             "converged_within": self.converged_within,
             "converged_epochs": self.converged_epochs,
+            "collapsed_last": self.collapsed_last,
             "plan": self.plan.record(),
             "evolved": {name: space.record() for name, space in self.evolved.items()},
             "rule": asdict(self.rule),
@@ -82,21 +88,49 @@ class SearchPlan:
         """The inverse of `record`; those of earlier versions are read too."""
         record = translated(record)
         if record.get("format") != FORMAT:
-            raise InputError(
-                f"the search has format {record.get('format')!r}, and this version of Unbraid reads"
-                f" format {FORMAT}."
-            )
-        rule = {**record["rule"], "factors": tuple(record["rule"]["factors"])}
-        made = {
-            "plan": Plan.from_record(record["plan"]),
+            remedy = "Open it with the version that made it."
+            raise invalid("format", f"must be {FORMAT}", record.get("format"), remedy)
+        parts = {
+            "plan": Plan.from_record(checked(dict[str, Any], record.get("plan"), "plan")),
             "evolved": {
-                name: SearchDimension.from_record(space)
-                for name, space in record["evolved"].items()
+                name: SearchDimension.from_record(space, f"evolved.{name}")
+                for name, space in checked(
+                    dict[str, dict[str, Any]], record.get("evolved"), "evolved"
+                ).items()
             },
-            "rule": Rule(**rule),
-            "scorer": Scorer(**record["scorer"]),
         }
-        return cls(**{**record, **made})
+        found = from_record(cls, {"collapsed_last": False, **record}, **parts)
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Refuse numbers that no search could have been begun with."""
+        problems = Problems()
+        for problem in self.rule.problems(self.population):
+            problems.say(problem)
+        problems.raise_if_any()
+        in_range("epochs", self.epochs, 1, _MOST_EPOCHS)
+        in_range("epoch_images", self.epoch_images, 1, 10**10)
+        in_range("seed", self.seed, 0, 2**63 - 1)
+        in_range("converged_within", self.converged_within, 0)
+        in_range("converged_epochs", self.converged_epochs, 1)
+        in_range("scorer.points", self.scorer.points, 0)
+        in_range("scorer.models", self.scorer.models, 1, _MOST_EPOCHS)
+        if self.scorer.metric != SURROGATES:
+            metric_names([self.scorer.metric], problems, labelled=True)
+        problems.raise_if_any()
+        template = self.plan.members[0]
+        for name in self.evolved:
+            if name not in ("learning_rate", "batch_size", *template.hyper):
+                raise invalid("evolved", "must be settings of the models", name)
+        for one in self.first():
+            self.members(0, one.values, 0)[0].check("evolved")
+
+    def but_for_its_place(self) -> SearchPlan:
+        """The same whatever the data are called and wherever they lie: their fingerprint says what
+        they are.
+        """
+        return replace(self, plan=replace(self.plan, data="", data_options={}))
 
     @property
     def models(self) -> int:

@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from unbraid.core.checks import plain
+from unbraid.core.checks import is_finite, plain
 from unbraid.core.errors import Shown, invalid
+from unbraid.core.records import from_record
 from unbraid.core.spelling import as_number
 
 PUBLISHED_BETAS = (
@@ -72,7 +73,9 @@ class SearchDimension:
 
     def _kept(self, value: float) -> float:
         value = min(max(value, self.low), self.high)
-        return math.ceil(value - _ROUNDING * value) if self.whole else float(value)
+        if not self.whole:
+            return float(value)
+        return max(math.ceil(value - _ROUNDING * value), math.ceil(self.low))
 
     def record(self) -> dict[str, Any]:
         """As JSON values; no limit is None."""
@@ -85,12 +88,16 @@ class SearchDimension:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> SearchDimension:
-        """The inverse of `record`."""
-        high = math.inf if record["high"] is None else record["high"]
-        return cls(
-            record["low"], high, tuple(record["listed"]), record["keeps_to_list"], record["whole"]
-        )
+    def from_record(cls, record: Mapping[str, Any], name: str = "") -> SearchDimension:
+        """The inverse of `record`, which is called *name* in a larger one."""
+        unbounded = {} if record.get("high", 0) is not None else {"high": math.inf}
+        found = from_record(cls, record, name, **unbounded)
+        least = found.listed[0] if found.listed else found.low
+        if not (0 <= found.low <= found.high and least > 0 and min(found.listed, default=1) > 0):
+            raise invalid(name, "must be a range above 0, the lower end first", dict(record))
+        if found.keeps_to_list and not found.listed:
+            raise invalid(name, "must list what it keeps to", dict(record))
+        return found
 
 
 _PUBLISHED = {
@@ -146,7 +153,7 @@ def _listed(given: Any) -> list[Any] | None:
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return is_finite(value) and value > 0
 
 
 def _check_whole(name: str, values: list[Any] | tuple[Any, ...], whole: bool) -> None:

@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.core.errors import DamagedFileError
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import file_names, remove, set_aside
 from unbraid.core.folders import check_still_there
-from unbraid.core.store import file_names, read_tensors, write_tensors
+from unbraid.core.records import build_object, from_record
+from unbraid.core.store import read_tensors, write_tensors
+from unbraid.population.checkpoint import OtherPlanError
+from unbraid.population.state import STORED
 from unbraid.search.pbt.exploit import Individual
 from unbraid.search.pbt.generation import Generation, Rows, stored_rows
 
@@ -37,6 +42,9 @@ class Elite:
     values: dict[str, float]
     clock: int
     rows: Rows
+    active_latents: int | None = None
+    """None where an earlier version kept it, which did not count."""
+    collapsed: bool = False
 
 
 @dataclass
@@ -53,8 +61,9 @@ class SearchState:
 class StateFiles:
     """The states of one search in a folder."""
 
-    def __init__(self, folder: Path, search_digest: str) -> None:
-        self.folder, self.search_digest = folder, search_digest
+    def __init__(self, folder: Path, search_digest: str, width: int) -> None:
+        """Of a search whose models have *width* weights each."""
+        self.folder, self.search_digest, self.width = folder, search_digest, width
 
     def files(self) -> list[tuple[int, Path]]:
         """Number and path of each state, the newest first."""
@@ -85,31 +94,99 @@ class StateFiles:
         number = files[0][0] + 1 if files else 0
         write_tensors(self.folder / f"state-{number:06d}.safetensors", tensors, about)
         for _, path in self.files()[_KEPT:]:
-            path.unlink(missing_ok=True)
+            remove(path)
+        failpoint("state.saved")
 
     def load(
         self, begin: Callable[..., Generation], warn: Callable[[str], None]
     ) -> SearchState | None:
         """The newest good state, its population put on the device by *begin*; None without one."""
+        bad: list[Path] = []
+        other: OtherPlanError | None = None
         for _, path in self.files():
             try:
-                tensors, about = read_tensors(path)
+                stored, rows, clocks, best = self._read(path)
             except DamagedFileError as error:
+                other = error if isinstance(error, OtherPlanError) else other
                 warn(f"{error} It is set aside.")
-                path.rename(path.with_name(f"{path.name}.damaged"))
+                bad.append(path)
                 continue
-            if about["search"] != self.search_digest:
-                raise DamagedFileError(f"{path} belongs to another search.")
-            individuals = [Individual(**one) for one in about["individuals"]]
-            rows, clocks = stored_rows(
-                _part(tensors, "generation."), about["places"], about["steps"]
-            )
-            generation = begin(about["epoch"], individuals, rows, clocks)
-            elite = (
-                Elite(**about["elite"], rows=_part(tensors, "elite.")) if "elite" in about else None
-            )
-            return SearchState(about["epoch"], individuals, generation, about["lineage"], elite)
+            for path in bad:
+                set_aside(path)
+            generation = begin(stored.epoch, stored.individuals, rows, clocks)
+            elite = Elite(**vars(stored.elite), rows=best) if stored.elite else None
+            return SearchState(stored.epoch, stored.individuals, generation, stored.lineage, elite)
+        if other is not None:
+            raise other  # rather than begin again beside good models
+        for path in bad:
+            set_aside(path)
         return None
+
+    def _read(self, path: Path) -> tuple[_Stored, Rows, list[int], Rows]:
+        """What a state says, the rows and clocks of its models, and the rows of the best."""
+        tensors, about = read_tensors(path)
+        if about.get("search") != self.search_digest:
+            raise OtherPlanError(
+                f"{path} belongs to another search than the record beside {self.folder}. Put the"
+                " right one back, or remove that file: then the search begins again."
+            )
+        again = "An earlier state is taken, or the search begins again."
+        stored = build_object(path, "a state", lambda: from_record(_Stored, about), again)
+        generation, best = _part(tensors, "generation."), _part(tensors, "elite.")
+        order = [place for chunk in stored.places for place in chunk]
+        whole = sorted(order) == list(range(len(order))) and bool(order)
+        whole &= len(stored.steps) == len(stored.places) and all(stored.places)
+        whole &= len(order) % max(1, len(stored.individuals)) == 0
+        for number, places in enumerate(stored.places):
+            whole &= self._are_rows(_part(generation, f"{number}."), len(places))
+        if stored.elite is not None:
+            whole &= self._are_rows(best, len(order) // max(1, len(stored.individuals)))
+        if not whole:
+            raise DamagedFileError(f"{path} does not hold the models that it says it holds.")
+        rows, clocks = stored_rows(generation, stored.places, stored.steps)
+        return stored, rows, clocks, best
+
+    def _are_rows(self, rows: Rows, count: int) -> bool:
+        """Whether these are the states of so many models."""
+        known = {"diverged_at": 1, "age": 1, "window": 2, "history": 3}
+        groups = {name.rpartition(".")[0] for name in rows} - {""}
+        known |= {f"{group}.{part}": 2 for group in groups for part in STORED}
+        names = {name: tensor.dim() for name, tensor in rows.items() if name != "memory"}
+        if (
+            names != known
+            or "model" not in groups
+            or any(len(one) != count for one in rows.values())
+        ):
+            return False
+        alike = all(len({rows[f"{one}.{part}"].shape for part in STORED}) == 1 for one in groups)
+        recorded = rows["window"].shape[1] == rows["history"].shape[2]
+        return alike and recorded and rows["model.weights"].shape[1] == self.width
+
+
+@dataclass(frozen=True)
+class _StoredElite:
+    """What a state says of the best individual."""
+
+    epoch: int
+    individual: int
+    score: float
+    values: dict[str, float]
+    clock: int
+    active_latents: int | None = None
+    collapsed: bool = False
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What a state says beside its tensors."""
+
+    search: str
+    epoch: int
+    individuals: list[Individual]
+    places: list[list[int]]
+    steps: list[int]
+    lineage: list[dict[str, Any]]
+    elite: _StoredElite | None = None
 
 
 def _part(tensors: Rows, prefix: str) -> Rows:

@@ -271,7 +271,8 @@ def checked_labels(labels: ArrayLike) -> NDArray[np.float64]:
         raise invalid(
             "labels", "must be of shape (images, latents), two images at least", array.shape, remedy
         )
-    codes = array.astype(np.float64)
+    with np.errstate(all="ignore"):  # long doubles may be too large, or no numbers at all
+        codes = array.astype(np.float64)
     # Written so that NaN fails too; differences and squares of what passes stay finite.
     bad = np.argwhere(~(np.abs(codes) < _LARGEST))
     if len(bad):

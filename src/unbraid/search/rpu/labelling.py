@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Surrogate labels of a search without labels: the active latents of its best model.
 
-Of the winner's models the one that agrees best with the others is taken. Latents with a
+Of the winner's models the one that agrees best with the others is taken, a collapsed one only where
+all are. Latents with a
 dataset-mean KL above 1 nat are active, and their means over all images of the search are the
 labels. A search whose best score stays below 0.1 has failed.
 """
@@ -19,15 +20,19 @@ from numpy.typing import NDArray
 
 from unbraid.codes.codes import recorded_sample
 from unbraid.codes.encode import encode_run
-from unbraid.core.errors import DamagedFileError
+from unbraid.core.errors import DamagedFileError, invalid
+from unbraid.core.failpoints import failpoint
+from unbraid.core.records import build_object, from_record
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.metrics._posterior import kl_per_latent
 from unbraid.metrics.udr import udr
 from unbraid.scoring.metric_names import base, options
+from unbraid.search.pbt.collapsed import counted
 from unbraid.search.pbt.scorer import UDR_POINTS
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS, active_latents
 
+_AXES = {"values": 2, "kl_per_latent": 1}
 FAILED_BELOW = 0.1
 """A best agreement under this is no agreement (the authors' code)."""
 
@@ -75,17 +80,18 @@ class Labelling:
         tensors, about = read_tensors(path)
         if winner is not None and about.get("winner", winner) != winner:
             raise DamagedFileError(f"{path} holds the labels of another search.")
-        scores, latents = tuple(about["model_scores"]), tuple(about["latents"])
-        nats, values = tensors["kl_per_latent"].numpy(), tensors["values"].numpy()
-        return cls(
-            about["score"],
-            about["model"],
-            scores,
-            nats,
-            latents,
-            values,
-            about.get("active_nats", ACTIVE_NATS),
-        )
+        told = {name: value for name, value in about.items() if name != "winner"}
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+
+        def build() -> Labelling:
+            if {name: array.ndim for name, array in arrays.items()} != _AXES:
+                raise invalid("tensors", f"must be {', '.join(_AXES)}", sorted(arrays))
+            return from_record(cls, told, "", **arrays)
+
+        found = build_object(path, "labels", build, "Remove it, and it is made again.")
+        if found.values.shape[1] != len(found.latents):
+            raise DamagedFileError(f"{path} does not hold a label for each of its latents.")
+        return found
 
 
 def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_NATS) -> Labelling:
@@ -105,7 +111,9 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
     scores = udr(
         mean, nats, **(options(scorer.metric) if base(scorer.metric) == "udr" else {})
     ).per_model
-    best = int(np.argmax(scores))
+    noisy = run.plan.members[0].build().samples_latents
+    alive = [counted(*model, noisy=noisy) > 0 for model in zip(mean, logvar, strict=True)]
+    best = int(np.argmax(np.where(alive, scores, -np.inf) if any(alive) else scores))
     every = np.arange(len(search.dataset), dtype=np.int64)
     mean, logvar = (part[0] for part in encode_run(run, device, every, best))
     nats = kl_per_latent(mean.astype(np.float64), logvar.astype(np.float64))
@@ -120,4 +128,5 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
         active_nats=float(active_nats),
     )
     made.save(path, run.plan.digest())
+    failpoint("labels.stored")
     return made

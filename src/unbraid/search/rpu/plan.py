@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
 from unbraid.core.checks import plain, read_whole_number
-from unbraid.core.errors import Problems
+from unbraid.core.errors import InputError, Problems
+from unbraid.core.records import checked, from_record, in_range
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
 from unbraid.data.subset import Subset
@@ -29,6 +30,13 @@ from unbraid.search.rpu.stages import Stage, planned_stages
 from unbraid.search.rpu.surrogate_labels import ACTIVE_NATS
 
 MOST_LEAF_RUNS, MOST_LEVELS = 32, 10
+BOUNDS = {
+    "leaf_runs": (0, MOST_LEAF_RUNS),
+    "levels": (1, MOST_LEVELS),
+    "leaf_images": (1, 10**10),
+    "final_first_factor": (1, 16),
+    "final_epochs": (1, 10_000),
+}
 PUBLISHED = ReductionRule(chance=None)
 """Without the bound on what chance alone makes of noise: codes of real models seldom rise in clean
 steps.
@@ -68,8 +76,14 @@ class RecursionPlan:
     def from_record(cls, record: Mapping[str, Any]) -> RecursionPlan:
         """The inverse of `record`; those of earlier versions are read too."""
         record = translated(record)
-        root, rule = SearchPlan.from_record(record["root"]), ReductionRule(**record["reduction"])
-        return cls(root=root, reduction=rule, **{name: record[name] for name in _SIMPLE})
+        root = SearchPlan.from_record(checked(dict[str, Any], record.get("root"), "root"))
+        found = from_record(cls, record, root=root)
+        for name, (least, most) in BOUNDS.items():
+            in_range(name, getattr(found, name), least, most)
+        in_range("active_nats", found.active_nats, 0)
+        for problem in Rule(first_factor=found.final_first_factor).problems(found.final_population):
+            raise InputError(problem)
+        return found
 
     def finals(self) -> list[int]:
         """With how many leaf-runs each final population is trained."""
@@ -137,14 +151,14 @@ def make_recursion(
         rule = "must be at least 2 for leaf-runs, since the root's labels are the first"
         problems.add("levels", rule, levels)
     counts = {
-        "leaf_runs": (leaf_runs, 0, MOST_LEAF_RUNS),
-        "levels": (levels, 1, MOST_LEVELS),
-        "leaf_images": (leaf_images, 1, 10**10),
-        "final_first_factor": (final_first_factor, 1, 16),
+        "leaf_runs": leaf_runs,
+        "levels": levels,
+        "leaf_images": leaf_images,
+        "final_first_factor": final_first_factor,
     }
     whole = {
-        name: read_whole_number(problems, name, plain(value), least, most)
-        for name, (value, least, most) in counts.items()
+        name: read_whole_number(problems, name, plain(value), *BOUNDS[name])
+        for name, value in counts.items()
     }
     active_nats = _check_nats(plain(active_nats), problems)
     _check_reduction(reduction, problems)
@@ -156,7 +170,9 @@ def make_recursion(
         final_population, search.get("population"), whole["final_first_factor"], problems
     )
     if final_epochs is not None:
-        final_epochs = read_whole_number(problems, "final_epochs", plain(final_epochs), 1, 10_000)
+        final_epochs = read_whole_number(
+            problems, "final_epochs", plain(final_epochs), *BOUNDS["final_epochs"]
+        )
     problems.raise_if_any()
     assert made is not None
     root, dataset = made

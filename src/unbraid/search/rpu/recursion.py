@@ -21,8 +21,6 @@ begins. A recursion that is stopped or killed goes on where it was.
 
 from __future__ import annotations
 
-import io
-import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -32,9 +30,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unbraid.core.errors import invalid
-from unbraid.core.folders import RECORDS, record_path
-from unbraid.core.store import only_one, read_json, write_bytes, write_json
+from unbraid.core.errors import DamagedFileError, InputError, invalid
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import copy_folder, only_one
+from unbraid.core.folders import RECORDS, is_there, record_path
+from unbraid.core.records import read_object
+from unbraid.core.store import read_json, write_json, write_npy
 from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
 from unbraid.population.run_folder import RunFolder, check_free, new_folder
@@ -68,17 +69,37 @@ class Recursion:
         check_free(folder)
         with new_folder(folder):
             write_json(record_path(folder, "rpu"), plan.record())
+            failpoint("record.written")
         return cls(folder, plan, dataset)
 
     @classmethod
     def open(cls, path: str | Path, dataset: Dataset | None = None) -> Recursion:
         """The recursion that a folder holds."""
+        place, remedy = record_path(path, "rpu"), "Put a copy of it back, or begin a new recursion."
         try:
-            record = read_json(record_path(path, "rpu"))
+            plan = read_object(place, "a recursion", RecursionPlan.from_record, remedy)
         except (FileNotFoundError, NotADirectoryError):
             rule = f"must be a folder made by `unbraid rpu`, with a {RECORDS['rpu'].record} in it"
-            raise invalid("run", rule, str(path)) from None
-        return cls(path, RecursionPlan.from_record(record), dataset)
+            raise invalid("run", rule, str(path), remedy) from None
+        return cls(path, plan, dataset)
+
+    @classmethod
+    def begin(cls, path: Path, plan: RecursionPlan, dataset: Dataset) -> Recursion:
+        """That of a larger plan, begun in *path* or new there; a record of it that is lost, damaged
+        or another's is written again.
+        """
+        try:
+            found = cls.open(path, dataset)
+            same = found.plan.root.but_for_its_place() == plan.root.but_for_its_place()
+            if same and replace(found.plan, root=plan.root) == plan:
+                return found
+        except DamagedFileError:
+            pass
+        except InputError:
+            if not is_there(path / ROOT.name):
+                return cls.create(path, plan, dataset)
+        write_json(record_path(path, "rpu"), plan.record())
+        return cls(path, plan, dataset)
 
     @staticmethod
     def is_recursion(path: str | Path) -> bool:
@@ -97,7 +118,11 @@ class Recursion:
     @property
     def finished(self) -> bool:
         """Whether every stage is done."""
-        return (self.path / "summary.json").is_file()
+        try:
+            read_json(self.path / "summary.json")
+        except (FileNotFoundError, NotADirectoryError, DamagedFileError):
+            return False  # what is done is found done, and it is written again
+        return True
 
     def root(self) -> SearchRun:
         """The search on all images."""
@@ -132,7 +157,8 @@ class Recursion:
     ) -> list[Stage] | None:
         """Do what is left and return all stages; None where it was stopped."""
         # A finished one is read alone: it may lie where nothing can be written.
-        with nullcontext() if self.finished else only_one(self.path):
+        finished = self.finished
+        with nullcontext() if finished else only_one(self.path):
             search = self._search(ROOT, self.plan.root, self.dataset)
             if not _trained(ROOT, search, train):
                 return None
@@ -145,10 +171,20 @@ class Recursion:
                 )
             elif not self._train_on_labels(found, device, train, stages, say):
                 return None
-            if not self.finished:
+            if not finished or not self._summarised(stages):
                 rows = [stage.record() for stage in stages]
                 write_json(self.path / "summary.json", {"stages": rows})
             return stages
+
+    def _summarised(self, stages: list[Stage]) -> bool:
+        """Whether summary.json is about these stages; earlier versions called images otherwise."""
+        stored = read_json(self.path / "summary.json").get("stages")
+        rows = stored if isinstance(stored, list) else []
+        told = [{**row, "images": 0} for row in rows if isinstance(row, dict)]
+        known = [{**stage.record(), "images": 0} for stage in stages]
+        for row in told:
+            row.pop("pictures", None)
+        return told == known
 
     def _train_on_labels(
         self,
@@ -214,9 +250,8 @@ class Recursion:
     def _part(self, stage: Stage, indices: NDArray[np.int64]) -> Subset:
         """The images *indices* of the whole data, as a dataset that can be loaded again."""
         path = part_file(self.path.absolute() / stage.name)
-        buffer = io.BytesIO()
-        np.save(buffer, indices)
-        write_bytes(path, buffer.getvalue())
+        write_npy(path, indices)
+        failpoint("part.stored")
         return Subset(self.dataset, path)
 
     def _final(
@@ -242,18 +277,12 @@ class Recursion:
             return
         if not SearchRun.open(old).finished:
             return
-        part = new.with_name(f"{stage.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(old, part)
-        part.rename(new)
+        copy_folder(old, new)
         say(f"{stage.name}: {SAME_LABELS}")
 
     def _search(self, stage: Stage, search: SearchPlan, dataset: Dataset) -> SearchRun:
         """The search of a stage: the one begun, or a new one."""
-        folder = self.path / stage.name
-        if SearchRun.is_search(folder):
-            return SearchRun.open(folder, dataset)
-        return SearchRun.create(folder, search, dataset)
+        return SearchRun.begin(self.path / stage.name, search, dataset)
 
     def _labelled(self, stage: Stage, images: int, found: Labelling, say: Say) -> Stage:
         """*stage* with what its labels say."""
@@ -269,4 +298,10 @@ class Recursion:
 
 def _trained(stage: Stage, search: SearchRun, train: TrainStage) -> bool:
     """Whether the search of a stage is done, after training what is left of it."""
-    return search.finished or train(stage, search).finished
+    search.remove_leftovers()
+    if search.finished:
+        search.check_winner()
+        return True
+    done = train(stage, search).finished
+    failpoint("stage.done")
+    return done

@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.errors import DamagedFileError
+from unbraid.core.records import build_object, from_record
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.metrics._information import histogram_bins
 from unbraid.metrics.mig import mig
@@ -96,9 +98,31 @@ def write_surrogates(path: Path, leaves: Sequence[Leaf]) -> None:
     write_tensors(path, tensors, {"leaves": [len(leaf) for leaf in leaves]})
 
 
+@dataclass(frozen=True)
+class _About:
+    """What the file of `write_surrogates` says beside its tensors."""
+
+    leaves: list[int]
+    """How many levels each leaf-run has."""
+
+
 def read_surrogates(path: Path) -> list[Leaf]:
     """The inverse of `write_surrogates`."""
     tensors, about = read_tensors(path)
+    remedy = "Remove it and resume: it is made again."
+    leaves = build_object(
+        path, "a file of labels", lambda: from_record(_About, about), remedy
+    ).leaves
+    named = {f"{n}.{depth}" for n, levels in enumerate(leaves) for depth in range(levels)}
+    whole = tensors.keys() == {f"{name}.{part}" for name in named for part in ("indices", "values")}
+    whole = whole and all(
+        tensors[f"{name}.indices"].dim() == 1
+        and tensors[f"{name}.values"].dim() == 2
+        and len(tensors[f"{name}.indices"]) == len(tensors[f"{name}.values"])
+        for name in named
+    )
+    if not whole:
+        raise DamagedFileError(f"{path} does not hold the labels that it tells of. {remedy}")
     return [
         tuple(
             SurrogateLabels(
@@ -107,5 +131,5 @@ def read_surrogates(path: Path) -> list[Leaf]:
             )
             for depth in range(levels)
         )
-        for number, levels in enumerate(about["leaves"])
+        for number, levels in enumerate(leaves)
     ]
