@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test docs types test-slow test-gpu bench clean
+MINUTES ?= 10
+
+.PHONY: demo test docs types test-slow test-gpu fuzz bench clean
 
 # Trains, scores and reports a small population in a few minutes on a CPU.
 demo: $(READY)
@@ -29,6 +31,12 @@ test-slow: $(READY)
 
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu
+
+# Looks for inputs that parsers, readers or commands do not take as they should, guided by coverage
+# (atheris, Linux): MINUTES in all, TARGETS by name. Its corpus and findings lie in tests/fuzz.
+fuzz: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	$(BIN)/python -m tests.fuzz.long --minutes $(MINUTES) $(TARGETS)
 
 # Training speed on this CPU; benchmarks/ has the others.
 bench: $(READY)

@@ -62,3 +62,12 @@ def test_at_most_so_many_samples_evenly_spread_and_the_same_at_every_call():
     ]
     assert taken[0].round().tolist() == np.linspace(0, 99, 12).round().tolist()
     assert np.array_equal(*taken)
+
+
+@pytest.mark.parametrize("place", [1, 29, 30, 39])
+def test_images_are_all_alike_until_one_differs(place: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(statistics, "_AT_ONCE", 10)
+    same = np.repeat(images(1), 40, axis=0)
+    assert statistics.all_alike(load(same))
+    same[place, 0, 0, 0] ^= 1
+    assert not statistics.all_alike(load(same))

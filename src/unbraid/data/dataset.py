@@ -138,6 +138,9 @@ class Dataset(ABC):
         values = np.clip(np.asarray(samples, dtype=np.float32), 0.0, 1.0)
         return np.rint(np.moveaxis(values, 1, -1) * 255.0).astype(np.uint8)
 
+    def check_files(self) -> None:  # noqa: B027  (most data have none to check)
+        """Compare what the data are read from with checksums, where there are any."""
+
     def fingerprint(self) -> str:
         """A digest that changes with the data: options, sizes, 64 images with their factors."""
         spread = np.unique(np.linspace(0, self.grid.size - 1, 64).astype(np.int64))

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.arrays import to_numpy
 from unbraid.core.checks import check_option_names
 from unbraid.core.errors import InputError, Shown, invalid, unknown
-from unbraid.core.folders import given_path
+from unbraid.core.folders import given_path, whole_path
+from unbraid.core.store import cannot_be_read
 from unbraid.data import DATA
 from unbraid.data.dataset import IN_MEMORY, Dataset
 
@@ -21,7 +22,8 @@ _MADE_FROM_OTHERS = ("own", "perturbed", "subset")
 
 
 def load(source: str | os.PathLike[str] | NDArray[Any], /, **options: Any) -> Dataset:
-    """The dataset of *source*: a registered name, the path of a folder or file, or an array.
+    """The dataset of *source*: a registered name, the path of a folder or file, or an array, which
+    may be a torch tensor.
 
     A folder may hold images, or data that `unbraid perturb` wrote. The name "subset" with `of`,
     `of_options` and `indices`, the path of an .npy, gives part of another dataset.
@@ -76,10 +78,13 @@ def _own(source: Any, options: dict[str, Any]) -> Dataset:
     from unbraid.data.own.own_images import OwnImages
 
     perturbed = isinstance(source, (str, os.PathLike)) and _is_perturbed(source)
-    if not isinstance(source, (str, os.PathLike, np.ndarray)):
+    if isinstance(source, np.ndarray) or hasattr(source, "detach"):  # tensors of torch too
+        array: Any = source
+        source = to_numpy(array, "data")
+    elif not isinstance(source, (str, os.PathLike)):
         remedy = "Use numpy.asarray for other kinds of arrays."
-        value = Shown(type(source).__name__)
-        raise invalid("data", "must be a registered name, a path or a numpy array", value, remedy)
+        rule = "must be a registered name, a path, a numpy array or a torch tensor"
+        raise invalid("data", rule, Shown(type(source).__name__), remedy)
     if perturbed:
         return _perturbed(source, options)
     check_option_names("image data", OwnImages, options, positional="source")
@@ -96,8 +101,9 @@ def _is_perturbed(source: str | os.PathLike[str]) -> bool:
             return is_perturbed(path)
     except OSError as error:
         value = Shown(f"'{source}', which cannot be read")
-        raise invalid("data", rule, value, f"{error.strerror}.") from error
-    raise invalid("data", rule, Shown(f"'{source}', which does not exist"))
+        raise invalid("data", rule, value, cannot_be_read(path, error)) from error
+    value = Shown(f"'{source}', which does not exist")
+    raise invalid("data", rule, value, "Put it there, or correct the path.")
 
 
 def _again(options: dict[str, Any]) -> Dataset:
@@ -123,7 +129,7 @@ def _perturbed(source: Any, options: dict[str, Any]) -> Dataset:
         raise invalid("perturbed data", rule, Shown(", ".join(options)), remedy)
     if not isinstance(source, (str, os.PathLike)) or not str(source):
         raise invalid("source", "must be a folder made by `unbraid perturb`", source)
-    folder = Path(source).expanduser().resolve()
+    folder = whole_path("data", source)
     original = read_record(folder)["base"]
     try:
         base = load(original["name"], **original["options"])

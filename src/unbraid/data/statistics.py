@@ -31,6 +31,13 @@ def spread_of_samples(dataset: Dataset, most: int = MOST_SAMPLES) -> Iterator[ND
         yield draw(torch.from_numpy(part)).numpy().astype(np.float64)
 
 
+def all_alike(dataset: Dataset) -> bool:
+    """Whether every sample is the same, of at most 2,000 that are looked at."""
+    samples = (sample for part in spread_of_samples(dataset, 2_000) for sample in part)
+    first = next(samples)
+    return all(np.array_equal(first, other) for other in samples)
+
+
 def channel_constants(dataset: Dataset) -> dict[str, list[float]]:
     """Mean and standard deviation of each channel of images, or of all values of points.
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.arrays import read_npy
 from unbraid.core.errors import Shown, invalid
+from unbraid.core.folders import whole_path
 from unbraid.core.grid import samples_grid
 from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
@@ -138,7 +139,7 @@ class Subset(Dataset):
 
 def _opened(indices: str | os.PathLike[str]) -> tuple[Path, NDArray[Any]]:
     """The file of indices by its full path, and what it holds."""
-    path = Path(indices).expanduser().resolve()
+    path = whole_path("indices", indices)
     if path.suffix.lower() != ".npy" or not path.is_file():
         raise invalid(
             "subset indices",

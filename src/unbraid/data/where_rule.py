@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -76,7 +77,9 @@ class SamplingRule:
                 "where", f"must be at most {_LONGEST} characters long", Shown(f"{len(self.text)}")
             )
         try:
-            self._tree = ast.parse(self.text, mode="eval").body
+            with warnings.catch_warnings():  # of what is refused below, as in `1or 2`
+                warnings.simplefilter("ignore")
+                self._tree = ast.parse(self.text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise invalid("where", "must be an expression", self.text, _REMEDY) from error
 

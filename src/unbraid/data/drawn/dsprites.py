@@ -11,13 +11,13 @@ from __future__ import annotations
 import functools
 import os
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.errors import Shown, invalid
+from unbraid.core.folders import whole_path
 from unbraid.core.registry import Citation
 from unbraid.data.dataset import Dataset, gather_on
 from unbraid.data.drawn.dsprites_drawing import (
@@ -74,7 +74,7 @@ class DSprites(Dataset):
 
             self.options = {"file": "added"}
             return added_rows()
-        path = Path(file).expanduser().resolve()
+        path = whole_path("file", file)
         if not path.is_file():
             raise invalid("dsprites file", "must be an existing file", Shown(str(path)), remedy)
         self.options = {"file": str(path)}

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.core.arrays import read_npy
+from unbraid.core.arrays import read_npy, to_numpy
 from unbraid.core.checks import raise_shortened
-from unbraid.core.errors import Problems, Shown, invalid
+from unbraid.core.errors import InputError, Problems, Shown, invalid
 from unbraid.core.grid import relabel
 from unbraid.core.tables import CsvTable, read_csv
 
@@ -41,25 +41,26 @@ def no_factors(count: int) -> FactorTable:
 def table_from_array(labels: Any, count: int, names: Sequence[str] | None) -> FactorTable:
     """Check *labels* `(n,)` or `(n, factors)` of *count* images; number each factor's values.
 
-    Columns of a pandas table that have names keep them.
+    Columns of a pandas table, or a series, that have names keep them.
     """
-    columns = [] if getattr(labels, "columns", None) is None else list(labels.columns)
+    columns = list(getattr(labels, "columns", [getattr(labels, "name", None)]))
     if names is None and columns and all(isinstance(name, str) for name in columns):
         names = columns
-    try:
-        rows = np.asarray(labels)
-    except ValueError as error:
-        raise invalid(
-            "factors", "must have one row of equal length for each image", Shown(str(error))
-        ) from error
+    rows = to_numpy(labels, "factors")
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise invalid(
-            "factors", "must have shape (n,) or (n, factors)", Shown(f"shape {rows.shape}")
+            "factors",
+            "must have shape (n,) or (n, factors)",
+            Shown(f"shape {rows.shape}"),
+            "Give a row of whole numbers for each image.",
         )
     if len(rows) != count:
         raise invalid(
-            "factors", f"must have one row for each of {count} images", Shown(f"{len(rows)} rows")
+            "factors",
+            f"must have one row for each of {count} images",
+            Shown(f"{len(rows)} rows"),
+            "Give those of these images.",
         )
     rows = _whole_numbers(rows)
     names = (
@@ -88,7 +89,9 @@ def _whole_numbers(rows: NDArray[Any]) -> NDArray[np.int64]:
         return rows.astype(np.int64)
     if rows.dtype.kind != "f":
         raise invalid("factors", "must be whole numbers", Shown(f"dtype {rows.dtype}"), remedy)
-    wrong = ~(np.isfinite(rows) & (rows == np.rint(rows)) & (np.abs(rows) < 2**53))
+    with np.errstate(over="ignore"):
+        sizes = np.abs(rows.astype(np.float64))  # half precision knows no 2^53
+    wrong = ~(np.isfinite(rows) & (rows == np.rint(rows)) & (sizes < 2**53))
     if wrong.any():
         row, column = (int(part) for part in np.argwhere(wrong)[0])
         value = Shown(
@@ -106,14 +109,19 @@ def table_from_file(
     A .csv has a `file` column exactly when the images are *files* of a folder.
     """
     if not path.is_file():
-        raise invalid("factors", "must be an existing .npy or .csv file", Shown(os.fspath(path)))
+        rule, remedy = "must be an existing .npy or .csv file", "Put it there, or correct the path."
+        raise invalid("factors", rule, Shown(os.fspath(path)), remedy)
     if path.suffix.lower() == ".npy":
-        return table_from_array(read_npy(path), count, names)
+        try:
+            return table_from_array(read_npy(path), count, names)
+        except InputError as error:
+            told = [replace(one, sentence=f"{path}: {one.text}") for one in error.problems]
+            raise InputError(*told) from error
     if path.suffix.lower() != ".csv":
         raise invalid("factors", "must be a .npy or .csv file", Shown(os.fspath(path)))
     table = read_csv(path, named=True)
     if not table.rows:
-        raise invalid(str(path), "must have a row for each image", Shown("none"))
+        raise invalid(str(path), "must have a row for each image", Shown("none"), "Add them.")
     header = list(table.names or ())
     rows = table.rows
     if files is not None:
@@ -140,7 +148,8 @@ def _in_file_order(table: CsvTable, files: Sequence[str]) -> list[int]:
     for row, cells in enumerate(table.rows):
         name = cells[0].strip()
         if name not in known:
-            problems.add(table.line(row), "must name an image of the folder", name)
+            remedy = "Put that image there, or take the line out."
+            problems.add(table.line(row), "must name an image of the folder", name, remedy)
         elif name in found:
             rule = f"may name each image once, but line {table.lines[found[name]]} has it too"
             problems.add(table.line(row), rule, name)
@@ -149,7 +158,8 @@ def _in_file_order(table: CsvTable, files: Sequence[str]) -> list[int]:
     for name in files:
         if name not in found:
             value = Shown(f"none for '{name}'")
-            problems.add(str(table.path), "must have a row for every image", value)
+            remedy = "Add a line for it, or take the image out."
+            problems.add(str(table.path), "must have a row for every image", value, remedy)
     raise_shortened(problems)
     return [found[name] for name in files]
 

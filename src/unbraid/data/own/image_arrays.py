@@ -29,7 +29,8 @@ def as_pixels(
         images = images[..., None]
     if images.ndim != 4:
         rule = "must have shape (n, height, width) or (n, height, width, channels)"
-        raise invalid(name, rule, Shown(f"shape {images.shape}"))
+        remedy = "Give images, one behind the other along the first axis."
+        raise invalid(name, rule, Shown(f"shape {images.shape}"), remedy)
     count, height, width, channels = images.shape
     if channels not in (1, 3):
         remedy = "Keep one or three of the channels."

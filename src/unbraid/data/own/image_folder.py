@@ -72,7 +72,8 @@ def image_files(folder: Path) -> list[Path]:
             rule = f"must hold only images ({', '.join(SUFFIXES)}) and {LABELS}"
             problems.add(f"folder {folder}", rule, entry.name, "Move the file elsewhere.")
     if len(files) < FEWEST_IMAGES:
-        problems.add(f"folder {folder}", f"must hold at least {FEWEST_IMAGES} images", len(files))
+        rule, remedy = f"must hold at least {FEWEST_IMAGES} images", "Put more images there."
+        problems.add(f"folder {folder}", rule, len(files), remedy)
     raise_shortened(problems)
     return files
 
@@ -203,6 +204,23 @@ def strict_decoding() -> Iterator[None]:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
+@contextmanager
+def _decoding(path: Path) -> Iterator[None]:
+    """Turn what decoders of foreign bytes raise inside, which is of many kinds, into one message:
+    struct and zlib errors are among them.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).replace(str(path), path.name).split()) or type(error).__name__
+        value = Shown(f"a file that cannot be decoded ({reason})")
+        raise invalid(
+            path.name, "must be a whole, readable image", value, "Write it again or remove it."
+        ) from error
+
+
 def _open(path: Path, side: int | None) -> tuple[Image.Image, Depth]:
     """One file, decoded to its end and turned upright, and its depth.
 
@@ -210,7 +228,7 @@ def _open(path: Path, side: int | None) -> tuple[Image.Image, Depth]:
     """
     from PIL import Image, ImageOps
 
-    try:
+    with _decoding(path):
         with Image.open(path) as probe:
             # Reads every chunk's checksum where the format has them (PNG); decoding alone skips
             # some.
@@ -224,16 +242,6 @@ def _open(path: Path, side: int | None) -> tuple[Image.Image, Depth]:
             depth = depth_of(opened)
             opened.load()
             image = ImageOps.exif_transpose(opened)
-    except InputError:
-        raise
-    except (
-        Exception
-    ) as error:  # decoders of foreign bytes raise many kinds, struct and zlib errors among them
-        reason = " ".join(str(error).replace(str(path), path.name).split()) or type(error).__name__
-        value = Shown(f"a file that cannot be decoded ({reason})")
-        raise invalid(
-            path.name, "must be a whole, readable image", value, "Write it again or remove it."
-        ) from error
     if frames > 1:
         raise invalid(
             path.name,
@@ -257,7 +265,8 @@ def _decode(
     if depth is Depth.GREY_16:
         image = Image.fromarray((values or WHOLE_RANGE).to_bytes(_values(image, path.name)))
     else:
-        image = _grey_or_rgb(image, path.name)
+        with _decoding(path):  # a palette is looked into here
+            image = _grey_or_rgb(image, path.name)
     if side is not None:
         image = image.resize((side, side), Image.Resampling.LANCZOS)
     pixels = np.asarray(image)

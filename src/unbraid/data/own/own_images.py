@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.arrays import npz_keys, read_npy, read_npz
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import Shown, invalid
+from unbraid.core.folders import whole_path
 from unbraid.core.grid import samples_grid
 from unbraid.data.dataset import IN_MEMORY, PixelDataset, as_planes
 from unbraid.data.own.factor_table import FactorTable, no_factors, table_from_array, table_from_file
@@ -127,7 +128,7 @@ def _read(
         raise invalid(
             "source", "must be a path or a numpy array", Shown(type(source).__name__), remedy
         )
-    path = Path(source).expanduser().resolve()
+    path = whole_path("data", source)
     described: dict[str, Any] = {"source": str(path)}
     if path.is_dir():
         _refuse_key(images)
@@ -224,7 +225,7 @@ def _labels(
         rule = "were an array in memory and cannot be loaded again"
         raise invalid("factors", rule, IN_MEMORY, "Pass the array: load(..., factors=labels).")
     if isinstance(factors, (str, os.PathLike)):
-        path = Path(factors).expanduser().resolve()
+        path = whole_path("factors", factors)
         return table_from_file(path, count, names, files), described | {"factors": str(path)}
     return table_from_array(factors, count, names), described | {"factors": IN_MEMORY}
 
