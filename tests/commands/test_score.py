@@ -13,7 +13,7 @@ from PIL import Image
 
 import unbraid as ub
 from unbraid import metrics
-from unbraid.commands.train import open_run
+from unbraid.commands.run import open_run
 
 from .conftest import SMALL
 
@@ -59,7 +59,7 @@ def test_images_without_labels_have_unsupervised_scores(unbraid, image_folder: P
     Image.fromarray(np.zeros((28, 28), np.uint8)).save(image_folder / "3.png")
     answer = unbraid("resume", str(run))
     assert answer.code == 2
-    assert f"the data of {run} has changed since the run began" in answer.err
+    assert f"data must be what {run} began with, to the last pixel and label" in answer.err
 
 
 def test_own_codes_have_a_line_for_each_metric(unbraid, files):

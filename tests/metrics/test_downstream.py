@@ -278,7 +278,7 @@ def test_all_problems_of_a_request_are_told(refused) -> None:
     ]
 
 
-@pytest.mark.parametrize("sizes", [(0, 10), (), 10, (True,), (10, 2.5)])
+@pytest.mark.parametrize("sizes", [(0, 10), (), 0, "10", (True,), (10, 2.5)])
 def test_bad_sizes_are_refused(sizes, refused) -> None:
     assert refused(downstream, CODES, FULL, CODES, FULL, train_sizes=sizes) == [
         ("train_sizes", "must be whole numbers of at least 1, one or more", str(sizes))

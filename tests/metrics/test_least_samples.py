@@ -24,16 +24,17 @@ QUICK = {
 }
 """Options that make a metric quick, without a change of what it asks."""
 SCATTERS = {"modularity": 0.35, "infomec": 0.4, "irs": 0.15, "kim_mnih_score": 0.2}
-"""Ratios of chance values, which more samples do not settle, or scores of their own training."""
+SCATTERS |= {"pairwise_information": 0.15}
+"""Ratios of chance values, which more samples do not settle; scores of their own training; nats."""
 LEFT_OUT = {"downstream_reduced", "downstream_strong", "fairness"}
 """Fitted like `dci`, and too slow for a test."""
 
 
-def score(name: str, sizes: tuple[int, ...], rows: int, seed: int) -> float:
+def score(name: str, sizes: tuple[int, ...], rows: int, seed: int, latents: int = LATENTS) -> float:
     """What noise scores."""
     metric: Any = METRICS.load(name)
     generator = np.random.default_rng(seed)
-    codes = generator.normal(size=(rows, LATENTS))
+    codes = generator.normal(size=(rows, latents))
     factors = np.column_stack([generator.integers(size, size=rows) for size in sizes])
     cut = round(rows * 2 / 3)
     arrays = {
@@ -60,6 +61,38 @@ def test_noise_of_so_many_samples_scores_what_noise_scores(name: str, sizes: tup
         for rows in (least, 4 * least)
     )
     assert at_least == pytest.approx(at_more, abs=SCATTERS.get(name, 0.1))
+
+
+MANY = 10_000
+MORE_SIZES = [(2, 2), (3, 15), (3, 6, 40, 32, 32)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("latents", [2, 10])
+@pytest.mark.parametrize("sizes", MORE_SIZES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in METRICS
+        if METRICS.load(name).needs in ("codes", "sample", "split", "grid") and name not in LEFT_OUT
+    ],
+)
+def test_noise_scores_no_more_than_in_ten_thousand_rows(
+    name: str, sizes: tuple[int, ...], latents: int
+):
+    least = METRICS.load(name).least_samples(sizes, latents, QUICK.get(name, {}))
+    at_least, at_many = (
+        float(np.mean([score(name, sizes, rows, seed, latents) for seed in range(2)]))
+        for rows in (min(least, MANY), MANY)
+    )
+    assert at_least < at_many + SCATTERS.get(name, 0.1)
+
+
+def test_no_options_make_a_handful_enough():
+    for name in METRICS:
+        for options in ({"bins": 2}, {"batch": 2}, {"alpha": 10.0}):
+            assert METRICS.load(name).least_samples((2,), 1, options) >= 100, name
 
 
 def test_every_metric_says_how_many_samples_it_needs():

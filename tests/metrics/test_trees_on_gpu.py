@@ -18,7 +18,7 @@ from unbraid.metrics import _trees, _trees_on_gpu, dci
 from unbraid.metrics._arrays import check_split
 from unbraid.metrics._trees import Fit, fit_lightgbm
 from unbraid.metrics._trees_on_gpu import fit_on_gpu
-from unbraid.metrics.dci import dci_of_members
+from unbraid.metrics.dci import DCI
 
 pytest.importorskip("triton")
 
@@ -115,12 +115,18 @@ def test_bits_repeat_and_no_member_feels_another() -> None:
             assert np.array_equal(getattr(one, part), getattr(three, part))
 
 
-def test_dci_of_members_leaves_constant_factors_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def dci_on_gpu(split: tuple[np.ndarray, ...]) -> DCI:
+    assert dci.on_gpu is not None
+    (part,) = dci.on_gpu.part([check_split(*split)], DEVICE)
+    return dci.on_gpu.rest(check_split(*split), part)
+
+
+def test_dci_leaves_constant_factors_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_trees_on_gpu, "fit_on_gpu", partial(fit_on_gpu, rounds=ROUNDS))
     codes, factors = mixture(5, SAMPLES, LEVELS)
     factors[:, 1] = 4
     split = codes[:-8], factors[:-8], codes[-8:], factors[-8:]
-    (found,) = dci_of_members([check_split(*split)], DEVICE)
+    found = dci_on_gpu(split)
     expected = dci(*split)
     assert found.constant_factors == (1,)
     assert found.score == pytest.approx(expected.score, abs=NEAR)
@@ -162,7 +168,7 @@ class TestOnGpu:
         assert two.importance == pytest.approx([1.0, 0.0], abs=1e-6)
 
     def test_golden(self, golden_case) -> None:
-        (found,) = dci_of_members([check_split(*golden_case.split)], DEVICE)
+        found = dci_on_gpu(golden_case.split)
         expected = golden_case.expected["dci"]
         assert found.disentanglement == pytest.approx(expected["disentanglement"], abs=5e-3)
         assert found.completeness == pytest.approx(expected["completeness"], abs=5e-3)

@@ -96,7 +96,7 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("\n")
     assert (
         refused(tmp_path / "empty.csv")
-        == f"{tmp_path / 'empty.csv'} must hold numbers; got an empty file."
+        == f"{tmp_path / 'empty.csv'} must hold numbers; got an empty file. Write it again."
     )
     np.savez(tmp_path / "two.npz", a=CODES, b=FACTORS)
     assert (

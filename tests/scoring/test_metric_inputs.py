@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCI of many members together: which tasks go to a GPU, with the numbers of each alone."""
+"""What a GPU does for many members together: which tasks, with the numbers of each alone."""
 
 from __future__ import annotations
 
@@ -43,24 +43,57 @@ def numbers(outcomes: list[Outcome]) -> dict[tuple[object, ...], float]:
 
 
 @pytest.mark.usefixtures("few_rounds")
-def test_numbers_and_complaints_are_those_of_each_alone():
-    tasks = [Task((member,), "dci:seed=3", "mean") for member in range(4)]
-    together = list(metric_inputs._score_on_gpu(tasks, inputs, DEVICE))
+@pytest.mark.parametrize(
+    "name",
+    ["dci:seed=3", "downstream:train_sizes=1,3,24", "downstream:train_sizes=24,predictor=logistic"],
+)
+def test_numbers_and_complaints_are_those_of_each_alone(name: str):
+    tasks = [Task((member,), name, "mean") for member in range(4)]
+    parts = metric_inputs._parts_by_gpu(tasks, inputs, DEVICE)
+    assert [task.members[0] for task in parts] == [0, 1, 3]
+    together = [score_task(task, inputs(task), parts.get(task)) for task in tasks]
     alone = [score_task(task, inputs(task)) for task in tasks]
-    assert [one.task.members for one in together] == [(2,), (0, 1, 3)]
     assert numbers(together) == pytest.approx(numbers(alone), abs=5e-3)
-    assert [one.complaint for one in together if one.complaint] == [alone[2].complaint]
+    assert [one.complaint for one in together] == [one.complaint for one in alone]
+    assert [bool(one.complaint) for one in alone] == [False, False, True, False]
+
+
+def test_the_cores_do_what_a_gpu_fails_at(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metric_inputs, "_for_gpu", lambda tasks, device: [list(tasks)])
+    monkeypatch.setattr(_trees_on_gpu, "fit_on_gpu", lambda *given: 1 / 0)
+    tasks = [Task((member,), "dci", "mean") for member in (0, 1)]
+    found = numbers(list(score_tasks(tasks, inputs, 2, DEVICE)))
+    assert found == numbers([score_task(task, inputs(task)) for task in tasks])
+
+
+def test_a_gpus_part_is_used_and_its_time_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(metric_inputs, "_for_gpu", lambda tasks, device: [list(tasks)])
+    task = Task((0,), "dci", "mean")
+    (alone,) = score_tasks([task], inputs, 1)
+    monkeypatch.setattr(
+        metric_inputs,
+        "_parts_by_gpu",
+        lambda *given: {task: metric_inputs.GpuPart({0: _always(0), 1: _always(1)}, 100.0)},
+    )
+    (found,) = score_tasks([task], inputs, 1, DEVICE)
+    assert numbers([found]) != numbers([alone])
+    assert all(row[5] > 100.0 for row in found.rows)
+
+
+def _always(latent: int) -> _trees.Fit:
+    """Trees that look at one latent and predict the first value."""
+    return _trees.Fit(np.eye(2)[latent], np.zeros(24, dtype=int), np.zeros(12, dtype=int))
 
 
 def test_what_goes_to_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    names = ["dci", "mig", "dci:backend=lightgbm", "dci:seed=1"]
+    names = ["dci", "mig", "dci:backend=lightgbm", "dci:seed=1", "downstream"]
     tasks = [Task((member,), name, "mean") for member in range(3) for name in names]
     for_gpu, gpu = metric_inputs._for_gpu, torch.device("cuda")
     monkeypatch.setattr(triton_support, "usable", lambda device: True)
     monkeypatch.setattr(metric_inputs, "_MEMBERS_AT_ONCE", 2)
     groups = for_gpu(tasks, gpu)
-    assert [[task.members[0] for task in group] for group in groups] == [[0, 1], [2]] * 2
-    assert {task.metric for group in groups for task in group} == {names[0], names[3]}
+    assert [[task.members[0] for task in group] for group in groups] == [[0, 1], [2]] * 3
+    assert {task.metric for group in groups for task in group} == {names[0], *names[3:]}
     assert for_gpu(tasks, torch.device("cpu")) == for_gpu(tasks, None) == []
     monkeypatch.setattr(triton_support, "usable", lambda device: False)
     assert for_gpu(tasks, gpu) == []
@@ -68,7 +101,7 @@ def test_what_goes_to_a_gpu(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.gpu
 def test_scoring_with_a_gpu_gives_the_numbers_of_the_cores():
-    names = ("dci", "mig")
+    names = ("dci", "mig", "downstream")
     tasks = [Task((member,), name, "mean") for member in (0, 1, 3) for name in names]
     found, expected = (
         numbers(list(score_tasks(tasks, inputs, 2, device))) for device in (DEVICE, None)

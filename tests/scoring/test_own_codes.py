@@ -12,7 +12,7 @@ import pytest
 from unbraid import metrics
 from unbraid.core.errors import InputError
 from unbraid.scoring.metric_names import USUAL
-from unbraid.scoring.own_codes import _lacking, score_codes
+from unbraid.scoring.own_codes import _lacking, printed, score_codes
 
 GENERATOR = np.random.default_rng(0)
 FACTORS = GENERATOR.integers([3, 4], size=(300, 2))
@@ -158,12 +158,14 @@ def test_whole_numbers_may_be_stored_as_floats_and_fractions_may_not(refused) ->
 
 def test_what_a_group_leaves_out_is_told() -> None:
     said: list[str] = []
-    score_codes(CODES, metrics="usual", samples=50, warn=said.append)
+    score_codes(CODES, metrics="usual", samples=50, errors="none", warn=said.append)
     assert said[0].startswith("50 of 300 rows are used")
-    assert said[1:-1] == [f"left out: {', '.join(USUAL)}, which need {_lacking('sample')}."]
+    assert said[1] == f"left out: {', '.join(USUAL)}, which need {_lacking('sample')}."
+    assert [line.split()[0] for line in said[2:4]] == ["Too", "Scale"]
+    assert all("dead codes can score well" in line for line in said[4:])
     said.clear()
-    score_codes(CODES, metrics="unsupervised", warn=said.append)
-    assert said[:-1] == [
+    score_codes(CODES, metrics="unsupervised", errors="none", warn=said.append)
+    assert [line for line in said if line.startswith("left out")] == [
         f"left out: {name}, which needs {_lacking(kind)}."
         for name, kind in (("active_units", "posterior"), ("elbo", "elbo"), ("udr", "population"))
     ]
@@ -281,3 +283,40 @@ class TestCommand:
         assert done.code == 2
         assert "out must end in .csv or .parquet" in done.err
         assert f"'{tmp_path / 'scores.txt'}'" in done.err
+
+
+@pytest.mark.parametrize("rows", [2, 3, 5, 10, 30])
+def test_a_few_rows_of_noise_never_score_without_a_word(rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    codes, factors = generator.normal(size=(rows, 3)), generator.integers(2, size=(rows, 2))
+    factors[:2] = [[0, 0], [1, 1]]
+    said: list[str] = []
+    quick = "beta_vae_score:train_points=50,test_points=50"
+    names = f"mig,sap,modularity,jemmig,irs,explicitness,hoyer,mig:bins=2,{quick}"
+    table = score_codes(codes, factors, names, samples=max(3, rows), warn=said.append)
+    scored = set(table.loc[table["quantity"] == "score", "metric"])
+    assert scored
+    assert set(table.attrs["few_samples"]) == scored
+    assert any(line.startswith("Too few samples") for line in said)
+    lines = [line for line in printed(table, 200).splitlines() if not line.startswith(" ")]
+    assert all("too few samples" in line for line in lines)
+
+
+def test_latents_of_unlike_units_are_not_taken_for_dead() -> None:
+    def collapsed(codes: np.ndarray) -> list[str]:
+        told: list[str] = []
+        score_codes(codes, FACTORS, ["mig"], warn=told.append)
+        return [line for line in told if line.startswith("Collapsed")]
+
+    assert collapsed(CODES * [5000.0, 1.0]) == []
+    three = np.column_stack([CODES, CODES]) * [1.0, 1e-9, 0.0, 0.0]
+    assert collapsed(three) == []  # half of two factors is one
+    assert len(collapsed(0 * CODES)) == 1
+
+
+@pytest.mark.parametrize("kind", ["<f2", "<f4", "<f8"])
+def test_factors_may_be_whole_floats_of_any_precision(kind: str) -> None:
+    codes = np.random.default_rng(0).normal(size=(60, 2))
+    labels = np.arange(60) % 3
+    found = score_codes(codes, labels.astype(kind), "mig")
+    assert found["value"].tolist() == score_codes(codes, labels, "mig")["value"].tolist()

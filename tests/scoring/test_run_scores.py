@@ -13,7 +13,7 @@ import pytest
 
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
-from unbraid.commands.train import Run, open_run
+from unbraid.commands.run import Run, open_run
 from unbraid.core.errors import DamagedFileError, InputError
 from unbraid.core.registry import Citation
 from unbraid.core.store import read_table, write_table
@@ -67,9 +67,11 @@ def test_only_what_is_missing_is_computed(run: Run, monkeypatch: pytest.MonkeyPa
     calls: list[tuple[int, str, str]] = []
     real = metric_inputs.score_task
 
-    def noted(task: metric_inputs.Task, inputs: list[MetricInputs]) -> metric_inputs.Outcome:
+    def noted(
+        task: metric_inputs.Task, inputs: list[MetricInputs], done: metric_inputs.GpuPart | None
+    ) -> metric_inputs.Outcome:
         calls.append((task.members[0], task.metric, task.representation))
-        return real(task, inputs)
+        return real(task, inputs, done)
 
     monkeypatch.setattr(metric_inputs, "score_task", noted)
     first = score_run(run.folder, ["mig", "modularity"])

@@ -3,50 +3,145 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from unbraid import metrics
+import unbraid as ub
+from unbraid.codes.codes import Codes
+from unbraid.metrics import METRICS
+from unbraid.scoring.metric_inputs import MetricInputs, evaluate
 from unbraid.scoring.own_codes import score_codes
-from unbraid.scoring.scale import ON_SCALE, scale_remark
+from unbraid.scoring.scale import OWN_OFFSET, OWN_SPREAD, depends, scale_remark
+
+from .conftest import SETTINGS, SPRITES
 
 RNG = np.random.default_rng(0)
 FACTORS = RNG.integers([3, 5, 6], size=(900, 3))
-CODES = (FACTORS - FACTORS.mean(axis=0)) / FACTORS.std(axis=0) + 0.05 * RNG.normal(size=(900, 3))
-QUICK = ("mig", "mig_sup", "jemmig", "dcimig", "modularity", "irs", "infomec", "total_correlation")
+PERFECT = (FACTORS - FACTORS.mean(axis=0)) / FACTORS.std(axis=0) + 0.05 * RNG.normal(size=(900, 3))
+TURN = np.linalg.qr(RNG.normal(size=(3, 3)))[0]
+ROTATED = PERFECT @ TURN + 0.2 * RNG.normal(size=(900, 3))
+MOVES = {
+    "smaller": lambda codes: codes * 1e-6,
+    "small": lambda codes: codes * 0.01,
+    "larger": lambda codes: codes * 1e6,
+    "off": lambda codes: codes - 1e4,
+    "small and off": lambda codes: codes * 1e-6 + 1e4,
+    "uneven": lambda codes: codes * np.array([1e-4, 1.0, 1e4]),
+    "tiny": lambda codes: codes * 1e-30,
+    "huge": lambda codes: codes * 1e28,
+}
+QUICK = {
+    "beta_vae_score": "train_points=300,test_points=300",
+    "factor_vae_score": "train_votes=300,test_votes=300",
+    "kim_mnih_score": "votes=300,batch=50",
+    "dci_es": "trees=5",
+    "downstream": "predictor=logistic,train_sizes=100",
+}
+DEAR = (
+    "dci",
+    "unified_scores",
+    "downstream",
+    "downstream_reduced",
+    "downstream_strong",
+    "fairness",
+)
+DECLARED = {"sap", "unified_scores", "beta_vae_score", "factor_vae_score", "downstream", "hoyer"}
+DECLARED |= {"wasserstein_correlation", "irs", "infomec", "active_units", "elbo", "udr"}
+NAMES = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in DEAR else [])
+    for name in METRICS.built_in
+    if METRICS.load(name).needs in ("codes", "sample", "split", "grid")
+]
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_most_scores_do_not_see_scale_and_offset(name: str):
-    metric = metrics.METRICS.load(name)
-    arrays = () if metric.needs == "codes" else (FACTORS,)
-    plain = metric(CODES, *arrays).score
-    for moved in (CODES * 0.01, CODES + 100.0):
-        assert metric(moved, *arrays).score == pytest.approx(plain, abs=1e-3)
-    assert name not in ON_SCALE
+def score(name: str, codes: NDArray) -> float:
+    spelled = f"{name}:{QUICK[name]}" if name in QUICK else name
+    return evaluate(spelled, MetricInputs(codes, 600, FACTORS)).score
+
+
+@pytest.mark.parametrize("codes", [PERFECT, ROTATED], ids=["perfect", "rotated"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_score_sees_no_scale_and_offset_or_a_remark_says_so(name: str, codes: NDArray):
+    plain = score(name, codes)
+    for move, moved in MOVES.items():
+        if score(name, moved(codes)) != pytest.approx(plain, abs=0.01):
+            remark = scale_remark([name], [moved(codes)], every_latent=True)
+            assert f"{name}, since" in remark, move
+            assert name in DECLARED
+
+
+def test_the_metrics_that_depend_on_scale_are_these():
+    assert {name for name in METRICS if depends(name) is not None} == DECLARED
+
+
+@pytest.mark.parametrize("name", ["sap", "beta_vae_score", "hoyer"])
+def test_within_the_usual_range_nothing_moves_in_silence(name: str):
+    for codes in (PERFECT, ROTATED):
+        unit = (codes - codes.mean(axis=0)) / codes.std(axis=0)
+        plain = score(name, unit)
+        low, high = OWN_SPREAD
+        for moved in (unit * low * 1.01, unit * high * 0.99, unit + 0.99 * OWN_OFFSET):
+            assert scale_remark([name], [moved], every_latent=True) == ""
+            assert score(name, moved) == pytest.approx(plain, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    "name", ["sap:standardise=true", "sap:continuous=true", "factor_vae_score:active_std=0"]
+)
+def test_an_option_makes_free_of_scale(name: str):
+    scores = [
+        evaluate(name, MetricInputs(moved(PERFECT), 600, FACTORS)).score
+        for move, moved in {"none": lambda codes: codes, **MOVES}.items()
+        if (name, move) != ("sap:continuous=true", "uneven")  # latents a millionth of the widest
+    ]
+    assert scores == pytest.approx([scores[0]] * len(scores), abs=0.01)
+    assert depends(name) is None
+
+
+def test_beta_vae_score_of_standardised_differences_is_the_same_at_any_scale():
+    name = "beta_vae_score:standardise=true,train_points=300,test_points=300"
+    moved = [PERFECT, PERFECT * 1e-6, PERFECT * 1e28]
+    scores = [evaluate(name, MetricInputs(codes, 600, FACTORS)).score for codes in moved]
+    assert scores == pytest.approx([1.0] * 3)
 
 
 @pytest.mark.parametrize("name", ["sap", "factor_vae_score:train_votes=200,test_votes=100"])
 def test_where_scale_matters_a_remark_says_so(name: str):
     said: list[str] = []
-    table = score_codes(CODES * 0.01, FACTORS, name, warn=said.append)
+    table = score_codes(PERFECT * 0.01, FACTORS, name, errors="none", warn=said.append)
     assert table["value"][0] < 0.01, "as in the reference"
     assert said == table.attrs["remarks"]
     (line,) = said
     assert line.startswith("Scale matters here: latents have standard deviations from 0.01")
     assert name in line
     assert line.endswith("To standardise: (codes - codes.mean(0)) / codes.std(0).")
+    assert ("sap:standardise=true" in line) == (name == "sap")
     said.clear()
-    score_codes(CODES, FACTORS, name, warn=said.append)
+    score_codes(PERFECT, FACTORS, name, errors="none", warn=said.append)
     assert said == []
 
 
-def test_an_offset_is_told_for_sap_unless_it_is_free_of_it():
-    assert "means up to 1" in scale_remark(["sap"], CODES + 100.0, every_latent=True)
-    assert scale_remark(["sap:continuous=true", "mig"], CODES + 100.0, every_latent=True) == ""
+def test_what_a_score_depends_on_decides_whether_it_is_told():
+    assert "means up to 1" in scale_remark(["sap"], [PERFECT + 100.0], every_latent=True)
+    assert scale_remark(["mig", "irs"], [PERFECT * 0.01], every_latent=True) == ""
+    assert scale_remark(["hoyer"], [PERFECT * 0.01], every_latent=True) == ""
+    assert "irs" in scale_remark(["irs"], [PERFECT * [1.0, 1.0, 0.1]], every_latent=True)
 
 
 def test_a_dead_latent_of_a_vae_is_no_matter_of_scale():
-    codes = CODES * [1.0, 1.0, 1e-3]
-    assert scale_remark(["factor_vae_score"], codes, every_latent=False) == ""
-    assert scale_remark(["factor_vae_score"], codes, every_latent=True)
+    codes = PERFECT * [1.0, 1.0, 1e-3]
+    assert scale_remark(["factor_vae_score"], [codes], every_latent=False) == ""
+    assert scale_remark(["factor_vae_score"], [codes], every_latent=True)
+
+
+def test_the_table_of_a_run_tells_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = ub.train("sprites", "ae", data_options=SPRITES, out=tmp_path / "run", **SETTINGS)
+    monkeypatch.setattr(Codes, "representation", lambda self, kind="mean": self.mean + 100.0)
+    for name, told in (("sap", True), ("mig", False)):
+        remarks = run.score(name, errors="none", quiet=True).attrs["remarks"]
+        assert any(line.startswith("Scale matters here") for line in remarks) == told
+    run.score("sap", errors="none", quiet=True)
+    assert "Scale matters here" in run.report().read_text("utf-8")

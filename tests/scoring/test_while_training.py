@@ -13,7 +13,7 @@ import torch
 
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
-from unbraid.commands.train import Run, open_run
+from unbraid.commands.run import Run, open_run
 from unbraid.core.errors import UnbraidError
 from unbraid.population import devices
 from unbraid.scoring import while_training
@@ -105,7 +105,7 @@ def test_what_fails_is_left_to_later(run: Run, monkeypatch: pytest.MonkeyPatch):
 def test_stopped_it_leaves_what_is_queued(run: Run, monkeypatch: pytest.MonkeyPatch):
     scored, ended, begun = [], [], threading.Event()
 
-    def score(folder, names, kinds, members, progress, warn, device):
+    def score(folder, names, kinds, members, progress, warn, device, errors):
         scored.append(members)
         begun.set()
         try:

@@ -33,6 +33,12 @@ def user_rate(record: Record) -> str:
         for row in record["rows"]
         if row.get("seconds_of_scoring")
     )
+    scored += "".join(
+        f" `unbraid train` of {row['members']} models as long takes"
+        f" {row['share_of_training']:.0%} of their search's time."
+        for row in record["rows"]
+        if row.get("share_of_training")
+    )
     return table(
         "what was typed | model-steps/s | of the kernels' rate | seconds | on disk",
         (

@@ -14,6 +14,7 @@ from tools.docs import DocsError
 from tools.docs.tables import source_file, table
 from tools.docs.templates import render
 from unbraid.metrics import METRICS
+from unbraid.scoring.collapse import dead_codes_remark
 from unbraid.scoring.metric_names import FAMILIES
 from unbraid.testing.standard_codes import KINDS
 
@@ -130,7 +131,9 @@ def page(name: str, scores: dict[str, float]) -> str:
         metric=metric,
         file=source_file(METRICS, name),
         about=words,
+        remark=dead_codes_remark(name),
         signature=_signature(metric),
+        samples=_samples(metric),
         needs=NEEDS[metric.needs],
         bounds=_bounds(*metric.result.range),
         fields=fields(metric.result),
@@ -139,6 +142,21 @@ def page(name: str, scores: dict[str, float]) -> str:
         traps=_capital(words.traps),
         departs=_capital(departs),
     )
+
+
+ERROR = {
+    "cheap": "Its standard error over samples comes with the score.",
+    "dear": "Its standard error over samples is computed on request (`--errors all`).",
+}
+
+
+def _samples(metric: Any) -> str:
+    """What it wants of samples and of the codes' scale."""
+    how = metric.error
+    said = [ERROR[how.cost] if how else "It has no standard error over samples."]
+    if metric.scale:
+        said.append(f"It depends on the scale of codes, since {metric.scale.why}.")
+    return " ".join(said)
 
 
 def _bounds(low: float, high: float) -> str:

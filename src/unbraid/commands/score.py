@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
-from unbraid.commands.train import open_run
+from unbraid.commands.run import open_run
 from unbraid.core.errors import InputError, Shown, invalid
 from unbraid.core.folders import given_path
 
@@ -62,6 +62,10 @@ def score(
     seed: Annotated[
         int, Option("Which rows of your own codes, and which of them for testing.")
     ] = 0,
+    errors: Annotated[
+        str,
+        Option("Which standard errors to compute: cheap, all (minutes a model) or none."),
+    ] = "cheap",
     out: Annotated[
         _File,
         Option("Write all scores of your own codes, with their parts, to a .csv or .parquet file."),
@@ -70,8 +74,9 @@ def score(
 ) -> pd.DataFrame:
     """Score every model of a run, or your own codes; returns the table.
 
-    Scores of a run are kept in it. Of your own codes there is a row for each member, metric and
-    quantity; in Python codes may be arrays.
+    Scores of a run are kept in it, each with its standard error over samples (±) where that is
+    cheap, or asked for. Of your own codes there is a row for each member, metric and quantity; in
+    Python codes may be arrays.
     """
     given = locals()
     if folder is None and codes is None:
@@ -86,10 +91,11 @@ def score(
         raise invalid("score", rule, Shown(other), "Leave one out.")
     if codes is not None:
         files = {"codes": codes, "factors": factors, "logvar": logvar}
-        return _own(files | {"reconstruction": reconstruction}, metrics, samples, seed, out, quiet)
+        files |= {"reconstruction": reconstruction}
+        return _own(files, metrics, samples, seed, errors, out, quiet)
     assert folder is not None
     run = open_run(folder, data=data, device=device)
-    table = run.score(metrics, representation=representation, quiet=quiet)
+    table = run.score(metrics, representation=representation, errors=errors, quiet=quiet)
     if not len(table):
         raise InputError(
             f"nothing that was asked for has a value for any model of {run.path}; the reasons"
@@ -108,6 +114,7 @@ def _own(
     metrics: str | Sequence[str],
     samples: int,
     seed: int,
+    errors: str,
     out: _File,
     quiet: bool,
 ) -> pd.DataFrame:
@@ -131,6 +138,7 @@ def _own(
             metrics=metrics,
             samples=samples,
             seed=seed,
+            errors=errors,
             total=progress.total,
             progress=progress.advance,
             warn=progress.say,
@@ -183,19 +191,24 @@ def _best_first(table: Any) -> str:
     """
     from unbraid.metrics import METRICS
     from unbraid.scoring.metric_names import base, higher_is_better
+    from unbraid.scoring.standard_errors import shown
 
-    scores = [name for name in table.columns if base(name) in METRICS]
+    scores = [name for name in table.columns if base(name) in METRICS and name[-3:] != "_se"]
+    errors = [f"{name}_se" for name in scores if f"{name}_se" in table.columns]
     same = [
         name
         for name in table.columns
-        if name not in (*scores, "seed", "active_latents")
+        if name not in (*scores, *errors, "seed", "active_latents")
         and table[name].nunique(dropna=False) == 1
     ]
     if scores:
         decides = "mig" if "mig" in scores else scores[0]
         ascending = [True, not higher_is_better(decides)]
         table = table.sort_values(["collapsed", decides], ascending=ascending)
-    table = table.drop(columns=same) if len(table) > 1 else table
+    table = table.drop(columns=same) if len(table) > 1 else table.copy()
+    for name in [error.removesuffix("_se") for error in errors]:
+        pairs = zip(table[name], table.pop(f"{name}_se"), strict=True)
+        table[name] = ["NaN" if score != score else shown(score, error) for score, error in pairs]
     return table.to_string(
         max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=_line_width()
     )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
+from unbraid.core.arrays import to_numpy
+from unbraid.core.errors import InputError, Problem, Problems, Shown
 from unbraid.core.grid import FactorGrid, relabel
 
 # Predictors work in single precision, which ends at 3e38; nothing that a network says comes near
@@ -37,32 +38,14 @@ class Labelled:
         return tuple(int(column) for column in np.flatnonzero(~self.varying))
 
 
-def to_numpy(values: ArrayLike) -> NDArray:
-    """*values* as a NumPy array, or one message; torch tensors without importing torch."""
-    if hasattr(values, "detach"):
-        tensor = values.detach().cpu()  # pyright: ignore[reportAttributeAccessIssue]
-        try:
-            return np.asarray(tensor)
-        except TypeError:  # NumPy knows no bfloat16
-            return np.asarray(tensor.float())
-    if np.ma.is_masked(values):
-        remedy = "Leave out rows with masked values."
-        raise invalid("arrays", "must not have masked values", Shown("some"), remedy)
-    try:
-        return np.asarray(values)
-    except (ValueError, RuntimeError) as error:  # rows of different lengths; tensors in a list
-        raise invalid(
-            "arrays", "must be regular", Shown(f"a {type(values).__name__}: {error}")
-        ) from error
-
-
 def read_numbers(values: ArrayLike, name: str, problems: Problems) -> NDArray[np.float64] | None:
     """*values* in double precision; None, with the problem recorded, where they are no numbers."""
     numbers = to_numpy(values)
     if numbers.dtype.kind not in "fiub":
         problems.add(name, "must be numbers", Shown(f"dtype {numbers.dtype}"))
         return None
-    return numbers.astype(np.float64, copy=False)
+    with np.errstate(all="ignore"):  # long doubles may be too large, or no numbers at all
+        return numbers.astype(np.float64, copy=False)
 
 
 def check_finite(

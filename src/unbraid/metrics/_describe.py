@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 from unbraid.core.errors import InputError, Problem, Shown, invalid, unknown
 from unbraid.core.registry import Citation
 from unbraid.metrics._least_samples import LeastSamples
+from unbraid.metrics._resampled import ON_REQUEST, Resampled
+from unbraid.metrics._standardise import Scale
 
 Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
 Family = Literal["supervised", "unsupervised", "usefulness"]
@@ -42,10 +44,16 @@ AXES_OF_A_MEMBER = {"codes": 2, "test_codes": 2, "mean": 2, "logvar": 2, "recons
 """Arguments that differ between members, with one member's number of axes; others are shared."""
 
 
-OnGpu = Callable[..., Iterator[Any]]
-"""The same for many members: `(splits, device)`, checked splits `(Labelled, Labelled)` that share
-their factors, and options by name; a result each.
-"""
+@dataclass(frozen=True)
+class OnGpu:
+    """A metric whose dear part a GPU does for many members together."""
+
+    part: Callable[..., Iterator[Any]]
+    """`(splits, device)`, checked splits `(Labelled, Labelled)` of members that share their
+    factors, and options by name; a part for each.
+    """
+    rest: Callable[..., Any]
+    """`(split, part)` and the same options: the result of one member."""
 
 
 class Result(Protocol):
@@ -74,6 +82,8 @@ class Metric(Protocol[Parameters, Returned]):
     on_gpu: OnGpu | None
     likes_dead_codes: bool
     least_samples: LeastSamples | None
+    error: Resampled | None
+    scale: Scale | None
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         """The result of one member; codes with a leading member axis return `Members` instead."""
@@ -128,16 +138,19 @@ def describe(
     on_gpu: OnGpu | None = None,
     likes_dead_codes: bool = False,
     least_samples: LeastSamples | None = None,
+    error: Resampled | None = ON_REQUEST,
+    scale: Scale | None = None,
 ) -> Callable[[Callable[Parameters, Returned]], Metric[Parameters, Returned]]:
     """Make a function a metric: attach its description and let it take a leading member axis.
 
     *result* is the class it returns. *compares_factors* says that it asks which of the factors a
     latent knows: with a single factor everything would be perfect. *revision* rises when the same
     codes get other numbers, so that stored scores of an earlier revision are not taken for current.
-    *on_gpu* computes the same for many members together, where the options that are given are among
-    its own. *likes_dead_codes* says that latents that hold nothing score well, which is then said
+    *on_gpu* computes the same with a GPU, where the options that are given are among those of its
+    part. *likes_dead_codes* says that latents that hold nothing score well, which is then said
     where the score is shown. *least_samples* says how many samples it needs; with fewer the score
-    is shown with a remark.
+    is shown with a remark. *error* says how its standard error over samples is found; None where it
+    would mean nothing. *scale* says that the score depends on the scale or offset of the codes.
     """
     for name, word, known in (
         ("needs", needs, get_args(Needs)),
@@ -153,7 +166,8 @@ def describe(
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
     about |= {"on_gpu": on_gpu, "likes_dead_codes": likes_dead_codes}
-    about |= {"least_samples": least_samples}
+    about |= {"least_samples": least_samples, "scale": scale}
+    about |= {"error": None if needs == "population" else error}
 
     def attach(function: Callable[Parameters, Returned]) -> Metric[Parameters, Returned]:
         described: Any = function if needs == "population" else _with_member_axis(function)

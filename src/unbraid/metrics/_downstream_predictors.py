@@ -53,6 +53,13 @@ class Trees:
             return fit_lightgbm(codes, levels, test_codes, self.seed)
         return fit_sklearn(codes, levels, test_codes, self.draws)
 
+    def predict(
+        self, codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Predicted levels of both parts."""
+        fit = self.fit(codes, levels, test_codes)
+        return fit.train_prediction, fit.test_prediction
+
 
 def fit_logistic(
     codes: NDArray[np.float64], levels: NDArray[np.int64], test_codes: NDArray[np.float64]

@@ -10,11 +10,46 @@ rounding, is 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from unbraid.metrics._arrays import check_codes_factors, check_counts
 
 ROUNDING_NATS = 1e-12
+
+
+@dataclass(frozen=True)
+class Information:
+    """What counting says of latents and factors, in nats."""
+
+    mutual: NDArray[np.float64]
+    """`(latents, factors)`, or of latents with each other."""
+    factor_entropy: NDArray[np.float64]
+    latent_entropy: NDArray[np.float64]
+    code_variance: NDArray[np.float64]
+    varying: NDArray[np.bool_]
+    """Which factors take more than one value."""
+
+    @property
+    def constant_factors(self) -> tuple[int, ...]:
+        """Columns of the factors that take a single value."""
+        return tuple(int(column) for column in np.flatnonzero(~self.varying))
+
+
+def count_information(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> Information:
+    """The information of codes `(n, latents)`, cut into *bins* equal-width bins, and factors."""
+    check_counts(bins=(bins, 2))
+    sample = check_codes_factors(codes, factors)
+    placed = histogram_bins(sample.codes, bins)
+    return Information(
+        mutual=mutual_information(placed, bins, sample.levels, sample.sizes),
+        factor_entropy=entropy(sample.levels, sample.sizes),
+        latent_entropy=entropy(placed, [bins] * placed.shape[1]),
+        code_variance=sample.codes.var(axis=0),
+        varying=sample.varying,
+    )
 
 
 def histogram_bins(codes: NDArray[np.float64], bins: int) -> NDArray[np.int64]:

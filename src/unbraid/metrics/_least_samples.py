@@ -3,7 +3,10 @@
 
 A rule is given how many values each factor that varies takes, the number of latents and the options
 of the call. Below the least number noise can score like a good code, or by chance; at it, noise
-stays near what it scores with many samples (the tests say how near).
+scores at most 0.1 more than with 10,000 samples, ratios of chance values aside (tests, over factors
+of 2 to 40 values). A whole grid makes no difference: its codes are all there are, but a code that
+knows nothing of a factor matches it by chance as often as in a sample of as many rows. Measured on
+grids of 48 to 2,048 images, codes shuffled among them have the counted information of noise.
 """
 
 from __future__ import annotations
@@ -48,10 +51,11 @@ class Counted:
     among_latents: bool = False
 
     def __call__(self, sizes: Sequence[int], latents: int, options: Mapping[str, Any]) -> int:
-        """`10 (b - 1)(v - 1) / ln v`, for the factor of most values."""
+        """`10 (b - 1)(v - 1) / ln v`, for the factor of most values, and a hundred at least."""
         bins = int(options.get("bins", self.bins))
         values = bins if self.among_latents else max(sizes, default=bins)
-        return math.ceil((bins - 1) * (values - 1) / (2 * BIAS_SHARE * math.log(max(values, 2))))
+        least = (bins - 1) * (values - 1) / (2 * BIAS_SHARE * math.log(max(values, 2)))
+        return max(TEST_ROWS, math.ceil(least))
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,9 @@ class Regressed:
     why: str = "so that chance correlations stay below the penalty three times over"
 
     def __call__(self, sizes: Sequence[int], latents: int, options: Mapping[str, Any]) -> int:
-        """`9 / alpha^2`."""
+        """`9 / alpha^2`, and a hundred at least."""
         alpha = float(options.get("alpha", 0.1))
-        return math.ceil(9 / alpha**2) if alpha > 0.03 else 10_000
+        return max(TEST_ROWS, math.ceil(9 / alpha**2)) if alpha > 0.03 else 10_000
 
 
 @dataclass(frozen=True)

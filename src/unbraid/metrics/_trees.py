@@ -46,7 +46,7 @@ def fit_sklearn(
     from sklearn.ensemble import GradientBoostingClassifier
 
     if np.ptp(levels) == 0:
-        return _always(levels[0], codes, test_codes)
+        return always(levels[0], codes, test_codes)
     model = GradientBoostingClassifier(
         n_estimators=ROUNDS, learning_rate=LEARNING_RATE, max_depth=DEPTH, random_state=draws
     )
@@ -81,7 +81,7 @@ def lightgbm_fitter(
     def fit(levels: NDArray[np.int64]) -> Fit:
         values, classes = np.unique(levels, return_inverse=True)
         if len(values) == 1:
-            return _always(values[0], codes, test_codes)
+            return always(values[0], codes, test_codes)
         boosting = _Boosting(classes, bins)
         importance = np.zeros(codes.shape[1])
         if datasets:
@@ -124,7 +124,7 @@ def latents_ordered_alike(codes: NDArray[np.float64]) -> list[NDArray[np.int64]]
     return [np.array(group) for group in groups.values()]
 
 
-def _always(level: Any, codes: NDArray[np.float64], test_codes: NDArray[np.float64]) -> Fit:
+def always(level: Any, codes: NDArray[np.float64], test_codes: NDArray[np.float64]) -> Fit:
     """A single level needs no trees."""
     return Fit(
         np.zeros(codes.shape[1]), np.full(len(codes), level), np.full(len(test_codes), level)

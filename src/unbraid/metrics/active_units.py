@@ -18,7 +18,8 @@ Traps: the rules disagree where it matters, for latents that carry little: a lat
 x` and variance 0.75 is active by variance and by standard deviation but not by KL (0.14 nats).
 `code_std` looks at the scale of the means only, and `posterior_variance` at the noise only: a
 latent of variance 0.5 whose mean never moves is active by the latter and knows nothing. An
-autoencoder without noise has no posterior to judge. More active units are not better in themselves.
+autoencoder without noise has no posterior to judge. It is a count that a threshold decides, and so
+has no standard error. More active units are not better in themselves.
 
 Departs from disentanglement_lib: its scores report `num_active_dims`, which is the number of all
 latents for the FactorVAE score and the sum of all codes for IRS; here active latents are counted.
@@ -39,7 +40,7 @@ from unbraid.core.registry import Citation
 from unbraid.metrics._describe import describe
 from unbraid.metrics._least_samples import Averaged
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
-from unbraid.metrics._standardise import standard_deviations
+from unbraid.metrics._standardise import Scale, standard_deviations
 
 Rule = Literal["posterior_variance", "kl", "code_std"]
 USUAL_THRESHOLD = {"posterior_variance": 0.8, "kl": 1.0, "code_std": 0.05}
@@ -83,6 +84,8 @@ class ActiveUnits:
     ),
     result=ActiveUnits,
     least_samples=Averaged(),
+    scale=Scale("it is measured from a standard normal prior", offset=True),
+    error=None,
 )
 def active_units(
     mean: ArrayLike,

@@ -46,7 +46,7 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.errors import InputError, unknown
 from unbraid.core.registry import Citation
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
-from unbraid.metrics._describe import describe
+from unbraid.metrics._describe import OnGpu, describe
 from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics._trees import Fit, fit_sklearn, lightgbm_fitter
 
@@ -115,10 +115,10 @@ def _unit(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
-def dci_of_members(
+def fits_of_members(
     splits: Sequence[tuple[Labelled, Labelled]], device: torch.device, *, seed: int = 0
-) -> Iterator[DCI]:
-    """`dci` of many members with the same factors, their trees grown together on a GPU."""
+) -> Iterator[dict[int, Fit]]:
+    """`fit_trees` for many members with the same factors, grown together on a GPU."""
     from unbraid.metrics._trees_on_gpu import fit_on_gpu
 
     check_counts(seed=(seed, 0))
@@ -131,8 +131,13 @@ def dci_of_members(
         seed,
         device,
     )
-    for (train, test), each in zip(splits, fits, strict=True):
-        yield _aggregated(dict(zip(varying.tolist(), each, strict=True)), train, test)
+    for each in fits:
+        yield dict(zip(varying.tolist(), each, strict=True))
+
+
+def _of_fits(split: tuple[Labelled, Labelled], fits: dict[int, Fit], *, seed: int = 0) -> DCI:
+    """The scores of trees that a GPU grew."""
+    return _aggregated(fits, *split)
 
 
 @describe(
@@ -148,7 +153,7 @@ def dci_of_members(
     ),
     result=DCI,
     least_samples=Fitted(),
-    on_gpu=dci_of_members,
+    on_gpu=OnGpu(fits_of_members, _of_fits),
 )
 def dci(
     codes: ArrayLike,

@@ -29,10 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from unbraid.core.registry import Citation
 from unbraid.metrics._aggregation import top_gap
-from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
-from unbraid.metrics._information import entropy, histogram_bins, mutual_information
+from unbraid.metrics._information import Information, count_information
 from unbraid.metrics._least_samples import Counted
+from unbraid.metrics._resampled import FromInformation, Resampled
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,22 @@ class DCIMIG:
     """Columns that take one value and weigh nothing."""
 
 
+def _of(found: Information) -> DCIMIG:
+    gaps = top_gap(found.mutual[:, found.varying].T)
+    credited = found.mutual.argmax(axis=1)
+    held, nats = np.zeros(len(found.varying)), found.factor_entropy
+    np.maximum.at(held, credited, gaps)
+    return DCIMIG(
+        score=min(float(held.sum() / nats.sum()), 1.0),  # rounding can pass 1
+        per_factor=np.minimum(held / np.where(found.varying, nats, np.nan), 1.0),
+        gap_per_latent=gaps,
+        factor_of_latent=credited,
+        mutual_information=found.mutual,
+        factor_entropy=nats,
+        constant_factors=found.constant_factors,
+    )
+
+
 @describe(
     label="DCIMIG",
     needs="sample",
@@ -69,6 +85,7 @@ class DCIMIG:
     ),
     result=DCIMIG,
     least_samples=Counted(),
+    error=Resampled("cheap", 32, information=FromInformation(count_information, _of)),
 )
 def dcimig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> DCIMIG:
     """Share of the factors' entropy that is held by latents of their own.
@@ -81,22 +98,4 @@ def dcimig(codes: ArrayLike, factors: ArrayLike, *, bins: int = 20) -> DCIMIG:
     >>> dcimig(values * 2.5, values).score
     1.0
     """
-    check_counts(bins=(bins, 2))
-    sample = check_codes_factors(codes, factors)
-    information = mutual_information(
-        histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
-    )
-    factor_entropy = entropy(sample.levels, sample.sizes)
-    gaps = top_gap(information[:, sample.varying].T)
-    credited = information.argmax(axis=1)
-    held = np.zeros(len(sample.sizes))
-    np.maximum.at(held, credited, gaps)
-    return DCIMIG(
-        score=min(float(held.sum() / factor_entropy.sum()), 1.0),  # rounding can pass 1
-        per_factor=np.minimum(held / np.where(sample.varying, factor_entropy, np.nan), 1.0),
-        gap_per_latent=gaps,
-        factor_of_latent=credited,
-        mutual_information=information,
-        factor_entropy=factor_entropy,
-        constant_factors=sample.constant_factors,
-    )
+    return _of(count_information(codes, factors, bins=bins))

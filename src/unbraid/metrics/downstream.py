@@ -25,16 +25,18 @@ problem moved 8 of the 104 golden accuracies, by at most 0.004.
 
 Departs from disentanglement_lib: the sizes are leading parts of one training sample and share one
 test sample, where it draws new ones for each. Trees are LightGBM's unless `backend="sklearn"`; the
-logistic regression is its own, scikit-learn's `LogisticRegressionCV`. A constant factor, an error
-there, is left out and listed; so are samples of one value, predicted as said above, and those of
-fewer rows than folds, which make as many folds as rows.
+logistic regression is its own, scikit-learn's `LogisticRegressionCV`. Scoring a run on a GPU grows
+the trees of `lightgbm` there (see `dci`). A constant factor, an error in the reference, is left out
+and listed; so are samples of one value, predicted as said above, and those of fewer rows than
+folds, which make as many folds as rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from itertools import repeat
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,11 +44,18 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.citations import LOCATELLO_2019
 from unbraid.core.errors import InputError, invalid, unknown
 from unbraid.metrics._arrays import Labelled, check_counts, check_split
-from unbraid.metrics._describe import describe
+from unbraid.metrics._describe import OnGpu, describe
 from unbraid.metrics._downstream_predictors import Backend, Trees, accuracy, fit_logistic
 from unbraid.metrics._least_samples import Fitted
+from unbraid.metrics._standardise import Scale
+from unbraid.metrics._trees import always
+
+if TYPE_CHECKING:
+    import torch
 
 Predictor = Literal["both", "logistic", "trees"]
+Predicted = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Levels of the training rows and of the test rows."""
 STUDY_SIZES = (10, 100, 1_000, 10_000)
 
 
@@ -78,6 +87,18 @@ class LearningCurve:
     def min_test(self) -> NDArray[np.float64]:
         """Of the factor that is worst predicted at each size, in the test rows."""
         return np.nanmin(self.test_accuracy, axis=1)
+
+    def note(
+        self,
+        place: int,
+        factor: int,
+        predicted: Predicted,
+        levels: NDArray[np.int64],
+        test_levels: NDArray[np.int64],
+    ) -> None:
+        """Keep how much of a factor was predicted right after the size at *place*."""
+        self.train_accuracy[place, factor] = accuracy(predicted[0], levels)
+        self.test_accuracy[place, factor] = accuracy(predicted[1], test_levels)
 
     def at(self, size: int) -> float | None:
         """Mean test accuracy after *size* rows; None where that was not measured."""
@@ -121,6 +142,66 @@ class Downstream:
     trees_min: float | None = None
 
 
+def trees_of_members(
+    splits: Sequence[tuple[Labelled, Labelled]],
+    device: torch.device,
+    *,
+    predictor: Predictor = "both",
+    train_sizes: Sequence[int] = STUDY_SIZES,
+    seed: int = 0,
+) -> Iterator[LearningCurve | None]:
+    """The curve of the trees for many members with the same factors, grown together on a GPU; None
+    where trees are not asked for.
+    """
+    from unbraid.metrics._trees_on_gpu import fit_on_gpu
+
+    _check_predictor(predictor, seed)
+    if predictor == "logistic":
+        yield from [None] * len(splits)
+        return
+    first, _ = splits[0]
+    sizes = _cut(train_sizes, len(first.codes))
+    curves = [_empty_curve(sizes, train) for train, _ in splits]
+    for place, size in enumerate(sizes):
+        levels, asked = first.levels[:size], np.flatnonzero(first.varying).tolist()
+        seen = [factor for factor in asked if np.ptp(levels[:, factor])]
+        codes = [train.codes[:size] for train, _ in splits]
+        others = [test.codes for _, test in splits]
+        fits = fit_on_gpu(codes, levels[:, seen], others, seed, device) if seen else repeat([])
+        for (train, test), curve, each in zip(splits, curves, fits, strict=False):
+            said = dict(zip(seen, each, strict=True))
+            for factor in asked:
+                fit = said.get(factor) or always(levels[0, factor], train.codes[:size], test.codes)
+                predicted = fit.train_prediction, fit.test_prediction
+                curve.note(place, factor, predicted, levels[:, factor], test.levels[:, factor])
+    yield from curves
+
+
+def _of_curve(
+    split: tuple[Labelled, Labelled],
+    trees: LearningCurve | None,
+    *,
+    predictor: Predictor = "both",
+    train_sizes: Sequence[int] = STUDY_SIZES,
+    seed: int = 0,
+) -> Downstream:
+    """The scores, where the curve of the *trees* is known."""
+    train, test = split
+    curves: dict[str, LearningCurve] = {}
+    if predictor != "trees":
+        sizes = _cut(train_sizes, len(train.codes))
+        curves["logistic"] = _curve(fit_logistic, train, test, sizes)
+    if trees is not None:
+        curves["trees"] = trees
+    numbers = {
+        key: value for name, curve in curves.items() for key, value in _numbers(name, curve).items()
+    }
+    score = float(list(curves.values())[-1].mean_test[-1])
+    return Downstream(
+        score, curves.get("logistic"), curves.get("trees"), train.constant_factors, **numbers
+    )
+
+
 @describe(
     label="Downstream accuracy",
     needs="split",
@@ -128,6 +209,8 @@ class Downstream:
     citation=LOCATELLO_2019,
     result=Downstream,
     least_samples=Fitted(),
+    scale=Scale("its logistic regression is regularised", offset=True),
+    on_gpu=OnGpu(trees_of_members, _of_curve),
 )
 def downstream(
     codes: ArrayLike,
@@ -151,29 +234,25 @@ def downstream(
     >>> result.score, result.logistic_10, result.trees_efficiency_100
     (1.0, 1.0, None)
     """
+    _check_predictor(predictor, seed)
+    grower = Trees.of(backend, seed)
+    _check_sizes(train_sizes)
+    split = train, test = check_split(codes, factors, test_codes, test_factors)
+    trees = None
+    if predictor != "logistic":
+        trees = _curve(grower.predict, train, test, _cut(train_sizes, len(train.codes)))
+    return _of_curve(split, trees, predictor=predictor, train_sizes=train_sizes)
+
+
+def _check_predictor(predictor: str, seed: int) -> None:
     check_counts(seed=(seed, 0))
     if predictor not in get_args(Predictor):
         raise InputError(unknown("predictor", str(predictor), get_args(Predictor)))
-    trees = Trees.of(backend, seed)
-    wanted = _check_sizes(train_sizes)
-    train, test = check_split(codes, factors, test_codes, test_factors)
-    sizes = tuple(sorted({min(size, len(train.codes)) for size in wanted}))
-    curves: dict[str, LearningCurve] = {}
-    if predictor != "trees":
-        curves["logistic"] = _curve("logistic", trees, train, test, sizes)
-    if predictor != "logistic":
-        curves["trees"] = _curve("trees", trees, train, test, sizes)
-    numbers = {
-        key: value for name, curve in curves.items() for key, value in _numbers(name, curve).items()
-    }
-    score = float(list(curves.values())[-1].mean_test[-1])
-    return Downstream(
-        score, curves.get("logistic"), curves.get("trees"), train.constant_factors, **numbers
-    )
 
 
 def _check_sizes(train_sizes: Sequence[int]) -> tuple[int, ...]:
-    sizes = tuple(train_sizes) if isinstance(train_sizes, (Sequence, np.ndarray)) else ()
+    many = isinstance(train_sizes, (Sequence, np.ndarray))
+    sizes = tuple(train_sizes) if many else (train_sizes,)  # one, spelled as in train_sizes=100
     whole = all(
         isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1
         for size in sizes
@@ -185,23 +264,25 @@ def _check_sizes(train_sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
+def _cut(train_sizes: Sequence[int], rows: int) -> tuple[int, ...]:
+    """The sizes, rising, none beyond the training part."""
+    return tuple(sorted({min(size, rows) for size in _check_sizes(train_sizes)}))
+
+
+def _empty_curve(sizes: tuple[int, ...], train: Labelled) -> LearningCurve:
+    return LearningCurve(sizes, *np.full((2, len(sizes), len(train.sizes)), np.nan))
+
+
 def _curve(
-    name: str, trees: Trees, train: Labelled, test: Labelled, sizes: tuple[int, ...]
+    predict: Callable[..., Predicted], train: Labelled, test: Labelled, sizes: tuple[int, ...]
 ) -> LearningCurve:
-    train_accuracy, test_accuracy = (
-        np.full((len(sizes), len(train.sizes)), np.nan) for _ in range(2)
-    )
+    curve = _empty_curve(sizes, train)
     for place, size in enumerate(sizes):
-        for factor in np.flatnonzero(train.varying):
-            codes, levels = train.codes[:size], train.levels[:size, factor]
-            if name == "logistic":
-                seen, unseen = fit_logistic(codes, levels, test.codes)
-            else:
-                fitted = trees.fit(codes, levels, test.codes)
-                seen, unseen = fitted.train_prediction, fitted.test_prediction
-            train_accuracy[place, factor] = accuracy(seen, levels)
-            test_accuracy[place, factor] = accuracy(unseen, test.levels[:, factor])
-    return LearningCurve(sizes, train_accuracy, test_accuracy)
+        for factor in np.flatnonzero(train.varying).tolist():
+            levels = train.levels[:size, factor]
+            predicted = predict(train.codes[:size], levels, test.codes)
+            curve.note(place, factor, predicted, levels, test.levels[:, factor])
+    return curve
 
 
 def _numbers(name: str, curve: LearningCurve) -> dict[str, float | None]:

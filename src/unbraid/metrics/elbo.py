@@ -22,8 +22,10 @@ below log(rows). ELBOs of different likelihoods cannot be compared, and a higher
 about disentanglement.
 
 Not in disentanglement_lib: it logs ELBO, reconstruction and KL while it trains, which are the same
-here, but none of the parts. These follow the papers; nothing departs from them but that q(z) is
-taken over the rows given instead of all data.
+here, but none of the parts. These follow the papers, but q(z) is taken over the rows given instead
+of all data, and all terms of the parts at the draws, so that they sum to `sampled_kl`; the code of
+Chen et al. has the expectations of log q(z|x) and log p(z) in closed form, from which the draws
+moved the mutual information by 0.04 to 0.17 nats.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ from unbraid.metrics._arrays import LARGEST_CODE, check_counts, to_numpy
 from unbraid.metrics._describe import describe
 from unbraid.metrics._least_samples import Averaged
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
+from unbraid.metrics._resampled import Resampled
+from unbraid.metrics._standardise import Scale
 
 ROWS_AT_ONCE = 256
 """Draws compared with all posteriors in one piece; bounds the memory."""
@@ -86,6 +90,8 @@ class ELBO:
     ),
     result=ELBO,
     least_samples=Averaged(500),
+    scale=Scale("it is measured from a standard normal prior", offset=True),
+    error=Resampled("cheap", 32, quick={"samples": 1}),
 )
 def elbo(
     mean: ArrayLike,

@@ -30,7 +30,8 @@ from unbraid.core.citations import MATHIEU_2019
 from unbraid.metrics._arrays import check_codes
 from unbraid.metrics._describe import describe
 from unbraid.metrics._least_samples import Averaged
-from unbraid.metrics._standardise import constant_latents, standard_deviations
+from unbraid.metrics._resampled import Resampled
+from unbraid.metrics._standardise import Scale, constant_latents, standard_deviations
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Hoyer:
     citation=MATHIEU_2019,
     result=Hoyer,
     least_samples=Averaged(),
+    scale=Scale("it asks how near to 0 codes are", common=False, between=False, offset=True),
+    error=Resampled("cheap", 32),
     likes_dead_codes=True,
 )
 def hoyer(codes: ArrayLike) -> Hoyer:

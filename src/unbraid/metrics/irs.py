@@ -10,9 +10,9 @@ over latents weighted by `D_j`. The paper takes the largest deviation (`quantile
 disentanglement_lib's, and so is that a factor of more than 20 values is cut into 20 equal-width
 bins.
 
-Traps: normal noise of 3 to 10 latents scores 0.22 to 0.40 at 1,000 samples and 0.32 to 0.40 at
+Traps: normal noise of 3 to 10 latents scores 0.22 to 0.40 at 1,000 samples and 0.31 to 0.41 at
 10,000, for its largest deviation grows with the sample while its quantiles do not; random rotations
-of perfect codes score 0.39 to 0.65; a factor that no latent holds and latents that say the same
+of perfect codes score 0.38 to 0.65; a factor that no latent holds and latents that say the same
 cost nothing (1.0). Weights are in the unit of the codes: doubling a latent doubles its say. An
 entry can be negative, down to -1, where the rows of a value lie to both sides of their mean further
 than all rows from theirs.
@@ -38,6 +38,8 @@ from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import histogram_bins
 from unbraid.metrics._least_samples import OfValues
+from unbraid.metrics._resampled import Resampled
+from unbraid.metrics._standardise import Scale
 
 MOST_VALUES = 20
 """Bins of a factor with more values than that."""
@@ -77,6 +79,8 @@ class IRS:
     ),
     result=IRS,
     least_samples=OfValues(50),
+    scale=Scale("latents weigh by their largest deviation", common=False),
+    error=Resampled("cheap", 32),
     likes_dead_codes=True,
 )
 def irs(

@@ -10,9 +10,11 @@ freedom the codes are first carried to the scale of a Gaussian, `z -> Phi^-1(F_t
 by the prior's scale before where that is not 1.
 
 Traps: with large batches, and scored on its own training votes, it lies above the FactorVAE score:
-a rotation of five factors has 0.74 beside 0.67, noise 0.29 beside 0.20. Latents with next to no
-spread vote like any other. Where every value has at most 1,000 rows every batch is all of them, and
-no more votes make the score more certain.
+twelve rotations of five factors have 0.60 to 1.00, on average 0.90, beside 0.70 to 1.00 and 0.85,
+and noise 0.28 beside 0.21. Latents with next to no spread vote like any other. Where every value
+has at most 1,000 rows every batch is all of them, and no more votes make the score more certain:
+there are as many different votes as values, and noise in 200 rows of factors with 2 and 3 values,
+five votes, can score 1.0.
 
 Not in disentanglement_lib: follows the authors' published code. Departs from it: factors and their
 values take turns instead of being drawn; constant factors are never chosen, nor values that a

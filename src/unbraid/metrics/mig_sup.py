@@ -30,10 +30,10 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.errors import invalid
 from unbraid.core.registry import Citation
 from unbraid.metrics._aggregation import top_gap
-from unbraid.metrics._arrays import check_codes_factors, check_counts
 from unbraid.metrics._describe import describe
-from unbraid.metrics._information import entropy, histogram_bins, mutual_information
+from unbraid.metrics._information import Information, count_information
 from unbraid.metrics._least_samples import Counted
+from unbraid.metrics._resampled import FromInformation, Resampled
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,24 @@ class MIGSup:
     """Columns left out because they take one value."""
 
 
+def _of(found: Information, *, least_variance: float = 0.0) -> MIGSup:
+    if not 0.0 <= least_variance < np.inf:
+        raise invalid("least_variance", "must be at least 0 and finite", least_variance)
+    shares = found.mutual / np.where(found.varying, found.factor_entropy, np.nan)
+    per_latent = np.minimum(top_gap(shares[:, found.varying].T), 1.0)  # rounding can pass 1
+    active = found.code_variance >= least_variance
+    score = float(per_latent[active].mean()) if active.any() else 0.0
+    return MIGSup(
+        score,
+        per_latent,
+        active,
+        shares,
+        found.mutual,
+        found.factor_entropy,
+        found.constant_factors,
+    )
+
+
 @describe(
     label="MIG-sup",
     needs="sample",
@@ -70,6 +88,7 @@ class MIGSup:
     ),
     result=MIGSup,
     least_samples=Counted(),
+    error=Resampled("cheap", 32, information=FromInformation(count_information, _of)),
 )
 def mig_sup(
     codes: ArrayLike, factors: ArrayLike, *, bins: int = 20, least_variance: float = 0.0
@@ -85,18 +104,4 @@ def mig_sup(
     >>> mig_sup(values * 2.5, values).score
     1.0
     """
-    check_counts(bins=(bins, 2))
-    if not 0.0 <= least_variance < np.inf:
-        raise invalid("least_variance", "must be at least 0 and finite", least_variance)
-    sample = check_codes_factors(codes, factors)
-    information = mutual_information(
-        histogram_bins(sample.codes, bins), bins, sample.levels, sample.sizes
-    )
-    factor_entropy = entropy(sample.levels, sample.sizes)
-    shares = information / np.where(sample.varying, factor_entropy, np.nan)
-    per_latent = np.minimum(top_gap(shares[:, sample.varying].T), 1.0)  # rounding can pass 1
-    active = sample.codes.var(axis=0) >= least_variance
-    score = float(per_latent[active].mean()) if active.any() else 0.0
-    return MIGSup(
-        score, per_latent, active, shares, information, factor_entropy, sample.constant_factors
-    )
+    return _of(count_information(codes, factors, bins=bins), least_variance=least_variance)

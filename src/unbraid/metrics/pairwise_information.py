@@ -27,8 +27,14 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes, check_counts
 from unbraid.metrics._describe import describe
-from unbraid.metrics._information import histogram_bins, mutual_information
+from unbraid.metrics._information import (
+    Information,
+    entropy,
+    histogram_bins,
+    mutual_information,
+)
 from unbraid.metrics._least_samples import Counted
+from unbraid.metrics._resampled import FromInformation, Resampled
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,20 @@ class PairwiseInformation:
     """`(latents, latents)`, nats; on the diagonal the entropy of the binned latent."""
 
 
+def _count(codes: ArrayLike, *, bins: int = 20) -> Information:
+    check_counts(bins=(bins, 2))
+    rows = check_codes(codes)
+    placed = histogram_bins(rows, bins)
+    sizes, none = [bins] * placed.shape[1], np.empty(0)
+    information = mutual_information(placed, bins, placed, sizes)
+    return Information(information, none, entropy(placed, sizes), rows.var(axis=0), none > 0)
+
+
+def _of(found: Information) -> PairwiseInformation:
+    between = found.mutual[~np.eye(len(found.mutual), dtype=bool)]
+    return PairwiseInformation(float(between.mean()) if len(between) else 0.0, found.mutual)
+
+
 @describe(
     label="Pairwise information",
     needs="codes",
@@ -50,6 +70,7 @@ class PairwiseInformation:
     citation=LOCATELLO_2019,
     result=PairwiseInformation,
     least_samples=Counted(among_latents=True),
+    error=Resampled("cheap", 32, information=FromInformation(_count, _of)),
     likes_dead_codes=True,
 )
 def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInformation:
@@ -63,9 +84,4 @@ def pairwise_information(codes: ArrayLike, *, bins: int = 20) -> PairwiseInforma
     >>> round(pairwise_information(np.column_stack([one, -one])).score, 6)
     0.693147
     """
-    check_counts(bins=(bins, 2))
-    placed = histogram_bins(check_codes(codes), bins)
-    latents = placed.shape[1]
-    information = mutual_information(placed, bins, placed, (bins,) * latents)
-    between = information[~np.eye(latents, dtype=bool)]
-    return PairwiseInformation(float(between.mean()) if latents > 1 else 0.0, information)
+    return _of(_count(codes, bins=bins))

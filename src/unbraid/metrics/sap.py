@@ -3,9 +3,9 @@
 
 Each latent alone predicts each factor, which gives a matrix S `(latents, factors)`; `SAP = mean
 over k of (largest S_jk - second largest S_jk)`. For classes S is the plain test accuracy of a
-class-balanced linear SVM with C = 0.01 on the one latent. With `continuous` it is the squared
-correlation of latent and factor value on the training part, 0 for a latent whose variance is at
-most 1e-12. Both constants are those of disentanglement_lib.
+class-balanced linear SVM with C = 0.01, disentanglement_lib's, on the one latent. With `continuous`
+it is the squared correlation of latent and factor value on the training part, 0 for a latent that
+deviates by less than a four-millionth of the widest.
 
 Traps: a linear SVM that sets each class against the rest cannot pick the middle values of an
 ordered factor, so perfect codes are far from 1, the further the more values factors have: with unit
@@ -14,13 +14,15 @@ variance and 1,000 samples they score 0.34 to 0.42 for sizes 3, 4, 5, 7 and 10, 
 0.36 to 0.38 at 10,000). The strong regularisation makes it depend on the scale of a latent: at a
 tenth of it the three score 0.19 to 0.22, 0.16 to 0.18 and 0.11 to 0.12, and perfect codes beside
 copies at a tenth 0.06 to 0.24 instead of the 0 that copies at the same or a larger scale score. An
-offset lowers it too, since the SVM's intercept is regularised: standardise codes that do not come
-from a standard normal prior, `(codes - codes.mean(0)) / codes.std(0)`. The SVM weighs classes
-equally, the accuracy does not. `continuous` is free of scale but sees linear relations only, and a
-factor whose values have no order is not for it.
+offset lowers it too, since the SVM's intercept is regularised (0.38, 0.36, 0.22 and 0.27 for
+offsets of 0, 0.5, 1 and 3 deviations): pass `standardise` for codes that do not come from a
+standard normal prior. It is not the default, since a latent that a VAE switched off, next to 0,
+would count like any other. The SVM weighs classes equally, the accuracy does not. `continuous` is
+free of scale but sees linear relations only, and a factor whose values have no order is not for it.
 
 Departs from disentanglement_lib: the lines of the SVMs are its lines to eleven digits, found
-without going through the samples (see `_line_svm.py`); for factors of two values scikit-learn's own
+without going through the samples (see `_line_svm.py`); with `continuous` it takes a latent for
+constant that deviates by 1e-6, whatever the others do; for factors of two values scikit-learn's own
 SVM is used. A constant factor is left out of the mean and listed; a single latent, an error there,
 is compared with 0; a factor value that training never showed counts as wrong.
 """
@@ -40,8 +42,12 @@ from unbraid.metrics._describe import describe
 from unbraid.metrics._least_samples import Fitted
 from unbraid.metrics._line_svm import COST, train_lines
 from unbraid.metrics._logistic import accept_unconverged
+from unbraid.metrics._resampled import Resampled
+from unbraid.metrics._standardise import Scale, standard_deviations, standardised
+from unbraid.metrics._standardise import standardise as to_unit
 
-SMALLEST_VARIANCE = 1e-12
+SMALLEST_SHARE = 2.0**-22
+"""Below it codes in single precision move by rounding."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,10 @@ class SAP:
     ),
     result=SAP,
     least_samples=Fitted(),
+    scale=Scale(
+        "its SVMs are regularised", offset=True, free={"standardise": True, "continuous": True}
+    ),
+    error=Resampled("cheap", 12, with_replacement=True),
 )
 def sap(
     codes: ArrayLike,
@@ -78,11 +88,14 @@ def sap(
     test_factors: ArrayLike,
     *,
     continuous: bool = False,
+    standardise: bool = False,
 ) -> SAP:
     """Gap between the two latents that alone predict a factor best with a linear model.
 
     *codes* are `(n, latents)`, *factors* whole numbers `(n, factors)`. With *continuous* the values
-    of the factors count as numbers, and the test part is checked but not used.
+    of the factors count as numbers, and the test part is checked but not used. *standardise* brings
+    each latent to mean 0 and variance 1 by the training part, so that scale and offset are the same
+    for all codes.
 
     >>> import numpy as np
     >>> values = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -90,25 +103,19 @@ def sap(
     1.0
     """
     train, test = check_split(codes, factors, test_codes, test_factors)
+    if standardise:
+        train, test = standardised(train, test)
     matrix = _squared_correlations(train) if continuous else svm_accuracies(train, test)
     score, per_factor = over_varying(top_gap(matrix), train.varying)
     return SAP(score, per_factor, np.where(train.varying, matrix, np.nan), train.constant_factors)
 
 
 def _squared_correlations(train: Labelled) -> NDArray[np.float64]:
-    codes = train.codes - train.codes.mean(axis=0)
-    factors = train.factors - train.factors.mean(axis=0)
-    free = len(codes) - 1
-    code_variance, factor_variance = (codes**2).sum(axis=0) / free, (factors**2).sum(axis=0) / free
-    covariance = codes.T @ factors / free
-    known = (code_variance > SMALLEST_VARIANCE)[:, None] & train.varying
-    squares = np.divide(
-        covariance**2,
-        np.outer(code_variance, factor_variance),
-        where=known,
-        out=np.zeros_like(covariance),
-    )
-    return np.minimum(squares, 1.0)  # rounding can pass 1
+    deviation = standard_deviations(train.codes)
+    known = deviation > SMALLEST_SHARE * deviation.max()
+    codes, factors = to_unit(train.codes), to_unit(train.factors.astype(np.float64))
+    correlation = np.where(known[:, None], codes.T @ factors / len(codes), 0.0)
+    return np.minimum(correlation**2, 1.0)  # rounding can pass 1
 
 
 def svm_accuracies(train: Labelled, test: Labelled) -> NDArray[np.float64]:

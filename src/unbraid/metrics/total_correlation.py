@@ -34,6 +34,7 @@ from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes
 from unbraid.metrics._describe import describe
 from unbraid.metrics._least_samples import Correlated
+from unbraid.metrics._resampled import Resampled
 from unbraid.metrics._standardise import constant_latents, standardise
 
 # Copies in single precision leave eigenvalues of about 1e-15, rounding in double precision smaller
@@ -65,6 +66,7 @@ class TotalCorrelation:
     citation=LOCATELLO_2019,
     result=TotalCorrelation,
     least_samples=Correlated(),
+    error=Resampled("cheap", 32, sum_of_squares=True),
     likes_dead_codes=True,
 )
 def total_correlation(codes: ArrayLike) -> TotalCorrelation:

@@ -20,13 +20,14 @@ with 1,000 samples and 0.97 with 10,000, those of 10 latents 0.82 and 0.93; only
 uncorrelated ones reach 1. Models related by random rotations still score 0.61, 0.31 and 0.16 on
 average for 2, 5 and 10 latents, a single pair with 2 latents anything from 0.30 to 0.90; so few
 live latents score high by themselves, and models that all found the same single factor agree
-perfectly. Agreement is no proof: models that share a wrong bias agree too. The mean over a mixed
-set says little; compare the models of a set. Like the reference's, the Lasso stops at `tolerance`,
-before its minimum, and the score then depends on the order of the latents. Where latents share
-sources but have noise of their own, scores in simulated sets were off by up to 1e-3 (noise a
-twentieth of their size) or 0.009 (a seventieth); where some were exact linear functions of the
-others, by 0.009 in the median set and by up to 0.18. `tolerance=0` goes to the minimum; of copied
-latents it is left open which gets the weight. With an alpha well below 0.1, scores can pass 1.
+perfectly. Agreement is no proof: models that share a wrong bias agree too. It has no standard error
+over samples: what makes it uncertain is which models were trained. The mean over a mixed set says
+little; compare the models of a set. Like the reference's, the Lasso stops at `tolerance`, before
+its minimum, and the score then depends on the order of the latents. Where latents share sources but
+have noise of their own, scores in simulated sets were off by up to 1e-3 (noise a twentieth of their
+size) or 0.009 (a seventieth); where some were exact linear functions of the others, by 0.009 in the
+median set and by up to 0.18. `tolerance=0` goes to the minimum; of copied latents it is left open
+which gets the weight. With an alpha well below 0.1, scores can pass 1.
 
 Departs from disentanglement_lib: a model without informative latents scores 0, where it is an
 error; a threshold below 0.01 is honoured, where latents up to 0.01 are always blanked; with
@@ -50,6 +51,7 @@ from unbraid.metrics._arrays import check_codes, to_numpy
 from unbraid.metrics._compat import Compat, as_reference
 from unbraid.metrics._describe import describe
 from unbraid.metrics._least_samples import Regressed
+from unbraid.metrics._standardise import Scale
 
 if TYPE_CHECKING:
     from unbraid.metrics._agreement import Method
@@ -90,6 +92,7 @@ class UDR:
     ),
     result=UDR,
     least_samples=Regressed(),
+    scale=Scale("latents count by their KL divergence to a standard normal prior", offset=True),
 )
 def udr(
     codes: ArrayLike,

@@ -43,6 +43,7 @@ from unbraid.metrics._arrays import check_counts, check_split
 from unbraid.metrics._describe import describe
 from unbraid.metrics._information import entropy, histogram_bins, mutual_information
 from unbraid.metrics._least_samples import Fitted
+from unbraid.metrics._standardise import Scale
 from unbraid.metrics.dci import (
     Backend,
     check_backend,
@@ -180,6 +181,7 @@ def connected_groups(matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], 
     ),
     result=UnifiedScores,
     least_samples=Fitted(),
+    scale=Scale("SAP is a part of it", offset=True),
 )
 def unified_scores(
     codes: ArrayLike,

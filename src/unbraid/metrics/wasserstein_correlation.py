@@ -32,7 +32,8 @@ from unbraid.core.citations import LOCATELLO_2019
 from unbraid.metrics._arrays import check_codes
 from unbraid.metrics._describe import describe
 from unbraid.metrics._least_samples import Correlated
-from unbraid.metrics._standardise import standard_deviations, standardise
+from unbraid.metrics._resampled import Resampled
+from unbraid.metrics._standardise import Scale, standard_deviations, standardise
 
 FAR = 1e60
 """Deviations beyond it, or below its inverse, are counted in units of the largest."""
@@ -62,6 +63,8 @@ class WassersteinCorrelation:
     citation=LOCATELLO_2019,
     result=WassersteinCorrelation,
     least_samples=Correlated(),
+    scale=Scale("it is in squared units of the codes"),
+    error=Resampled("cheap", 32, sum_of_squares=True),
     likes_dead_codes=True,
 )
 def wasserstein_correlation(codes: ArrayLike) -> WassersteinCorrelation:

@@ -18,7 +18,7 @@ score since it mixes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,18 +30,20 @@ from unbraid.scoring.metric_names import base
 ACTIVE = "active_latents"
 """What the table of scores calls the number of active latents, which it has of every member."""
 SIGNAL_SHARE = 0.2
-_STILL_SHARE = 1e-3
+STILL_SHARE = 1e-3
+"""Of the widest latent's deviation; latents of one model are on one scale."""
 REMEDY = "Weaken the objective (a lower beta, say), or train for more steps."
 
 
-def count_active(mean: NDArray, noise: NDArray | None) -> int:
+def count_active(mean: NDArray, noise: NDArray | None, still: float = STILL_SHARE) -> int:
     """How many latents of *mean* `(n, latents)` are active, by their mean posterior variances.
 
-    *noise* `(latents,)` is None where there is none.
+    *noise* `(latents,)` is None where there is none; then *still* is the share of the widest
+    latent's deviation up to which one stands still.
     """
     spread = standard_deviations(np.asarray(mean, dtype=np.float64))
     if noise is None:
-        return int(np.count_nonzero(spread > _STILL_SHARE * spread.max()))
+        return int(np.count_nonzero(spread > still * spread.max()))
     signal = np.square(spread)
     return int(np.count_nonzero((signal > 0) & (signal >= SIGNAL_SHARE * (signal + noise))))
 
@@ -65,6 +67,12 @@ def collapse_remark(active: Mapping[int, int], latents: int, factors: int, of: i
         f" {who}{more}; {half}. Their scores mean nothing, and the best is not looked for among"
         f" them. {REMEDY}"
     )
+
+
+def dead_codes_remarks(names: Iterable[str]) -> list[str]:
+    """What a table with the metrics *names* says of those that dead codes score well by."""
+    told = {name: line for name in dict.fromkeys(names) if (line := dead_codes_remark(name))}
+    return [f"{', '.join(told)}: {line}." for line in set(told.values())]
 
 
 def dead_codes_remark(name: str) -> str:

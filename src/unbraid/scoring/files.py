@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.arrays import npz_keys, read_npy, read_npz
-from unbraid.core.errors import Shown, UnbraidError, invalid
+from unbraid.core.errors import Shown, invalid
+from unbraid.core.files import try_to_write, write_bytes
 from unbraid.core.folders import check_writable
 from unbraid.core.tables import CsvTable, is_number, read_csv
 
@@ -77,14 +78,16 @@ def check_table_file(path: Path | None) -> None:
         raise invalid("out", rule, str(path), f"{error.strerror}.") from error
     if taken:
         raise invalid("out", "must not exist yet", str(path), "Remove it, or choose another name.")
+    try:
+        try_to_write(path)
+    except OSError as error:
+        rule = f"must be a file that can be written ({error.strerror})"
+        raise invalid("out", rule, str(path), "Choose another folder.") from error
 
 
 def write_scores(table: pd.DataFrame, path: Path) -> None:
     """Write the table as .csv or .parquet."""
-    try:
-        if path.suffix.lower() == ".csv":
-            table.to_csv(path, index=False)
-        else:
-            table.to_parquet(path, index=False)
-    except OSError as error:
-        raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+    if path.suffix.lower() == ".csv":
+        write_bytes(path, table.to_csv(index=False).encode())
+    else:
+        write_bytes(path, table.to_parquet(index=False))

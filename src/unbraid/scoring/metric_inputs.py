@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,24 @@ class MetricInputs:
     mean: NDArray[Any] | None = None
     logvar: NDArray[Any] | None = None
     reconstruction: NDArray[Any] | None = None
+    population: int | None = None
+    """How many rows the whole grid has from which these were drawn, each once at most, if one."""
+
+    def part(self, rows: NDArray[np.int64], train: int) -> MetricInputs:
+        """Some *rows*, of which the first *train* are for fitting."""
+
+        def of(array: NDArray[Any] | None) -> Any:
+            return None if array is None else array[rows]
+
+        return MetricInputs(
+            of(self.codes),
+            train,
+            of(self.factors),
+            of(self.mean),
+            of(self.logvar),
+            of(self.reconstruction),
+            self.population,
+        )
 
     def kl_per_latent(self) -> NDArray[np.float64]:
         """Mean KL divergence of each latent to the standard normal prior, in nats."""
@@ -51,6 +70,8 @@ class Task:
     members: tuple[int, ...]
     metric: str
     representation: str
+    error_seed: int | None = None
+    """For the standard error instead of the score: the seed of what is drawn for it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,16 +85,21 @@ class Outcome:
 
 def evaluate(name: str, inputs: MetricInputs) -> Any:
     """The result of metric *name*, any but one that compares models, on one member."""
-    function, kind = metric(name), needs(name)
+    return metric(name)(*arguments(name, inputs))
+
+
+def arguments(name: str, inputs: MetricInputs) -> tuple[Any, ...]:
+    """What metric *name* is called with."""
+    kind = needs(name)
     if kind == "posterior":
-        return function(inputs.mean, inputs.logvar)
+        return inputs.mean, inputs.logvar
     if kind == "elbo":
-        return function(inputs.mean, inputs.logvar, inputs.reconstruction)
+        return inputs.mean, inputs.logvar, inputs.reconstruction
     if kind == "codes":
-        return function(inputs.codes)
+        return (inputs.codes,)
     if kind == "split":
-        return function(*_split(name, inputs))
-    return function(inputs.codes, _factors(name, inputs))
+        return _split(name, inputs)
+    return inputs.codes, _factors(name, inputs)
 
 
 def _factors(name: str, inputs: MetricInputs) -> NDArray[np.int64]:
@@ -102,35 +128,54 @@ def evaluate_together(name: str, inputs: Sequence[MetricInputs]) -> NDArray[np.f
     return metric(name)(np.stack([each.codes for each in inputs]), kl).per_model
 
 
-def score_task(task: Task, inputs: Sequence[MetricInputs]) -> Outcome:
-    """Rows of one task, or why there are none."""
+@dataclasses.dataclass(frozen=True)
+class GpuPart:
+    """What a GPU has computed of a task already."""
 
-    def found() -> list[dict[str, float]]:
-        if needs(task.metric) == "population":
-            return [{"score": float(one)} for one in evaluate_together(task.metric, inputs)]
-        return [_scalars(evaluate(task.metric, inputs[0]))]
-
-    return _outcome(task, found)
+    part: Any
+    seconds: float
 
 
-def _outcome(task: Task, find: Callable[[], list[dict[str, float]]]) -> Outcome:
-    """Rows of the quantities that *find* says of each member, or why there are none."""
-    began = time.perf_counter()
+def score_task(task: Task, inputs: Sequence[MetricInputs], done: GpuPart | None = None) -> Outcome:
+    """Rows of one task, of which a GPU may have *done* a part, or why there are none."""
+    began = time.perf_counter() - (done.seconds if done else 0.0)
     who = f"member{'s' * (len(task.members) > 1)} {', '.join(map(str, task.members))}"
     try:
-        found = find()
+        quantities = _quantities(task, inputs, done)
     except InputError as error:
-        return Outcome(task, [], f"{who}: {task.metric} has no value: {error}")
+        return Outcome(task, [], f"{who}: {_what(task)} has no value: {error}")
     except Exception as error:  # one score that fails must not cost the others theirs
         why = f"it failed unexpectedly, please report it ({type(error).__name__}: {error})"
-        return Outcome(task, [], f"{who}: {task.metric} has no value: {why}")
+        return Outcome(task, [], f"{who}: {_what(task)} has no value: {why}")
     seconds = (time.perf_counter() - began) / len(task.members)
     rows = [
         (member, task.metric, task.representation, quantity, value, seconds, revision(task.metric))
-        for member, quantities in zip(task.members, found, strict=True)
-        for quantity, value in quantities.items()
+        for member, own in zip(task.members, quantities, strict=True)
+        for quantity, value in own.items()
     ]
     return Outcome(task, rows, "")
+
+
+def _what(task: Task) -> str:
+    return task.metric if task.error_seed is None else f"the standard error of {task.metric}"
+
+
+def _quantities(
+    task: Task, inputs: Sequence[MetricInputs], done: GpuPart | None
+) -> list[dict[str, float]]:
+    """The numbers of each member."""
+    if task.error_seed is not None:
+        # Which scores parts of such inputs, and so imports this file.
+        from unbraid.scoring.standard_errors import STANDARD_ERROR, standard_error
+
+        found = standard_error(task.metric, inputs[0], seed=task.error_seed, member=task.members[0])
+        return [{STANDARD_ERROR: found}]
+    if needs(task.metric) == "population":
+        return [{"score": float(one)} for one in evaluate_together(task.metric, inputs)]
+    helped = on_gpu(task.metric)
+    if done is None or helped is None:
+        return [_scalars(evaluate(task.metric, inputs[0]))]
+    return [_scalars(helped.rest(check_split(*_split(task.metric, inputs[0])), done.part))]
 
 
 def _scalars(result: Any) -> dict[str, float]:
@@ -152,30 +197,31 @@ def score_tasks(
 ) -> Iterator[Outcome]:
     """What `score_task` says of each task, as they are done: in processes where that pays.
 
-    What a metric can compute for many members together on a GPU is computed there, beside the
+    What a GPU can compute of a metric for many members together is computed there, beside the
     processes, where *device* is one; members then share their factors. Where it fails, for want of
     memory perhaps, the processes do that too. A metric that this program registered is known to no
     other process and is computed here.
     """
     from joblib import Parallel, delayed
 
+    parts: dict[Task, GpuPart] = {}
+
     def by_processes(some: Sequence[Task]) -> Iterator[Outcome]:
         workers = min(cores, len(some)) if len(some) >= WORTH_PROCESSES else 1
-        jobs = (delayed(score_task)(task, load(task)) for task in some)
+        jobs = (delayed(score_task)(task, load(task), parts.get(task)) for task in some)
         return Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)  # pyright: ignore[reportReturnType]
 
-    together = _for_gpu(tasks, device)
-    left = {task for group in together for task in group}
+    groups = _for_gpu(tasks, device)
+    helped = [task for group in groups for task in group]
     here = [task for task in tasks if METRICS.registered_here(base(task.metric))]
-    outcomes = by_processes([task for task in tasks if task not in left | set(here)])
-    failed: list[Task] = []
-    for group in together:
-        failed += yield from _score_on_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
+    elsewhere = {*helped, *here}
+    outcomes = by_processes([task for task in tasks if task not in elsewhere])
+    for group in groups:
+        parts |= _parts_by_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
     for task in here:
-        if task not in left or task in failed:
-            yield score_task(task, load(task))
+        yield score_task(task, load(task), parts.get(task))
     yield from outcomes
-    yield from by_processes([task for task in failed if task not in here])
+    yield from by_processes([task for task in helped if task not in set(here)])
 
 
 def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:
@@ -186,7 +232,7 @@ def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Ta
 
     groups: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
-        if on_gpu(task.metric) is not None:
+        if task.error_seed is None and on_gpu(task.metric) is not None:
             groups.setdefault((task.metric, task.representation), []).append(task)
     if not groups or not triton_support.usable(device):
         return []
@@ -197,33 +243,24 @@ def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Ta
     ]
 
 
-def _score_on_gpu(
+def _parts_by_gpu(
     tasks: Sequence[Task], load: Callable[[Task], list[MetricInputs]], device: torch.device
-) -> Generator[Outcome, None, list[Task]]:
-    """A metric of members that share their factors; one whose codes are refused is left out.
+) -> dict[Task, GpuPart]:
+    """What *device* computes of a metric for members that share their factors.
 
-    Returns the tasks that the GPU failed at.
+    A member whose codes are refused, or all where the device fails, have no part: the metric itself
+    will compute them, or say what is wrong.
     """
-    name, kind = tasks[0].metric, tasks[0].representation
-    splits: dict[int, tuple[Labelled, Labelled]] = {}
+    began, name = time.perf_counter(), tasks[0].metric
+    splits: dict[Task, tuple[Labelled, Labelled]] = {}
     for task in tasks:
-
-        def check(task: Task = task) -> list[dict[str, float]]:
-            splits[task.members[0]] = check_split(*_split(name, load(task)[0]))
-            return [{}]
-
-        refused = _outcome(task, check)
-        if refused.complaint:
-            yield refused
-
-    def found() -> list[dict[str, float]]:
-        together = on_gpu(name)
-        assert together is not None
-        return [_scalars(one) for one in together(list(splits.values()), device)]
-
-    if splits:
-        outcome = _outcome(Task(tuple(splits), name, kind), found)
-        if outcome.complaint:
-            return [task for task in tasks if task.members[0] in splits]
-        yield outcome
-    return []
+        with contextlib.suppress(InputError):
+            splits[task] = check_split(*_split(name, load(task)[0]))
+    together = on_gpu(name)
+    assert together is not None
+    try:
+        parts = list(together.part(list(splits.values()), device)) if splits else []
+    except Exception:  # whatever it is, the cores can do without
+        return {}
+    seconds = (time.perf_counter() - began) / max(1, len(splits))
+    return {task: GpuPart(part, seconds) for task, part in zip(splits, parts, strict=True)}

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from unbraid.core.errors import Problem, Problems, invalid, unknown
 from unbraid.core.spelling import as_named, split_names
 from unbraid.metrics import METRICS
+from unbraid.metrics._describe import OnGpu
 
 USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
 """The six of Locatello et al. (2019), which most papers report; where there are no factors, the
@@ -51,12 +52,13 @@ def revision(name: str) -> int:
     return getattr(METRICS.load(base(name)), "revision", 1)
 
 
-def on_gpu(name: str) -> Callable[..., Iterator[Any]] | None:
-    """What computes *name* for many members on a GPU, if anything does with its options."""
-    together = getattr(METRICS.load(base(name)), "on_gpu", None)
-    if together is None or not set(options(name)) <= set(inspect.signature(together).parameters):
+def on_gpu(name: str) -> OnGpu | None:
+    """How a GPU helps to compute *name* for many members, if it does with its options."""
+    found: OnGpu | None = getattr(METRICS.load(base(name)), "on_gpu", None)
+    given = options(name)
+    if found is None or not set(given) <= set(inspect.signature(found.part).parameters):
         return None
-    return functools.partial(together, **options(name))
+    return OnGpu(functools.partial(found.part, **given), functools.partial(found.rest, **given))
 
 
 def higher_is_better(name: str) -> bool:

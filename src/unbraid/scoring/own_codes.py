@@ -15,11 +15,17 @@ from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
 from unbraid.population.devices import cores
-from unbraid.scoring.collapse import collapse_remark, count_active, least_active
+from unbraid.scoring.collapse import (
+    collapse_remark,
+    count_active,
+    dead_codes_remarks,
+    least_active,
+)
 from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
 from unbraid.scoring.scale import scale_remark
+from unbraid.scoring.standard_errors import STANDARD_ERROR, shown, with_error
 from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 
 OWN = "own"
 """What stands for the representation, which only the owner knows."""
+_STILL_SHARE = 1e-6
+"""Own codes come in any unit: one perfect latent may be a thousand times as wide as another."""
 LACKING = {
     "posterior": "log-variances, shaped like the codes",
     "elbo": "log-variances and the reconstruction's nats",
@@ -48,6 +56,7 @@ def score_codes(
     reconstruction: ArrayLike | None = None,
     samples: int = 15_000,
     seed: int = 0,
+    errors: str = "cheap",
     total: Callable[[int], None] = lambda scores: None,
     progress: Callable[[int], None] = lambda scores: None,
     warn: Callable[[str], None] = lambda line: None,
@@ -58,13 +67,16 @@ def score_codes(
     factors)`; without them only metrics that look at codes alone have a value. *logvar*, shaped
     like *codes* (which then are posterior means), and *reconstruction* `(n,)` in nats serve the
     metrics about posteriors. At most *samples* rows are used, in an order drawn by *seed*: two
-    thirds for fitting, one for testing. *total* gets how many scores there will be, *progress* how
-    many more are done, *warn* what is left out and why.
+    thirds for fitting, one for testing. *errors* says which scores come with their standard error
+    over samples, in a row of its own: `cheap` ones, `all` that have one, or `none`. *total* gets
+    how many scores there will be, *progress* how many more are done, *warn* what is left out and
+    why.
     """
     import pandas as pd
 
     problems = Problems()
     problems.collect(lambda: check_counts(samples=(samples, 3), seed=(seed, 0)))
+    problems.collect(lambda: with_error([], errors))
     given = problems.collect(lambda: _read(codes, factors, logvar, reconstruction))
     words = asked(metrics)
     kinds = given.kinds() if given else ["codes", "sample", "split", "grid", *LACKING]
@@ -85,6 +97,11 @@ def score_codes(
         if needs(name) != "population"
     ]
     tasks += [Task(members, name, OWN) for name in names if needs(name) == "population"]
+    tasks += [
+        Task((member,), name, OWN, error_seed=seed)
+        for member in members
+        for name in with_error(names, errors)
+    ]
     total(sum(len(task.members) for task in tasks))
     found = []
     with worker_processes():
@@ -99,12 +116,15 @@ def score_codes(
                 )
             found += outcome.rows
             progress(len(outcome.task.members))
+    with_score = {row[:2] for row in found if row[3] == "score"}
+    found = [row for row in found if row[:2] in with_score]
     if not found:
         raise InputError(
             "nothing that was asked for has a value for these codes; see the reasons above."
         )
     order = {name: place for place, name in enumerate(names)}
-    found.sort(key=lambda row: (row[0], order[row[1]]))
+    ranks = {"score": 0, STANDARD_ERROR: 1}
+    found.sort(key=lambda row: (row[0], order[row[1]], ranks.get(row[3], 2)))
     table = pd.DataFrame(found, columns=COLUMNS).drop(columns=["representation", "revision"])
     table.attrs["members"] = len(given.codes)  # those without a value included
     seen = None if given.factors is None else given.factors[rows]
@@ -112,22 +132,23 @@ def score_codes(
     table.attrs["few_samples"] = few
     if few:
         warn(few_samples_remark(few, len(rows), seen))
-    told = [_of_scale(given, member, table["metric"], rows) for member in members]
+    told = [
+        scale_remark(
+            dict.fromkeys(table["metric"]),
+            [given.codes[member][rows] for member in members],
+            every_latent=given.logvar is None,
+        )
+    ]
     latents = given.codes.shape[2]
     varying = 0 if seen is None else sum(len(np.unique(column)) > 1 for column in seen.T)
     active = {member: given.active(member) for member in members}
     low = {m: count for m, count in active.items() if count < least_active(latents, varying)}
     told += [collapse_remark(low, latents, varying, len(given.codes))] if low else []
+    told += dead_codes_remarks(table["metric"])
     for line in dict.fromkeys(filter(None, told)):
         warn(line)
     table.attrs["remarks"] = list(dict.fromkeys(filter(None, told)))
     return table
-
-
-def _of_scale(given: _Given, member: int, metrics: Any, rows: NDArray[np.int64]) -> str:
-    """What is to be said of the scale of a member's codes."""
-    names = dict.fromkeys(metrics)
-    return scale_remark(names, given.codes[member][rows], every_latent=given.logvar is None)
 
 
 def _tell(
@@ -199,7 +220,7 @@ class _Given:
         """How many latents of a member are active; without log-variances, how many move."""
         logvar = None if self.logvar is None else self.logvar[member].astype(np.float64)
         noise = None if logvar is None else np.exp(logvar).mean(axis=0)
-        return count_active(self.codes[member], noise)
+        return count_active(self.codes[member], noise, still=_STILL_SHARE)
 
     def inputs(self, member: int, rows: NDArray[np.int64]) -> MetricInputs:
         """One member's arrays, *rows* of them."""
@@ -260,7 +281,9 @@ def _whole_numbers(factors: NDArray, length: int, problems: Problems) -> NDArray
             "factors", rule, Shown(f"shape {factors.shape}"), "Pass samples first: (n, ...)."
         )
     elif y.dtype.kind == "f":
-        whole = np.isfinite(y) & (np.round(y) == y) & (np.abs(y) < 2**53)
+        with np.errstate(over="ignore"):
+            sizes = np.abs(y.astype(np.float64))  # half precision knows no 2^53
+        whole = np.isfinite(y) & (np.round(y) == y) & (sizes < 2**53)
         if whole.all():
             return y.astype(np.int64)
         row, column = np.argwhere(~whole)[0]
@@ -294,27 +317,31 @@ def _lacking(kind: str) -> str:
 
 def printed(table: pd.DataFrame, width: int) -> str:
     """The scores for reading: one line per metric with its parts, or one row per model."""
+    import pandas as pd
+
     rows: Any
     members = table.attrs["members"]
+    few = table.attrs["few_samples"]
     if members > 1:
-        wide: Any = table[table["quantity"] == "score"].pivot(
-            index="member", columns="metric", values="value"
-        )
-        wide = wide.reindex(range(members))[list(dict.fromkeys(table["metric"]))]
-        few = "".join(
-            f"\n{name}: too few samples, needs {least:,}"
-            for name, least in table.attrs["few_samples"].items()
-        )
-        text = wide.to_string(
-            max_rows=60, float_format=lambda value: f"{value:.4g}", line_width=width
-        )
-        return text + few
+        wide = pd.DataFrame(index=pd.RangeIndex(members, name="member"))
+        for name, rows in table.groupby("metric", sort=False):
+            wide[name] = pd.Series(
+                {member: _with_error(own)[0] for member, own in rows.groupby("member")}
+            )
+        lines = [f"{name}: too few samples, needs {least:,}" for name, least in few.items()]
+        text = wide.to_string(max_rows=60, na_rep="NaN", line_width=width)
+        return "\n".join([text, *lines])
     lines = []
     for name, rows in table.groupby("metric", sort=False):
-        values = dict(zip(rows["quantity"], rows["value"], strict=True))
-        score = values.pop("score")
-        parts = [f"{part} {value:.4g}" for part, value in values.items()]
-        if least := table.attrs["few_samples"].get(name):
+        text, others = _with_error(rows)
+        parts = [f"{part} {value:.4g}" for part, value in others.items()]
+        if least := few.get(name):
             parts.append(f"too few samples, needs {least:,}")
-        lines.append(f"{name:<26}{score:>9.4g}" + (f"   {', '.join(parts)}" if parts else ""))
+        lines.append(f"{name:<26}{text:>18}" + (f"   {', '.join(parts)}" if parts else ""))
     return "\n".join(lines)
+
+
+def _with_error(rows: pd.DataFrame) -> tuple[str, dict[str, float]]:
+    """The score of one member with its error, and its other quantities."""
+    values = dict(zip(rows["quantity"], rows["value"], strict=True))
+    return shown(values.pop("score"), values.pop(STANDARD_ERROR, None)), values

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -16,8 +17,10 @@ import numpy as np
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, unknown
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import only_one, remove_halves
 from unbraid.core.folders import check_still_there
-from unbraid.core.store import only_one, read_table, remove_halves, write_table
+from unbraid.core.store import read_about_table, read_table, write_table
 from unbraid.metrics import METRICS
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
@@ -26,6 +29,8 @@ from unbraid.scoring.collapse import ACTIVE, count_active, least_active
 from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
+from unbraid.scoring.scale import depends, scale_remark
+from unbraid.scoring.standard_errors import STANDARD_ERROR, with_error
 from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     import torch
 
 SCORES = "scores.parquet"
+_KINDS = {"member": "i", "metric": "O", "representation": "O", "quantity": "O", "value": "f"}
+"""What the table has at least, with the kinds of NumPy."""
 _THREADS_IN_TURN = threading.Lock()
 """joblib's processes are shared by all threads, and two that ask for them wait for ever."""
 _WRITING_SHARE = 20
@@ -87,13 +94,14 @@ def score_run(
     progress: Callable[[int, bool], None] = lambda scores, found_done: None,
     warn: Callable[[str], None] = lambda line: None,
     device: torch.device | None = None,
+    errors: str = "none",
 ) -> pd.DataFrame:
     """Compute what is missing of the request and return all its rows.
 
     Codes, and for `elbo` reconstructions, must be stored. Members that diverged have no codes worth
     scoring and are left out. A score that cannot be computed has no row, and *warn* says why.
     Finished scores are on disk soon, and when it is stopped. Where *device* is a GPU, it grows the
-    trees of DCI.
+    trees of DCI. *errors* says which standard errors come with the scores (`standard_errors.py`).
     """
     names = check_request(run, metrics, representations)
     healthy = run.members().query("status != 'diverged'")["member"].tolist()
@@ -102,7 +110,7 @@ def score_run(
             f"every member of {run.path} diverged; there is nothing to score. Train with a lower"
             " learning rate."
         )
-    score_members(run, names, representations, healthy, progress, warn, device)
+    score_members(run, names, representations, healthy, progress, warn, device, errors)
     whole = stored_scores(run)
     wanted = (
         whole["member"].isin(healthy)
@@ -122,20 +130,24 @@ def score_members(
     progress: Callable[[int, bool], None],
     warn: Callable[[str], None],
     device: torch.device | None,
+    errors: str = "none",
 ) -> None:
     """Compute what is not on disk of *members*' scores, adding each to the table as it is done."""
-    whole = len(members) * len(names) * len(representations)
+    whole = count_scores(len(members), names, representations, errors)
     with _THREADS_IN_TURN:
         inapplicable = _inapplicable(run, names, representations, members, warn)
         wanted = [
             task
-            for task in _tasks(run, names, representations, members)
+            for task in _tasks(run, names, representations, members, errors)
             if not inapplicable
             & {(member, task.metric, task.representation) for member in task.members}
         ]
         # Where all is stored nothing is written: the run may lie where that cannot be done.
         stored = stored_scores(run)
-        counted = not _not_counted(members, stored) or not os.access(run.path, os.W_OK)
+        writable = os.access(run.path, os.W_OK)
+        if not writable:  # a run of before there were standard errors does without
+            wanted = [task for task in wanted if task.error_seed is None]
+        counted = not _not_counted(members, stored) or not writable
         if counted and not _missing(wanted, stored):
             progress(whole, True)
             return
@@ -147,6 +159,13 @@ def score_members(
             _score_missing(run, tasks, members, stored, progress, warn, device)
 
 
+def count_scores(
+    members: int, names: Sequence[str], representations: Sequence[str], errors: str
+) -> int:
+    """How many scores and standard errors a request means."""
+    return members * (len(names) + len(with_error(names, errors))) * len(representations)
+
+
 def _not_counted(members: Sequence[int], stored: pd.DataFrame) -> list[int]:
     """Those of *members* whose active latents are not *stored*."""
     known = set(stored.loc[stored["metric"] == ACTIVE, "member"])
@@ -155,11 +174,16 @@ def _not_counted(members: Sequence[int], stored: pd.DataFrame) -> list[int]:
 
 def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
     """Those of the tasks *wanted* that have a score which is not *stored*."""
-    done = set(zip(stored["member"], stored["metric"], stored["representation"], strict=True))
+    about = ("member", "metric", "representation")
+    is_error = stored["quantity"] == STANDARD_ERROR
+    done = set(zip(*(stored[name] for name in about), is_error, strict=True))
     return [
         task
         for task in wanted
-        if any((member, task.metric, task.representation) not in done for member in task.members)
+        if any(
+            (member, task.metric, task.representation, task.error_seed is not None) not in done
+            for member in task.members
+        )
     ]
 
 
@@ -264,14 +288,22 @@ class _Table:
         self.table = table.drop_duplicates(COLUMNS[:4], keep="last", ignore_index=True)
         check_still_there(self.path.parent)
         write_table(self.path, self.table, self._about)
+        failpoint("scores.stored")
         self._rows = []
         self._next_write = time.monotonic() + _WRITING_SHARE * (time.monotonic() - began)
 
 
 def _tasks(
-    run: RunFolder, names: Sequence[str], representations: Sequence[str], healthy: Sequence[int]
+    run: RunFolder,
+    names: Sequence[str],
+    representations: Sequence[str],
+    healthy: Sequence[int],
+    errors: str,
 ) -> list[Task]:
-    """One task per member, metric and representation; metrics that compare models get siblings."""
+    """One task per member, metric and representation; metrics that compare models get siblings.
+
+    Standard errors, a task each, follow the scores.
+    """
     alone = [name for name in names if needs(name) != "population"]
     together = [name for name in names if needs(name) == "population"]
     tasks = [
@@ -284,18 +316,25 @@ def _tasks(
         tuple(member.id for member in group if member.id in set(healthy))
         for group in run.plan.siblings()
     ]
-    return tasks + [
+    tasks += [
         Task(group, name, kind)
         for group in groups
         if group
         for name in together
         for kind in representations
     ]
+    return tasks + [
+        Task((member,), name, kind, error_seed=0)
+        for member in healthy
+        for name in with_error(names, errors)
+        for kind in representations
+    ]
 
 
 def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
     """What the task's metric needs of each of its members, read from disk."""
-    kind, store = needs(task.metric), CodeStore(run)
+    kind, store, dataset = needs(task.metric), CodeStore(run), run.dataset
+    grid = dataset.labelled and math.prod(dataset.factor_sizes) == len(dataset)
     found = []
     for member in task.members:
         codes = store.load(member)
@@ -312,6 +351,7 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
                 codes.factors,
                 *posterior,
                 nats,
+                population=len(dataset) if grid else None,
             )
         )
     return found
@@ -348,6 +388,18 @@ def few_samples_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[
     return [few_samples_remark(few, rows, factors)] if few else []
 
 
+def scale_lines(
+    run: RunFolder, metrics: Sequence[str], representations: Sequence[str], members: Sequence[int]
+) -> list[str]:
+    """What must be known of scores by *metrics* of *members* on an unusual scale, if any are."""
+    if not any(map(depends, metrics)):
+        return []
+    stored = [CodeStore(run).load(member) for member in members]
+    codes = [each.representation(kind) for each in stored for kind in representations]
+    told = scale_remark(metrics, codes, every_latent=False)
+    return [told] if told else []
+
+
 def _count_active(run: RunFolder, member: int) -> int:
     codes, noisy = CodeStore(run).load(member), run.plan.members[member].build().samples_latents
     noise = np.exp(codes.logvar.astype(np.float64)).mean(axis=0) if noisy else None
@@ -358,13 +410,21 @@ def stored_scores(run: RunFolder) -> pd.DataFrame:
     """Every score on disk, with the columns of `COLUMNS`, but those of an earlier revision."""
     import pandas as pd
 
-    path = run.path / SCORES
+    path, about = run.path / SCORES, run.about_table(SCORES)
     try:
-        table = read_table(path, run.about_table(SCORES))
+        found = read_about_table(path).get("plan")
+        fewer = run.had(0, found)  # before the run was given more seeds
+        table = read_table(path, {**about, "plan": found} if fewer else about, _KINDS)
+        if not set(table["member"]) <= {member.id for member in run.plan.members}:
+            raise DamagedFileError(f"{path} has scores of members that the run does not have.")
     except FileNotFoundError:
         return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
     except DamagedFileError as error:
         raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
+    if fewer:  # models that are compared have others to be compared with now
+        together = {name for name in set(table["metric"]) if base(name) in METRICS}
+        together = {name for name in together if needs(name) == "population"}
+        table = table[~table["metric"].isin(list(together))]
     if "revision" not in table:
         table["revision"] = 1  # as all metrics were before they had revisions
     current = {name: revision(name) for name in set(table["metric"]) if base(name) in METRICS}

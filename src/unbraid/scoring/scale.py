@@ -2,54 +2,79 @@
 """Scores that depend on the scale or offset of codes, where the codes are on an unusual one.
 
 Most metrics give the same score whatever the scale. For some the published definition does not:
-SAP's regularised SVMs, the pruning of the FactorVAE score, raw differences or covariances. Their
-numbers stay those of the reference; a remark says where that matters, and how to standardise.
+SAP's regularised SVMs, the pruning of the FactorVAE score, raw differences or covariances; they say
+so by their `scale`. Their numbers stay those of the reference and of the papers, for the latents of
+VAEs, whose prior sets the scale and where a latent next to 0 is a dead one that standardising would
+blow up; a remark says where scale matters, and how to be free of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unbraid.metrics._standardise import standard_deviations
+from unbraid.metrics import METRICS
+from unbraid.metrics._standardise import Scale, standard_deviations
 from unbraid.scoring.metric_names import base, options
 
-USUAL_SPREAD = (0.2, 5.0)
-"""Standard deviations around the 1 of a standard normal prior."""
-USUAL_OFFSET = 3.0
-"""Means in standard deviations."""
-ON_SCALE = {
-    "sap": "its SVMs are regularised",
-    "unified_scores": "SAP is a part of it",
-    "beta_vae_score": "its classifier is regularised",
-    "factor_vae_score": "latents with a standard deviation below 0.05 have no vote",
-    "wasserstein_correlation": "it is a distance between codes",
-    "hoyer": "it asks how near to 0 codes are",
-}
-"""Metrics by whose definition scale or offset matter, and why."""
+OWN_SPREAD, OWN_OFFSET = (0.8, 5.0), 0.1
+"""Standard deviations, and means in standard deviations, of codes of any origin. Within them no
+score between 0 and 1 is more than 0.03 from that of the same codes standardised (tests).
+"""
+VAE_SPREAD, VAE_OFFSET = (0.5, 5.0), 0.5
+"""The same for the widest latent of a VAE."""
 
 
-def scale_remark(names: Iterable[str], codes: NDArray, *, every_latent: bool) -> str:
-    """What is said of scores by *names* of *codes* on an unusual scale; nothing of others.
+def depends(name: str) -> Scale | None:
+    """On what of the scale *name* depends with its options, if it does."""
+    found = getattr(METRICS.load(base(name)), "scale", None) if base(name) in METRICS else None
+    given = options(name)
+    freed = found is not None and any(given.get(key) == value for key, value in found.free.items())
+    return None if freed else found
+
+
+def scale_remark(
+    names: Iterable[str], members: Sequence[NDArray[Any]], *, every_latent: bool
+) -> str:
+    """What is said of scores by *names* of *members*' codes on an unusual scale; nothing of others.
 
     With *every_latent* one that varies little counts too; in a VAE it is a dead one, and left so.
     """
-    asked = [n for n in names if base(n) in ON_SCALE and not options(n).get("continuous", False)]
-    values = np.asarray(codes, dtype=np.float64)
-    spread = standard_deviations(values)
-    varying = spread > 0
-    if not asked or not varying.any():
+    spreads, offsets = [], []
+    for codes in members:
+        values = np.asarray(codes, dtype=np.float64)
+        spread = standard_deviations(values)
+        seen = spread > 0 if every_latent else (spread > 0) & (spread == spread.max())
+        spreads += spread[seen].tolist()
+        offsets += (np.abs(values.mean(axis=0))[seen] / spread[seen]).tolist()
+    if not spreads:
         return ""
-    seen = varying if every_latent else spread == spread.max()
-    low, high = float(spread[seen].min()), float(spread[seen].max())
-    offset = float((np.abs(values.mean(axis=0))[seen] / spread[seen]).max())
-    if USUAL_SPREAD[0] <= low and high <= USUAL_SPREAD[1] and offset <= USUAL_OFFSET:
+    low, high, offset = min(spreads), max(spreads), max(offsets)
+    narrow, wide = OWN_SPREAD if every_latent else VAE_SPREAD
+    unusual = low < narrow or high > wide
+    shifted = offset > (OWN_OFFSET if every_latent else VAE_OFFSET)
+    uneven = high / low > wide / narrow
+    about = {name: found for name in names if (found := depends(name)) is not None}
+    why = [
+        f"{name}, since {on.why}"
+        for name, on in about.items()
+        if (on.common and unusual) or (on.between and uneven) or (on.offset and shifted)
+    ]
+    if not why:
         return ""
-    why = "; ".join(f"{name}, since {ON_SCALE[base(name)]}" for name in asked)
+    free = [
+        f"{name}:{key}={str(value).lower()}"
+        for name, on in about.items()
+        for key, value in list(on.free.items())[:1]
+        if name == base(name)
+    ]
     return (
         f"Scale matters here: latents have standard deviations from {low:.3g} to {high:.3g} and"
-        f" means up to {offset:.3g} of them from 0, and the definition depends on that for {why}."
-        " To standardise: (codes - codes.mean(0)) / codes.std(0)."
+        f" means up to {offset:.3g} of them from 0, and the definition depends on that for"
+        f" {'; '.join(why)}."
+        + (f" Free of it: {', '.join(free)}." if free else "")
+        + " To standardise: (codes - codes.mean(0)) / codes.std(0)."
     )

@@ -30,13 +30,17 @@ class _Stop(Exception):
 class ScoringWhileTraining:
     """Encodes chunks that are done and scores them by *names*, in a thread and in processes.
 
+    Standard errors come with them as *errors* says.
+
     It keeps what `score_run` would compute later and says nothing: whatever it cannot do, or fails
     at, is left to that. Metrics that compare models wait for all of them, and `elbo` for
     reconstructions.
     """
 
-    def __init__(self, run: RunFolder, names: Sequence[str], device: torch.device) -> None:
-        self._run, self._device = run, device
+    def __init__(
+        self, run: RunFolder, names: Sequence[str], device: torch.device, errors: str = "none"
+    ) -> None:
+        self._run, self._device, self._errors = run, device, errors
         self._names = [name for name in names if needs(name) not in ("population", "elbo")]
         self._chunks: SimpleQueue[tuple[Member, ...] | None] = SimpleQueue()
         self._stopped = False
@@ -94,5 +98,12 @@ class ScoringWhileTraining:
         diverged_at = self._run.trained(chunk).diverged_at.tolist()
         healthy = [one.id for one, at in zip(chunk, diverged_at, strict=True) if at < 0]
         score_members(
-            self._run, self._names, ["mean"], healthy, advance, lambda line: None, self._device
+            self._run,
+            self._names,
+            ["mean"],
+            healthy,
+            advance,
+            lambda line: None,
+            self._device,
+            self._errors,
         )

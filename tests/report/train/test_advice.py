@@ -57,6 +57,10 @@ def test_nothing_to_say() -> None:
             ),
         ),
         (
+            replace(FINE, unscored=4, models=6),
+            "4 of 6 models have no score yet. Run: unbraid score runs/a",
+        ),
+        (
             replace(SWEPT, best_strength=16.0),
             "The best model has the largest β of the sweep: try larger ones.",
         ),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unbraid.commands.train import Run, open_run
+from unbraid.commands.run import Run, open_run
 from unbraid.core.store import write_table
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.train import context

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from unbraid.codes.codes import Codes, CodeStore
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 from unbraid.metrics.mig import mig
 from unbraid.report.train.member_view import (
     FactorPlace,

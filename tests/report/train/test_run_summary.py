@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from unbraid.codes.codes import CodeStore
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 from unbraid.metrics.mig import mig
 from unbraid.report.train.run_summary import Metric, choose_best, final_values, summarise
 

@@ -36,6 +36,8 @@ class AdviceInputs:
     collapsed: int = 0
     """How many of the *models* use too few latents for their scores to mean anything."""
     models: int = 0
+    unscored: int = 0
+    """How many have none of the scores that others have, since they came later."""
 
 
 def still_falling(losses: ArrayLike) -> bool:
@@ -91,6 +93,11 @@ def advice(found: AdviceInputs) -> list[str]:
     if found.missing_metrics:
         lines.append(
             f"Not scored yet: {', '.join(found.missing_metrics)}. Run: unbraid score {found.path}"
+        )
+    if found.unscored:
+        lines.append(
+            f"{found.unscored} of {found.models} models have no score yet. Run: unbraid score"
+            f" {found.path}"
         )
     if not found.labelled:
         lines.append(

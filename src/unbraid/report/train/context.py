@@ -39,7 +39,8 @@ from unbraid.report.train.settings import mix, shown, swept_name, swept_value, s
 from unbraid.report.train.variance import variance_of, what_matters
 from unbraid.scoring.collapse import REMEDY, dead_codes_remark
 from unbraid.scoring.metric_names import USUAL
-from unbraid.scoring.run_scores import few_samples_lines, varying_factors
+from unbraid.scoring.run_scores import few_samples_lines, scale_lines, varying_factors
+from unbraid.scoring.standard_errors import shown as with_error
 
 MOST_VIEWS = 6
 _MOST_TILES = 6
@@ -83,6 +84,13 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "few_samples": few_samples_lines(run, [m.name for m in found.metrics], list(found.active)),
         "latents": plan.latents,
         "varying": varying_factors(run),
+        "scale": scale_lines(
+            run,
+            [m.name for m in found.metrics],
+            ["mean"],
+            [member for member in found.active if member not in found.collapsed],
+        ),
+        "with_errors": any(m.errors for m in found.metrics),
         "remedy": REMEDY,
         "facts": _facts(run),
         "film": views[0].latents[:_MOST_TILES] if found.best is not None else (),
@@ -222,17 +230,18 @@ def _score_figures(found: RunSummary, figures: dict[str, Any]) -> list[dict[str,
         )
     if found.metrics:
         sources = [
-            (m.name, m.label, m.scores, m.bounds, _note(m), _group(m)) for m in found.metrics
+            (m.name, m.label, m.scores, m.bounds, _note(m), _group(m), m.errors)
+            for m in found.metrics
         ]
     else:
         free = (float("-inf"), float("inf"))
         sources = [
-            (q, f"{quantity_label(q)} at the end", v, free, "nats", "")
+            (q, f"{quantity_label(q)} at the end", v, free, "nats", "", {})
             for q, v in found.final.items()
             if v
         ]
     shown_figures = []
-    for key, label, values, bounds, note, group in sources:
+    for key, label, values, bounds, note, group, errors in sources:
         figures[f"score-{key}"] = scores_figure(
             values,
             found.settings,
@@ -243,6 +252,7 @@ def _score_figures(found: RunSummary, figures: dict[str, Any]) -> list[dict[str,
             best=found.best if len(found.names) > 1 else None,
             bounds=bounds,
             collapsed=found.collapsed,
+            errors=errors,
         )
         about = (
             f"{label} of every model by setting, from {min(values.values()):.3g} to"
@@ -329,20 +339,16 @@ def _table(found: RunSummary) -> dict[str, Any]:
     rows = []
     for place, setting in enumerate(found.settings):
         for member in setting.members:
-            numbers = [m.scores.get(member) for m in found.metrics] + [
-                found.final[q].get(member) for q in quantities
-            ]
-            digits = [".3f"] * len(found.metrics) + ["#.4g"] * len(quantities)
+            scores = [(m.scores.get(member), m.errors.get(member)) for m in found.metrics]
+            losses = [found.final[q].get(member) for q in quantities]
             cells: list[tuple[str, Any]] = [
                 (str(member), member),
                 (setting.label, place),
                 (str(found.seeds[member]), found.seeds[member]),
                 _activity(found, member),
             ]
-            cells += [
-                ("–", None) if v is None else (format(v, d).rstrip("."), v)
-                for v, d in zip(numbers, digits, strict=True)
-            ]
+            cells += [_score(value, error) for value, error in scores]
+            cells += [("–", None) if v is None else (f"{v:#.4g}".rstrip("."), v) for v in losses]
             if uneven:
                 cells.append((found.status[member], found.status[member]))
             rows.append(
@@ -365,6 +371,13 @@ def _table(found: RunSummary) -> dict[str, Any]:
             else (quantity_label("loss"), "ascending")
         ),
     }
+
+
+def _score(value: float | None, error: float | None) -> tuple[str, float | None]:
+    """A cell of the table: a score, with its standard error where that is known."""
+    if value is None:
+        return "–", None
+    return with_error(value, error, ".3f"), value
 
 
 def _activity(found: RunSummary, member: int) -> tuple[str, int | None]:
@@ -395,7 +408,8 @@ def _advice(run: RunFolder, found: RunSummary, views: list[MemberView]) -> list[
         if found.best is not None
         else []
     )
-    active = len(views[0].latents) if views else None
+    active = len(views[0].latents) if views and found.best is not None else None
+    scored = {one for metric in found.metrics for one in metric.scores}
     return advice(
         AdviceInputs(
             path=str(run.path),
@@ -404,6 +418,9 @@ def _advice(run: RunFolder, found: RunSummary, views: list[MemberView]) -> list[
                 tuple(name for name in USUAL if name not in found.stored_metrics)
                 if run.dataset.labelled
                 else ()
+            ),
+            unscored=(
+                len(plan.members) - len(scored | found.diverged) if found.stored_metrics else 0
             ),
             seeds=len({member.seed for member in plan.members}),
             diverged=len(found.diverged),

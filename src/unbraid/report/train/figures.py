@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,8 @@ _SPREAD = 0.26
 """Half the room the seeds of one setting take on an axis where settings are 1 apart."""
 _MOST_POINTS = 20_000
 """Points in one figure of curves; beyond, every curve is thinned alike."""
+_MOST_BARS = 60
+"""Dots with error bars in one figure of scores."""
 _EARLY = 0.05
 """Share of the training that may run out of the top of a figure of curves, so that the rest can be
 read.
@@ -68,6 +70,12 @@ def score_range(values: Sequence[float], bounds: tuple[float, float]) -> list[fl
     return short([low - 0.04 * top, low + top])
 
 
+def _error_bars(errors: Sequence[float]) -> dict[str, Any] | None:
+    if len(errors) > _MOST_BARS or not any(map(math.isfinite, errors)):
+        return None
+    return {"array": short(list(errors)), "thickness": 1.2, "width": 0, "color": "#7b8794"}
+
+
 def scores_figure(
     scores: dict[int, float],
     settings: Sequence[Setting],
@@ -79,13 +87,16 @@ def scores_figure(
     best: int | None = None,
     bounds: tuple[float, float] = (-math.inf, math.inf),
     collapsed: Collection[int] = (),
+    errors: Mapping[int, float] | None = None,
 ) -> go.Figure:
     """Every member a dot at its setting, the setting's median a bar, the best member ringed.
 
-    Those that *collapsed* are crosses. *scores* and *names* are by member; members without a score
-    are left out. *axis* is the title of the axis of settings.
+    Those that *collapsed* are crosses. Standard *errors* are bars where dots are few enough.
+    *scores* and *names* are by member; members without a score are left out. *axis* is the title of
+    the axis of settings.
     """
     rows: list[tuple[float, float, str, str, str]] = []
+    bars_of: list[float] = []
     bars: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
     ringed: list[float] = []
     places = positions(settings)
@@ -102,6 +113,7 @@ def scores_figure(
             else (at, scores[one], names[one], setting.colour, "circle")
             for one, at in present.items()
         ]
+        bars_of += [(errors or {}).get(one, math.nan) for one in present]
         if best in present:
             ringed = [present[best], scores[best]]
         if len(present) > 1:
@@ -133,6 +145,7 @@ def scores_figure(
                     "width": [1 if one == "circle" else 1.6 for one in symbols],
                 },
                 cliponaxis=False,
+                error_y=_error_bars(bars_of),
             ),
             ring(ringed[:1], ringed[1:], "best", ACCENT, size + 7, hoverinfo="skip"),
         ],

@@ -82,7 +82,7 @@ def folder_files(path: Path) -> list[tuple[str, int, str]]:
         size = (
             sum(file.stat().st_size for file in item.rglob("*") if file.is_file())
             if item.is_dir()
-            else item.stat().st_size
+            else item.lstat().st_size
         )
         rows.append(
             (item.name + ("/" if item.is_dir() else ""), size, _PURPOSES.get(item.name, ""))

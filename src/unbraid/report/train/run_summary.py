@@ -17,6 +17,7 @@ from unbraid.population.run_folder import RunFolder
 from unbraid.report.train.settings import Setting, find_settings
 from unbraid.scoring.metric_names import USUAL
 from unbraid.scoring.run_scores import active_latents, collapsed_members, stored_scores
+from unbraid.scoring.standard_errors import STANDARD_ERROR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,8 @@ class Metric:
     scores: dict[int, float]
     family: str = "supervised"
     lower_is_better: bool = False
+    errors: dict[int, float] = field(default_factory=dict)
+    """Standard errors over samples, of members that have one."""
 
 
 @dataclass(frozen=True)
@@ -181,21 +184,20 @@ def final_values(history: pd.DataFrame, healthy: Sequence[int]) -> dict[str, dic
 def stored_metrics(run: RunFolder, healthy: Sequence[int]) -> list[Metric]:
     """Scores on disk of the mean representation: MIG, the usual ones, then as registered."""
     table = stored_scores(run)
-    table = table[
-        (table["quantity"] == "score")
-        & (table["representation"] == "mean")
-        & table["member"].isin(list(healthy))
-    ]
+    table = table[(table["representation"] == "mean") & table["member"].isin(list(healthy))]
     order = list(dict.fromkeys(["mig", *USUAL, *METRICS]))
-    found = set(table["metric"])
+    found = set(table.loc[table["quantity"] == "score", "metric"])
     names = [name for name in order if name in found] + sorted(found - set(order))
+
+    def by_member(name: str, quantity: str) -> dict[int, float]:
+        rows = table[(table["metric"] == name) & (table["quantity"] == quantity)]
+        pairs = zip(rows["member"].tolist(), rows["value"].tolist(), strict=True)
+        return {int(member): float(value) for member, value in pairs if math.isfinite(value)}
+
     metrics = []
     for name in names:
-        rows = table[table["metric"] == name]
-        pairs = zip(rows["member"].tolist(), rows["value"].tolist(), strict=True)
-        scores = {int(member): float(value) for member, value in pairs if math.isfinite(value)}
-        if scores:
-            metrics.append(_described(name, scores))
+        if scores := by_member(name, "score"):
+            metrics.append(_described(name, scores, by_member(name, STANDARD_ERROR)))
     return metrics
 
 
@@ -257,12 +259,15 @@ def _computed_mig(run: RunFolder, healthy: Sequence[int]) -> Metric:
     )
 
 
-def _described(name: str, scores: dict[int, float]) -> Metric:
+def _described(
+    name: str, scores: dict[int, float], errors: dict[int, float] | None = None
+) -> Metric:
     if name not in METRICS:
-        return Metric(name, name, "", (-math.inf, math.inf), scores)
+        return Metric(name, name, "", (-math.inf, math.inf), scores, errors=errors or {})
     function = METRICS.load(name)
     citation = f"{function.citation.authors} ({function.citation.year})"
     lower = not function.result.higher_is_better
+    bounds, family = function.result.range, function.family
     return Metric(
-        name, function.label, citation, function.result.range, scores, function.family, lower
+        name, function.label, citation, bounds, scores, family, lower, errors=errors or {}
     )
