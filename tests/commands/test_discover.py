@@ -321,12 +321,12 @@ def test_photographs_of_several_sizes_are_scaled_and_that_is_told(tmp_path):
 def test_models_that_have_learned_nothing_yet_have_found_nothing(made):
     assert made.found.explained < 0.1
     assert made.found.factors == ()
-    assert made.found.warnings == (
-        (
-            "The models reconstruct hardly anything of the images yet, so nothing counts as found."
-            " Give it more time."
-        ),
-    )
+    (warning,) = made.found.warnings
+    assert warning.startswith("Every group of models was collapsed")
+    assert warning.endswith("so nothing counts as found. Give it more time.")
+    lineage = made.models.folder.path / "lineage.parquet"
+    groups = len(pd.read_parquet(lineage))
+    assert made.found.facts["Collapsed groups"].startswith(f"{groups} of {groups}")
 
 
 @pytest.mark.usefixtures("brief")
@@ -464,7 +464,7 @@ def test_images_of_two_sizes_are_refused_by_name(tmp_path):
 def test_every_file_that_cannot_be_used_is_named_in_one_message(tmp_path):
     folder = folder_of(drawn_images(60), tmp_path / "scans")
     (folder / "Thumbs.db").write_text("x")
-    assert image_source.image_names(tmp_path, str(folder))[:2] == ("scan 0.png", "scan 1.png")
+    assert image_source.image_names(str(folder), None)[:2] == ("scan 0.png", "scan 1.png")
     for number in (3, 20):
         (folder / f"scan {number}.png").write_text("no image")
     torn = folder / "scan 7.png"

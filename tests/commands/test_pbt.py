@@ -86,6 +86,42 @@ def test_the_command_selects_without_labels_by_default(unbraid, tmp_path):
     assert run.best("udr", collapsed=True).member.id in (0, 1, 2)
 
 
+def test_dead_codes_score_best_by_jemmig_and_do_not_win(unbraid, tmp_path):
+    out = tmp_path / "run"
+    words = (
+        "sprites:image_size=16,x=6,y=4,scale=1", "beta_vae", "--beta", "0.1..100",
+        "--network", "mlp:hidden=16", "--latents", "4", "--population", "5", "--epochs", "1",
+        "--first-factor", "1", "--epoch-images", "1500", "--batch-size", "16",
+        "--learning-rate", "5e-3..1e-2", "--device", "cpu", "--score", "jemmig",
+    )  # fmt: skip
+    answer = unbraid("pbt", *words, "--out", str(out))
+    assert answer.code == 0, answer.err
+    assert "\njemmig: dead codes can score well" in answer.err
+    table = pd.read_parquet(out / "lineage.parquet")
+    dead = table[table["collapsed"]]
+    assert (dead["active_latents"] == 0).all()
+    winner = ub.resume(out, device="cpu", quiet=True)
+    assert dead["score"].max() > winner.score == table.loc[~table["collapsed"], "score"].max()
+    # By the count of the run, on all images, it is not collapsed either.
+    assert winner.winner.best("jemmig").member.id == 0
+    page = (out / "pbt.html").read_text("utf-8")
+    assert "An open circle is a collapsed individual" in page
+    assert f"{len(dead)} of 5 individual epochs" in page
+    assert "collapsed; went on" in page
+
+
+def test_a_collapsed_winner_is_told_with_what_to_try(unbraid, tmp_path):
+    out = str(tmp_path / "run")
+    answer = unbraid("pbt", *WORDS, "--score", "mig", "--beta", "400..500", "--out", out)
+    assert answer.code == 0, answer.err
+    assert "best mig" in answer.err
+    assert ", all collapsed" in answer.err
+    remark = answer.out.splitlines()[1]
+    assert remark.startswith("Every individual that had a score was collapsed")
+    assert "Weaken the objective" in remark
+    assert remark in (tmp_path / "run" / "pbt.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("options", "name", "value"),
     [

@@ -8,7 +8,7 @@ import torch
 
 import unbraid as ub
 from unbraid.commands.rpu import RpuResult
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 from unbraid.core.errors import StoppedError
 from unbraid.report.page import is_page
 from unbraid.search.rpu.plan import make_recursion
@@ -70,7 +70,11 @@ def test_it_ends_with_a_page_and_a_summary(unbraid, tmp_path):
         ["root", "24", f"{root.score:.4f}", f"{len(root.active)}", *root.ended.split()],
         ["final-0", "24", f"{final.score:.4f}", mig, dci],
     ]
+    remarks = [search.remark() for _, search in made.recursion.searches()]
+    told = [f"{stage.name}: {one}" for stage, one in zip(made.stages, remarks, strict=True) if one]
+    assert told, "so short a training learns nothing"
     assert lines[3:] == [
+        *told,
         "Every stage is a search of its own, with a pbt.html in its folder.",
         f"Open in a browser: {tmp_path / 'run' / 'rpu.html'}",
         f"Next:  unbraid report {tmp_path / 'run' / 'final-0'}",

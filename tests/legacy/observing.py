@@ -189,6 +189,7 @@ def _data(name: str, home: Path) -> tuple[object, ...]:
 # Records of what is in them.
 
 _PARTS = 8
+_ACTIVE = ("active_latents", "collapsed")
 
 
 def observe(name: str, home: Path) -> dict[str, Any]:
@@ -223,9 +224,14 @@ def _run(run: Path) -> dict[str, Any]:
         "records": len(history),
     }
     if (run / "winner.json").is_file():
-        found["winner"] = record_in(run / "winner.json")
-        found["lineage"] = _table(table_in(run / "lineage.parquet"))
+        found["winner"] = _without_active(record_in(run / "winner.json"))
+        found["lineage"] = _without_active(_table(table_in(run / "lineage.parquet")))
     return found
+
+
+def _without_active(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of a search without what that code did not count."""
+    return {name: one for name, one in record.items() if name not in _ACTIVE}
 
 
 def _weights(flat: np.ndarray) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import unbraid as ub
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 from unbraid.core.store import write_table
 from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.metric_inputs import COLUMNS

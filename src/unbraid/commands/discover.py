@@ -17,19 +17,15 @@ from typing import TYPE_CHECKING, Annotated
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.pbt import train_search
-from unbraid.commands.train import Run, stopped
+from unbraid.commands.run import Run, stopped
 from unbraid.core.begun import before_record, remove_leftovers
 from unbraid.core.errors import DamagedFileError, Shown, invalid
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import only_one, write_bytes
 from unbraid.core.folders import PAGES, given_path, next_folder, record_path
 from unbraid.core.progress import Progress
-from unbraid.core.store import (
-    only_one,
-    read_json,
-    read_table,
-    write_bytes,
-    write_json,
-    write_table,
-)
+from unbraid.core.records import from_record, read_object
+from unbraid.core.store import digest, holds, read_table, write_json, write_table
 from unbraid.population import defaults as usual
 
 if TYPE_CHECKING:
@@ -45,6 +41,8 @@ if TYPE_CHECKING:
     from unbraid.search.discover.plan import DiscoveryPlan
     from unbraid.search.pbt.search import SearchOutcome, SearchRun
     from unbraid.search.rpu.stages import Stage
+
+TABLE, CSV = "codes.parquet", "codes.csv"
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,6 +177,7 @@ def discover(
                 stretched=taken.stretched,
             )
             write_json(record, plan.record())
+            failpoint("record.written")
         return _run(folder, plan, dataset, chosen, quiet, began)
 
 
@@ -189,10 +188,13 @@ def resume_folder(
     from unbraid.data.dataset import Dataset
     from unbraid.data.loading import load
     from unbraid.population.devices import choose_device
+    from unbraid.population.run_folder import remedy_of_moved
     from unbraid.search.discover.image_source import IMAGES
     from unbraid.search.discover.plan import DiscoveryPlan
 
-    plan = DiscoveryPlan.from_record(read_json(record_path(folder, "discover")))
+    remedy = "Put a copy of it back, or discover again into a new folder."
+    record = record_path(folder, "discover")
+    plan = read_object(record, "a discovery", DiscoveryPlan.from_record, remedy)
     if data is not None and not isinstance(data, (str, os.PathLike)):
         options = None if isinstance(data, Dataset) else plan.options
         dataset = declared.open_data(data, options)
@@ -201,13 +203,14 @@ def resume_folder(
             source, options = split_source(data, None)
             path = str(Path(source).expanduser().absolute())
             plan = replace(plan, data=path, options={**plan.options, **options})
-        elif Path(plan.data).name == IMAGES and (folder / IMAGES).is_file():
+        elif Path(plan.data).name == IMAGES:
             # Stored with the discovery, which may have been moved since.
             plan = replace(plan, data=str((folder / IMAGES).absolute()))
-        dataset = load(plan.data, **plan.options)
+        with remedy_of_moved():
+            dataset = load(plan.data, **plan.options)
     _check_same(dataset, folder, plan)
     chosen = choose_device(device)
-    if _whole(folder) is not None:
+    if _whole(folder, digest(plan.root.record())) is not None:
         return _run(folder, plan, dataset, chosen, quiet, None)
     with only_one(folder):
         remove_leftovers(folder)
@@ -216,12 +219,11 @@ def resume_folder(
 
 def _check_same(dataset: Dataset, folder: Path, plan: DiscoveryPlan) -> None:
     """Refuse images that are not those with which the discovery in *folder* began."""
+    from unbraid.population.run_folder import MOVED
+
     if dataset.fingerprint() != plan.root.plan.data_fingerprint:
         rule = f"must be the images with which {folder} began, to the last pixel and label"
-        remedy = (
-            "Put those back, or say where they lie now with {data=NEW_PLACE}; for other images"
-            " discover into a new folder."
-        )
+        remedy = f"Put those back. {MOVED} For other images discover into a new folder."
         raise invalid("data", rule, Shown(f"others in {plan.data}"), remedy)
 
 
@@ -237,7 +239,8 @@ def _run(
     from unbraid.search.discover.clock import Clock
     from unbraid.search.discover.description import described
     from unbraid.search.discover.find import find
-    from unbraid.search.discover.image_source import image_names
+    from unbraid.search.discover.image_source import drawn_images, image_names
+    from unbraid.search.pbt.search import SearchRun
     from unbraid.search.rpu.labelling import label
     from unbraid.search.rpu.recursion import Recursion
     from unbraid.search.rpu.stages import ROOT, StageKind
@@ -255,16 +258,14 @@ def _run(
     confirming: list[tuple[SearchRun, NDArray[np.int64]]] = []
     if plan.recursion is None:
         assert plan.search is not None
-        root = final = _opened(folder / "models", plan, dataset)
-        if not root.finished and not _train(ROOT, root, device, quiet, clock).finished:
+        root = final = SearchRun.begin(folder / "models", plan.search, dataset)
+        root.remove_leftovers()
+        if root.finished:
+            root.check_winner()
+        elif not _train(ROOT, root, device, quiet, clock).finished:
             raise stopped(folder)
     else:
-        whole = folder / "recursion"
-        recursion = (
-            Recursion.open(whole, dataset)
-            if Recursion.is_recursion(whole)
-            else Recursion.create(whole, plan.recursion, dataset)
-        )
+        recursion = Recursion.begin(folder / "recursion", plan.recursion, dataset)
         done = recursion.train(device, lambda stage, run: _train(stage, run, device, quiet, clock))
         if done is None:
             raise stopped(folder)
@@ -278,27 +279,41 @@ def _run(
             for stage, search in recursion.searches()
             if search.path != final.path and search.search.models > 1
         ]
-    names = image_names(folder, plan.data)
+    drawn = drawn_images(plan.drawn_from, len(dataset), plan.data)
+    names = image_names(plan.data, drawn)
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
     model = label(root, device, nats).model if final is root else 0
     findings = find(final, model, device, names, confirming)
+    failpoint("findings.made")
     # Looked at before anything is written: what is whole stays as it is.
-    codes = _whole(folder)
+    made_by = digest(plan.root.record())
+    codes = _whole(folder, made_by)
     minutes = _minutes(folder, time.monotonic() - start)
     found = described(folder, plan, root, final, findings, stages, device, minutes)
     if codes is None:
-        codes = _written(folder, found, findings, names)
+        codes = _written(folder, found, findings, names, drawn, made_by)
     return DiscoverResult(folder, found, codes, Run(final.winner(), device))
 
 
-def _whole(folder: Path) -> pd.DataFrame | None:
-    """The table of codes where everything was written down before; None where it was not."""
-    if not all((folder / name).is_file() for name in ("codes.csv", PAGES["discover"])):
-        return None
+def _whole(folder: Path, made_by: str) -> pd.DataFrame | None:
+    """The table of codes where all was written down before and is whole; None where it was not."""
+    from unbraid.report.page import is_whole_page
+
     try:
-        return read_table(folder / "codes.parquet")
+        table = read_table(folder / TABLE, _about(made_by), {"image": "i", "name": "O"})
     except (FileNotFoundError, DamagedFileError):
         return None
+    whole = holds(folder / CSV, _csv(table)) and is_whole_page(folder / PAGES["discover"])
+    return table if whole else None
+
+
+def _about(made_by: str) -> dict[str, str]:
+    """What the table of codes says of its origin: the digest of the discovery's search."""
+    return {"discovery": made_by, "table": TABLE}
+
+
+def _csv(table: pd.DataFrame) -> bytes:
+    return table.to_csv(index=False).encode()
 
 
 def _train(
@@ -315,28 +330,30 @@ def _train(
     return train_search(doing, run, device, quiet, clock.late(stage), score, clock.due(stage))
 
 
-def _opened(folder: Path, plan: DiscoveryPlan, dataset: Dataset) -> SearchRun:
-    from unbraid.search.pbt.search import SearchRun
+@dataclass(frozen=True)
+class _Time:
+    """What time.json says."""
 
-    assert plan.search is not None
-    return (
-        SearchRun.open(folder, dataset)
-        if SearchRun.is_search(folder)
-        else SearchRun.create(folder, plan.search, dataset)
-    )
+    minutes: float
 
 
 def _minutes(folder: Path, seconds: float) -> float:
     """Minutes this took in all; those of earlier calls that were finished are kept."""
+    place, remedy = folder / "time.json", "Remove it: the page then tells how long this call took."
     try:
-        return read_json(folder / "time.json")["minutes"]
+        return read_object(place, "a time", lambda one: from_record(_Time, one), remedy).minutes
     except FileNotFoundError:
         write_json(folder / "time.json", {"minutes": seconds / 60})
         return seconds / 60
 
 
 def _written(
-    folder: Path, found: Discovery, findings: ModelFindings, names: tuple[str, ...]
+    folder: Path,
+    found: Discovery,
+    findings: ModelFindings,
+    names: tuple[str, ...],
+    drawn: NDArray[np.int64] | None,
+    made_by: str,
 ) -> pd.DataFrame:
     """The table of codes, written as Parquet and CSV, and the report, which comes last."""
     import numpy as np
@@ -344,10 +361,9 @@ def _written(
 
     from unbraid.report.discover.context import write_discover
     from unbraid.report.discover.words import table_columns
-    from unbraid.search.discover.image_source import INDICES
 
     count = len(findings.mean)
-    numbers = np.load(folder / INDICES) if (folder / INDICES).is_file() else np.arange(count)
+    numbers = np.arange(count) if drawn is None else drawn
     first = {
         "image": numbers,
         "name": list(names) if names else [str(number) for number in range(count)],
@@ -357,8 +373,8 @@ def _written(
         for one in table_columns(found)
     }
     table = pd.DataFrame(columns)
-    write_table(folder / "codes.parquet", table)
-    write_bytes(folder / "codes.csv", table.to_csv(index=False).encode())
+    write_table(folder / TABLE, table, _about(made_by))
+    write_bytes(folder / CSV, _csv(table))
     write_discover(folder / PAGES["discover"], found)
     return table
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
-from unbraid.core.errors import Shown, invalid
+from unbraid.core.errors import DamagedFileError, Shown, invalid
 from unbraid.core.folders import check_writable, given_path
 from unbraid.core.progress import Progress
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unbraid.analysis.distances.perceived_distances import Distances
-    from unbraid.commands.train import Run
+    from unbraid.commands.run import Run
     from unbraid.data.dataset import Dataset
+    from unbraid.population.run_folder import RunFolder
 
 
 _Data = Annotated[
@@ -76,7 +77,7 @@ def distances(
     Michlo et al. (2023). Writes a page.
     """
     from unbraid.analysis.distances.perceived_distances import perceived_distances
-    from unbraid.commands.train import Run
+    from unbraid.commands.run import Run
     from unbraid.population.devices import choose_device
     from unbraid.population.run_folder import RunFolder
     from unbraid.report.distances.context import write_distances
@@ -100,6 +101,8 @@ def distances(
         dataset = folder.dataset
     assert dataset is not None
     with Progress("comparing", "images", 0, quiet) as bar:
+        for name, told in [] if folder is None else _collapsed(folder, member):
+            bar.say(f"{name}: {told}.")
         found = perceived_distances(
             dataset,
             loss,
@@ -130,8 +133,8 @@ def printed(found: Distances) -> str:
         rows += [(one.factor, one.importance, _shown(one.spearman)) for one in ranked]
         table = pd.DataFrame(
             {
-                "mean": f"{one.mean:#.4g}",
-                "std": f"{one.std:#.4g}",
+                "mean": f"{one.mean:#.4g}".rstrip("."),
+                "std": f"{one.std:#.4g}".rstrip("."),
                 "std error": _shown(one.standard_error, "{:.1e}"),
                 "pairs": f"{one.pairs:,}",
                 "rank correlation": correlation,
@@ -165,7 +168,19 @@ def _about_run(folder: Any, member: int) -> list[tuple[str, str]]:
     if folder is None:
         return []
     rule = [("Trained where", folder.plan.where)] if folder.plan.where else []
-    return [("Run", f"{folder.path}, member {member}"), *rule]
+    return [("Run", f"{folder.path}, member {member}"), *rule, *_collapsed(folder, member)]
+
+
+def _collapsed(folder: RunFolder, member: int) -> list[tuple[str, str]]:
+    """That the member is collapsed, where its codes are stored by which that is known."""
+    from unbraid.scoring.run_scores import collapsed_members
+
+    try:
+        found = collapsed_members(folder, [member])
+    except (FileNotFoundError, DamagedFileError):
+        return []
+    told = f"{found[member]} of {folder.plan.latents} latents are active" if found else ""
+    return [("Collapsed", f"{told}: distances between its codes are those of noise")] * bool(found)
 
 
 def _check_same(dataset: Dataset, run: Any) -> None:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
-from unbraid.commands.train import Run, stopped
+from unbraid.commands.run import Run, stopped
 from unbraid.core.errors import invalid
 from unbraid.core.folders import PAGES, given_path, next_folder
 from unbraid.core.progress import Progress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
 
+    from unbraid.data.dataset import Dataset
     from unbraid.search.pbt.plan import SearchPlan
     from unbraid.search.pbt.search import SearchOutcome, SearchRun
 
@@ -68,10 +70,34 @@ class PbtResult:
         who = f"in epoch {record['epoch'] + 1} by individual {record['individual']}"
         lines = [
             f"Best {record['metric']} {record['score']:.4f} {who}: {values}",
+            *self.remarks(),
             f"Lineage:  {self.path / 'lineage.parquet'}",
             f"Open in a browser: {self.path / PAGES['pbt']}",
         ]
         return "\n".join([*lines, f"Next:  unbraid score {self.path}"])
+
+    def remarks(self) -> list[str]:
+        """What must be known of the winner: that it is collapsed, as the search or labels see it.
+
+        A search without labels does not know how many factors vary, and selects without them; one
+        that an earlier version began does not look.
+        """
+        from unbraid.scoring.collapse import REMEDY, least_active
+        from unbraid.search.pbt.scorer import SURROGATES
+
+        told, active = self.run.remark(), self.run.winner_record()["active_latents"]
+        dataset, scorer = self.run.dataset, self.run.search.scorer
+        if told or active is None or not dataset.labelled or scorer.metric == SURROGATES:
+            return [told] if told else []
+        varying = sum(size > 1 for size in dataset.factor_sizes)
+        latents = self.run.search.plan.latents
+        if active >= least_active(latents, varying):
+            return []
+        return [
+            f"Collapsed, by what the search did not look at: {active} of the winner's {latents}"
+            f" latents {'is' if active == 1 else 'are'} active, fewer than half of the {varying}"
+            f" factors that vary. {REMEDY}"
+        ]
 
     def page(self, stage: str = "", home: str = "") -> Path:
         """Write the page (lineage, scores and hyperparameters by epoch) and return its path.
@@ -79,6 +105,7 @@ class PbtResult:
         *stage* says of which stage of a recursion it is, whose page is *home*.
         """
         from unbraid.report.pbt.context import write_pbt
+        from unbraid.scoring.collapse import dead_codes_remark
         from unbraid.search.pbt.scorer import SURROGATES
 
         search, record = self.run.search, self.run.winner_record()
@@ -90,7 +117,7 @@ class PbtResult:
         data = search.plan.data if not stage else f"{stage} of a recursion"
         facts = {
             "Models of an individual": f"{search.models}",
-            "Score": metric,
+            "Score": ", ".join(filter(None, (metric, dead_codes_remark(metric)))),
             "Images scored on": (
                 f"at most {search.scorer.points or 50_000:,}"
                 + ("" if search.scorer.points else " per level")
@@ -110,6 +137,8 @@ class PbtResult:
             lineage=self.lineage,
             score_label=metric,
             home=home,
+            higher_is_better=search.scorer.higher_is_better,
+            warnings=self.remarks(),
             winner=(record["epoch"], record["individual"], record["score"]),
             facts=facts,
             commands=[
@@ -192,6 +221,7 @@ def pbt(
         **given,
         **present(models=models, first_factor=first_factor, share=share),
     )
+    remark_on(search, dataset, quiet)
     stem = f"{search.plan.data}-pbt-{search.scorer.metric}"
     folder = given_path("out", out) if out is not None else next_folder(stem)
     return _searched(SearchRun.create(folder, search, dataset), chosen, quiet)
@@ -240,6 +270,24 @@ def search_options(given: dict[str, Any]) -> tuple[torch.device, dict[str, Any]]
     )
 
 
+def remark_on(search: SearchPlan, dataset: Dataset, quiet: bool) -> None:
+    """Say what must be known of the data of a search, and of the score that it selects by."""
+    from unbraid.scoring.collapse import dead_codes_remark
+    from unbraid.scoring.few_samples import few_samples, few_samples_remark
+    from unbraid.scoring.metric_names import needing_factors
+
+    if quiet:
+        return
+    declared.remark_on(dataset, quiet)
+    score, seen = search.scorer.metric, search.scorer.sample(dataset)
+    factors = dataset.factors(seen) if needing_factors([score]) else None
+    if few := few_samples([score], len(seen), search.plan.latents, factors):
+        print(few_samples_remark(few, len(seen), factors), file=sys.stderr, flush=True)
+    if remark := dead_codes_remark(score):
+        told = "A collapsed individual is copied or kept only where all are"
+        print(f"{score}: {remark}. {told}.", file=sys.stderr, flush=True)
+
+
 def present(**given: Any) -> dict[str, Any]:
     """What was given; what was not has its default where it is used."""
     return {name: value for name, value in given.items() if value is not None}
@@ -252,7 +300,7 @@ def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bo
 
     run = SearchRun.open(folder)
     if data is not None:
-        run.use(declared.open_data(data))
+        run.use(declared.moved_data(data, run.search.plan))
     return _searched(run, choose_device(device), quiet)
 
 
@@ -276,6 +324,7 @@ def train_search(
             progress.say(
                 f"{name}: epoch {epoch['epoch'] + 1} of {search.epochs}, best"
                 f" {score or search.scorer.metric} {epoch['best']:.3f}"
+                f"{', all collapsed' if epoch['collapsed'] else ''}"
             )
 
         outcome = run.train(
@@ -287,11 +336,13 @@ def train_search(
 
 
 def _searched(run: SearchRun, device: torch.device, quiet: bool) -> PbtResult:
+    from unbraid.report.page import is_whole_page
+
     outcome = train_search("searching", run, device, quiet)
     if not outcome.finished:
         raise stopped(run.path)
     made = PbtResult(run, device)
-    if outcome.why != "found done" or not (run.path / PAGES["pbt"]).is_file():
+    if outcome.why != "found done" or not is_whole_page(run.path / PAGES["pbt"]):
         made.page()
     return made
 

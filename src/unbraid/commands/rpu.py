@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
-from unbraid.commands.pbt import PbtResult, present, search_options, train_search
-from unbraid.commands.train import stopped
+from unbraid.commands.pbt import (
+    PbtResult,
+    present,
+    remark_on,
+    search_options,
+    train_search,
+)
+from unbraid.commands.run import stopped
 from unbraid.core.errors import StoppedError
 from unbraid.core.folders import PAGES, given_path, next_folder
 from unbraid.core.progress import Progress
@@ -68,7 +74,9 @@ class RpuResult:
             return {}
         try:
             winners = {
-                count: self.final(count).winner.score(["mig", "dci"], quiet=True).iloc[0]
+                count: self.final(count)
+                .winner.score(["mig", "dci"], errors="none", quiet=True)
+                .iloc[0]
                 for count in finals
             }
         except StoppedError:
@@ -118,6 +126,8 @@ class RpuResult:
             ends,
         ]
         lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+        for stage, search in self.recursion.searches():
+            lines += [f"{stage.name}: {remark}"] if (remark := search.remark()) else []
         command, _ = following_commands(self.path, self.stages)[0]
         lines += [
             f"Every stage is a search of its own, with a {PAGES['pbt']} in its folder.",
@@ -234,6 +244,7 @@ def rpu(
         **given,
         **more,
     )
+    remark_on(plan.root, dataset, quiet)
     folder = (
         given_path("out", out) if out is not None else next_folder(f"{plan.root.plan.data}-rpu")
     )
@@ -247,14 +258,15 @@ def resume_folder(folder: Path, data: declared.MovedData, device: str, quiet: bo
 
     recursion = Recursion.open(folder)
     if data is not None:
-        recursion.use(declared.open_data(data))
+        recursion.use(declared.moved_data(data, recursion.plan.root.plan))
     return _recursed(recursion, choose_device(device), quiet)
 
 
 def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuResult:
+    from unbraid.report.page import is_whole_page
     from unbraid.search.rpu.stages import StageKind
 
-    whole = recursion.finished and (recursion.path / PAGES["rpu"]).is_file()
+    finished = recursion.finished
     with Progress("recursion", "stages", 0, quiet) as progress:
         try:
             stages = recursion.train(
@@ -265,11 +277,12 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuRes
             if stages is None:
                 raise stopped(recursion.path)
             made = RpuResult(recursion, stages, device)
-            if whole:
-                return made
             for stage, search in recursion.searches():
                 home = "../" * (stage.name.count("/") + 1) + PAGES["rpu"]
-                PbtResult(search, device).page(stage.name, home)
+                if not finished or not is_whole_page(search.path / PAGES["pbt"]):
+                    PbtResult(search, device).page(stage.name, home)
+            if finished and is_whole_page(recursion.path / PAGES["rpu"]):
+                return made
             scored = recursion.dataset.labelled and any(
                 stage.kind is StageKind.FINAL for stage in stages
             )

@@ -246,6 +246,39 @@ def test_the_spread_by_hand() -> None:
     assert trace(spread_figure(lineage, "UDR"), "best")["y"] == [0.5, None, 0.7]
 
 
+def test_collapsed_individuals_are_marked_and_never_the_best() -> None:
+    table = by_hand()
+    table["active_latents"] = pd.array([2, 2, 2, 2, 2, 0, None, 0, 1], dtype="Int64")
+    table["collapsed"] = [False] * 5 + [True, False, True, False]
+    assert hyper_columns(table) == ["learning_rate", "beta"]
+    figure = lineage_figure(table, (2, 2), "MIG").to_plotly_json()["data"]
+    marks = next(trace for trace in figure if trace["name"] == "collapsed")
+    assert list(zip(marks["x"], marks["y"], strict=True)) == [(2, 0.6), (3, 0.7)]
+    best = spread_figure(table, "MIG").to_plotly_json()["data"][0]
+    assert (best["name"], list(best["y"])) == ("best", [0.5, 0.55, 0.65])
+    context = page_context(title="", lineage=table, score_label="MIG", winner=(2, 2, 0.65))
+    rows = [[cell for cell, _ in row["cells"]] for row in context["table"]["rows"]]
+    assert [(row[0], row[4], row[-1]) for row in rows] == [
+        ("2", "1", "went on"),
+        ("1", "0", "collapsed; copied from individual 2"),
+        ("0", "–", "diverged"),
+    ]
+    assert dict(context["facts"])["Collapsed"] == "2 of 9 individual epochs"
+    table.loc[table["epoch"] == 2, "collapsed"] = True
+    best = spread_figure(table, "MIG").to_plotly_json()["data"][0]
+    assert list(best["y"]) == [0.5, 0.55, 0.7], "by score where all are collapsed"
+
+
+def test_where_lower_is_better_the_lowest_is_called_the_best() -> None:
+    shown = spread_figure(by_hand(), "TC", higher_is_better=False).to_plotly_json()["data"]
+    assert list(shown[0]["y"]) == [0.1, 0.35, 0.65]
+    context = page_context(
+        title="", lineage=by_hand(), score_label="TC", winner=(0, 2, 0.1), higher_is_better=False
+    )
+    assert [row["cells"][0][0] for row in context["table"]["rows"]] == ["2", "1", "0"]
+    assert context["table"]["sorted_by"] == ("TC", "ascending")
+
+
 def test_a_hyper_parameter_by_hand() -> None:
     figure = hyper_figure(by_hand(), "beta", (2, 1), "UDR")
     assert trace(figure, "the winner's ancestry")["y"] == [4.0, 8.0, 4.0]

@@ -103,6 +103,7 @@ def test_the_table_says_what_the_stages_say(
     one, page = made["labelled"], pages["labelled"]
     table = one.table().set_index("stage")
     searched = [stage for stage in one.stages if stage.kind is StageKind.LEAF and stage.images]
+    searches = {stage.name: search for stage, search in one.recursion.searches()}
     assert len(searched) >= 2, "else this shows little"
     assert "Stage Images Score Active latents MIG DCI Its part" in page.text
     assert ("Why it ended there" in page.text) == any(stage.ended for stage in one.stages)
@@ -111,6 +112,9 @@ def test_the_table_says_what_the_stages_say(
         assert (f"{stage.name}/pbt.html" in links) == bool(stage.images)
         images = f"{stage.images:,}" if stage.images else "–"
         score = f"{stage.score:.3f}" if math.isfinite(stage.score) else "–"
+        if stage.name in searches and (remark := searches[stage.name].remark()):
+            score += " (collapsed)"
+            assert f"{stage.name}: {remark}" in page.text
         if stage.kind is StageKind.FINAL:
             known = " ".join(f"{table.loc[stage.name, name]:.3f}" for name in ("mig", "dci"))
             row = f"{stage.name} {images} {score} – {known}"

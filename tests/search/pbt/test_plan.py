@@ -308,10 +308,8 @@ def test_searches_of_another_format_are_refused():
     record = {**small_search()[0].record(), "format": 9}
     with pytest.raises(InputError) as caught:
         SearchPlan.from_record(record)
-    assert (
-        str(caught.value)
-        == f"the search has format 9, and this version of Unbraid reads format {FORMAT}."
-    )
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule, problem.value) == ("format", f"must be {FORMAT}", 9)
 
 
 def test_models_of_a_group_differ_in_their_seeds_alone_and_keep_them_by_place():

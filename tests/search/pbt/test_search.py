@@ -23,7 +23,7 @@ import pandas as pd
 import pytest
 import torch
 
-from unbraid.commands.train import open_run
+from unbraid.commands.run import open_run
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.core.store import read_tensors
 from unbraid.data import load
@@ -88,11 +88,17 @@ def assert_same(left: SearchRun, right: SearchRun) -> None:
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[list[float]]], None]:
-    """Puts scores by epoch in the place of what the scorer would say."""
+def script(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts scores by epoch in the place of what the scorer would say, and numbers of active latents
+    in the place of what was counted; by default all are.
+    """
 
-    def put(scores: list[list[float]]) -> None:
+    def put(scores: list[list[float]], active: list[list[int]] | None = None) -> None:
+        counts = active or [[3] * len(row) for row in scores]
         monkeypatch.setattr(Judging, "scores", lambda self: list(scores[self.generation.epoch]))
+        monkeypatch.setattr(
+            Judging, "active_latents", lambda self: list(counts[self.generation.epoch])
+        )
 
     return put
 
@@ -120,6 +126,8 @@ def test_the_lineage_says_who_came_from_whom_with_which_change(by_mig: SearchRun
         "change",
         "score",
         "diverged",
+        "active_latents",
+        "collapsed",
         "images",
         "beta",
         "learning_rate",
@@ -146,8 +154,9 @@ def test_the_lineage_says_who_came_from_whom_with_which_change(by_mig: SearchRun
                 assert all(row[name] == parent[name] for name in spaces)
                 continue
             copies += 1
-            assert row["individual"] == before["score"].idxmin()
-            assert row["parent"] == before["score"].idxmax()
+            ranked = before.sort_values(["collapsed", "score"], ascending=[False, True])
+            assert row["individual"] == ranked.index[0]
+            assert row["parent"] == ranked.index[-1]
             changes = dict(part.split(" ×") for part in row["change"].split(", "))
             assert list(changes) == list(spaces)
             for name, factor in changes.items():
@@ -193,9 +202,7 @@ def test_hyper_parameters_in_effect_are_those_of_the_lineage(
         assert batch == row["batch_size"]
 
 
-def test_copies_go_on_from_the_weights_they_took(
-    tmp_path: Path, script: Callable[[list[list[float]]], None]
-):
+def test_copies_go_on_from_the_weights_they_took(tmp_path: Path, script: Callable[..., None]):
     # Nothing moves in the second epoch but by its own gradients: with a rate of 1e-12 weights stay
     # those of the parent.
     script([[0.1, 0.2, 0.9, 0.3, 0.4], [0.5, 0.2, 0.3, 0.3, 0.4]])
@@ -238,9 +245,7 @@ def test_copies_go_on_from_the_weights_they_took(
 # The winner.
 
 
-def test_the_best_individual_of_all_epochs_wins(
-    tmp_path: Path, script: Callable[[list[list[float]]], None]
-):
+def test_the_best_individual_of_all_epochs_wins(tmp_path: Path, script: Callable[..., None]):
     script([[0.1, 0.2, 0.3, 0.9, 0.4], [0.2, 0.3, 0.3, 0.1, 0.4], [0.2, 0.3, 0.3, 0.1, 0.4]])
     run = finished(tmp_path / "run", score="mig")
     record = run.winner_record()
@@ -267,8 +272,70 @@ def test_the_best_individual_of_all_epochs_wins(
     assert torch.equal(trained.weights, generation.rows([3])["model.weights"])
 
 
+SCORES = [[0.1, 0.9, 0.3, 0.2, 0.4], [0.9, 0.8, 0.2, 0.3, 0.1], [0.9, 0.9, 0.9, 0.9, 0.9]]
+"""In the first epoch those without an active latent have the best, then all have none but one."""
+ACTIVE = [[3, 0, 1, 2, 0], [0, 0, 2, 0, 0], [0, 0, 0, 0, 0]]
+
+
+def test_a_collapsed_individual_neither_wins_nor_is_copied(
+    tmp_path: Path, script: Callable[..., None]
+):
+    script(SCORES, ACTIVE)
+    run, told = created(tmp_path / "run", score="mig"), list[dict[str, Any]]()
+    assert run.train(CPU, on_epoch=told.append) == ALL_DONE
+    record = run.winner_record()
+    assert (record["epoch"], record["individual"], record["score"]) == (0, 2, 0.3)
+    assert (record["active_latents"], record["collapsed"], run.remark()) == (1, False, "")
+    table = run.lineage
+    assert table["active_latents"].tolist() == [count for row in ACTIVE for count in row]
+    assert table["collapsed"].tolist() == [count == 0 for row in ACTIVE for count in row]
+    second, third = (table[table["epoch"] == epoch].set_index("individual") for epoch in (1, 2))
+    assert second.index[second["copied"]].tolist() == [4], "the worse of the two collapsed"
+    assert second.loc[4, "parent"] == 2
+    assert third.loc[third["copied"], "parent"].tolist() == [2], "the only one that is sound"
+    assert [(epoch["best"], epoch["collapsed"]) for epoch in told] == [
+        (0.3, False),
+        (0.2, False),
+        (0.9, True),
+    ]
+
+
+def test_where_all_are_collapsed_the_search_goes_on_and_says_so(
+    tmp_path: Path, script: Callable[..., None]
+):
+    script([[0.1, 0.5, 0.3, 0.2, 0.1]] * 3, [[0] * 5] * 3)
+    # Scores that stand still would be convergence, were there a model to look at.
+    run = finished(tmp_path / "run", score="mig", converged_within=0.1, converged_epochs=1)
+    record = run.winner_record()
+    assert (record["epoch"], record["score"], record["collapsed"]) == (2, 0.5, True)
+    assert "of its 3 latents none is active, and 1 must be" in run.remark()
+    assert SearchRun.open(run.path).remark() == run.remark()
+
+
+def test_scores_with_labels_ask_for_half_of_the_factors_and_others_for_one_latent(tmp_path: Path):
+    def least(**options: Any) -> int:
+        search, dataset = small_search(
+            **{"data_options": {"x": 6, "y": 4, "scale": 3, "image_size": 28}, **options}
+        )
+        return SearchRun(tmp_path, search, dataset)._least_active()
+
+    assert least(score="mig", latents=10) == least(score="dci:backend=sklearn", latents=3) == 2
+    assert least(score="mig", latents=2) == 1
+    assert least(score="udr", models=2, latents=10) == least(score="hoyer", latents=10) == 1
+
+
+def test_the_active_latents_of_an_individual_are_those_of_the_model_that_uses_fewest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    counts = iter([3, 0, 2, 3, 1, 1, 2, 2, 3, 3])
+    monkeypatch.setattr(Judging, "_active", lambda self, mean, logvar: next(counts))
+    run = finished(tmp_path / "run", **UDR, epochs=1)
+    assert sorted(run.lineage["active_latents"]) == [0, 1, 2, 2, 3]
+    assert run.winner_record()["active_latents"] > 0
+
+
 def test_of_equal_scores_the_first_individual_of_the_last_epoch_wins(
-    tmp_path: Path, script: Callable[[list[list[float]]], None]
+    tmp_path: Path, script: Callable[..., None]
 ):
     script([[0.1, 0.5, 0.5, 0.2, 0.1]] * 3)
     record = finished(tmp_path / "run", score="mig").winner_record()
@@ -276,7 +343,7 @@ def test_of_equal_scores_the_first_individual_of_the_last_epoch_wins(
 
 
 def test_where_lower_is_better_the_lowest_wins_and_the_highest_are_replaced(
-    tmp_path: Path, script: Callable[[list[list[float]]], None]
+    tmp_path: Path, script: Callable[..., None]
 ):
     script([[0.5, 0.2, 0.9, 0.4, 0.3], [0.5, 0.6, 0.7, 0.05, 0.8], [0.5, 0.6, 0.7, 0.1, 0.8]])
     told: list[dict[str, Any]] = []
@@ -295,7 +362,9 @@ def test_where_lower_is_better_the_lowest_wins_and_the_highest_are_replaced(
 def test_the_stored_winner_has_the_score_of_the_lineage(score: str, tmp_path: Path):
     run = finished(tmp_path / "run", score=score, epochs=2)
     record, better = run.winner_record(), run.search.scorer.better
-    assert better(record["score"]) == max(map(better, run.lineage["score"]))
+    sound = run.lineage[run.lineage["collapsed"] == record["collapsed"]]
+    assert record["collapsed"] == run.lineage["collapsed"].all()
+    assert better(record["score"]) == max(map(better, sound["score"]))
     row = run.lineage.query(
         f"epoch == {record['epoch']} and individual == {record['individual']}"
     ).iloc[0]
@@ -326,7 +395,7 @@ def test_the_winner_of_a_search_without_labels_is_a_group_with_one_setting(by_ud
 
 
 def test_the_winner_has_done_the_updates_of_its_whole_line(
-    tmp_path: Path, script: Callable[[list[list[float]]], None]
+    tmp_path: Path, script: Callable[..., None]
 ):
     # The last wins by a copy at its end; its batch size may have moved on the way.
     script([[0.9, 0.2, 0.3, 0.1, 0.4], [0.5, 0.2, 0.3, 0.6, 0.4], [0.1, 0.2, 0.3, 0.95, 0.4]])
@@ -374,7 +443,7 @@ def test_a_finished_search_is_found_done(by_mig: SearchRun):
 
 
 def test_a_search_whose_best_score_stands_still_ends_early(
-    tmp_path: Path, script: Callable[[list[list[float]]], None]
+    tmp_path: Path, script: Callable[..., None]
 ):
     best = [0.1, 0.5, 0.52, 0.515, 0.51]
     script([[0.0, 0.1, 0.0, 0.05, score] for score in best])
@@ -449,7 +518,7 @@ def message_of(run: SearchRun, metric: str = "mig") -> str:
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_no_score_at_all_is_told_and_nothing_is_lost(
-    tmp_path: Path, script: Callable[[list[list[float]]], None], epochs: int
+    tmp_path: Path, script: Callable[..., None], epochs: int
 ):
     script([[math.nan] * 5] * 3)
     run = created(tmp_path / "run", score="mig", epochs=epochs)
@@ -477,7 +546,7 @@ def test_a_population_that_diverged_has_no_score(tmp_path: Path):
 
 
 def test_scores_that_all_end_later_leave_the_winner_so_far(
-    tmp_path: Path, script: Callable[[list[list[float]]], None]
+    tmp_path: Path, script: Callable[..., None]
 ):
     script([[0.1, math.nan, 0.2, 0.1, 0.1], [math.nan] * 5])
     run = created(tmp_path / "run", score="mig", epochs=4)
@@ -765,10 +834,13 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path):
     other = created(tmp_path / "other", score="mig", epochs=5)
     assert not other.train(CPU, on_epoch=interrupting_at(1)).finished
     (own,) = (other.path / "population").iterdir()
-    newest.write_bytes(own.read_bytes())
-    with pytest.raises(DamagedFileError) as caught:
+    older = next(path for path in newest.parent.iterdir() if path != newest)
+    for path in (newest, older):
+        path.write_bytes(own.read_bytes())
+    with pytest.raises(DamagedFileError, match="belongs to another search") as caught:
         run.train(CPU)
-    assert str(caught.value) == f"{newest} belongs to another search."
+    assert str(older) in str(caught.value)
+    assert sorted(newest.parent.iterdir()) == sorted((newest, older)), "they were good"
 
 
 KILLED = """
@@ -840,7 +912,7 @@ def test_kills_change_no_bit(tmp_path: Path):
 def another_process(tmp_path: Path) -> Iterator[Path]:
     """A folder that another process writes."""
     run = created(tmp_path / "run", score="mig")
-    program = "import sys; from pathlib import Path; from unbraid.core.store import only_one\n"
+    program = "import sys; from pathlib import Path; from unbraid.core.files import only_one\n"
     program += "with only_one(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", program, str(run.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -909,7 +981,7 @@ def test_an_array_in_memory_is_wanted_again(tmp_path: Path):
     assert f"unbraid.resume('{run.path}', data=" in problem.remedy
     with pytest.raises(InputError) as caught:
         again.use(unlabelled(41))
-    assert "another fingerprint" in str(caught.value)
+    assert caught.value.problems[0].rule.startswith(f"must be what {run.path} began with")
     again.use(load(data.images(np.arange(40))))
     assert again.train(CPU) == ALL_DONE
     assert again.winner().plan.data_fingerprint == data.fingerprint()
@@ -942,4 +1014,4 @@ def test_a_damaged_plan_of_a_winner_is_made_again(tmp_path: Path, by_mig: Search
     plan.write_bytes(right[:-40])
     assert run.train(CPU, warn=said.append) == SearchOutcome(True, "found done")
     assert plan.read_bytes() == right
-    assert [line.endswith("It was made again.") for line in said] == [True]
+    assert [line.endswith("made again.") for line in said] == [True]

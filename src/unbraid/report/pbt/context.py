@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from unbraid.report.page import write_page
 from unbraid.report.pbt.figures import dotted_every, hyper_figure, lineage_figure, spread_figure
-from unbraid.report.pbt.lineage import ancestry, changes, check_lineage, hyper_columns, value_shown
+from unbraid.report.pbt.lineage import (
+    ACTIVE,
+    COLLAPSED,
+    ancestry,
+    changes,
+    check_lineage,
+    collapsed_rows,
+    hyper_columns,
+    value_shown,
+)
 from unbraid.report.train.settings import symbol
 from unbraid.report.words import score_shown
 
@@ -36,19 +45,22 @@ def page_context(
     commands: Sequence[tuple[str, str]] = (),
     sentences: Sequence[str] = (),
     home: str = "",
+    higher_is_better: bool = True,
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything the template shows.
 
     *lineage* is described in `lineage`; *winner* is the epoch and the number of the individual that
     was kept, as in the table, and its score. *commands* are what a person can type next, each with
-    what it does. *home* is the page of the rpu run whose stage it is, if any.
+    what it does. *home* is the page of the rpu run whose stage it is, if any. *warnings* stand
+    above all else.
     """
     check_lineage(lineage)
     kept, score = (int(winner[0]), int(winner[1])), winner[2]
     names, line = hyper_columns(lineage), ancestry(lineage, *kept)
     figures: dict[str, Any] = {
         "lineage": lineage_figure(lineage, kept, score_label),
-        "spread": spread_figure(lineage, score_label),
+        "spread": spread_figure(lineage, score_label, higher_is_better=higher_is_better),
     }
     panels = []
     for number, name in enumerate(names):
@@ -58,6 +70,8 @@ def page_context(
         "title": title,
         "home": home,
         "sentences": list(sentences),
+        "warnings": list(warnings),
+        "collapsed": int(collapsed_rows(lineage).sum()),
         "score_label": score_label,
         "best": {
             "score": f"{score:.3f}" if math.isfinite(score) else "",
@@ -74,7 +88,7 @@ def page_context(
         "ancestors": _ancestors(lineage, line, names),
         "panels": panels,
         "every": dotted_every(lineage),
-        "table": _last_epoch(lineage, names, score_label, kept),
+        "table": _last_epoch(lineage, names, score_label, kept, higher_is_better),
         "facts": [*_counted(lineage), *dict(facts).items()],
         "commands": list(commands),
         "figures": figures,
@@ -109,8 +123,15 @@ def _counted(lineage: pd.DataFrame) -> list[tuple[str, str]]:
         ("Epochs", f"{lineage['epoch'].nunique():,}"),
         ("Copies", f"{copies:,}"),
         ("Diverged", f"{diverged:,} of {len(lineage):,} individual epochs" if diverged else "none"),
+        *([_collapsed(lineage)] if COLLAPSED in lineage else []),
         ("Images seen by each", _range([int(value) for value in last["images"]])),
     ]
+
+
+def _collapsed(lineage: pd.DataFrame) -> tuple[str, str]:
+    """How many individuals were collapsed, epoch by epoch."""
+    many = int(collapsed_rows(lineage).sum())
+    return "Collapsed", f"{many:,} of {len(lineage):,} individual epochs" if many else "none"
 
 
 def _range(values: Sequence[int]) -> str:
@@ -148,15 +169,28 @@ def _origin(parent: int, copied: bool) -> str:
 
 
 def _last_epoch(
-    lineage: pd.DataFrame, names: Sequence[str], score_label: str, kept: tuple[int, int]
+    lineage: pd.DataFrame,
+    names: Sequence[str],
+    score_label: str,
+    kept: tuple[int, int],
+    higher_is_better: bool,
 ) -> dict[str, Any]:
-    """All individuals of the last epoch, best first; those without a score last."""
+    """All individuals of the last epoch, best first; collapsed ones then, those without a score
+    last.
+    """
+    import pandas as pd
+
     last = _last(lineage)
     at_end = [epoch == last for epoch in lineage["epoch"]]
-    rows = []
-    for row in lineage.loc[at_end].to_dict(orient="records"):
+    rows, counted = [], ACTIVE in lineage
+    sunk = collapsed_rows(lineage)[at_end].tolist()
+    for low, row in zip(sunk, lineage.loc[at_end].to_dict(orient="records"), strict=True):
         score = float(row["score"])
         status = "diverged" if row["diverged"] else _origin(row["parent"], row["copied"])
+        status = f"collapsed; {status}" if low else status
+        uses = row.get(ACTIVE)  # none in rows of an earlier version
+        active = math.nan if pd.isna(uses) else float(uses)
+        known = math.isfinite(active)
         cells: list[tuple[str, Any]] = [
             (f"{row['individual']}", row["individual"]),
             (score_shown(score), score if math.isfinite(score) else None),
@@ -167,23 +201,26 @@ def _last_epoch(
                 )
                 for name in names
             ),
+            *([(f"{int(active)}" if known else "–", active if known else None)] * counted),
             (f"{row['images']:,}", row["images"]),
             (status, status),
         ]
         rank = (
             not math.isfinite(score),
-            -score if math.isfinite(score) else 0.0,
+            low,
+            (-score if higher_is_better else score) if math.isfinite(score) else 0.0,
             row["individual"],
         )
         best = kept == (last, row["individual"])
         rows.append({"cells": cells, "best": best, "rank": rank, "colour": ""})
     rows.sort(key=lambda row: row["rank"])
-    heads = ["Individual", score_label, *map(_heading, names), "Images seen", "This epoch"]
+    seen = [*(["Active latents"] * counted), "Images seen", "This epoch"]
+    heads = ["Individual", score_label, *map(_heading, names), *seen]
     return {
         "heads": heads,
         "rows": rows,
         "epoch": last + 1,
         "long": len(rows) > _LONG_TABLE,
         "numeric": range(1, len(heads) - 1),
-        "sorted_by": (score_label, "descending"),
+        "sorted_by": (score_label, "descending" if higher_is_better else "ascending"),
     }

@@ -15,7 +15,14 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from unbraid.report.figure import ACCENT, BLUE, GREY, INK, MUTED, dots, figure, line, ring, short
-from unbraid.report.pbt.lineage import ancestry, changes, check_lineage, hyper_columns, value_shown
+from unbraid.report.pbt.lineage import (
+    ancestry,
+    changes,
+    check_lineage,
+    collapsed_rows,
+    hyper_columns,
+    value_shown,
+)
 from unbraid.report.train.settings import symbol
 from unbraid.report.words import score_shown
 
@@ -43,7 +50,8 @@ def dotted_every(lineage: pd.DataFrame) -> int:
 def lineage_figure(lineage: pd.DataFrame, winner: tuple[int, int], score_label: str) -> go.Figure:
     """Every individual at its epoch and score, a line from its parent, the winner's ancestry bold.
 
-    Individuals without a score are crosses below the others; no line leads to or from them.
+    Individuals without a score are crosses below the others; no line leads to or from them. Those
+    that are collapsed are open circles.
     """
     epochs, individuals, place = _places(lineage)
     parents, copied = np.asarray(lineage["parent"]), np.asarray(lineage["copied"], dtype=bool)
@@ -59,7 +67,9 @@ def lineage_figure(lineage: pd.DataFrame, winner: tuple[int, int], score_label: 
     texts, size = np.array(_texts(lineage)), _dot_size(lineage)
     silent = {"hoverinfo": "skip", "line_width": 1}
     path = [place[key] for key in ancestry(lineage, *winner)]
-    some = ~copied & (individuals % dotted_every(lineage) == 0)
+    sunk = collapsed_rows(lineage)
+    some = ~copied & ~sunk & (individuals % dotted_every(lineage) == 0)
+    hollow = {"marker_size": size + 1, "marker_symbol": "circle-open"}
     traces = [
         line(*edges[False], "went on", WENT_ON, **silent),
         line(*edges[True], "copied from another", COPIED, opacity=0.7, **silent),
@@ -67,13 +77,14 @@ def lineage_figure(lineage: pd.DataFrame, winner: tuple[int, int], score_label: 
     floor = np.full(len(scores), _below(scores[scored]))
     for name, rows, heights, colour, look in (
         ("individuals that went on", scored & some, scores, GREY, {"marker_size": size}),
-        ("individuals that copied", scored & copied, scores, COPIED, {"marker_size": size}),
+        ("individuals that copied", scored & copied & ~sunk, scores, COPIED, {"marker_size": size}),
+        ("collapsed", sunk, scores, MUTED, hollow),
         ("no score", ~scored, floor, MUTED, {"marker_size": 6, "marker_symbol": "x"}),
     ):
         hover = {"text": texts[rows].tolist(), "hovertemplate": _TEXT}
         traces.append(dots(epochs[rows] + 1, heights[rows], name, colour, **hover, **look))
         # The line of the copied in the legend and their dots would be one word twice.
-        traces[-1].showlegend = name == "no score"
+        traces[-1].showlegend = name in ("no score", "collapsed")
     traces.append(
         line(
             epochs[path] + 1,
@@ -91,12 +102,22 @@ def lineage_figure(lineage: pd.DataFrame, winner: tuple[int, int], score_label: 
     return _by_epoch(traces, epochs, y=html.escape(score_label), height=420, showlegend=True)
 
 
-def spread_figure(lineage: pd.DataFrame, score_label: str) -> go.Figure:
-    """Best, median and worst score after each epoch; epochs without any score are gaps."""
+def spread_figure(
+    lineage: pd.DataFrame, score_label: str, *, higher_is_better: bool = True
+) -> go.Figure:
+    """Best, median and worst score after each epoch; epochs without any score are gaps.
+
+    Collapsed individuals are left out of epochs that have others.
+    """
     check_lineage(lineage)
     at, scores = np.asarray(lineage["epoch"]), np.asarray(lineage["score"], dtype=np.float64)
-    epochs = np.unique(at)
-    groups = [scores[(at == epoch) & np.isfinite(scores)] for epoch in epochs]
+    epochs, scored = np.unique(at), np.isfinite(scores)
+    sound = scored & ~collapsed_rows(lineage)
+    groups = [
+        scores[one & sound] if (one & sound).any() else scores[one & scored]
+        for one in (at == epoch for epoch in epochs)
+    ]
+    best, worst = (np.max, np.min) if higher_is_better else (np.min, np.max)
     traces = [
         line(
             epochs + 1,
@@ -108,9 +129,9 @@ def spread_figure(lineage: pd.DataFrame, score_label: str) -> go.Figure:
             hovertemplate=f"{name} %{{y:.3f}} after epoch %{{x}}<extra></extra>",
         )
         for name, of, colour in (
-            ("best", np.max, ACCENT),
+            ("best", best, ACCENT),
             ("median", np.median, INK),
-            ("worst", np.min, GREY),
+            ("worst", worst, GREY),
         )
     ]
     return _by_epoch(traces, epochs, y=html.escape(score_label), height=320, showlegend=True)
@@ -211,14 +232,15 @@ def _texts(lineage: pd.DataFrame) -> list[str]:
     names = hyper_columns(lineage)
     columns = ("epoch", "individual", "parent", "copied", "score", "diverged", *names)
     rows = zip(*(lineage[name].tolist() for name in columns), strict=True)
-    texts = []
-    for change, (epoch, individual, parent, copied, score, diverged, *values) in zip(
-        changes(lineage), rows, strict=True
+    texts, sunk = [], collapsed_rows(lineage).tolist()
+    for change, low, (epoch, individual, parent, copied, score, diverged, *values) in zip(
+        changes(lineage), sunk, rows, strict=True
     ):
         head = score_shown(score) if math.isfinite(score) else "no score"
         pairs = zip(names, values, strict=True)
+        state = ", diverged" if diverged else ", collapsed" if low else ""
         lines = [
-            f"epoch {epoch + 1}, individual {individual}: {head}{', diverged' if diverged else ''}",
+            f"epoch {epoch + 1}, individual {individual}: {head}{state}",
             ", ".join(f"{symbol(name)} {value_shown(value)}" for name, value in pairs),
         ]
         if copied:

@@ -11,6 +11,8 @@ table is one individual after one epoch:
     copied              whether it took them from another
     score, diverged     NaN where there is no score
     images              images seen so far
+    active_latents      the fewest that a model of it uses
+    collapsed           whether these are too few; tables of earlier versions have neither
     any other number    an evolved hyperparameter, with the value of this epoch
 """
 
@@ -19,6 +21,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from unbraid.core.errors import Problems, Shown, invalid
 from unbraid.report.train.settings import shown, symbol
 
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("epoch", "individual", "parent", "copied", "score", "diverged", "images")
+ACTIVE, COLLAPSED = "active_latents", "collapsed"
 
 
 def check_lineage(lineage: pd.DataFrame) -> None:
@@ -60,8 +66,15 @@ def hyper_columns(lineage: pd.DataFrame) -> list[str]:
     return [
         name
         for name in lineage.columns
-        if name not in COLUMNS and lineage[name].dtype.kind in "iuf"
+        if name not in (*COLUMNS, ACTIVE) and lineage[name].dtype.kind in "iuf"
     ]
+
+
+def collapsed_rows(lineage: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows are those of individuals that are collapsed, and have a score all the same."""
+    if COLLAPSED not in lineage:
+        return np.zeros(len(lineage), dtype=bool)
+    return lineage[COLLAPSED].to_numpy(bool) & lineage["score"].notna().to_numpy()
 
 
 def ancestry(lineage: pd.DataFrame, epoch: int, individual: int) -> list[tuple[int, int]]:

@@ -56,8 +56,9 @@ def page_context(
     """Everything the template shows."""
     plan, figures = recursion.plan, dict[str, Any]()
     labels: dict[str, Labelling] = {}
-    levels = []
+    levels, sunk = [], dict[str, str]()
     for stage, search in recursion.searches():
+        sunk[stage.name] = search.remark()
         if stage.kind is not StageKind.FINAL:
             found = labels[stage.name] = label(search, device, plan.active_nats)
             if found.latents:
@@ -79,8 +80,16 @@ def page_context(
             name for key, name in _LABELS.items() if any(key in one for one in scores.values())
         ],
         "stages": [
-            _row(recursion.path, stage, scores, drawn.get(stage.name, "")) for stage in stages
+            _row(
+                recursion.path,
+                stage,
+                scores,
+                drawn.get(stage.name, ""),
+                collapsed=bool(sunk.get(stage.name)),
+            )
+            for stage in stages
         ],
+        "warnings": [f"{name}: {remark}" for name, remark in sunk.items() if remark],
         "reasons": any(stage.ended for stage in stages),
         "curve": curve,
         "levels": levels,
@@ -193,7 +202,7 @@ def _cut(
     }
 
 
-def _row(path: Path, stage: Stage, scores: Scores, cut: str) -> dict[str, Any]:
+def _row(path: Path, stage: Stage, scores: Scores, cut: str, *, collapsed: bool) -> dict[str, Any]:
     """One stage in the table."""
     final = stage.kind is StageKind.FINAL
     known = scores.get(stage.leaf_runs, {}) if final else {}
@@ -203,6 +212,7 @@ def _row(path: Path, stage: Stage, scores: Scores, cut: str) -> dict[str, Any]:
         "page": page if (path / page).is_file() else "",
         "images": f"{stage.images:,}" if stage.images else "–",
         "score": score_shown(stage.score),
+        "collapsed": collapsed,
         "active": "–" if final or not math.isfinite(stage.score) else f"{len(stage.active)}",
         "known": [score_shown(known.get(name, math.nan)) for name in _LABELS],
         "cut": cut,

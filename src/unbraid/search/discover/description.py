@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from unbraid.population.devices import cores
 from unbraid.search.discover.find import LITTLE_EXPLAINED, ModelFindings
 from unbraid.search.discover.findings import Discovery
 from unbraid.search.discover.plan import DiscoveryPlan
+from unbraid.search.pbt.lineage import best_by_epoch
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.rpu.stages import Stage, StageKind
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def described(
@@ -30,7 +35,6 @@ def described(
 ) -> Discovery:
     """What was found in *minutes*, by the winner of *final* and what *root* and *stages* did."""
     lineage, record = root.lineage, root.winner_record()
-    epochs, scores = lineage["epoch"].to_numpy(), lineage["score"].to_numpy()
     settings = {name: value for name, value in final.winner_record()["values"].items()}
     warnings = []
     if plan.drawn_from > len(root.dataset):
@@ -54,7 +58,12 @@ def described(
         again_with(plan.command, plan.source, longer),
         "the same with more time, into a new folder",
     )
-    if findings.explained < LITTLE_EXPLAINED:
+    if final.winner_record()["collapsed"]:
+        warnings.append(
+            "Every group of models was collapsed: the numbers by which a model of it describes an"
+            " image say nothing about the image, so nothing counts as found. Give it more time."
+        )
+    elif findings.explained < LITTLE_EXPLAINED:
         warnings.append(
             "The models reconstruct hardly anything of the images yet, so nothing counts as found."
             " Give it more time."
@@ -74,9 +83,10 @@ def described(
         worst_remembered=findings.worst_remembered,
         population=root.search.population,
         models_each=root.search.models,
-        epochs=len(np.unique(epochs)),
+        epochs=len(set(lineage["epoch"].tolist())),
         best_by_epoch=tuple(
-            float(np.nanmax(scores[epochs == epoch], initial=0.0)) for epoch in np.unique(epochs)
+            0.0 if math.isnan(one.score) else one.score
+            for one in best_by_epoch(lineage.to_dict("records"), root.search.scorer.better)
         ),
         minutes=minutes,
         device=where,
@@ -93,8 +103,21 @@ def described(
             (f"unbraid score {final.path} --metrics unsupervised", "their scores without labels"),
         ),
         command=plan.command,
-        facts={"Seed": f"{root.search.seed}", "Machine": platform.machine()},
+        facts={
+            "Collapsed groups": _collapsed(lineage),
+            "Seed": f"{root.search.seed}",
+            "Machine": platform.machine(),
+        },
     )
+
+
+def _collapsed(lineage: pd.DataFrame) -> str:
+    """How many groups were collapsed, round by round."""
+    if "collapsed" not in lineage:
+        return "not counted"
+    many = sum(lineage["collapsed"].tolist())
+    told = f"{many:,} of {len(lineage):,}, over all rounds"
+    return f"{told}; never chosen where others are not" if many else "none"
 
 
 def again_with(command: str, source: str, minutes: int) -> str:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 
 from unbraid.codes.codes import recorded_sample
 from unbraid.core.errors import invalid
-from unbraid.core.store import write_bytes
+from unbraid.core.failpoints import failpoint
+from unbraid.core.store import write_npy
 from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_depth import ABOUT
@@ -60,9 +60,10 @@ class ImageSource:
         if self.data is not None:
             return self.data, self.options
         if self.drawn is not None:
-            write_bytes(folder / INDICES, _npy(self.drawn))
+            write_npy(folder / INDICES, self.drawn)
         path = (folder / IMAGES).absolute()
-        write_bytes(path, _npy(self.dataset.images(np.arange(len(self.dataset)))))
+        write_npy(path, self.dataset.images(np.arange(len(self.dataset))))
+        failpoint("images.stored")
         return str(path), {}
 
 
@@ -120,13 +121,18 @@ def take_images(
     )
 
 
-def image_names(folder: Path, data: str) -> tuple[str, ...]:
+def drawn_images(size: int, count: int, data: str) -> NDArray[np.int64] | None:
+    """Which *count* images of a dataset of *size* were drawn; None where all were."""
+    if Path(data).name != IMAGES or count == size:
+        return None
+    return np.sort(recorded_sample(size, count))
+
+
+def image_names(data: str, drawn: NDArray[np.int64] | None) -> tuple[str, ...]:
     """File names of the images, or their numbers in a larger dataset; empty where only counted."""
     if Path(data).is_dir():
         return tuple(path.name for path in image_files(Path(data)))
-    if (folder / INDICES).is_file():
-        return tuple(map(str, np.load(folder / INDICES).tolist()))
-    return ()
+    return () if drawn is None else tuple(map(str, drawn.tolist()))
 
 
 def _of_array(
@@ -166,11 +172,12 @@ def _of_dataset(dataset: Dataset, resize: int | None, device: torch.device) -> I
         raise invalid(
             "images", "must be images", dataset.name, "Points have no factors that could be shown."
         )
-    kept = np.sort(recorded_sample(len(dataset), MOST_IMAGES))
+    count = min(len(dataset), MOST_IMAGES)
+    drawn = drawn_images(len(dataset), count, IMAGES)
+    kept = np.sort(recorded_sample(len(dataset), count))
     height, width, _ = dataset.image_shape
     side = seen_side(height, width, device, resize)
     own = load(dataset.images(kept), **({"resize": side} if side else {}))
-    drawn = kept if len(kept) < len(dataset) else None
     before = (height, width) if side else None
     return ImageSource(
         dataset.name, dataset.name, own, None, {}, before, len(dataset), drawn, _depth(dataset)
@@ -179,9 +186,3 @@ def _of_dataset(dataset: Dataset, resize: int | None, device: torch.device) -> I
 
 def _depth(dataset: Dataset) -> str:
     return dict(dataset.about).get(ABOUT, "")
-
-
-def _npy(array: NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()

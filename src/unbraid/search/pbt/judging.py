@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of a generation; those of a chunk whose epoch is over while other chunks still train."""
+"""Scores and active latents of a generation; those of a chunk whose epoch is over while others
+still train.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,21 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from unbraid.core.errors import InputError, UnbraidError
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import cores
-from unbraid.search.pbt.encode_generation import encode_chunk, reconstruction_nats
+from unbraid.search.pbt.collapsed import counted
+from unbraid.search.pbt.encode_generation import (
+    encode_chunk,
+    encode_generation,
+    reconstruction_nats,
+)
 from unbraid.search.pbt.generation import Chunk, Generation
 from unbraid.search.pbt.scorer import Scorer
+
+Judged = tuple[float, int]
+"""Score and number of active latents of a model."""
 
 
 class Judging:
@@ -31,7 +40,8 @@ class Judging:
         self._scorer, self._dataset = scorer, dataset
         self._of_model = None if scorer.compares else scorer.of_model(dataset, folder)
         self._pool = ThreadPoolExecutor(cores())
-        self._found: dict[int, Future[float]] = {}
+        self._found: dict[int, Future[Judged]] = {}
+        self._compared: list[Judged] = []
 
     def __enter__(self) -> Self:
         """Scoring threads start when there is something to score."""
@@ -70,27 +80,45 @@ class Judging:
                 self._score, mean[row], logvar[row], None if nats is None else nats[row]
             )
 
-    def _score(self, mean: torch.Tensor, logvar: torch.Tensor, nats: torch.Tensor | None) -> float:
+    def _score(self, mean: torch.Tensor, logvar: torch.Tensor, nats: torch.Tensor | None) -> Judged:
         assert self._of_model is not None
+        active = self._active(mean, logvar)
         try:
-            return self._of_model.score(
+            score = self._of_model.score(
                 mean.numpy(), logvar.numpy(), None if nats is None else nats.numpy()
             )
         except InputError:  # codes that are not finite, or that the metric cannot take
-            return math.nan
+            score = math.nan
+        return score, active
 
     def scores(self) -> list[float]:
         """The score of each individual; NaN where a model of it diverged or there is no value."""
-        by_model = (
-            self._scorer.agreements(self.generation, self._dataset)
-            if self._scorer.compares
-            else self._by_model()
-        )
+        by_model = np.array([score for score, _ in self._by_model()])
         by_model = np.where(self.generation.diverged(), np.nan, by_model)
         return by_model.reshape(-1, self._scorer.models).mean(axis=1).tolist()
 
-    def _by_model(self) -> NDArray[np.float64]:
+    def active_latents(self) -> list[int]:
+        """How many latents each individual uses: the fewest of its models."""
+        by_model = np.array([active for _, active in self._by_model()])
+        return by_model.reshape(-1, self._scorer.models).min(axis=1).tolist()
+
+    def _active(self, mean: torch.Tensor, logvar: torch.Tensor) -> int:
+        objective = self.generation.chunks[0].program.kinds[0].objective
+        return counted(mean.numpy(), logvar.numpy(), noisy=objective.samples_latents)
+
+    def _by_model(self) -> list[Judged]:
+        if self._of_model is None:
+            self._compared = self._compared or self._compare()
+            return self._compared
         for chunk in self.generation.chunks:
             if chunk.places[0] not in self._found:  # done when the search went on, or failed before
                 self._begin(chunk)
-        return np.array([self._found[place].result() for place in sorted(self._found)])
+        return [self._found[place].result() for place in sorted(self._found)]
+
+    def _compare(self) -> list[Judged]:
+        """Of models that are scored by each other."""
+        generation = self.generation
+        codes = encode_generation(generation, self._scorer.sample(self._dataset))
+        active = self._pool.map(self._active, *codes)
+        scores = self._scorer.agreements(codes, generation.device).tolist()
+        return list(zip(scores, active, strict=True))

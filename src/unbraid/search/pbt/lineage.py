@@ -1,20 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lineage of a search: one row per individual and epoch, with its parent and its score."""
+"""The lineage of a search: one row per individual and epoch, with its parent and its score.
+
+Rows that earlier versions wrote say nothing of active latents: they count as not collapsed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.state import SearchState
 
 
+class EpochBest(NamedTuple):
+    """The best score of an epoch."""
+
+    score: float
+    """NaN where none has one."""
+    collapsed: bool
+    """Whether every individual that has a score is collapsed."""
+
+
 def epoch_rows(
-    search: SearchPlan, state: SearchState, scores: Sequence[float]
+    search: SearchPlan,
+    state: SearchState,
+    scores: Sequence[float],
+    active: Sequence[int],
+    least: int,
 ) -> list[dict[str, Any]]:
-    """The rows of the epoch that *state* is in, given the *scores* of its individuals."""
+    """The rows of the epoch that *state* is in, given the *scores* of its individuals.
+
+    Those with fewer than *least* latents *active* are collapsed, unless they diverged.
+    """
     diverged = state.generation.diverged()
     rows = []
     for place, (one, score) in enumerate(zip(state.individuals, scores, strict=True)):
@@ -28,6 +47,8 @@ def epoch_rows(
                 "change": ", ".join(f"{name} ×{factor:g}" for name, factor in one.moves.items()),
                 "score": score if math.isfinite(score) else None,
                 "diverged": any(models),
+                "active_latents": active[place],
+                "collapsed": active[place] < least and not any(models),
                 "images": (state.epoch + 1) * search.epoch_images,
                 **one.values,
             }
@@ -36,12 +57,24 @@ def epoch_rows(
 
 
 def best_by_epoch(
-    lineage: Sequence[dict[str, Any]], better: Callable[[float], float]
-) -> list[float]:
-    """The best score of each epoch, NaN where none has one; *better* makes higher the better."""
-    found = [math.nan] * (lineage[-1]["epoch"] + 1)
+    lineage: Sequence[Mapping[str, Any]], better: Callable[[float], float]
+) -> list[EpochBest]:
+    """The best of each epoch, collapsed ones where there are no others; *better* makes higher the
+    better.
+    """
+    found = [EpochBest(math.nan, True)] * (lineage[-1]["epoch"] + 1)
     for row in lineage:
         score, best = row["score"], found[row["epoch"]]
-        if score is not None and not better(score) <= better(best):
-            found[row["epoch"]] = score
+        if score is None or not math.isfinite(score):
+            continue
+        sunk = is_collapsed(row)
+        if sunk > best.collapsed:
+            continue
+        if sunk < best.collapsed or not better(score) <= better(best.score):
+            found[row["epoch"]] = EpochBest(score, sunk)
     return found
+
+
+def is_collapsed(row: Mapping[str, Any]) -> bool:
+    """Whether the individual of a row is collapsed, as far as was counted."""
+    return row.get("collapsed", False) is True

@@ -38,8 +38,7 @@ from unbraid.scoring.metric_names import (
     needs,
     options,
 )
-from unbraid.search.pbt.encode_generation import encode_generation
-from unbraid.search.pbt.generation import WHEN_FULL, Generation
+from unbraid.search.pbt.generation import WHEN_FULL
 from unbraid.search.rpu.surrogate_labels import read_surrogates, surrogate_gaps
 
 SURROGATES = "surrogates"
@@ -99,15 +98,26 @@ class Scorer:
         """*score* as the search ranks it: higher is better."""
         return score if self.higher_is_better else -score
 
-    def agreements(self, generation: Generation, dataset: Dataset) -> NDArray[np.float64]:
-        """The score of every model by how well it agrees with the others of its individual."""
+    def known_factors(self, dataset: Dataset, folder: Path) -> int:
+        """How many factors that vary it knows of; 0 without labels. Surrogates lie in *folder*."""
+        if self.metric == SURROGATES:
+            leaves = read_surrogates(folder / self.surrogates)
+            return min(sum(labels.values.shape[1] for labels in leaf) for leaf in leaves)
+        if not needing_factors([self.metric]):
+            return 0
+        return sum(size > 1 for size in dataset.factor_sizes)
+
+    def agreements(
+        self, on_host: tuple[torch.Tensor, torch.Tensor], device: torch.device
+    ) -> NDArray[np.float64]:
+        """The score of every model by how well it agrees with the others of its individual.
+
+        *on_host* are means and log-variances `(models, n, latents)`.
+        """
         from unbraid.metrics._agreement import agreement_scores, mean_kl
 
-        on_host = encode_generation(generation, self.sample(dataset))
-        with explain_oom(
-            generation.device, f"the agreement of {len(on_host[0])} models", WHEN_FULL
-        ):
-            mean, logvar = (part.to(generation.device, torch.float64) for part in on_host)
+        with explain_oom(device, f"the agreement of {len(on_host[0])} models", WHEN_FULL):
+            mean, logvar = (part.to(device, torch.float64) for part in on_host)
             groups = mean.view(-1, self.models, *mean.shape[1:])
             kl = mean_kl(mean, logvar).view(-1, self.models, mean.shape[-1])
             return agreement_scores(groups, kl, **options(self.metric)).flatten().cpu().numpy()

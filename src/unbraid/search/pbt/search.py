@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A search is a folder: pbt.json, lineage.parquet, population/ while it trains, the winner.
 
-The winner is the individual with the best score of all epochs, kept whatever becomes of its line.
+The winner is the individual with the best score of all epochs, kept whatever becomes of its line;
+one that is collapsed only where all are (`search/pbt/collapsed.py`).
 When the search ends it is stored as an ordinary run in the same folder (plan.json, checkpoint/,
 ...): its models are encoded, scored and reported like any other.
 
@@ -14,35 +15,34 @@ from there to the same lineage, to the last bit on a CPU.
 from __future__ import annotations
 
 import math
-import shutil
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unbraid.core.checks import is_whole, plain
 from unbraid.core.errors import DamagedFileError, InputError, Problem, UnbraidError, invalid
-from unbraid.core.folders import RECORDS, check_still_there, record_path
-from unbraid.core.store import (
-    digest,
-    only_one,
-    read_json,
-    read_table,
-    remove_unfinished,
-    write_json,
-    write_table,
-)
+from unbraid.core.failpoints import failpoint
+from unbraid.core.files import only_one, remove_folder, remove_unfinished
+from unbraid.core.folders import RECORDS, check_still_there, is_there, record_path
+from unbraid.core.records import from_record, read_object
+from unbraid.core.store import digest, read_table, write_json, write_table
 from unbraid.data.dataset import IN_MEMORY, Dataset
+from unbraid.population.cuda_graph import rehearse
 from unbraid.population.devices import explain_oom
 from unbraid.population.draws import rule_on
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder, check_free, check_room, new_folder
+from unbraid.scoring.collapse import least_active
+from unbraid.search.pbt.collapsed import collapsed_winner
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
 from unbraid.search.pbt.generation import Generation, Heritage, Rows, updates_of_epoch
 from unbraid.search.pbt.judging import Judging
-from unbraid.search.pbt.lineage import best_by_epoch, epoch_rows
+from unbraid.search.pbt.lineage import EpochBest, best_by_epoch, epoch_rows, is_collapsed
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.state import Checkpointer, Elite, SearchState, StateFiles
 
@@ -52,10 +52,36 @@ if TYPE_CHECKING:
 POPULATION = "population"
 """Where the state of all models lies while they train."""
 LINEAGE = "lineage.parquet"
+WINNER = "winner.json"
+_COLUMNS = {"epoch": "i", "individual": "i", "parent": "i", "copied": "b", "change": "O"} | {
+    "score": "f",
+    "diverged": "b",
+    "images": "i",
+}
+"""What a lineage has at least, with the kinds of NumPy."""
 
 
 class NoScoresError(UnbraidError):
     """No member of a population ever had a score, so that there is no winner."""
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best individual of all epochs, as winner.json has it."""
+
+    epoch: int
+    individual: int
+    score: float
+    values: dict[str, float]
+    metric: str
+    active_latents: int | None = None
+    """None where an earlier version stored it, which did not count."""
+    collapsed: bool = False
+
+
+def _read_search(record: dict[str, Any]) -> tuple[SearchPlan, str]:
+    """A search, and by which digest its states know it."""
+    return SearchPlan.from_record(record), digest(record)
 
 
 @dataclass(frozen=True)
@@ -109,19 +135,39 @@ class SearchRun:
         check_room(folder, replace(search.plan, members=everyone), dataset)
         with new_folder(folder):
             write_json(record_path(folder, "pbt"), search.record())
+            failpoint("record.written")
         return cls(folder, search, dataset)
 
     @classmethod
     def open(cls, path: str | Path, dataset: Dataset | None = None) -> SearchRun:
         """The search that a folder holds."""
+        place = record_path(path, "pbt")
+        remedy = "Put a copy of it back, or search again into a new folder."
         try:
-            record = read_json(record_path(path, "pbt"))
+            search, own = read_object(place, "a search", _read_search, remedy)
         except (FileNotFoundError, NotADirectoryError):
             rule = f"must be a folder made by `unbraid pbt`, with a {RECORDS['pbt'].record} in it"
-            raise invalid("run", rule, str(path)) from None
-        found = cls(path, SearchPlan.from_record(record), dataset)
-        found._digest = digest(record)
+            raise invalid("run", rule, str(path), remedy) from None
+        found = cls(path, search, dataset)
+        found._digest = own
         return found
+
+    @classmethod
+    def begin(cls, path: Path, search: SearchPlan, dataset: Dataset) -> SearchRun:
+        """The search of a stage, begun in *path* or new there; a record of it that is lost, damaged
+        or another's is written again, since the larger plan that it is part of holds it too.
+        """
+        try:
+            found = cls.open(path, dataset)
+            if found.search.but_for_its_place() == search.but_for_its_place():
+                return found
+        except DamagedFileError:
+            pass
+        except InputError:
+            if not any(is_there(path / name) for name in (LINEAGE, POPULATION, "plan.json")):
+                return cls.create(path, search, dataset)
+        write_json(record_path(path, "pbt"), search.record())
+        return cls(path, search, dataset)
 
     @staticmethod
     def is_search(path: str | Path) -> bool:
@@ -144,16 +190,22 @@ class SearchRun:
     @property
     def finished(self) -> bool:
         """Whether the winner is stored."""
-        return (self.path / "plan.json").is_file()
+        return is_there(record_path(self.path, "train"))
 
     @property
     def lineage(self) -> pd.DataFrame:
         """One row per individual and epoch: its parent, hyperparameters and score."""
+        remedy = "Put a copy of it back, or search again into a new folder."
         try:
-            return read_table(self.path / LINEAGE, self._about_lineage)
+            return read_table(self.path / LINEAGE, self._about_lineage, _COLUMNS)
         except FileNotFoundError:
+            if self.finished:
+                raise DamagedFileError(f"{self.path / LINEAGE} is missing. {remedy}") from None
             rule = "must have a finished epoch, or there is no lineage"
             raise invalid("run", rule, str(self.path), self._go_on) from None
+        except DamagedFileError as error:
+            told = remedy if self.finished else self._go_on
+            raise DamagedFileError(f"{error} {told}") from error
 
     @property
     def _about_lineage(self) -> dict[str, str]:
@@ -177,17 +229,18 @@ class SearchRun:
         """Train what is left; Ctrl-C writes a checkpoint first.
 
         *out_of_time* is asked between epochs. *on_epoch* is called with every epoch that ends:
-        its number from 0, the best score in it, how many individuals it had, and how many images
-        each of their models has seen.
+        its number from 0, the best score in it, whether all were collapsed, how many individuals it
+        had, and how many images each of their models has seen.
         """
         if self.finished:
-            self._check_winner(warn)
-            self._forget_population()
+            self.check_winner(warn)
+            self.remove_leftovers()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
             remove_unfinished(self.path)
             begin = self._beginning(device)
-            files = StateFiles(self.path / POPULATION, self._digest)
+            width = self.search.plan.layout(self.search.plan.members[0], self.dataset).size
+            files = StateFiles(self.path / POPULATION, self._digest, width)
             # No name of ours but the checkpointer's may hold a population, or it would stay in
             # memory beside those that come after it.
             checkpointer = Checkpointer(
@@ -220,6 +273,7 @@ class SearchRun:
         search, dataset = self.search, self.dataset
         with explain_oom(device, f"the data '{dataset.name}'", "Free some memory, or use the CPU."):
             sampler, rule = dataset.sampler(device), rule_on(search.plan, dataset, device)
+        rehearsed: set[int] = set()
 
         def begin(
             epoch: int,
@@ -227,7 +281,7 @@ class SearchRun:
             rows: Rows | Heritage | None,
             clocks: Sequence[int] | None = None,
         ) -> Generation:
-            return Generation(
+            generation = Generation(
                 search.plan,
                 search.generation_models(individuals, epoch),
                 dataset,
@@ -240,6 +294,11 @@ class SearchRun:
                 clocks=clocks,
                 cumulative=rule,
             )
+            for chunk in generation.chunks:  # kernels differ by batch size, and that may evolve
+                if chunk.program.plan.batch_size not in rehearsed:
+                    rehearsed.add(chunk.program.plan.batch_size)
+                    rehearse(chunk.program)
+            return generation
 
         return begin
 
@@ -260,6 +319,7 @@ class SearchRun:
     ) -> str:
         """Epoch after epoch until the search is over; returns why it is."""
         search = self.search
+        least = self._least_active()
         while True:
             state = checkpointer.state
             with Judging(search.scorer, state.generation, self.dataset, self.path) as judging:
@@ -270,17 +330,20 @@ class SearchRun:
                     judging.chunk_done,
                 ):
                     checkpointer.save()
-                scores = judging.scores()
+                scores, active = judging.scores(), judging.active_latents()
             ranked = [search.scorer.better(score) for score in scores]
-            rows = epoch_rows(search, state, scores)
+            rows = epoch_rows(search, state, scores, active, least)
+            collapsed = [is_collapsed(row) for row in rows]
             # An epoch that was stopped after this is scored again when the search goes on; it must
             # not stand here twice.
             state.lineage = [row for row in state.lineage if row["epoch"] < state.epoch] + rows
             self._write_lineage(state)
-            self._keep_best(state, scores, ranked)
+            self._keep_best(state, rows, ranked, collapsed)
             best = best_by_epoch(state.lineage, search.scorer.better)
-            told = {"epoch": state.epoch, "best": best[-1], "images": rows[-1]["images"]}
-            on_epoch({**told, "individuals": len(state.individuals)})
+            sunk = best[-1].collapsed and state.elite is not None
+            told = {"epoch": state.epoch, "best": best[-1].score, "collapsed": sunk}
+            counts = {"individuals": len(state.individuals), "images": rows[-1]["images"]}
+            on_epoch({**told, **counts})
             if state.elite is None:
                 checkpointer.save()
                 raise self._no_scores(state.epoch)
@@ -290,12 +353,25 @@ class SearchRun:
                 if count:
                     warn(f"{count} of {len(rows)} individuals had diverged when the search ended.")
                 return why
-            checkpointer.state = self._selected(state, ranked, begin)
+            checkpointer.state = self._selected(state, ranked, collapsed, begin)
+            failpoint("generation.replaced")
             if checkpointer.due():
                 checkpointer.save()
 
+    def _least_active(self) -> int:
+        """The fewest active latents of an individual that is not collapsed, where one can be."""
+        search = self.search
+        if not search.collapsed_last:
+            return 0
+        known = search.scorer.known_factors(self.dataset, self.path)
+        return least_active(search.plan.latents, known)
+
     def _why_over(
-        self, epoch: int, ranked: list[float], best: list[float], out_of_time: Callable[[], bool]
+        self,
+        epoch: int,
+        ranked: list[float],
+        best: list[EpochBest],
+        out_of_time: Callable[[], bool],
     ) -> str:
         """Why the search ends after *epoch*; empty where it goes on."""
         within, epochs = self.search.converged_within, self.search.converged_epochs
@@ -303,12 +379,18 @@ class SearchRun:
             return "all epochs are done"
         if not any(map(math.isfinite, ranked)):
             return "no individual has a score any more"
-        if within and converged(best, within, epochs):
+        # Where all are collapsed, a score that stands still is no convergence.
+        scores = [math.nan if one.collapsed else one.score for one in best]
+        if within and converged(scores, within, epochs):
             return f"the best score moved by less than {within:g} in each of {epochs} epochs"
         return "the time is up" if out_of_time() else ""
 
     def _selected(
-        self, state: SearchState, ranked: list[float], begin: Callable[..., Generation]
+        self,
+        state: SearchState,
+        ranked: list[float],
+        collapsed: list[bool],
+        begin: Callable[..., Generation],
     ) -> SearchState:
         """Exploit and explore: the next epoch begins, with every state gathered on the device."""
         search, epoch = self.search, state.epoch + 1
@@ -321,6 +403,7 @@ class SearchRun:
             seed=search.seed,
             epoch=epoch,
             population=search.population,
+            collapsed=collapsed,
         )
         places = [
             one.parent * search.models + number
@@ -342,22 +425,34 @@ class SearchRun:
             " rates if the models diverged (see lineage.parquet), or with another score."
         )
 
-    def _keep_best(self, state: SearchState, scores: list[float], ranked: list[float]) -> None:
+    def _keep_best(
+        self,
+        state: SearchState,
+        rows: list[dict[str, Any]],
+        ranked: list[float],
+        collapsed: list[bool],
+    ) -> None:
         """Keep the best individual of an epoch where it is the best of all."""
-        search, first = self.search, ranking(ranked)[0]
-        old = -math.inf if state.elite is None else search.scorer.better(state.elite.score)
+        search, first, old = self.search, ranking(ranked, collapsed)[0], state.elite
+        if not math.isfinite(ranked[first]):
+            return
         # Of equals the one that has trained longer.
-        if not (math.isfinite(ranked[first]) and ranked[first] >= old):
+        if old is not None and (not collapsed[first], ranked[first]) < (
+            not old.collapsed,
+            search.scorer.better(old.score),
+        ):
             return
         values = state.individuals[first].values
         updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
         state.elite = Elite(
             epoch=state.epoch,
             individual=first,
-            score=scores[first],
+            score=rows[first]["score"],
             values=dict(values),
             clock=(state.epoch + 1) * updates,
             rows=state.generation.rows(range(first * search.models, (first + 1) * search.models)),
+            active_latents=rows[first]["active_latents"],
+            collapsed=collapsed[first],
         )
 
     def _seen(self, state: SearchState) -> int:
@@ -378,35 +473,88 @@ class SearchRun:
 
         check_still_there(self.path)
         table = pd.DataFrame(state.lineage)
-        write_table(self.path / LINEAGE, table.astype({"score": float}), self._about_lineage)
+        table["collapsed"] = [is_collapsed(row) for row in state.lineage]
+        kinds = {"score": float, "active_latents": "Int64"}
+        write_table(self.path / LINEAGE, table.astype(kinds), self._about_lineage)
+        failpoint("lineage.written")
+
+    def remove_leftovers(self) -> None:
+        """Remove the population of a finished search that was killed before it did."""
+        if self.finished and (self.path / POPULATION).is_dir():
+            # It may lie where nothing can be written, or another process does the same.
+            with suppress(UnbraidError), only_one(self.path):
+                self._forget_population()
 
     def _forget_population(self) -> None:
         """Remove the states of all models, which nobody needs once the winner is stored."""
-        shutil.rmtree(self.path / POPULATION, ignore_errors=True)
+        remove_folder(self.path / POPULATION)
 
-    def _check_winner(self, warn: Callable[[str], None]) -> None:
-        """Read the stored winner; a damaged plan is made again, damaged models cannot be."""
+    def check_winner(self, warn: Callable[[str], None] = lambda line: None) -> None:
+        """Read the stored winner; what is written about it is made again where it is damaged or
+        another's, its models cannot be.
+        """
         try:
-            run = self.winner()
-        except DamagedFileError as error:
-            record = self.winner_record()
-            plan = self._winner_plan(record["epoch"], record["individual"], record["values"])
-            run = self._winner_run(plan)
-            run.results()  # which belong to the very plan
-            run.write_plan()
-            warn(f"{error} It was made again.")
-        run.results()
+            stored = self.winner()
+            stored.results()  # which belong to the very plan
+        except DamagedFileError:
+            winner = self._read_winner(None, warn)
+            made = self._winner_run(self._winner_plan(winner))
+            made.results()
+            with only_one(self.path):
+                made.write_plan()
+            warn(f"{record_path(self.path, 'train')} could not be used; it was made again.")
+        else:
+            self._read_winner(stored.plan.digest(), warn)
 
-    def _winner_plan(self, epoch: int, individual: int, values: dict[str, float]) -> Plan:
+    def _read_winner(self, plan_digest: str | None, warn: Callable[[str], None]) -> Winner:
+        """winner.json, made again from the lineage where it is lost or of another plan than the one
+        stored.
+        """
+        try:
+            found = self._stored_winner()
+            if plan_digest in (None, self._winner_plan(found).digest()):
+                return found
+        except DamagedFileError:
+            pass
+        made = self._best_of_lineage()
+        if made is None or plan_digest not in (None, self._winner_plan(made).digest()):
+            remedy = "Put a copy of it back, or search again into a new folder."
+            raise DamagedFileError(f"{self.path / WINNER} does not fit the models. {remedy}")
+        self._write_winner(made)
+        warn(f"{self.path / WINNER} could not be used; it was made again.")
+        return made
+
+    def _best_of_lineage(self) -> Winner | None:
+        """The best individual of all epochs, one that is not collapsed before any that is; of
+        equals the one that has trained longer.
+        """
+        found, highest = None, (False, -math.inf)
+        for _, table in self.lineage.groupby("epoch", sort=True):
+            rows = table.to_dict("records")
+            ranked = [self.search.scorer.better(row["score"]) for row in rows]
+            collapsed = [is_collapsed(row) for row in rows]
+            first = ranking(ranked, collapsed)[0]
+            place = (not collapsed[first], ranked[first])
+            if math.isfinite(ranked[first]) and place >= highest:
+                highest, row = place, rows[first]
+                values = {name: plain(row[name]) for name in self.search.evolved}
+                numbers = int(row["epoch"]), int(row["individual"]), float(row["score"])
+                active = row.get("active_latents")
+                active = int(active) if is_whole(active) else None
+                metric = self.search.scorer.metric
+                found = Winner(*numbers, values, metric, active, collapsed[first])
+        return found
+
+    def _winner_plan(self, winner: Winner | Elite) -> Plan:
         """The plan of the run that an individual of an epoch is stored as."""
-        search = self.search
+        search, epoch, values = self.search, winner.epoch, winner.values
         updates = updates_of_epoch(search.epoch_images, search.batch_size(values))
         return replace(
             search.plan,
             batch_size=search.batch_size(values),
             steps=(epoch + 1) * updates,
             log_every=updates,
-            members=tuple(search.members(individual, values, epoch)),
+            members=tuple(search.members(winner.individual, values, epoch)),
         )
 
     def _winner_run(self, plan: Plan) -> RunFolder:
@@ -420,19 +568,39 @@ class SearchRun:
             "age": rows["age"] - elite.clock,
             "history": rows["history"][:, : elite.epoch + 1].contiguous(),
         }
-        run = self._winner_run(self._winner_plan(elite.epoch, elite.individual, elite.values))
+        run = self._winner_run(self._winner_plan(elite))
         (chunk,) = run.chunks()
         run.checkpoints(chunk).save(rows, elite.clock)
         run.write_tables()
-        about = {
-            "epoch": elite.epoch,
-            "individual": elite.individual,
-            "score": elite.score,
-            "values": elite.values,
-        }
-        write_json(self.path / "winner.json", {**about, "metric": self.search.scorer.metric})
+        found = elite.epoch, elite.individual, elite.score, elite.values
+        metric, latents = self.search.scorer.metric, elite.active_latents
+        self._write_winner(Winner(*found, metric, latents, elite.collapsed))
         run.write_plan()
+        failpoint("winner.stored")
+
+    def _write_winner(self, winner: Winner) -> None:
+        write_json(self.path / WINNER, asdict(winner))
 
     def winner_record(self) -> dict[str, Any]:
-        """Epoch, individual, score and evolved values of the winner."""
-        return read_json(self.path / "winner.json")
+        """Epoch, individual, score and evolved values of the winner, and what latents it uses."""
+        return asdict(self._stored_winner())
+
+    def remark(self) -> str:
+        """What must be known of the winner: that it is collapsed; else empty."""
+        record = self.winner_record()
+        if not record["collapsed"]:
+            return ""
+        return collapsed_winner(
+            record["active_latents"], self.search.plan.latents, self._least_active()
+        )
+
+    def _stored_winner(self) -> Winner:
+        path, remedy = self.path / WINNER, f"Run `unbraid resume {self.path}` to make it again."
+        try:
+            found = read_object(path, "a winner", lambda one: from_record(Winner, one), remedy)
+        except (FileNotFoundError, NotADirectoryError):
+            raise DamagedFileError(f"{path} is missing. {remedy}") from None
+        own = self.search.evolved.keys(), self.search.scorer.metric
+        if (found.values.keys(), found.metric) != own:
+            raise DamagedFileError(f"{path} is that of another search. {remedy}")
+        return found
