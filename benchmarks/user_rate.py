@@ -6,9 +6,10 @@
 Each row is one process of `unbraid`, timed from its start to its exit: imports, compiling the
 kernels, training with checkpoints every 30 seconds, encoding. Rows marked cold begin with an empty
 cache of compiled kernels. Beside each stands what the kernels would allow: the same members trained
-for two seconds in a process that is warm already. The models of one row are scored too, by
-`unbraid score`. `--only` names the rows to run, `--quick` shrinks
-them to try the script out on a CPU; rows of earlier calls with the same names are replaced.
+for two seconds in a process that is warm already; beside a search, as many models trained as long
+by `unbraid train`. The models of one row are scored too, by `unbraid score`. `--only` names the
+rows to run, `--quick` shrinks them to try the script out on a CPU; rows of earlier calls with the
+same names are replaced.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,13 @@ def search_command(row: dict[str, Any], out: Path, device: str) -> list[str]:
     return [*words, "--device", device, "--out", str(out)]
 
 
+def without_search(row: dict[str, Any], out: Path, device: str) -> list[str]:
+    """What a user types to train as many models as long."""
+    updates = row["epochs"] * -(-row["images"] // BATCH)
+    plan = {"objectives": ("beta_tcvae",), "seeds": row["models"], "steps": updates}
+    return [*command(plan, out, device), "--batch-size", str(BATCH)]
+
+
 def typed(words: list[str], environment: dict[str, str]) -> tuple[float, str]:
     """Run a command of a user's; returns its seconds and what it said."""
     began = time.perf_counter()
@@ -178,6 +187,10 @@ def measure(
         cold = Path(folder) / "cache"
         environment = os.environ | {"TRITON_CACHE_DIR": str(cold if row["cold"] else cache)}
         out = Path(folder if runs is None else runs) / row["name"]
+        alike = ("beta_tcvae",) if searches else row["objectives"]
+        could = partial(kernels, alike, row["models" if searches else "seeds"], device, seconds)
+        # A row that is not cold finds its kernels compiled.
+        warm_rate = None if row["cold"] else could(environment)
         words = (search_command if searches else command)(row, out, device)
         took, said = typed(words, environment)
         told = re.search(
@@ -186,23 +199,25 @@ def measure(
         assert told is not None, said
         model_steps = int(told[1].replace(",", "")) / (BATCH if searches else 1)
         scoring = typed(["score", str(out)], environment)[0] if row.get("score") else None
-        disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-        could = (
-            kernels(("beta_tcvae",), row["models"], device, seconds, environment)
+        plain = (
+            typed(without_search(row, Path(folder) / "plain", device), environment)[0]
             if searches
-            else kernels(row["objectives"], row["seeds"], device, seconds, environment)
+            else None
         )
+        rate = warm_rate or could(environment)
+        disk = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     return {
         "what": row["what"],
         "members": row["models"] if searches else round(model_steps / row["steps"]),
         "model_steps_per_second": model_steps / took,
         "seconds": took,
         "seconds_of_training": int(told[2]),
-        "kernels": could,
-        "share": model_steps / took / could,
-        "share_while_training": model_steps / max(int(told[2]), 1) / could,
+        "kernels": rate,
+        "share": model_steps / took / rate,
+        "share_while_training": model_steps / max(int(told[2]), 1) / rate,
         "disk_bytes": disk,
         "seconds_of_scoring": scoring,
+        "share_of_training": plain and plain / took,
         "cold": row["cold"],
         "command": " ".join(["unbraid", *words[:-1], "OUT"]),
     }
