@@ -59,7 +59,7 @@ def test_own_network_trains_and_is_found_again(
     # Another process, which has not registered it.
     NETWORKS._registered.clear()
     NETWORKS.__dict__.pop("_all", None)
-    with pytest.raises(ub.InputError, match=r"^network 'residual' .*unknown"):
+    with pytest.raises(ub.InputError, match=r"network 'residual' .*unknown"):
         ub.open_run(tmp_path / "run").model(0)
 
 

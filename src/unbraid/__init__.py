@@ -42,9 +42,9 @@ from unbraid.commands.reduce import reduce as reduce
 from unbraid.commands.report import report as report
 from unbraid.commands.resume import resume as resume
 from unbraid.commands.rpu import rpu as rpu
+from unbraid.commands.run import Run as Run
+from unbraid.commands.run import open_run as open_run
 from unbraid.commands.score import score as score
-from unbraid.commands.train import Run as Run
-from unbraid.commands.train import open_run as open_run
 from unbraid.commands.train import train as train
 
 if TYPE_CHECKING:

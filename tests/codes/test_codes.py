@@ -19,7 +19,7 @@ import unbraid as ub
 from unbraid.codes import codes as codes_module
 from unbraid.codes.codes import Codes, CodeStore, recorded_sample
 from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 from unbraid.core.errors import DamagedFileError, InputError
 from unbraid.core.store import read_tensors, write_tensors
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 import unbraid as ub
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 
 from ..conftest import Refused
 
@@ -96,7 +98,38 @@ def test_what_a_model_does_not_take(run: Run, refused: Refused):
     for codes in (np.zeros((3, 5)), np.zeros(4)):
         told = ("codes", "must have the shape (n, 4)", f"shape {codes.shape}")
         assert refused(model.decode, codes) == [told]
+    hidden = np.ma.masked_array(images, mask=images > 7)
+    assert refused(model.encode, hidden)[0][:2] == ("images", "must not have masked values")
     assert refused(run.model, 2) == [("member", "must be one of 0..1", "2")]
+
+
+FINITE = "must be finite and at most 1e+06 in size"
+
+
+@pytest.mark.parametrize(
+    ("codes", "rule"),
+    [
+        ("abc", "must be numbers"),
+        (None, "must be numbers"),
+        ([[None] * 4], "must be numbers"),
+        (np.zeros((1, 4), complex), "must be numbers"),
+        ([[0.0] * 4, [0.0] * 3], "must be regular"),
+        (np.full((2, 4), np.nan), FINITE),
+        (np.array([[0, 0, -np.inf, 0]]), FINITE),
+        (np.full((1, 4), 1e300), FINITE),
+        (np.nan, "must have the shape (n, 4)"),
+        (np.ma.masked_array(np.zeros((1, 4)), mask=[[0, 1, 0, 0]]), "must not have masked values"),
+    ],
+)
+def test_codes_that_no_image_has_are_refused(run: Run, refused: Refused, codes: Any, rule: str):
+    assert [found[:2] for found in refused(run.model(0).decode, codes)] == [("codes", rule)]
+
+
+@pytest.mark.parametrize("make", [torch.tensor, pd.DataFrame, list])
+def test_codes_of_any_kind_that_holds_numbers_are_decoded(run: Run, make: Any):
+    codes = np.linspace(-1, 1, 8).reshape(2, 4)
+    expected = run.model(0).decode(codes)
+    assert np.array_equal(run.model(0).decode(make(codes)), expected)
 
 
 def test_points_are_encoded_too(points: Run, refused: Refused):
@@ -105,3 +138,5 @@ def test_points_are_encoded_too(points: Run, refused: Refused):
     assert model.decode(np.zeros((3, 2))).shape == (3, *points.dataset.image_shape)
     told = ("samples", "must be numbers of the shape (n, 2)", "float64 of shape (3, 5)")
     assert refused(model.encode, np.zeros((3, 5))) == [told]
+    endless = np.array([[0.0, np.inf]])
+    assert refused(model.encode, endless) == [("samples", "must be finite", "some that are not")]

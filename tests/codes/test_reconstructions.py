@@ -15,7 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 import unbraid as ub
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 
 SETTINGS: dict[str, Any] = {
     "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28},

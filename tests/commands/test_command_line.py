@@ -34,7 +34,7 @@ def test_the_whole_way(unbraid, tmp_path: Path, contents):
     lines = answer.out.splitlines()
     assert lines[0].split() == ["seed", "beta", "active_latents", "mig"]
     assert lines[1].split() == ["member", "objective"]
-    scores = [float(line.split()[-1]) for line in lines[2:4]]
+    scores = [float(line.split()[-2]) for line in lines[2:4]]
     assert scores == sorted(scores, reverse=True)
     assert lines[-2:] == [
         f"All scores, with their parts: {folder / 'scores.parquet'}",

@@ -54,7 +54,7 @@ def test_info_lists_every_dataset_with_its_status(unbraid, small):
     listed = [line.split()[0] for line in lines if line and not line.startswith("One of them")]
     assert listed == list(DATA)
     assert f"{'sprites':<18}{'drawn':<19}Sprites: one bright" in answer.out
-    assert f"{'shapes3d':<18}{'not here':<19}3D Shapes: a solid" in answer.out
+    assert f"{'shapes3d':<18}{'not added':<19}3D Shapes: a solid" in answer.out
 
 
 def test_info_on_a_drawn_dataset_with_options(unbraid):
@@ -99,7 +99,7 @@ on a device  5.9 GB, uint8
 files        3dshapes.h5, 267,573,662 bytes
              sha256 0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785
 from         https://github.com/google-deepmind/3d-shapes
-status       not here
+status       not added
 lies in      {home / "shapes3d"}, once it is added
 to add it    Get 3dshapes.h5 from https://github.com/google-deepmind/3d-shapes and type: {ADD}
              3dshapes.h5. `shapes3d_drawn` needs no file.

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.commands.train import open_run
+from unbraid.commands.run import open_run
 from unbraid.core import begun
 from unbraid.core.errors import InputError
 from unbraid.core.store import write_table
@@ -136,7 +136,7 @@ def test_it_trains_reopens_and_goes_on(run: Path, tmp_path: Path, noise: str):
         for (_, state), old in zip(reopened.folder.results(), weights, strict=True)
     )
     shutil.move(tmp_path / "data", tmp_path / "moved")
-    told = "Where it was moved, give its new place; for a run on it: data=NEW_PLACE."
+    told = "where it was moved, give its new place with data=NEW_PLACE"
     assert told in refused(lambda: open_run(out).dataset)
     assert open_run(out, data=tmp_path / "moved").dataset.options == {
         "source": str(tmp_path / "moved")

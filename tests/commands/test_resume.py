@@ -56,12 +56,45 @@ def test_a_run_whose_data_was_moved_is_given_the_place(unbraid, tmp_path: Path):
     np.savez(here, images=images, factors=np.arange(12) % 4)
     ub.train(here, "vae", out=out, **{**SMALL, "data_options": {"resize": 28}})
     here.rename(there)
-    assert unbraid("report", out).code == 2
-    assert "fingerprint" in unbraid("report", out, "--data", str(there)).err
+    gone = unbraid("report", out)
+    assert gone.code == 2
+    assert "give its new place with --data NEW_PLACE" in gone.err
+    assert unbraid("report", out, "--data", f"{there}:resize=32").code == 2
+    # Its options need not be repeated, and may be.
+    assert unbraid("report", out, "--data", str(there)).code == 0
     moved = ("--data", f"{there}:resize=28")
-    assert unbraid("report", out, *moved).code == 0
     assert unbraid("score", out, "--metrics", "mig", *moved).code == 0
     assert unbraid("resume", out, *moved).code == 0
+
+
+def test_options_of_an_array_need_not_be_repeated(tmp_path: Path, refused):
+    images = np.random.default_rng(0).integers(0, 256, (12, 20, 20), dtype=np.uint8)
+    labels = np.arange(12) % 4
+    data = ub.load(images, resize=28, factors=labels, factor_names=["kind"])
+    run = ub.train(data, "vae", out=tmp_path / "run", **{**SMALL, "data_options": {}})
+    (problem,) = refused(lambda: ub.open_run(run.path, data=images))
+    assert problem.name == "data", "labels in memory must be given again"
+    again = ub.load(images, resize=28, factors=labels, factor_names=["kind"])
+    assert ub.open_run(run.path, data=again).dataset.factor_names == ("kind",)
+
+
+@pytest.mark.parametrize("kind", [name for name in RECORDS if name != "train"])
+@pytest.mark.parametrize("name", ["steps", "seeds"])
+def test_more_of_a_search_is_refused(unbraid, tmp_path: Path, kind: str, name: str):
+    write_json(tmp_path / RECORDS[kind].record, {})
+    answer = unbraid("resume", str(tmp_path), f"--{name}", "7")
+    rule = f"--{name} can be given for a run of `unbraid train` alone; got 7."
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"unbraid: {rule}")
+
+
+def test_more_seeds_by_the_command_line(unbraid, run: Path):
+    answer = unbraid("resume", str(run), "--seeds", "3", "--device", "cpu")
+    assert (answer.code, answer.out.splitlines()[0]) == (0, f"Trained 6 of 6 models: {run}")
+    for word in ("1", "two", "3,4"):
+        answer = unbraid("resume", str(run), "--seeds", word)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.count("\n") == 1
 
 
 def test_what_is_no_such_folder_is_refused(unbraid, tmp_path: Path):
@@ -71,7 +104,7 @@ def test_what_is_no_such_folder_is_refused(unbraid, tmp_path: Path):
     for command in ("score", "report"):
         answer = unbraid(command, str(tmp_path))
         assert (answer.code, answer.out) == (2, "")
-        assert answer.err.endswith(f"got '{tmp_path}'.\n")
+        assert f"got '{tmp_path}'. " in answer.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -106,8 +139,10 @@ def test_a_damaged_plan_is_code_one(unbraid, run: Path, contents, command: str):
     path = run / "plan.json"
     path.write_text(path.read_text().replace('"steps": 20', '"steps": 21'))
     before = contents(run)
-    message = f"unbraid: {path} is damaged: its content does not match its checksum.\n"
-    assert unbraid(command, str(run)) == (1, "", message)
+    message = f"unbraid: {path} is damaged: its content does not match its checksum. Put a copy"
+    answer = unbraid(command, str(run))
+    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
+    assert answer.err.startswith(message)
     assert contents(run) == before
 
 

@@ -21,7 +21,7 @@ from unbraid.core.folders import PAGES, RECORDS
 HOME = Path(__file__).resolve().parents[2]
 DOCS = HOME / "docs" / "commands.md"
 COMMANDS = HOME / "src" / "unbraid" / "commands"
-NOT_VERBS = {"__init__", "command_line", "options", "names"}
+NOT_VERBS = {"__init__", "command_line", "names", "options", "run"}
 COMMAND = typer.main.get_command(app)
 
 

@@ -7,10 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from unbraid.core.arrays import to_numpy
 from unbraid.core.errors import Shown, invalid
 from unbraid.population.run_folder import RunFolder
 
 _ENCODED_AT_ONCE = 256
+LARGEST_CODE = 1e6
+"""Far beyond any code of an image; networks multiply it without leaving the numbers there are."""
 
 
 class Model:
@@ -57,12 +60,18 @@ class Model:
 
     def decode(self, z: ArrayLike) -> NDArray[np.uint8]:
         """Images of codes `(n, latents)`: uint8 `(n, height, width, channels)`."""
-        codes = torch.as_tensor(np.asarray(z, dtype=np.float32))
-        latents = self._latents
-        if codes.dim() != 2 or codes.shape[1] != latents:
-            raise invalid(
-                "codes", f"must have the shape (n, {latents})", Shown(f"shape {tuple(codes.shape)}")
-            )
+        given = to_numpy(z, "codes")
+        latents, shape = self._latents, given.shape
+        if given.dtype.kind not in "fiub":
+            raise invalid("codes", "must be numbers", Shown(f"dtype {given.dtype}"))
+        if len(shape) != 2 or shape[1] != latents:
+            raise invalid("codes", f"must have the shape (n, {latents})", Shown(f"shape {shape}"))
+        size = np.abs(given.astype(np.float64)).max(initial=0.0)
+        if not size <= LARGEST_CODE:
+            found = Shown("some that are not finite" if not np.isfinite(size) else f"{size:g}")
+            rule = f"must be finite and at most {LARGEST_CODE:g} in size"
+            raise invalid("codes", rule, found)
+        codes = torch.from_numpy(given.astype(np.float32))
         with torch.no_grad():
             raw = self._network.decode(
                 self._weights, codes.unsqueeze(0), self._dataset.sample_shape, self._precision
@@ -74,12 +83,14 @@ class Model:
         return self.decode(self.encode(images))
 
     def _samples(self, images: ArrayLike) -> torch.Tensor:
-        array = np.asarray(images)
+        array = to_numpy(images, "images")
         shape = self._dataset.sample_shape
         if not self._dataset.bounded:
             if array.shape[1:] != shape or array.dtype.kind not in "fiu":
                 rule = f"must be numbers of the shape ({', '.join(map(str, ('n', *shape)))})"
                 raise invalid("samples", rule, Shown(f"{array.dtype} of shape {array.shape}"))
+            if not np.isfinite(array).all():
+                raise invalid("samples", "must be finite", Shown("some that are not"))
             return torch.as_tensor(array, dtype=torch.float32)
         if array.ndim == 3 and shape[0] == 1:
             array = array[..., None]

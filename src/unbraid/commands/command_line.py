@@ -276,9 +276,10 @@ def _errors(flags: set[str]) -> Iterator[set[str]]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except OSError as error:
-        if error.filename is None or error.strerror is None:
+        if error.strerror is None:
             raise
-        print(f"unbraid: {error.filename}: {error.strerror}.", file=sys.stderr)
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"unbraid: {where}{error.strerror}.", file=sys.stderr)
         raise SystemExit(1) from None
 
 

@@ -17,15 +17,16 @@ from typing import Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import command
-from unbraid.commands.train import Run, train
+from unbraid.commands.run import Run
+from unbraid.commands.train import train
 from unbraid.core.errors import Problems
 from unbraid.core.folders import given_path, next_folder
 
 DATA = {
     "image_size": 28,
-    "x": 16,
-    "y": 10,
-    "scale": 6,
+    "x": 12,
+    "y": 12,
+    "scale": 11,
     "y_range": 0.5,
     "scale_min": 0.18,
     "scale_max": 0.26,
@@ -80,8 +81,12 @@ def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
             f"  β = {beta:<4g} "
             + "  ".join(f"{score:.2f}" for score in sorted(scores, reverse=True))
         )
-    winner = by_beta.median().idxmax()
-    won = table[table["beta"] == winner]["mig"]
+    for line in table.attrs["remarks"]:
+        _say(f"\n{line}")
+    sound = table[~table["collapsed"]]
+    sound = sound if len(sound) else table
+    winner = sound.groupby("beta")["mig"].median().idxmax()
+    won = sound[sound["beta"] == winner]["mig"]
     reached = sum(score >= SUCCESS for score in won)
     _say(
         f"\nβ = {winner:g} wins: {reached} of {len(won)} seeds reach MIG {SUCCESS} or more without"

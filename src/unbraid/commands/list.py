@@ -40,16 +40,22 @@ class Entry:
     options: str
     citation: Any
     file: str
+    remark: str = ""
+    """What must be known to read it."""
 
 
 def entries(kind: str) -> Sequence[Entry]:
     """Everything registered under *kind*, in the order of its table."""
+    from unbraid.scoring.collapse import dead_codes_remark
+
     found = []
     for name, target in registry(kind).items():
         thing = registry(kind).load(name)
         words = (thing.title if kind == "studies" else summary(thing)) or "no description"
         options = "" if kind == "studies" else _options(thing)
-        found.append(Entry(name, words, options, getattr(thing, "citation", None), _file(target)))
+        remark = dead_codes_remark(name) if kind == "metrics" else ""
+        cited = getattr(thing, "citation", None)
+        found.append(Entry(name, words, options, cited, _file(target), remark))
     return found
 
 
@@ -99,6 +105,8 @@ def list(
             lines.append(f"  {row.name:<{width}}{row.summary}")
             if row.citation:
                 lines.append(f"  {'':<{width}}{row.citation}")
+            if row.remark:
+                lines.append(f"  {'':<{width}}{row.remark}")
             if row.options:
                 lines.append(f"  {'':<{width}}options: {row.options}")
         blocks.append("\n".join(lines))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unbraid.objectives.priors.prior import Prior
     from unbraid.objectives.schedule import Schedule
     from unbraid.objectives.supervision.supervision import Supervision
+    from unbraid.population.plan import Plan
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -240,6 +241,29 @@ def open_data(data: Any, options: dict[str, Any] | None = None) -> Dataset:
 
     source, options = split_source(data, options)
     return source if isinstance(source, Dataset) else load(source, **options)
+
+
+def moved_data(data: Any, plan: Plan) -> Dataset:
+    """What a folder with *plan* began with, now found at *data*: options need not be repeated."""
+    from unbraid.data import DATA
+    from unbraid.data.dataset import IN_MEMORY
+
+    source, given = split_source(data, None)
+    own = not isinstance(source, str) or source not in DATA
+    kept = plan.data_options if own == (plan.data == "own") and (own or source == plan.data) else {}
+    kept = {name: one for name, one in kept.items() if name != "source" and one != IN_MEMORY}
+    if plan.data_options.get("factors") == IN_MEMORY and "factors" not in given:
+        kept.pop("factor_names", None)
+    return open_data(source, {**kept, **given})
+
+
+def remark_on(dataset: Dataset, quiet: bool) -> None:
+    """Say what must be known of data before anything is trained on it."""
+    from unbraid.data.statistics import all_alike
+
+    if not quiet and all_alike(dataset):
+        told = f"{len(dataset):,} images that are all the same: models can learn nothing from them."
+        print(told, file=sys.stderr, flush=True)
 
 
 def check_path(name: str, path: Any) -> None:

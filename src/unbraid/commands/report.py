@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
-from unbraid.commands.train import open_run
+from unbraid.commands.run import open_run
 
 
 @command

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
-from unbraid.commands.train import stopped
+from unbraid.commands.run import stopped
 from unbraid.core.errors import invalid
 from unbraid.core.folders import check_kind
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unbraid.commands.discover import DiscoverResult
     from unbraid.commands.pbt import PbtResult
     from unbraid.commands.rpu import RpuResult
-    from unbraid.commands.train import Run
+    from unbraid.commands.run import Run
 
 
 @command
@@ -30,19 +30,27 @@ def resume(
         int | None,
         Option("More steps for a run than its plan had, if it was trained with --keep-optimiser."),
     ] = None,
+    seeds: Annotated[
+        int | None,
+        Option("More seeds of every setting of a run; models that it has keep files and scores."),
+    ] = None,
     data: declared.MovedData = None,
     device: declared.Device = "auto",
     quiet: declared.Quiet = False,
 ) -> Run | PbtResult | RpuResult | DiscoverResult:
     """Go on with a run, search or discovery that was stopped, killed or damaged.
 
-    What is done is not done again; a finished one is opened as it is, or trained on with --steps.
+    What is done is not done again; a finished one is opened as it is, trained on with --steps, or
+    given more models with --seeds.
     """
     kind = check_kind(folder)
-    if steps is not None and kind != "train":
-        remedy = "Leave it out: what is left to do is in the folder."
-        raise invalid("steps", "can be given for a run of `unbraid train` alone", steps, remedy)
-    more = {} if steps is None else {"steps": steps}
+    more = {
+        name: value for name, value in (("steps", steps), ("seeds", seeds)) if value is not None
+    }
+    for name, value in more.items():
+        if kind != "train":
+            remedy = "Leave it out: what is left to do is in the folder."
+            raise invalid(name, "can be given for a run of `unbraid train` alone", value, remedy)
     try:
         opener = importlib.import_module(f"unbraid.commands.{kind}")
         return opener.resume_folder(Path(folder), data, device, quiet, **more)

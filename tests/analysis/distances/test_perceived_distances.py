@@ -23,7 +23,7 @@ from unbraid.analysis.distances.levels import euclidean, kl
 from unbraid.analysis.distances.perceived_distances import RANDOM, Distances, perceived_distances
 from unbraid.analysis.distances.perceived_loss import parse_loss
 from unbraid.analysis.distances.tally import ground_truth, rank_correlations
-from unbraid.commands.train import Run
+from unbraid.commands.run import Run
 from unbraid.core.errors import InputError
 
 SMALL: dict[str, Any] = {"image_size": 16, "x": 5, "y": 4, "scale": 2}
