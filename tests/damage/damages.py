@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FLIPPED = {"header": 0.02, "early": 0.3, "middle": 0.5, "late": 0.8, "end": 1.0}
-"""Where a bit is flipped, as a share of the file."""
+"""Where a bit is flipped, as a share of the file; any other share stands for itself."""
 _CUT = ("half", "first kB", "all but a byte", "empty")
 _REPLACED = ("absent", "folder", "loop", "dangling", "locked")
 
@@ -33,7 +33,8 @@ class Damage:
         word, _, where = self.what.partition(" at ")
         if word == "flip":
             content = bytearray(path.read_bytes())
-            content[min(int(_FLIPPED[where] * len(content)), len(content) - 1)] ^= 4
+            share = _FLIPPED[where] if where in _FLIPPED else float(where)
+            content[min(int(share * len(content)), len(content) - 1)] ^= 4
             path.write_bytes(content)
         elif self.what in _CUT:
             content = path.read_bytes()

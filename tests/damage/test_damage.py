@@ -61,7 +61,10 @@ def test_all_damage_of_each_kind_is_met(kind: str, places: Places) -> None:
 )
 def test_without_a_checksum_the_harness_complains(patch: str, file: str, places: Places) -> None:
     place = places("run")
-    flips = [Damage(file, f"flip at {where}") for where in ("early", "middle", "late")]
+    # Some bits say nothing, as those of the seconds that a score took.
+    shares = (0.12, 0.5, 0.6, 0.65, 0.9, 0.95, *(place / 50 for place in range(2, 50)))
+    flips = [Damage(file, f"flip at {share}") for share in shares]
     score = place.kind.verbs[0]
-    assert told(place, [(flip, score) for flip in flips], patch)
-    assert not told(place, [(flip, score) for flip in flips[1:2]]), "else it complains anyway"
+    seen = next((flip for flip in flips if told(place, [(flip, score)], patch)), None)
+    assert seen is not None
+    assert not told(place, [(seen, score)]), "else it complains anyway"
