@@ -27,6 +27,17 @@ def test_what_was_saved_is_read(tmp_path: Path) -> None:
         assert found.dtype == np.int16
 
 
+@pytest.mark.parametrize("version", [(2, 0), (3, 0)])
+def test_newer_versions_are_read_and_bounded_alike(tmp_path: Path, version: tuple[int, int]):
+    path = tmp_path / "a.npy"
+    with path.open("wb") as stream:
+        np.lib.format.write_array(stream, NUMBERS, version=version)
+    assert np.array_equal(read_npy(path), NUMBERS)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(InputError, match="its header promises 12 bytes"):
+        read_npy(path)
+
+
 def test_a_missing_key_is_answered_with_those_there_are(tmp_path: Path) -> None:
     path = tmp_path / "b.npz"
     np.savez(path, one=NUMBERS, two=NUMBERS)

@@ -67,7 +67,7 @@ def set_active_latents(run: Run, count: int) -> None:
     """Let members have so many active latents; after a moment's training they would have none."""
     stored = stored_scores(run.folder)
     rows = [(m.id, ACTIVE, "mean", "count", float(count), 0.0, 1) for m in run.folder.plan.members]
-    others = stored[stored["metric"] != ACTIVE]
+    others = stored[(stored["metric"] != ACTIVE) | (stored["quantity"] != "count")]
     table = pd.DataFrame(rows, columns=COLUMNS)
     table = pd.concat([others, table], ignore_index=True) if len(others) else table
     write_table(run.path / "scores.parquet", table)

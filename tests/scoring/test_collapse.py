@@ -50,7 +50,7 @@ def test_the_remark_says_who_why_and_what_to_try():
     )
     assert "fewer than half of the 5 factors" in text
     assert text.endswith("or train for more steps.")
-    assert "; none." in collapse_remark({1: 0}, 10, 0, 4)
+    assert "; none is active." in collapse_remark({1: 0}, 10, 0, 4)
 
 
 def test_metrics_that_like_dead_codes_say_so():

@@ -14,7 +14,7 @@ from unbraid.codes.codes import Codes
 from unbraid.metrics import METRICS
 from unbraid.scoring.metric_inputs import MetricInputs, evaluate
 from unbraid.scoring.own_codes import score_codes
-from unbraid.scoring.scale import OWN_OFFSET, OWN_SPREAD, depends, scale_remark
+from unbraid.scoring.scale import OWN_OFFSET, OWN_SPREAD, LatentScale, depends, scale_remark
 
 from .conftest import SETTINGS, SPRITES
 
@@ -57,6 +57,11 @@ NAMES = [
 ]
 
 
+def remark(names: list[str], *models: NDArray, every_latent: bool = True) -> str:
+    scales = [LatentScale.of(codes, every_latent=every_latent) for codes in models]
+    return scale_remark(names, [one for one in scales if one], every_latent=every_latent)
+
+
 def score(name: str, codes: NDArray) -> float:
     spelled = f"{name}:{QUICK[name]}" if name in QUICK else name
     return evaluate(spelled, MetricInputs(codes, 600, FACTORS)).score
@@ -68,8 +73,7 @@ def test_a_score_sees_no_scale_and_offset_or_a_remark_says_so(name: str, codes: 
     plain = score(name, codes)
     for move, moved in MOVES.items():
         if score(name, moved(codes)) != pytest.approx(plain, abs=0.01):
-            remark = scale_remark([name], [moved(codes)], every_latent=True)
-            assert f"{name}, since" in remark, move
+            assert f"{name}, since" in remark([name], moved(codes)), move
             assert name in DECLARED
 
 
@@ -84,7 +88,7 @@ def test_within_the_usual_range_nothing_moves_in_silence(name: str):
         plain = score(name, unit)
         low, high = OWN_SPREAD
         for moved in (unit * low * 1.01, unit * high * 0.99, unit + 0.99 * OWN_OFFSET):
-            assert scale_remark([name], [moved], every_latent=True) == ""
+            assert remark([name], moved) == ""
             assert score(name, moved) == pytest.approx(plain, abs=0.03)
 
 
@@ -125,16 +129,33 @@ def test_where_scale_matters_a_remark_says_so(name: str):
 
 
 def test_what_a_score_depends_on_decides_whether_it_is_told():
-    assert "means up to 1" in scale_remark(["sap"], [PERFECT + 100.0], every_latent=True)
-    assert scale_remark(["mig", "irs"], [PERFECT * 0.01], every_latent=True) == ""
-    assert scale_remark(["hoyer"], [PERFECT * 0.01], every_latent=True) == ""
-    assert "irs" in scale_remark(["irs"], [PERFECT * [1.0, 1.0, 0.1]], every_latent=True)
+    assert "means up to 1" in remark(["sap"], PERFECT + 100.0)
+    assert remark(["mig", "irs"], PERFECT * 0.01) == ""
+    assert remark(["hoyer"], PERFECT * 0.01) == ""
+    assert "irs" in remark(["irs"], PERFECT * [1.0, 1.0, 0.1])
+    assert "downstream" in remark(["downstream"], PERFECT * 0.01)
+    assert remark(["downstream:predictor=trees"], PERFECT * 0.01) == ""
+
+
+def test_models_on_scales_of_their_own_are_not_uneven():
+    assert remark(["irs", "infomec"], PERFECT, PERFECT * 100) == ""
+    assert "irs" in remark(["irs"], PERFECT, PERFECT * [1.0, 1.0, 0.1])
+
+
+def test_a_way_out_is_named_of_the_metrics_that_are_told_alone():
+    said = remark(["sap", "beta_vae_score", "factor_vae_score"], PERFECT + 100.0)
+    assert "Free of it: sap:standardise=true. To standardise" in said
+
+
+def test_codes_that_do_not_move_have_no_scale():
+    assert LatentScale.of(np.ones((20, 3)), every_latent=True) is None
+    assert remark(["sap"], np.ones((20, 3))) == ""
 
 
 def test_a_dead_latent_of_a_vae_is_no_matter_of_scale():
     codes = PERFECT * [1.0, 1.0, 1e-3]
-    assert scale_remark(["factor_vae_score"], [codes], every_latent=False) == ""
-    assert scale_remark(["factor_vae_score"], [codes], every_latent=True)
+    assert remark(["factor_vae_score"], codes, every_latent=False) == ""
+    assert remark(["factor_vae_score"], codes)
 
 
 def test_the_table_of_a_run_tells_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -106,6 +106,31 @@ def test_dear_errors_are_what_fresh_samples_scatter(name: str):
     assert 0.6 < math.exp(np.mean(np.log(known))) < 1.6, found
 
 
+@pytest.mark.parametrize("name", ["mig", "irs", "total_correlation", "pairwise_information"])
+def test_a_few_rows_of_noise_are_not_said_to_be_sure(name: str):
+    drawn = np.random.default_rng(0).normal(size=(5, 3))
+    factors = np.random.default_rng(1).integers(2, size=(5, 2))
+    for population in (None, 100):
+        inputs = MetricInputs(drawn, 3, factors, population=population)
+        assert math.isnan(standard_error(name, inputs, seed=0, member=0))
+
+
+def test_drawn_noise_leaves_chance_on_a_whole_grid(tmp_path: Path):
+    run = ub.train("sprites", "vae", data_options=SPRITES, out=tmp_path / "run", **SETTINGS)
+    table = run.score("mig,elbo", representation="mean,sampled", quiet=True)
+    errors = {kind: rows for kind, rows in table.groupby("representation")}
+    assert (errors["mean"]["mig_se"] == 0).all(), "all images, and no noise"
+    assert (errors["sampled"]["mig_se"] > 0).all()
+    assert (errors["mean"]["elbo_se"] > 0).all(), "reconstructions are of one draw"
+
+
+def test_a_score_without_a_value_has_no_error_and_makes_no_table(tmp_path: Path):
+    data = {"image_size": 16, "x": 30, "y": 1, "scale": 1}
+    run = ub.train("sprites", "vae", data_options=data, out=tmp_path / "run", **SETTINGS)
+    assert run.score("modularity,mig_sup", quiet=True).empty
+    assert run.score("modularity,mig_sup", quiet=True).attrs["remarks"] == []
+
+
 def test_more_rows_of_a_grid_leave_less_to_chance():
     def error(population: int | None, name: str = "mig") -> float:
         drawn = sample("mixed", 1_000, 0)

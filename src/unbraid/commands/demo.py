@@ -83,10 +83,9 @@ def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
         )
     for line in table.attrs["remarks"]:
         _say(f"\n{line}")
-    sound = table[~table["collapsed"]]
-    sound = sound if len(sound) else table
-    winner = sound.groupby("beta")["mig"].median().idxmax()
-    won = sound[sound["beta"] == winner]["mig"]
+    told = table.assign(mig=table["mig"].where(~table["collapsed"], 0.0))
+    winner = told.groupby("beta")["mig"].median().idxmax()
+    won = told[told["beta"] == winner]["mig"]
     reached = sum(score >= SUCCESS for score in won)
     _say(
         f"\nβ = {winner:g} wins: {reached} of {len(won)} seeds reach MIG {SUCCESS} or more without"

@@ -22,7 +22,7 @@ from unbraid.core.begun import before_record, remove_leftovers
 from unbraid.core.errors import DamagedFileError, Shown, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one, write_bytes
-from unbraid.core.folders import PAGES, given_path, next_folder, record_path
+from unbraid.core.folders import PAGES, given_path, is_there, next_folder, record_path
 from unbraid.core.progress import Progress
 from unbraid.core.records import from_record, read_object
 from unbraid.core.store import digest, holds, read_table, write_json, write_table
@@ -203,8 +203,9 @@ def resume_folder(
             source, options = split_source(data, None)
             path = str(Path(source).expanduser().absolute())
             plan = replace(plan, data=path, options={**plan.options, **options})
-        elif Path(plan.data).name == IMAGES:
-            # Stored with the discovery, which may have been moved since.
+        elif Path(plan.data).name == IMAGES and not (
+            Path(plan.data).exists() and not is_there(folder / IMAGES)
+        ):  # stored with the discovery, which may have been moved since
             plan = replace(plan, data=str((folder / IMAGES).absolute()))
         with remedy_of_moved():
             dataset = load(plan.data, **plan.options)

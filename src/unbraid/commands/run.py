@@ -231,13 +231,21 @@ class Run:
                 ) from None
         sought = ["score"] if errors == "none" else ["score", STANDARD_ERROR]
         rows = rows[rows["quantity"].isin(sought)]
-        ends = ["_se" if quantity == STANDARD_ERROR else "" for quantity in rows["quantity"]]
-        named = [name + end for name, end in zip(rows["metric"], ends, strict=True)]
-        table = rows.assign(metric=named).pivot(
-            index=["member", "representation"], columns="metric", values="value"
+        table = rows.pivot(
+            index=["member", "representation"], columns=["metric", "quantity"], values="value"
+        )
+        known = [
+            (name, quantity)
+            for name in wanted
+            for quantity in sought
+            if (name, quantity) in table.columns
+            and (quantity == "score" or f"{name}_se" not in wanted)
+        ]
+        table = table[known].set_axis(
+            [name if quantity == "score" else f"{name}_se" for name, quantity in known], axis=1
         )
         about = self.members.drop(columns=["label", "status", "steps"])
-        scored = sorted({int(key[0]) for key in table.index})
+        scored = sorted(set(table.index.get_level_values("member").tolist()))
         collapsed = collapsed_members(self.folder, scored)
         about = about.merge(
             pd.DataFrame(
@@ -249,26 +257,16 @@ class Run:
             ).astype({"member": int}),
             on="member",
         )
-        columns = [
-            *about.columns,
-            "representation",
-            *(
-                one
-                for name in wanted
-                if name in table.columns
-                for one in (name, f"{name}_se")
-                if one in table.columns
-            ),
-        ]
+        columns = [*about.columns, "representation", *table.columns]
         table = table.reset_index().merge(about, on="member")[columns]
         keys = ["member", "objective"] + (["representation"] if len(kinds) > 1 else [])
         table = table.set_index(keys).drop(columns=["representation"], errors="ignore")
-        shown = [name for name in wanted if name in table.columns]
+        shown = list(dict.fromkeys(name for name, _ in known))
         whole = [member for member in scored if member not in collapsed]
         table.attrs["remarks"] = [
             *few_samples_lines(self.folder, shown, scored),
-            *scale_lines(self.folder, shown, kinds, whole),
-            *self._remarks(wanted, collapsed, len(scored)),
+            *scale_lines(self.folder, shown, whole),
+            *self._remarks(shown, collapsed, len(scored)),
         ]
         return table.sort_index()
 

@@ -193,8 +193,9 @@ def _best_first(table: Any) -> str:
     from unbraid.scoring.metric_names import base, higher_is_better
     from unbraid.scoring.standard_errors import shown
 
-    scores = [name for name in table.columns if base(name) in METRICS and name[-3:] != "_se"]
+    scores = [name for name in table.columns if base(name) in METRICS]
     errors = [f"{name}_se" for name in scores if f"{name}_se" in table.columns]
+    scores = [name for name in scores if name not in errors]
     same = [
         name
         for name in table.columns

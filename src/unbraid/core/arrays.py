@@ -83,7 +83,7 @@ def _read_array(stream: IO[bytes], size: int) -> NDArray[Any]:
     A header that promised more would be trusted with any amount of memory; bytes behind the array
     are another one, or damage.
     """
-    shape, _, dtype = npy_header(stream)
+    shape, _, dtype = npy_header(stream, newer=True)
     if dtype.hasobject:
         raise ValueError("it has pickled objects")
     claimed, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
@@ -98,21 +98,30 @@ def _read_array(stream: IO[bytes], size: int) -> NDArray[Any]:
 def _memory() -> int:
     """Bytes of memory that the machine has; no limit where it does not say."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 2**62
+    return found if found > 1 else 2**62
 
 
-def npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, Fortran order and dtype in the header of an .npy *stream*, or ValueError."""
+def npy_header(
+    stream: IO[bytes], *, newer: bool = False
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, Fortran order and dtype in the header of an .npy *stream*, or ValueError.
+
+    Versions that are *newer* than 1.0 are for headers above 64 KiB and names beyond ASCII, which
+    published data do not have, and reading one could take up to 4 GiB.
+    """
+    read = {(1, 0): np.lib.format.read_array_header_1_0}
+    if newer:  # 3.0 is 2.0 with names in UTF-8
+        read |= dict.fromkeys([(2, 0), (3, 0)], np.lib.format.read_array_header_2_0)
     try:
         with warnings.catch_warnings():  # of headers as Python 2 wrote them
             warnings.simplefilter("ignore")
             version = np.lib.format.read_magic(stream)
-            if version != (1, 0):
-                # Written only for headers above 64 KiB; reading one could take up to 4 GiB.
+            if version not in read:
                 raise ValueError(f"version {version[0]}.{version[1]}")
-            shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
+            shape, fortran_order, dtype = read[version](stream)
     except Exception as error:
         raise ValueError(str(error) or type(error).__name__) from error
     if not all(type(length) is int and 0 <= length < 2**62 for length in shape):

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import glob
 import os
+import platform
 import shutil
 import stat
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -89,7 +92,13 @@ def fill(path: Path, content: bytes) -> None:
 
 def half_of(path: Path) -> Path:
     """Where this process writes what it will put at *path*."""
-    return path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
+    return path.with_name(f".{path.name}.{_machine()}-{os.getpid()}{UNFINISHED}")
+
+
+@functools.cache
+def _machine() -> str:
+    """A word for this machine or container: the numbers of processes mean nothing elsewhere."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
 
 
 def put_in_place(beside: Path, path: Path) -> None:
@@ -111,7 +120,12 @@ def copy_folder(source: Path, path: Path) -> None:
         failpoint("tree.copied")
         put_in_place(beside, path)
     except OSError as error:
-        raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+        remove_folder(beside)
+        reason = error.strerror or error
+        if isinstance(error, shutil.Error):  # a file each, with what is wrong there
+            reason = error.args[0][0][2]
+        remedy = "Free some room, or make it writable, and resume what it is part of."
+        raise UnbraidError(f"{path} cannot be written: {reason}. {remedy}") from error
 
 
 def make_folder(folder: Path) -> None:
@@ -128,8 +142,10 @@ def make_folder(folder: Path) -> None:
 
 def set_aside(path: Path) -> None:
     """Give a file that cannot be used another name: it is out of the way, and not lost."""
+    names = (f"{path.name}.damaged", *(f"{path.name}.{n}.damaged" for n in range(2, 1000)))
+    places = (path.with_name(name) for name in names)
     try:
-        path.rename(path.with_name(f"{path.name}.damaged"))
+        path.rename(next(place for place in places if not os.path.lexists(place)))
         failpoint("file.aside")
         sync_folder(path.parent)
     except OSError as error:
@@ -211,8 +227,9 @@ def remove_halves_in(folder: Path) -> None:
 
 def _remove_dead(halves: Iterable[Path]) -> None:
     for half in list(halves):
-        process = half.name.removesuffix(UNFINISHED).rpartition(".")[2]
-        if process.isdigit() and not _runs(int(process)):
+        writer = half.name.removesuffix(UNFINISHED).rpartition(".")[2]
+        machine, _, process = writer.rpartition("-")  # earlier versions named no machine
+        if machine in ("", _machine()) and process.isdigit() and not _runs(int(process)):
             with contextlib.suppress(OSError, UnbraidError):
                 remove_folder(half) if half.is_dir() else remove(half)
 

@@ -63,7 +63,7 @@ def is_there(path: Path) -> bool:
     """Whether there is anything at *path*, a link to nowhere too: what is damaged is not absent."""
     try:
         path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # no path at all: a null byte
         return False
     except OSError as error:  # unreadable is not absent
         raise UnbraidError(cannot_be_read(path.parent, error)) from error

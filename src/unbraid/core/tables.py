@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from unbraid.core.checks import raise_shortened
 from unbraid.core.errors import Problems, Shown, UnbraidError, invalid
-from unbraid.core.store import cannot_be_read
+from unbraid.core.files import cannot_be_read
 
 if TYPE_CHECKING:
     import pandas as pd

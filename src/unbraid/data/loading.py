@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from unbraid.core.arrays import to_numpy
 from unbraid.core.checks import check_option_names
 from unbraid.core.errors import InputError, Shown, invalid, unknown
+from unbraid.core.files import cannot_be_read
 from unbraid.core.folders import given_path, whole_path
-from unbraid.core.store import cannot_be_read
 from unbraid.data import DATA
 from unbraid.data.dataset import IN_MEMORY, Dataset
 

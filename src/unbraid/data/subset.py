@@ -130,6 +130,10 @@ class Subset(Dataset):
         """Images of *samples*, as the whole data shows them."""
         return self.base.as_images(samples)
 
+    def check_files(self) -> None:
+        """Those of the whole data."""
+        self.base.check_files()
+
     def fingerprint(self) -> str:
         """A digest of the whole data's fingerprint and the indices."""
         digest = hashlib.sha256(json.dumps([self.name, self.base.fingerprint()]).encode())

@@ -52,8 +52,8 @@ class OnGpu:
     """`(splits, device)`, checked splits `(Labelled, Labelled)` of members that share their
     factors, and options by name; a part for each.
     """
-    rest: Callable[..., Any]
-    """`(split, part)` and the same options: the result of one member."""
+    rest: Callable[..., Any] | None = None
+    """`(split, part)` and the same options: the result of one member; None where it is the part."""
 
 
 class Result(Protocol):

@@ -115,10 +115,10 @@ def _unit(value: float) -> float:
     return min(max(value, 0.0), 1.0)
 
 
-def fits_of_members(
+def dci_of_members(
     splits: Sequence[tuple[Labelled, Labelled]], device: torch.device, *, seed: int = 0
-) -> Iterator[dict[int, Fit]]:
-    """`fit_trees` for many members with the same factors, grown together on a GPU."""
+) -> Iterator[DCI]:
+    """`dci` of many members with the same factors, their trees grown together on a GPU."""
     from unbraid.metrics._trees_on_gpu import fit_on_gpu
 
     check_counts(seed=(seed, 0))
@@ -131,13 +131,8 @@ def fits_of_members(
         seed,
         device,
     )
-    for each in fits:
-        yield dict(zip(varying.tolist(), each, strict=True))
-
-
-def _of_fits(split: tuple[Labelled, Labelled], fits: dict[int, Fit], *, seed: int = 0) -> DCI:
-    """The scores of trees that a GPU grew."""
-    return _aggregated(fits, *split)
+    for (train, test), each in zip(splits, fits, strict=True):
+        yield _aggregated(dict(zip(varying.tolist(), each, strict=True)), train, test)
 
 
 @describe(
@@ -153,7 +148,7 @@ def _of_fits(split: tuple[Labelled, Labelled], fits: dict[int, Fit], *, seed: in
     ),
     result=DCI,
     least_samples=Fitted(),
-    on_gpu=OnGpu(fits_of_members, _of_fits),
+    on_gpu=OnGpu(dci_of_members),
 )
 def dci(
     codes: ArrayLike,

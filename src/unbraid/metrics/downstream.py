@@ -209,7 +209,7 @@ def _of_curve(
     citation=LOCATELLO_2019,
     result=Downstream,
     least_samples=Fitted(),
-    scale=Scale("its logistic regression is regularised", offset=True),
+    scale=Scale("its logistic regression is regularised", offset=True, free={"predictor": "trees"}),
     on_gpu=OnGpu(trees_of_members, _of_curve),
 )
 def downstream(

@@ -57,6 +57,13 @@ def results_of(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class OtherPlanError(DamagedFileError):
     """A good file of another plan: one of the two was copied here."""
 
+    @classmethod
+    def of(cls, found: Mapping[Path, OtherPlanError]) -> OtherPlanError:
+        """One for all the files that are *found* to be such."""
+        first, *more = found
+        also = f" The same holds for {', '.join(path.name for path in more)}." if more else ""
+        return cls(f"{found[first]}{also}")
+
 
 class Checkpoints:
     """The checkpoint files of one chunk in a run folder."""
@@ -125,12 +132,12 @@ class Checkpoints:
         """
         damaged: list[Path] = []
         told: list[str] = []
-        other: OtherPlanError | None = None
+        others: dict[Path, OtherPlanError] = {}
         for step, path in self.files():
             try:
                 found = self._read(step, path, device, width)
             except DamagedFileError as error:
-                other = error if isinstance(error, OtherPlanError) else other
+                others |= {path: error} if isinstance(error, OtherPlanError) else {}
                 told.append(str(error))
                 damaged.append(path)
                 continue
@@ -141,8 +148,8 @@ class Checkpoints:
                 _set_aside(damaged)
             self._keep(1 if isinstance(found, Trained) else _KEPT)  # a kill may have left more
             return found
-        if other is not None:
-            raise other  # rather than begin again beside good models
+        if others:
+            raise OtherPlanError.of(others)  # rather than begin again beside good models
         if damaged:
             for line in told:
                 warn(line)

@@ -87,7 +87,6 @@ class Member:
         rate = self.rate()
         if not isinstance(rate, Schedule):
             in_range(f"{name}.learning_rate", rate, 0.0)
-        in_range(f"{name}.seed", self.seed, -(2**63), 2**63 - 1)
 
     def structure(self) -> tuple[Any, ...]:
         """What members of one kind have in common: they can be stacked."""

@@ -7,6 +7,7 @@ of one.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import platform
@@ -124,12 +125,20 @@ class Plan:
         ids = [member.id for member in found.members]
         if not ids or ids != list(range(len(ids))):
             raise invalid("members", "must be one or more, numbered from 0 on", Shown(f"{ids}"))
+        known: set[str] = set()  # members differ by their seeds, most of them
         for at, member in enumerate(found.members):
-            member.check(f"members[{at}]")
+            in_range(f"members[{at}].seed", member.seed, -(2**63), 2**63 - 1)
+            if (setting := repr(dataclasses.replace(member, id=0, seed=0))) not in known:
+                member.check(f"members[{at}]")
+                known.add(setting)
         return found
 
     def digest(self) -> str:
         """A fingerprint of the plan, kept in every checkpoint."""
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
         return digest(self.record())
 
     @property
@@ -254,6 +263,7 @@ def make_plan(
     assert dataset is not None
     assert chosen_network is not None
     converted = [in_sums(one, convention, dataset.sample_shape, latents) for one in objectives]
+    dataset.check_files()
     plan = Plan(
         data=dataset.name,
         data_options=dataset.options,

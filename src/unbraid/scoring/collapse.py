@@ -61,7 +61,7 @@ def collapse_remark(active: Mapping[int, int], latents: int, factors: int, of: i
     """What a table says of the collapsed among *of* models, whose *active* latents are given."""
     who = ", ".join(f"{member} ({count})" for member, count in list(active.items())[:8])
     more = f" and {len(active) - 8} more" if len(active) > 8 else ""
-    half = f"fewer than half of the {factors} factors that vary" if factors else "none"
+    half = f"fewer than half of the {factors} factors that vary" if factors else "none is active"
     return (
         f"Collapsed: {len(active)} of {of} models, by member with its active latents of {latents}:"
         f" {who}{more}; {half}. Their scores mean nothing, and the best is not looked for among"

@@ -175,6 +175,8 @@ def _quantities(
     helped = on_gpu(task.metric)
     if done is None or helped is None:
         return [_scalars(evaluate(task.metric, inputs[0]))]
+    if helped.rest is None:
+        return [_scalars(done.part)]
     return [_scalars(helped.rest(check_split(*_split(task.metric, inputs[0])), done.part))]
 
 
@@ -185,7 +187,7 @@ def _scalars(result: Any) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in numbers.items()
-        if np.ndim(value) == 0 and isinstance(value, (int, float, np.number))
+        if isinstance(value, (int, float, np.number))
     }
 
 
@@ -216,12 +218,20 @@ def score_tasks(
     here = [task for task in tasks if METRICS.registered_here(base(task.metric))]
     elsewhere = {*helped, *here}
     outcomes = by_processes([task for task in tasks if task not in elsewhere])
+    whole: set[Task] = set()
     for group in groups:
-        parts |= _parts_by_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
+        made = _parts_by_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
+        if getattr(on_gpu(group[0].metric), "rest", None) is not None:
+            parts |= made
+            continue
+        whole |= made.keys()
+        for task, part in made.items():
+            yield score_task(task, [], part)
     for task in here:
-        yield score_task(task, load(task), parts.get(task))
+        if task not in whole:
+            yield score_task(task, load(task), parts.get(task))
     yield from outcomes
-    yield from by_processes([task for task in helped if task not in set(here)])
+    yield from by_processes([task for task in helped if task not in {*here, *whole}])
 
 
 def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:

@@ -58,7 +58,8 @@ def on_gpu(name: str) -> OnGpu | None:
     given = options(name)
     if found is None or not set(given) <= set(inspect.signature(found.part).parameters):
         return None
-    return OnGpu(functools.partial(found.part, **given), functools.partial(found.rest, **given))
+    rest = found.rest and functools.partial(found.rest, **given)
+    return OnGpu(functools.partial(found.part, **given), rest)
 
 
 def higher_is_better(name: str) -> bool:

@@ -24,7 +24,7 @@ from unbraid.scoring.collapse import (
 from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
-from unbraid.scoring.scale import scale_remark
+from unbraid.scoring.scale import LatentScale, scale_remark
 from unbraid.scoring.standard_errors import STANDARD_ERROR, shown, with_error
 from unbraid.scoring.worker_processes import worker_processes
 
@@ -132,13 +132,10 @@ def score_codes(
     table.attrs["few_samples"] = few
     if few:
         warn(few_samples_remark(few, len(rows), seen))
-    told = [
-        scale_remark(
-            dict.fromkeys(table["metric"]),
-            [given.codes[member][rows] for member in members],
-            every_latent=given.logvar is None,
-        )
-    ]
+    every = given.logvar is None
+    scales = [LatentScale.of(given.codes[member][rows], every_latent=every) for member in members]
+    known = [one for one in scales if one is not None]
+    told = [scale_remark(dict.fromkeys(table["metric"]), known, every_latent=every)]
     latents = given.codes.shape[2]
     varying = 0 if seen is None else sum(len(np.unique(column)) > 1 for column in seen.T)
     active = {member: given.active(member) for member in members}

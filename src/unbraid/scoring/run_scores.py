@@ -29,7 +29,7 @@ from unbraid.scoring.collapse import ACTIVE, count_active, least_active
 from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
-from unbraid.scoring.scale import depends, scale_remark
+from unbraid.scoring.scale import LatentScale, depends, scale_remark
 from unbraid.scoring.standard_errors import STANDARD_ERROR, with_error
 from unbraid.scoring.worker_processes import worker_processes
 
@@ -111,15 +111,16 @@ def score_run(
             " learning rate."
         )
     score_members(run, names, representations, healthy, progress, warn, device, errors)
-    whole = stored_scores(run)
+    whole, keys = stored_scores(run), ["member", "metric", "representation"]
     wanted = (
         whole["member"].isin(healthy)
         & whole["metric"].isin(names)
         & whole["representation"].isin(list(representations))
     )
-    return whole.loc[wanted].sort_values(
-        by=["member", "metric", "representation"], kind="stable", ignore_index=True
-    )
+    found = whole.loc[wanted].sort_values(by=keys, kind="stable", ignore_index=True)
+    # An error of a score that could not be computed says nothing.
+    scored = found.groupby(keys)["quantity"].transform(lambda one: (one == "score").any())
+    return found.loc[scored.astype(bool)].reset_index(drop=True)
 
 
 def score_members(
@@ -146,7 +147,11 @@ def score_members(
         stored = stored_scores(run)
         writable = os.access(run.path, os.W_OK)
         if not writable:  # a run of before there were standard errors does without
-            wanted = [task for task in wanted if task.error_seed is None]
+            lacking = [task for task in _missing(wanted, stored) if task.error_seed is not None]
+            wanted = [task for task in wanted if task not in set(lacking)]
+            if lacking:
+                metrics = ", ".join(dict.fromkeys(task.metric for task in lacking))
+                warn(f"standard errors of {metrics} are left out: {run.path} cannot be written.")
         counted = not _not_counted(members, stored) or not writable
         if counted and not _missing(wanted, stored):
             progress(whole, True)
@@ -168,8 +173,8 @@ def count_scores(
 
 def _not_counted(members: Sequence[int], stored: pd.DataFrame) -> list[int]:
     """Those of *members* whose active latents are not *stored*."""
-    known = set(stored.loc[stored["metric"] == ACTIVE, "member"])
-    return [member for member in members if member not in known]
+    known = _counted(stored)
+    return [member for member in members if not known.get(member, {}).keys() >= set(_COUNTED)]
 
 
 def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
@@ -203,8 +208,8 @@ def _score_missing(
             table.add(outcome.rows)
             progress(len(outcome.task.members), False)
         for member in _not_counted(members, stored):
-            count = _count_active(run, member)
-            table.add([(member, ACTIVE, "mean", "count", float(count), 0.0, 1)])
+            counted = _count(run, member).items()
+            table.add([(member, ACTIVE, "mean", name, value, 0.0, 1) for name, value in counted])
 
 
 def _inapplicable(
@@ -334,7 +339,9 @@ def _tasks(
 def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
     """What the task's metric needs of each of its members, read from disk."""
     kind, store, dataset = needs(task.metric), CodeStore(run), run.dataset
-    grid = dataset.labelled and math.prod(dataset.factor_sizes) == len(dataset)
+    # Noise that is drawn once leaves chance where no image is left out.
+    noisy = kind == "elbo" or (task.representation == "sampled" and kind != "posterior")
+    grid = dataset.labelled and math.prod(dataset.factor_sizes) == len(dataset) and not noisy
     found = []
     for member in task.members:
         codes = store.load(member)
@@ -359,10 +366,7 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
 
 def active_latents(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
     """How many latents each of *members* uses, as stored with its scores or else by its codes."""
-    table = stored_scores(run)
-    rows = table.loc[table["metric"] == ACTIVE]
-    known = dict(zip(rows["member"].tolist(), rows["value"].tolist(), strict=True))
-    return {one: int(known[one]) if one in known else _count_active(run, one) for one in members}
+    return {one: int(own[COUNT]) for one, own in _all_counted(run, members, COUNT).items()}
 
 
 def varying_factors(run: RunFolder) -> int:
@@ -388,22 +392,53 @@ def few_samples_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[
     return [few_samples_remark(few, rows, factors)] if few else []
 
 
-def scale_lines(
-    run: RunFolder, metrics: Sequence[str], representations: Sequence[str], members: Sequence[int]
-) -> list[str]:
-    """What must be known of scores by *metrics* of *members* on an unusual scale, if any are."""
+def scale_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[int]) -> list[str]:
+    """What must be known of scores by *metrics* of *members* on an unusual scale, if any are.
+
+    By the means of their posteriors, for samples too: in the widest latent noise is least.
+    """
     if not any(map(depends, metrics)):
         return []
-    stored = [CodeStore(run).load(member) for member in members]
-    codes = [each.representation(kind) for each in stored for kind in representations]
-    told = scale_remark(metrics, codes, every_latent=False)
+    scales = [
+        LatentScale(one[DEVIATION], one[DEVIATION], one[OFFSET])
+        for one in _all_counted(run, members, DEVIATION, OFFSET).values()
+        if one[DEVIATION] > 0
+    ]
+    told = scale_remark(metrics, scales, every_latent=False)
     return [told] if told else []
 
 
-def _count_active(run: RunFolder, member: int) -> int:
+COUNT, DEVIATION, OFFSET = _COUNTED = ("count", "widest_deviation", "widest_offset")
+"""What is counted of the codes of each member when it is scored: active latents; of the widest one
+the standard deviation, and the distance of its mean from 0 in standard deviations.
+"""
+
+
+def _counted(stored: pd.DataFrame) -> dict[int, dict[str, float]]:
+    """What is *stored* of members; earlier versions counted active latents alone."""
+    rows = stored.loc[stored["metric"] == ACTIVE]
+    found: dict[int, dict[str, float]] = {}
+    for member, name, value in zip(rows["member"], rows["quantity"], rows["value"], strict=True):
+        found.setdefault(int(member), {})[name] = float(value)
+    return found
+
+
+def _all_counted(
+    run: RunFolder, members: Sequence[int], *wanted: str
+) -> dict[int, dict[str, float]]:
+    """What is *wanted* of *members*, as stored with their scores, or else counted now."""
+    known = {
+        one: own for one, own in _counted(stored_scores(run)).items() if own.keys() >= {*wanted}
+    }
+    return {one: known[one] if one in known else _count(run, one) for one in members}
+
+
+def _count(run: RunFolder, member: int) -> dict[str, float]:
     codes, noisy = CodeStore(run).load(member), run.plan.members[member].build().samples_latents
     noise = np.exp(codes.logvar.astype(np.float64)).mean(axis=0) if noisy else None
-    return count_active(codes.mean, noise)
+    scale = LatentScale.of(codes.representation("mean"), every_latent=False)
+    deviation, offset = (scale.high, scale.offset) if scale else (0.0, 0.0)
+    return {COUNT: float(count_active(codes.mean, noise)), DEVIATION: deviation, OFFSET: offset}
 
 
 def stored_scores(run: RunFolder) -> pd.DataFrame:

@@ -11,6 +11,7 @@ blow up; a remark says where scale matters, and how to be free of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,35 +37,55 @@ def depends(name: str) -> Scale | None:
     return None if freed else found
 
 
-def scale_remark(
-    names: Iterable[str], members: Sequence[NDArray[Any]], *, every_latent: bool
-) -> str:
-    """What is said of scores by *names* of *members*' codes on an unusual scale; nothing of others.
+@dataclass(frozen=True)
+class LatentScale:
+    """On what scale the latents of one model lie."""
 
-    With *every_latent* one that varies little counts too; in a VAE it is a dead one, and left so.
-    """
-    spreads, offsets = [], []
-    for codes in members:
+    low: float
+    """The smallest standard deviation."""
+    high: float
+    """The largest."""
+    offset: float
+    """The largest distance of a mean from 0, in standard deviations."""
+
+    @classmethod
+    def of(cls, codes: NDArray[Any], *, every_latent: bool) -> LatentScale | None:
+        """That of *codes* `(n, latents)`; None where no latent moves.
+
+        With *every_latent* one that varies little counts too; in a VAE it is a dead one, and the
+        widest alone is looked at.
+        """
         values = np.asarray(codes, dtype=np.float64)
         spread = standard_deviations(values)
         seen = spread > 0 if every_latent else (spread > 0) & (spread == spread.max())
-        spreads += spread[seen].tolist()
-        offsets += (np.abs(values.mean(axis=0))[seen] / spread[seen]).tolist()
-    if not spreads:
+        if not seen.any():
+            return None
+        offset = np.abs(values.mean(axis=0))[seen] / spread[seen]
+        return cls(float(spread[seen].min()), float(spread[seen].max()), float(offset.max()))
+
+
+def scale_remark(names: Iterable[str], models: Sequence[LatentScale], *, every_latent: bool) -> str:
+    """What is said of scores by *names* of *models* on an unusual scale; nothing of others.
+
+    *every_latent* says of what the scales are (`LatentScale.of`).
+    """
+    if not models:
         return ""
-    low, high, offset = min(spreads), max(spreads), max(offsets)
+    low, high = min(one.low for one in models), max(one.high for one in models)
+    offset = max(one.offset for one in models)
     narrow, wide = OWN_SPREAD if every_latent else VAE_SPREAD
     unusual = low < narrow or high > wide
     shifted = offset > (OWN_OFFSET if every_latent else VAE_OFFSET)
-    uneven = high / low > wide / narrow
-    about = {name: found for name in names if (found := depends(name)) is not None}
-    why = [
-        f"{name}, since {on.why}"
-        for name, on in about.items()
-        if (on.common and unusual) or (on.between and uneven) or (on.offset and shifted)
-    ]
-    if not why:
+    uneven = any(one.high / one.low > wide / narrow for one in models)
+    about = {
+        name: on
+        for name in names
+        if (on := depends(name)) is not None
+        and ((on.common and unusual) or (on.between and uneven) or (on.offset and shifted))
+    }
+    if not about:
         return ""
+    why = "; ".join(f"{name}, since {on.why}" for name, on in about.items())
     free = [
         f"{name}:{key}={str(value).lower()}"
         for name, on in about.items()
@@ -73,8 +94,7 @@ def scale_remark(
     ]
     return (
         f"Scale matters here: latents have standard deviations from {low:.3g} to {high:.3g} and"
-        f" means up to {offset:.3g} of them from 0, and the definition depends on that for"
-        f" {'; '.join(why)}."
+        f" means up to {offset:.3g} of them from 0, and the definition depends on that for {why}."
         + (f" Free of it: {', '.join(free)}." if free else "")
         + " To standardise: (codes - codes.mean(0)) / codes.std(0)."
     )

@@ -11,7 +11,9 @@ with halves and with any other share more than once.
 Rows are drawn from a whole factor grid of `N` where a run has one, each at most once, and then less
 is left to chance: of `n` rows `n / (2 - n / N)` are drawn, which has the variance of such samples.
 Of a whole grid all rows are drawn, in another order: nothing is left out, the error of a score
-without chance of its own is 0, and only what depends on the split or on batches moves.
+without chance of its own is 0, and only what depends on the split or on batches moves. Where noise
+was drawn once for each image, for sampled codes and the ELBO, a grid counts as any other sample:
+the error is then too large.
 
 Departs from halves:
 
@@ -28,7 +30,8 @@ Departs from halves:
 
 Simulated with codes of known distributions (noisy, rotated, mixed, discrete; tests), errors are
 within 30 % of the truth on average. They are too large, by up to half, for scores of pure noise and
-for scores next to their ceiling, where a score hardly moves and its halves do. `active_units`, a
+for scores next to their ceiling, where a score hardly moves and its halves do; of codes with far
+outliers, which set the bins and one of two halves lacks, they are too small. `active_units`, a
 count that a threshold decides, and `udr`, which compares models, have none: whether a count flips
 is no matter of a deviation, and what makes UDR uncertain is which models were trained.
 """
@@ -59,6 +62,8 @@ ERRORS = (*get_args(Cost)[:1], "all", "none")
 """Which standard errors can be asked for."""
 _LEAST_SHARE = 1e-9
 """Of a score: an error below it is rounding."""
+_FEWEST_ROWS = 20
+"""Halves of fewer agree by their small number: of noise in 5 rows every half correlates fully."""
 
 
 def with_error(names: Iterable[str], errors: str) -> list[str]:
@@ -84,10 +89,13 @@ def _resampled(name: str) -> Resampled | None:
 def standard_error(name: str, inputs: MetricInputs, *, seed: int, member: int) -> float:
     """The standard error of metric *name* over samples like *inputs*.
 
-    NaN where parts of so few rows have no score. It follows from *seed*, metric and *member*.
+    NaN where rows are too few to say. It follows from *seed*, metric and *member*.
     """
     how = _resampled(name)
     assert how is not None, f"{name} has no standard error"
+    smallest = min(end - begin for begin, end in _blocks(name, inputs))
+    if smallest < _FEWEST_ROWS and len(inputs.codes) != inputs.population:
+        return float("nan")
     generator = np.random.default_rng([seed, member, zlib.crc32(name.encode())])
     try:
         return _standard_error(name, how, inputs, generator)
@@ -129,15 +137,19 @@ def _drawn(
     name: str, how: Resampled, inputs: MetricInputs, generator: np.random.Generator
 ) -> MetricInputs:
     """A random part of *inputs*."""
-    whole, cut = len(inputs.codes), inputs.train
-    blocks = [(0, cut), (cut, whole)] if needs(name) == "split" else [(0, whole)]
     rows = [
         generator.integers(begin, end, size=end - begin)
         if how.with_replacement
         else begin + generator.permutation(end - begin)[: _size(end - begin, inputs.population)]
-        for begin, end in blocks
+        for begin, end in _blocks(name, inputs)
     ]
     return inputs.part(np.concatenate(rows), len(rows[0]))
+
+
+def _blocks(name: str, inputs: MetricInputs) -> list[tuple[int, int]]:
+    """Where the rows begin and end that are drawn apart: those for fitting and for testing."""
+    whole, cut = len(inputs.codes), inputs.train
+    return [(0, cut), (cut, whole)] if needs(name) == "split" else [(0, whole)]
 
 
 def _size(rows: int, population: int | None) -> int:
@@ -197,5 +209,6 @@ def shown(value: float, error: float | None, digits: str = ".4g") -> str:
     >>> shown(0.23142, 0.00412), shown(0.23142, None), shown(0.5, 0.0, ".3f")
     ('0.2314 ±0.0041', '0.2314', '0.500 ±0')
     """
-    known = error is not None and np.isfinite(error)
-    return f"{value:{digits}}" + (f" ±{error:.2g}" if known else "")
+    if error is None or not np.isfinite(error):
+        return f"{value:{digits}}"
+    return f"{value:{digits}} ±" + (f"{error:.0f}" if error >= 100 else f"{error:.2g}")

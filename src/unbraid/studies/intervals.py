@@ -102,7 +102,8 @@ def leave_out_seeds(
         if len(np.unique(seeds)) < sum(counts):
             together = _without_each(rows, statistics, np.ones(len(rows), dtype=bool))
             for name, own in widths.items():
-                widths[name] = float(np.maximum(own, _width([together[name]])))
+                shared = _width([together[name]], min(counts) - 1)
+                widths[name] = float(np.maximum(own, shared))
     return tuple(
         _estimate(name, value, widths[name], len(rows), paper or {}, within)
         for name, value in whole.items()
@@ -118,17 +119,18 @@ def _without_each(
     return {name: np.array([one[name] for one in found]) for name in found[0]}
 
 
-def _width(parts: Sequence[NDArray[np.float64]]) -> float:
+def _width(parts: Sequence[NDArray[np.float64]], most: float = math.inf) -> float:
     """Half the width of the interval of a number whose chance is in independent *parts*.
 
-    A part is told by the number's values without each of its seeds.
+    A part is told by the number's values without each of its seeds. Degrees of freedom are *most*
+    at the most: seeds that few data sets have hardly move what is told of all.
     """
     variances = np.array([(len(one) - 1) * float(one.var()) for one in parts])
     freedoms = np.array([len(one) - 1 for one in parts])
     total = float(variances.sum())
     if not total > 0:
         return total  # 0, or NaN
-    freedom = total**2 / float((variances**2 / freedoms).sum())
+    freedom = min(most, total**2 / float((variances**2 / freedoms).sum()))
     return float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) * math.sqrt(total)
 
 

@@ -24,11 +24,12 @@ import torch
 from unbraid.core import files, store
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
 from unbraid.data import DATA, load
-from unbraid.data.official import OFFICIAL, published
+from unbraid.data.official import OFFICIAL, published, stored
 from unbraid.data.official import add as adding
 from unbraid.data.official.add import add
 from unbraid.data.official.mpi3d import MPI3DToy
 from unbraid.data.official.stored import check, read_record
+from unbraid.data.subset import Subset
 from unbraid.testing.checks import check_test_file
 from unbraid.testing.data_contract import check_dataset
 
@@ -439,6 +440,31 @@ def test_a_flipped_bit_is_found_by_the_full_check(added):
         str(caught.value)
         == f"{added.path} is damaged: its content does not match its checksum. {AGAIN}"
     )
+
+
+def test_every_byte_is_read_where_a_run_begins_and_later_where_a_file_is_newer(added, monkeypatch):
+    read = []
+    monkeypatch.setattr(stored, "check", lambda *given, **options: read.append(given))
+    monkeypatch.setattr(stored, "_CHECKED", set())
+    data = added.load()
+    data.fingerprint()
+    assert read == [], "nothing was written since it was added"
+    data.check_files()
+    data.check_files()
+    assert len(read) == 1
+    added.path.touch()
+    data.fingerprint()
+    assert len(read) == 2
+    added.path.unlink()
+    with pytest.raises(DamagedFileError, match="cannot be read"):
+        data.fingerprint()
+
+
+def test_parts_of_added_data_are_checked_as_the_whole_is(added, monkeypatch):
+    read = []
+    monkeypatch.setattr(type(added.load()), "check_files", lambda self: read.append(self))
+    Subset(added.load(), np.arange(5)).check_files()
+    assert len(read) == 1
 
 
 def test_a_damaged_or_foreign_record_is_noticed(added):

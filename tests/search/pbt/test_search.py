@@ -837,9 +837,12 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path):
     older = next(path for path in newest.parent.iterdir() if path != newest)
     for path in (newest, older):
         path.write_bytes(own.read_bytes())
+    told: list[str] = []
     with pytest.raises(DamagedFileError, match="belongs to another search") as caught:
-        run.train(CPU)
-    assert str(older) in str(caught.value)
+        run.train(CPU, warn=told.append)
+    assert str(newest) in str(caught.value)
+    assert f"The same holds for {older.name}." in str(caught.value)
+    assert told == [], "nothing was set aside"
     assert sorted(newest.parent.iterdir()) == sorted((newest, older)), "they were good"
 
 
@@ -1015,3 +1018,17 @@ def test_a_damaged_plan_of_a_winner_is_made_again(tmp_path: Path, by_mig: Search
     assert run.train(CPU, warn=said.append) == SearchOutcome(True, "found done")
     assert plan.read_bytes() == right
     assert [line.endswith("made again.") for line in said] == [True]
+
+
+def test_a_search_whose_winner_lost_its_plan_is_not_searched_again(
+    tmp_path: Path, by_mig: SearchRun
+):
+    run = copied(by_mig, tmp_path / "run")
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    (run.path / "plan.json").unlink()
+    done = SearchRun.open(run.path).train(CPU, out_of_time=lambda: True)
+    assert done == SearchOutcome(True, "found done")
+    after = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    assert {path: one for path, one in after.items() if path.name[0] != "."} == {
+        path: one for path, one in before.items() if path.name[0] != "."
+    }

@@ -66,8 +66,9 @@ class OfficialDataset(PixelDataset, Published):
             check_once(self.published_as, self._record)
 
     def fingerprint(self) -> str:
-        """As of any dataset; data that are compared with a run's are checked before."""
-        self.check_files()
+        """As of any dataset; files that were written after their record are checked before."""
+        if self._record is not None:
+            check_once(self.published_as, self._record, if_newer=True)
         return super().fingerprint()
 
     @property

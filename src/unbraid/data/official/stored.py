@@ -125,15 +125,23 @@ _CHECKED: set[tuple[object, ...]] = set()
 """Arrays that were compared with their checksums, by their files as they were then."""
 
 
-def check_once(source: Source, record: dict[str, Any]) -> None:
-    """`check`, where this process has not done so since the files were written."""
+def check_once(source: Source, record: dict[str, Any], *, if_newer: bool = False) -> None:
+    """`check`, where this process has not done so since the files were written; *if_newer* only
+    where one was written after the record that names it, as none of `add` is.
+    """
+    written = (folder_of(source.name) / RECORD).stat().st_mtime_ns
     key: tuple[object, ...] = ()
+    newer = False
     for array, promised in record["arrays"].items():
         path = array_path(source.name, record, array)
-        state = path.stat()
+        try:
+            state = path.stat()
+        except OSError as error:  # another process adds it again, or removes it
+            raise _damaged(source, path, f"it cannot be read ({error.strerror})") from error
+        newer |= state.st_mtime_ns > written
         key += (str(path), state.st_mtime_ns, state.st_size, promised["sha256"])
-    if key not in _CHECKED:
-        check(source, record)
+    if key not in _CHECKED and (newer or not if_newer):
+        check(source, record, quiet=True)
         _CHECKED.add(key)
 
 

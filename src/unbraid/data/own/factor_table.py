@@ -43,9 +43,11 @@ def table_from_array(labels: Any, count: int, names: Sequence[str] | None) -> Fa
 
     Columns of a pandas table, or a series, that have names keep them.
     """
-    columns = list(getattr(labels, "columns", [getattr(labels, "name", None)]))
-    if names is None and columns and all(isinstance(name, str) for name in columns):
-        names = columns
+    given = getattr(labels, "columns", None)
+    given = [getattr(labels, "name", None)] if given is None else list(given)
+    named = [name for name in given if isinstance(name, str) and name]
+    if names is None and named and len(named) == len(given):
+        names = named
     rows = to_numpy(labels, "factors")
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or rows.shape[1] == 0:

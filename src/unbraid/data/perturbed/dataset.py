@@ -220,6 +220,10 @@ class Perturbed(Dataset):
 
         return change
 
+    def check_files(self) -> None:
+        """Those of the original; its own are checked when they are opened."""
+        self.base.check_files()
+
     def fingerprint(self) -> str:
         """A digest of the original and of all that is added; where the folder lies is left out."""
         options = {name: self.record[name] for name in ("noise", "epsilon", "clip", "seed")}

@@ -87,7 +87,6 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "scale": scale_lines(
             run,
             [m.name for m in found.metrics],
-            ["mean"],
             [member for member in found.active if member not in found.collapsed],
         ),
         "with_errors": any(m.errors for m in found.metrics),
@@ -149,7 +148,8 @@ def _what_matters(found: RunSummary) -> str:
     if found.best_metric is None:
         return ""
     scores = found.metrics[0].scores
-    groups = [[scores[m] for m in one.members if m in scores] for one in found.settings]
+    sound = scores.keys() - found.collapsed
+    groups = [[scores[m] for m in one.members if m in sound] for one in found.settings]
     return what_matters(variance_of([group for group in groups if group]))
 
 
@@ -409,7 +409,8 @@ def _advice(run: RunFolder, found: RunSummary, views: list[MemberView]) -> list[
         else []
     )
     active = len(views[0].latents) if views and found.best is not None else None
-    scored = {one for metric in found.metrics for one in metric.scores}
+    stored = [metric for metric in found.metrics if metric.name in found.stored_metrics]
+    scored = {one for metric in stored for one in metric.scores}
     return advice(
         AdviceInputs(
             path=str(run.path),

@@ -91,9 +91,9 @@ def scores_figure(
 ) -> go.Figure:
     """Every member a dot at its setting, the setting's median a bar, the best member ringed.
 
-    Those that *collapsed* are crosses. Standard *errors* are bars where dots are few enough.
-    *scores* and *names* are by member; members without a score are left out. *axis* is the title of
-    the axis of settings.
+    Those that *collapsed* are crosses, and no part of a median. Standard *errors* are bars where
+    dots are few enough. *scores* and *names* are by member; members without a score are left out.
+    *axis* is the title of the axis of settings.
     """
     rows: list[tuple[float, float, str, str, str]] = []
     bars_of: list[float] = []
@@ -116,8 +116,9 @@ def scores_figure(
         bars_of += [(errors or {}).get(one, math.nan) for one in present]
         if best in present:
             ringed = [present[best], scores[best]]
-        if len(present) > 1:
-            middle = float(np.median([scores[member] for member in present]))
+        sound = [member for member in present if member not in collapsed]
+        if len(sound) > 1:
+            middle = float(np.median([scores[member] for member in sound]))
             bars["x"] += [place - 0.36, place + 0.36, None]
             bars["y"] += [middle, middle, None]
             bars["text"] += [f"median {middle:.3f}", f"median {middle:.3f}", ""]

@@ -172,6 +172,7 @@ def _of_dataset(dataset: Dataset, resize: int | None, device: torch.device) -> I
         raise invalid(
             "images", "must be images", dataset.name, "Points have no factors that could be shown."
         )
+    dataset.check_files()
     count = min(len(dataset), MOST_IMAGES)
     drawn = drawn_images(len(dataset), count, IMAGES)
     kept = np.sort(recorded_sample(len(dataset), count))

@@ -36,10 +36,12 @@ def counted(mean: NDArray[np.float32], logvar: NDArray[np.float32], *, noisy: bo
     return count_active(mean, noise) if np.isfinite(mean).all() else 0
 
 
-def collapsed_winner(active: int, latents: int, least: int) -> str:
-    """What is said of a winner that is collapsed, as every individual of the search was."""
+def collapsed_winner(active: int, latents: int, least: int | None) -> str:
+    """What is said of a winner that is collapsed, as every individual of the search was; *least*
+    is how many must be active, where that is still known.
+    """
     return (
         "Every individual that had a score was collapsed, the winner too: of its"
-        f" {latents} latents {active or 'none'} {'is' if active <= 1 else 'are'} active, and"
-        f" {least} must be. Its score means nothing. {REMEDY}"
+        f" {latents} latents {active or 'none'} {'is' if active <= 1 else 'are'} active"
+        f"{'' if least is None else f', and {least} must be'}. Its score means nothing. {REMEDY}"
     )

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from unbraid.core.checks import plain, read_whole_number
 from unbraid.core.errors import InputError, Problems, Shown, invalid, unknown
 from unbraid.core.records import checked, from_record, in_range
+from unbraid.core.store import digest
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.network import Network
@@ -26,7 +27,7 @@ from unbraid.search import defaults
 from unbraid.search.former_records import translated
 from unbraid.search.pbt.exploit import Individual, Rule, epoch_seed, first_individuals
 from unbraid.search.pbt.generation import GenerationModel
-from unbraid.search.pbt.scorer import SURROGATES, Scorer, read_scorer
+from unbraid.search.pbt.scorer import MOST_MODELS, SURROGATES, Scorer, read_scorer
 from unbraid.search.pbt.search_space import SearchDimension, fixed_value, read_dimension
 
 FORMAT = 1
@@ -115,7 +116,7 @@ class SearchPlan:
         in_range("converged_within", self.converged_within, 0)
         in_range("converged_epochs", self.converged_epochs, 1)
         in_range("scorer.points", self.scorer.points, 0)
-        in_range("scorer.models", self.scorer.models, 1, _MOST_EPOCHS)
+        in_range("scorer.models", self.scorer.models, 1, MOST_MODELS)
         if self.scorer.metric != SURROGATES:
             metric_names([self.scorer.metric], problems, labelled=True)
         problems.raise_if_any()
@@ -126,11 +127,15 @@ class SearchPlan:
         for one in self.first():
             self.members(0, one.values, 0)[0].check("evolved")
 
-    def but_for_its_place(self) -> SearchPlan:
-        """The same whatever the data are called and wherever they lie: their fingerprint says what
-        they are.
+    def is_but_for_its_place(self, other: SearchPlan) -> bool:
+        """Whether both are one, whatever the data are called and wherever they lie: their
+        fingerprint says what they are.
         """
-        return replace(self, plan=replace(self.plan, data="", data_options={}))
+        one, another = (
+            replace(search, plan=replace(search.plan, data="", data_options={})).record()
+            for search in (self, other)
+        )
+        return digest(one) == digest(another)
 
     @property
     def models(self) -> int:

@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import TRAIN_SHARE, recorded_sample
-from unbraid.core.checks import plain
+from unbraid.core.checks import is_whole, plain
 from unbraid.core.errors import InputError, Problems, unknown
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import explain_oom
@@ -41,6 +41,8 @@ from unbraid.scoring.metric_names import (
 from unbraid.search.pbt.generation import WHEN_FULL
 from unbraid.search.rpu.surrogate_labels import read_surrogates, surrogate_gaps
 
+MOST_MODELS = 10_000
+"""Of an individual."""
 SURROGATES = "surrogates"
 MOST_POINTS = 50_000
 """Images on which metrics with labels are computed in training (Estermann et al. 2020)."""
@@ -168,10 +170,11 @@ def read_scorer(
     if models is None:
         models = UDR_MODELS if compares else 1
     least = 2 if compares else 1
-    if isinstance(models, bool) or not isinstance(models, int) or models < least:
-        own.add(
-            "models", f"must be a whole number of at least {least} for the score {metric}", models
-        )
+    if not is_whole(models) or models < least:
+        rule = f"must be a whole number of at least {least} for the score {metric}"
+        own.add("models", rule, models)
+    elif models > MOST_MODELS:
+        own.add("models", f"must be at most {MOST_MODELS:,}", models)
     points = UDR_POINTS if compares else MOST_POINTS
     if labels not in (None, "all"):
         if isinstance(labels, bool) or not isinstance(labels, int) or labels < 10:

@@ -159,7 +159,7 @@ class SearchRun:
         """
         try:
             found = cls.open(path, dataset)
-            if found.search.but_for_its_place() == search.but_for_its_place():
+            if found.search.is_but_for_its_place(search):
                 return found
         except DamagedFileError:
             pass
@@ -189,8 +189,9 @@ class SearchRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the winner is stored."""
-        return is_there(record_path(self.path, "train"))
+        """Whether the winner is stored; its plan may have been lost since, and be made again."""
+        lost = is_there(self.path / WINNER) and not is_there(self.path / POPULATION)
+        return lost or is_there(record_path(self.path, "train"))
 
     @property
     def lineage(self) -> pd.DataFrame:
@@ -340,7 +341,7 @@ class SearchRun:
             self._write_lineage(state)
             self._keep_best(state, rows, ranked, collapsed)
             best = best_by_epoch(state.lineage, search.scorer.better)
-            sunk = best[-1].collapsed and state.elite is not None
+            sunk = best[-1].collapsed and math.isfinite(best[-1].score)
             told = {"epoch": state.epoch, "best": best[-1].score, "collapsed": sunk}
             counts = {"individuals": len(state.individuals), "images": rows[-1]["images"]}
             on_epoch({**told, **counts})
@@ -494,6 +495,8 @@ class SearchRun:
         another's, its models cannot be.
         """
         try:
+            if not is_there(record_path(self.path, "train")):
+                raise DamagedFileError(f"{self.path} has lost its plan.")
             stored = self.winner()
             stored.results()  # which belong to the very plan
         except DamagedFileError:
@@ -590,9 +593,11 @@ class SearchRun:
         record = self.winner_record()
         if not record["collapsed"]:
             return ""
-        return collapsed_winner(
-            record["active_latents"], self.search.plan.latents, self._least_active()
-        )
+        try:
+            least = self._least_active()
+        except (FileNotFoundError, DamagedFileError):  # of labels that nobody else needs any more
+            least = None
+        return collapsed_winner(record["active_latents"], self.search.plan.latents, least)
 
     def _stored_winner(self) -> Winner:
         path, remedy = self.path / WINNER, f"Run `unbraid resume {self.path}` to make it again."

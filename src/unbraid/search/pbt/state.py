@@ -101,25 +101,22 @@ class StateFiles:
         self, begin: Callable[..., Generation], warn: Callable[[str], None]
     ) -> SearchState | None:
         """The newest good state, its population put on the device by *begin*; None without one."""
-        bad: list[Path] = []
-        other: OtherPlanError | None = None
+        bad: dict[Path, str] = {}
+        others: dict[Path, OtherPlanError] = {}
         for _, path in self.files():
             try:
                 stored, rows, clocks, best = self._read(path)
             except DamagedFileError as error:
-                other = error if isinstance(error, OtherPlanError) else other
-                warn(f"{error} It is set aside.")
-                bad.append(path)
+                others |= {path: error} if isinstance(error, OtherPlanError) else {}
+                bad[path] = str(error)
                 continue
-            for path in bad:
-                set_aside(path)
+            _set_aside(bad, warn)
             generation = begin(stored.epoch, stored.individuals, rows, clocks)
             elite = Elite(**vars(stored.elite), rows=best) if stored.elite else None
             return SearchState(stored.epoch, stored.individuals, generation, stored.lineage, elite)
-        if other is not None:
-            raise other  # rather than begin again beside good models
-        for path in bad:
-            set_aside(path)
+        if others:
+            raise OtherPlanError.of(others)  # rather than begin again beside good models
+        _set_aside(bad, warn)
         return None
 
     def _read(self, path: Path) -> tuple[_Stored, Rows, list[int], Rows]:
@@ -161,6 +158,12 @@ class StateFiles:
         alike = all(len({rows[f"{one}.{part}"].shape for part in STORED}) == 1 for one in groups)
         recorded = rows["window"].shape[1] == rows["history"].shape[2]
         return alike and recorded and rows["model.weights"].shape[1] == self.width
+
+
+def _set_aside(bad: dict[Path, str], warn: Callable[[str], None]) -> None:
+    for path, why in bad.items():
+        warn(f"{why} It is set aside.")
+        set_aside(path)
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,8 @@ def label(search: SearchRun, device: torch.device, active_nats: float = ACTIVE_N
     ).per_model
     noisy = run.plan.members[0].build().samples_latents
     alive = [counted(*model, noisy=noisy) > 0 for model in zip(mean, logvar, strict=True)]
-    best = int(np.argmax(np.where(alive, scores, -np.inf) if any(alive) else scores))
+    sift = search.search.collapsed_last and any(alive)
+    best = int(np.argmax(np.where(alive, scores, -np.inf) if sift else scores))
     every = np.arange(len(search.dataset), dtype=np.int64)
     mean, logvar = (part[0] for part in encode_run(run, device, every, best))
     nats = kl_per_latent(mean.astype(np.float64), logvar.astype(np.float64))

@@ -90,7 +90,7 @@ class Recursion:
         """
         try:
             found = cls.open(path, dataset)
-            same = found.plan.root.but_for_its_place() == plan.root.but_for_its_place()
+            same = found.plan.root.is_but_for_its_place(plan.root)
             if same and replace(found.plan, root=plan.root) == plan:
                 return found
         except DamagedFileError:

@@ -71,7 +71,9 @@ def _standardised(cube: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[n
     low = np.where(np.isfinite(cube), cube, np.inf).min(axis=axes, keepdims=True)
     high = np.where(np.isfinite(cube), cube, -np.inf).max(axis=axes, keepdims=True)
     # The mean of equal numbers may round, so that they seem to vary.
-    return np.divide(centred, spread, out=np.full_like(cube, np.nan), where=low < high)
+    return np.divide(
+        centred, spread, out=np.full_like(cube, np.nan), where=(low < high) & (spread > 0)
+    )
 
 
 def _folded(cube: NDArray[np.float64], folds: int) -> NDArray[np.float64]:
