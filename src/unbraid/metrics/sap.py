@@ -79,7 +79,7 @@ class SAP:
     scale=Scale(
         "its SVMs are regularised", offset=True, free={"standardise": True, "continuous": True}
     ),
-    error=Resampled("cheap", 12, with_replacement=True),
+    error=Resampled("cheap", 8, with_replacement=True),
 )
 def sap(
     codes: ArrayLike,

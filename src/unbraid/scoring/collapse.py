@@ -79,4 +79,4 @@ def dead_codes_remark(name: str) -> str:
     """What is said beside a metric that dead codes score well by; nothing for others."""
     if base(name) not in METRICS or not getattr(METRICS.load(base(name)), "likes_dead_codes", 0):
         return ""
-    return "dead codes can score well, so read it beside active latents"
+    return "dead codes can score well, so look at active latents, too"

@@ -395,9 +395,12 @@ def few_samples_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[
 def scale_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[int]) -> list[str]:
     """What must be known of scores by *metrics* of *members* on an unusual scale, if any are.
 
-    By the means of their posteriors, for samples too: in the widest latent noise is least.
+    By the means of their posteriors, for samples too: in the widest latent noise is least. Metrics
+    that measure from the prior are left out: it is these models' own.
     """
-    if not any(map(depends, metrics)):
+    of_prior = ("posterior", "elbo", "population")
+    metrics = [name for name in metrics if depends(name) and needs(name) not in of_prior]
+    if not metrics:
         return []
     scales = [
         LatentScale(one[DEVIATION], one[DEVIATION], one[OFFSET])
