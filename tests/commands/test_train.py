@@ -400,7 +400,7 @@ def test_a_collapsed_model_is_best_only_where_that_is_asked_for(opened: Run, ref
     opened.score("mig", errors="none", quiet=True)
     stored = stored_scores(opened.folder)
     counts = stored["quantity"] == "count"
-    stored.loc[~counts, "value"] = [0.4, 0.3, 0.2, 0.1]
+    stored.loc[stored["quantity"] == "score", "value"] = [0.4, 0.3, 0.2, 0.1]
     stored.loc[counts, "value"] = [0, 1, 2, 3]  # of three factors that vary half are two
     write_table(opened.path / "scores.parquet", stored)
     table = opened.score("mig", quiet=True)
