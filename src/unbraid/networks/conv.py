@@ -27,6 +27,12 @@ from unbraid.networks.layout import (
     dense_weights,
 )
 from unbraid.networks.network import Weights, layer
+from unbraid.networks.plain_layers import (
+    PlainNetwork,
+    conv_layer,
+    conv_transpose_layer,
+    dense_layer,
+)
 
 SIDES = (28, 32, 64, 96, 128)
 CHANNELS = (32, 32, 64, 64, 64)
@@ -109,6 +115,22 @@ class ConvStack(ImageNetwork):
 
     def _last(self, weights: Weights, sample_shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         return layer(weights, f"decoder.conv{halvings(sample_shape[-1])}")
+
+    def plain(self, weights: Weights, sample_shape: tuple[int, ...]) -> PlainNetwork:
+        """The stack, layer by layer."""
+        depth = halvings(sample_shape[-1])
+        convolutions = [f"conv{number}" for number in range(1, depth + 1)]
+        encoder = [conv_layer(weights, f"encoder.{name}", "relu") for name in convolutions]
+        encoder.append(
+            dense_layer(weights, "encoder.dense", "relu" if self.hidden_relu else "none")
+        )
+        decoder = [dense_layer(weights, f"decoder.dense{number}", "relu") for number in (1, 2)]
+        decoder += [
+            conv_transpose_layer(weights, f"decoder.{name}", "relu") for name in convolutions[:-1]
+        ]
+        decoder.append(conv_transpose_layer(weights, f"decoder.conv{depth}"))
+        mean, logvar = (dense_layer(weights, f"encoder.{head}") for head in ("mean", "logvar"))
+        return PlainNetwork(sample_shape, encoder, mean, logvar, decoder)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,12 @@ from unbraid.networks.layout import (
     starts_of_torch,
 )
 from unbraid.networks.network import Weights, layer
+from unbraid.networks.plain_layers import (
+    PlainNetwork,
+    conv_layer,
+    conv_transpose_layer,
+    dense_layer,
+)
 
 _CORNER = 4
 _WIDE = 512
@@ -123,3 +129,25 @@ class ConvBatchNorm(ImageNetwork):
 
     def _last(self, weights: Weights, sample_shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         return layer(weights, f"decoder.conv{halvings(sample_shape[-1])}")
+
+    def plain(self, weights: Weights, sample_shape: tuple[int, ...]) -> PlainNetwork:
+        """Layers with their batch norm; the second head is twice the log standard deviation."""
+        depth = halvings(sample_shape[-1])
+        encoder = [
+            conv_layer(weights, f"encoder.conv{number}", "relu", norm=f"encoder.norm{number}")
+            for number in range(1, depth + 1)
+        ]
+        encoder.append(dense_layer(weights, "encoder.wide", "relu", norm="encoder.wide_norm"))
+        decoder = [
+            dense_layer(weights, f"decoder.{name}", "relu", norm=f"decoder.{name}_norm")
+            for name in ("wide", "corner")
+        ]
+        decoder += [
+            conv_transpose_layer(
+                weights, f"decoder.conv{number}", "relu", norm=f"decoder.norm{number}"
+            )
+            for number in range(1, depth)
+        ]
+        decoder.append(conv_transpose_layer(weights, f"decoder.conv{depth}"))
+        mean, log_std = (dense_layer(weights, f"encoder.{head}") for head in ("mean", "log_std"))
+        return PlainNetwork(sample_shape, encoder, mean, log_std.times(2.0), decoder)

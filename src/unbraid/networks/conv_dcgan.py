@@ -31,6 +31,12 @@ from unbraid.networks.layout import (
     dense_weights,
 )
 from unbraid.networks.network import Weights, layer
+from unbraid.networks.plain_layers import (
+    PlainNetwork,
+    conv_layer,
+    conv_transpose_layer,
+    dense_layer,
+)
 from unbraid.networks.posterior_scale import logvar_of_softplus
 
 _CORNER = 4
@@ -125,6 +131,22 @@ class ConvDcgan(ImageNetwork):
 
     def _last(self, weights: Weights, sample_shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         return _without_bias(weights, "decoder.conv3", sample_shape[0])
+
+    def plain(self, weights: Weights, sample_shape: tuple[int, ...]) -> PlainNetwork:
+        """Layers with their batch norm."""
+        norms = {"conv1": "", "conv2": "encoder.norm2", "conv3": "encoder.norm3"}
+        encoder = [
+            conv_layer(weights, f"encoder.{name}", "leaky", norm=norm, slope=_SLOPE)
+            for name, norm in norms.items()
+        ]
+        decoder = [dense_layer(weights, "decoder.corner", "relu", norm="decoder.corner_norm")]
+        decoder += [
+            conv_transpose_layer(weights, f"decoder.{name}", "relu", norm=f"decoder.{norm}")
+            for name, norm in (("conv1", "norm1"), ("conv2", "norm2"))
+        ]
+        decoder.append(conv_transpose_layer(weights, "decoder.conv3"))
+        mean, std = (dense_layer(weights, f"encoder.{head}") for head in ("mean", "std"))
+        return PlainNetwork(sample_shape, encoder, mean, std, decoder, logvar_rule="softplus")
 
 
 def _normal_at_first(weight: Weight) -> Weight:

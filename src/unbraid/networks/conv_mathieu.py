@@ -18,6 +18,7 @@ from unbraid.core.citations import MATHIEU_2019
 from unbraid.networks.conv import ConvStack
 from unbraid.networks.layout import Layout, starts_of_torch
 from unbraid.networks.network import Weights
+from unbraid.networks.plain_layers import PlainNetwork
 from unbraid.networks.posterior_scale import logvar_of_floored
 
 
@@ -44,3 +45,7 @@ class ConvMathieu(ConvStack):
         """Convolutions, flatten, a linear layer, two heads; the second is floored."""
         mean, head = super().encode(weights, x, precision)
         return mean, logvar_of_floored(head)
+
+    def plain(self, weights: Weights, sample_shape: tuple[int, ...]) -> PlainNetwork:
+        """The stack, layer by layer; the second head is floored."""
+        return replace(super().plain(weights, sample_shape), logvar_rule="floored")

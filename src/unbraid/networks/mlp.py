@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -22,6 +23,13 @@ from unbraid.core.registry import Citation
 from unbraid.networks.layers import dense
 from unbraid.networks.layout import Layout, Weight, dense_weights
 from unbraid.networks.network import Network, Weights, layer
+from unbraid.networks.plain_layers import (
+    Activation,
+    LogvarRule,
+    PlainNetwork,
+    channels_last,
+    dense_layer,
+)
 from unbraid.networks.posterior_scale import logvar_of_softplus
 
 ACTIVATIONS = ("tanh", "relu")
@@ -103,3 +111,25 @@ class Mlp(Network):
             hidden = hidden.tanh() if self.activation == "tanh" else hidden.relu()
         out = dense(hidden, *layer(weights, "decoder.out"))
         return out.view(*z.shape[:2], *sample_shape).to(z.dtype)
+
+    def plain(self, weights: Weights, sample_shape: tuple[int, ...]) -> PlainNetwork | None:
+        """The layers, with the values of images in the order of pixels."""
+        if len(sample_shape) != 3:
+            return None
+        order = channels_last(sample_shape)
+        encoder = [
+            dense_layer(weights, f"encoder.dense{number + 1}", "relu")
+            for number in range(self.encoder_layers)
+        ]
+        mean, head = (dense_layer(weights, f"encoder.{name}") for name in ("mean", "logvar"))
+        if encoder:
+            encoder[0] = encoder[0].taking(order)
+        else:
+            mean, head = mean.taking(order), head.taking(order)
+        decoder = [
+            dense_layer(weights, f"decoder.dense{number + 1}", cast(Activation, self.activation))
+            for number in range(self.decoder_layers)
+        ]
+        decoder.append(dense_layer(weights, "decoder.out").giving(order))
+        rule = cast(LogvarRule, self.scale)
+        return PlainNetwork(sample_shape, encoder, mean, head, decoder, logvar_rule=rule)

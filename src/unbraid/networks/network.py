@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from torch import Tensor
 from unbraid.core.errors import Problem
 from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
+
+if TYPE_CHECKING:
+    from unbraid.networks.plain_layers import PlainNetwork
 
 Weights = Mapping[str, Tensor]
 
@@ -50,11 +53,21 @@ def layer(weights: Weights, name: str) -> tuple[Tensor, Tensor]:
     return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
+_PASSES = {"encode", "decode", "_before_image", "_last"}
+"""Methods that compute what plain layers must compute as well."""
+
+
 @dataclass(frozen=True)
 class Network(ABC):
     """An encoder to Gaussian posteriors and a decoder back; fields are its options."""
 
     citation: ClassVar[Citation]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A class that computes something of its own has only the plain layers it tells itself."""
+        super().__init_subclass__(**options)
+        if "plain" not in vars(cls) and _PASSES & vars(cls).keys():
+            cls.plain = Network.plain
 
     def problems(self, sample_shape: tuple[int, ...]) -> list[Problem]:
         """Why samples of this shape cannot be taken, each with its remedy; empty when they can."""
@@ -102,6 +115,13 @@ class Network(ABC):
         x is `(members, batch, *sample_shape)`.
         """
         return likelihood.negative_log(self.decode(weights, z, tuple(x.shape[2:]), precision), x)
+
+    def plain(self, weights: Weights, sample_shape: tuple[int, ...]) -> PlainNetwork | None:
+        """The same network as plain layers with one member's weights, each `(1, *shape)`.
+
+        None where nobody has said what its layers are, or samples are no images.
+        """
+        return None
 
     @property
     def uses_columns(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from unbraid.core.errors import Problem, Problems
 from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import Comparison, Network, Weights
+from unbraid.networks.plain_layers import ByChannel, PlainNetwork
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,18 @@ class Standardised(Network):
     ) -> Tensor:
         """Negative log-likelihood of the standardised samples, in one kernel where there is one."""
         return self.network.compare(weights, z, self.standardise(x), likelihood, precision)
+
+    def plain(self, weights: Weights, sample_shape: tuple[int, ...]) -> PlainNetwork | None:
+        """The layers of the network inside between the two changes of units."""
+        inside = self.network.plain(weights, sample_shape)
+        if inside is None or inside.input is not None:
+            return None
+        copies = sample_shape[0] // len(self.mean)
+        mean, std = self.mean * copies, self.std * copies
+        to_inside = ByChannel(
+            tuple(1.0 / s for s in std), tuple(-m / s for m, s in zip(mean, std, strict=True))
+        )
+        return replace(inside, input=to_inside, output=ByChannel(std, mean))
 
     def _constants(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and std that broadcast over *like* `(members, batch, *sample_shape)`."""
