@@ -540,6 +540,24 @@ def test_halves_of_killed_processes_are_removed_and_those_of_others_kept(tmp_pat
     assert set(tmp_path.iterdir()) == {*alive, *other}
 
 
+@pytest.mark.parametrize("writer", ["ended", "alive", "elsewhere"])
+def test_what_names_nobody_goes_where_no_half_is_left(tmp_path: Path, writer: str):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    name = files.half_of(tmp_path / "x").name
+    if writer != "alive":
+        name = name.replace(f"-{os.getpid()}.", f"-{ended.pid}.")
+    if writer == "elsewhere":
+        name = name.replace(name[3:11], "0" * 8)
+    halves = {tmp_path / name, tmp_path / ".tmpHrArx6"}
+    for half in halves:
+        half.write_text("half")
+    (tmp_path / "x").write_text("whole")
+    files.remove_halves_in(tmp_path)
+    left = set() if writer == "ended" else halves
+    assert set(tmp_path.iterdir()) == {*left, tmp_path / "x"}
+
+
 def folder(path: Path) -> None:
     path.mkdir()
 

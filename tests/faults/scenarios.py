@@ -159,6 +159,10 @@ SCENARIOS: dict[str, Scenario] = {
         ("resume", "run", "--steps", "9", "--device", "cpu"),
         ((*TRAIN, "--steps", "6", "--keep-optimiser"), SCORE, ("report", "run")),
     ),
+    "grow": Scenario(
+        ("resume", "run", "--seeds", "2", "--device", "cpu"),
+        ((*TRAIN, "--steps", "6"), SCORE, ("report", "run")),
+    ),
     "score": Scenario(SCORE, ((*TRAIN, "--steps", "6"), _remove_codes)),
     "report": Scenario(("report", "run"), ((*TRAIN, "--steps", "6"), SCORE, _remove_tables)),
     "pbt": Scenario(PBT, kind="pbt", settings=_searches_save_between_epochs),

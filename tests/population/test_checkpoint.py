@@ -8,12 +8,15 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from unbraid.core.errors import DamagedFileError, InputError, UnbraidError
+from unbraid.core.files import half_of
 from unbraid.core.store import read_json, read_tensors, write_json, write_tensors
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
@@ -105,12 +108,17 @@ def test_a_checkpoint_of_another_plan_is_refused(tmp_path: Path, new_run, bits_o
     other = trained(new_run, tmp_path / "other", seeds=[4])
     path = run.path / "checkpoint" / NEWEST
     shutil.copy(other.path / "checkpoint" / NEWEST, path)
+    found = {one: one.read_bytes() for one in run.path.rglob("*.*et*")}
+    assert len(found) == 4, "models and tables"
     said: list[str] = []
-    train_run(run, CPU, warn=said.append)
-    assert said[0].startswith(f"{path} belongs to another plan ")
-    assert said[1:] == [
-        f"going on from the last good checkpoint, {OLDER}.",
-    ]
+    for ask in (lambda: train_run(run, CPU, warn=said.append), lambda: run.extend(30)):
+        with pytest.raises(DamagedFileError) as caught:
+            ask()
+        assert str(caught.value).startswith(f"{path} belongs to another plan ")
+    assert said == []
+    assert {one: one.read_bytes() for one in found} == found, "it is good, and of somebody"
+    path.unlink()
+    train_run(run, CPU)
     assert same_bits(bits_of(run)[0], before)
 
 
@@ -177,10 +185,26 @@ def test_reading_results_names_the_remedy(tmp_path: Path, new_run):
 def test_leftovers_of_a_killed_write_are_removed(tmp_path: Path, new_run):
     run = trained(new_run, tmp_path / "run")
     leftovers = [run.path / "checkpoint" / name for name in (f".{NEWEST}.1.part", ".tmpHrArx6")]
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    leftovers += [run.path / f".scores.parquet.{ended.pid}.part", run.path / "codes" / ".tmpHrArx6"]
+    (run.path / "codes").mkdir()
     for leftover in leftovers:
         leftover.write_bytes(b"half")
     train_run(run, CPU)
     assert not any(leftover.exists() for leftover in leftovers)
+
+
+def test_halves_of_who_scores_and_encodes_meanwhile_stay(tmp_path: Path, new_run):
+    run = trained(new_run, tmp_path / "run")
+    codes = run.path / "codes"
+    codes.mkdir()
+    places = (run.path / "scores.parquet", codes / "member-00000.safetensors")
+    halves = [*map(half_of, places), codes / ".tmpHrArx6"]
+    for half in halves:
+        half.write_bytes(b"half")
+    train_run(run, CPU)
+    assert [half.read_bytes() for half in halves] == [b"half"] * 3
 
 
 # Trained runs

@@ -14,10 +14,13 @@ import pytest
 import torch
 
 import unbraid as ub
-from unbraid.core.errors import InputError
-from unbraid.population.run_folder import RunFolder
+from unbraid.core.errors import InputError, UnreadableRecordError
+from unbraid.core.store import read_json, write_json
+from unbraid.population import devices
+from unbraid.population.run_folder import Growth, RunFolder
 from unbraid.scoring.run_scores import stored_scores
 
+CPU = torch.device("cpu")
 OPTIONS: dict[str, Any] = {
     "data_options": {"x": 6, "y": 4, "scale": 2, "image_size": 28},
     "hyper": {"beta": [1, 2]},
@@ -40,6 +43,11 @@ def files(run: Path) -> dict[str, bytes]:
     """Models and codes of a run."""
     found = [*(run / "checkpoint").iterdir(), *(run / "codes").iterdir()]
     return {str(path.relative_to(run)): path.read_bytes() for path in found}
+
+
+def chunks(run: RunFolder) -> list[list[int]]:
+    """Members that train together, by their ids."""
+    return [[member.id for member in chunk] for chunk in run.chunks()]
 
 
 def by_setting(run: ub.Run) -> dict[tuple[float, int], torch.Tensor]:
@@ -100,7 +108,7 @@ def test_a_run_that_is_given_seeds_equals_one_that_had_them(tmp_path: Path, thre
 def test_killed_between_the_new_plan_and_training_it_goes_on(tmp_path: Path, three: ub.Run):
     run = trained(tmp_path / "run", 1)
     kept = files(run.path)
-    RunFolder.open(run.path).grow(3)  # and nothing after it
+    RunFolder.open(run.path).grow(3, CPU)  # and nothing after it
     with pytest.raises(InputError) as caught:
         ub.open_run(run.path, device="cpu").score("mig", quiet=True)
     assert caught.value.problems[0].rule == "must be trained to the end"
@@ -118,8 +126,8 @@ def test_seeds_come_twice_with_steps_between_and_members_that_train_together(tmp
     run.folder.write_plan()
     run = ub.open_run(run.path, device="cpu").resume(seeds=2, quiet=True)
     run = ub.open_run(run.path, device="cpu").resume(steps=20, seeds=3, quiet=True)
-    chunks = [[member.id for member in chunk] for chunk in run.folder.chunks()]
-    assert chunks == [[0, 1], [2, 3], [4, 5]]
+    assert chunks(run.folder) == [[0, 1], [2], [3], [4], [5]], "what comes as a CPU trains it"
+    assert chunks(RunFolder.open(run.path)) == chunks(run.folder)
     longer = trained(tmp_path / "other", 3, steps=20)
     ours, theirs = by_setting(run), by_setting(longer)
     assert ours.keys() == theirs.keys()
@@ -159,3 +167,84 @@ def test_listed_seeds_are_refused(tmp_path: Path):
         "needs a run whose seeds were given by their number",
     )
     assert "5, 9" in str(problem.value)
+
+
+def test_new_members_train_in_chunks_of_their_own_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = trained(tmp_path / "run", 1)
+    folder, gpu = RunFolder.open(run.path), torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda place: (10**10, 10**10))
+    monkeypatch.setattr(devices, "uses_kernels", lambda place: True)
+    folder.grow(12, gpu)
+    assert chunks(folder) == [[0], [1], list(range(2, 24))]
+    folder.grow(14, CPU)
+    assert chunks(folder) == [[0], [1], list(range(2, 24)), [24], [25], [26], [27]]
+    assert chunks(RunFolder.open(run.path)) == chunks(folder)
+    assert [one.chunk_size for one in folder.grown] == [22, 1]
+
+
+def grown_record(run: Path, seeds: int = 3) -> dict[str, Any]:
+    """plan.json of *run* once it has more seeds."""
+    RunFolder.open(run).grow(seeds, CPU)
+    return read_json(run / "plan.json")
+
+
+def test_members_that_an_earlier_version_added_keep_chunks_of_the_first_size(tmp_path: Path):
+    run = trained(tmp_path / "run", 1)
+    record = grown_record(run.path) | {"chunk_size": 2}
+    record["grown"] = [one[:2] for one in record["grown"]]
+    write_json(run.path / "plan.json", record)
+    found = RunFolder.open(run.path)
+    assert chunks(found) == [[0, 1], [2, 3], [4, 5]]
+    assert found.grown == (Growth(record["grown"][0][0], 2, 2),)
+    found.write_plan()
+    assert chunks(RunFolder.open(run.path)) == chunks(found)
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (6, 1), (2, 0), (-1, 1)])
+def test_a_plan_with_other_numbers_of_members_is_not_read(tmp_path: Path, numbers: tuple[int, int]):
+    run = trained(tmp_path / "run", 1)
+    record = grown_record(run.path)
+    record["grown"][0][1:] = numbers
+    write_json(run.path / "plan.json", record)
+    with pytest.raises(UnreadableRecordError) as caught:
+        RunFolder.open(run.path)
+    assert caught.value.problems[0].name == ("grown" if numbers[1] else "chunk_size")
+
+
+# Opened twice.
+
+
+def assert_changed(ask: Any, run: Path) -> None:
+    """The run has other steps or seeds than when it was opened, which is said."""
+    with pytest.raises(InputError) as caught:
+        ask()
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("run", "must have the plan with which it was opened")
+    assert str(run) in str(problem.value)
+    assert problem.remedy.startswith("Open it again")
+
+
+def whole(run: Path) -> dict[str, bytes]:
+    """All files of a run but locks."""
+    found = [path for path in run.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {str(path): path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("more", [{"seeds": 3}, {"steps": 18}])
+@pytest.mark.parametrize("less", [{"seeds": 2}, {"steps": 16}, {}])
+def test_who_opened_a_run_before_it_had_more_changes_nothing(
+    tmp_path: Path, more: dict[str, int], less: dict[str, int]
+):
+    path = trained(tmp_path / "run", 1, keep_optimiser=True).path
+    one, other = (ub.open_run(path, device="cpu") for _ in range(2))
+    other.resume(**more, quiet=True)
+    other.score("mig", quiet=True)
+    before = whole(path)
+    assert_changed(lambda: one.resume(**less, quiet=True), path)
+    assert_changed(lambda: one.score("mig", quiet=True), path)
+    assert whole(path) == before
+    again = ub.open_run(path, device="cpu")
+    assert len(again.score("mig", quiet=True)) == len(other.members)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import unbraid as ub
+from unbraid.commands.options import verb_of
 from unbraid.core.errors import InputError
 from unbraid.data import DATA
 from unbraid.networks.mlp import Mlp
@@ -335,3 +336,8 @@ def test_what_is_no_objective_is_refused(objective: Any):
         " 'beta_vae' or "
     )
     assert refusal(objective=objective) == f"{told}unbraid.BetaVAE(beta=4)."
+
+
+def test_what_a_misspelt_option_is_told_of_is_what_train_takes() -> None:
+    options = {one.name for one in verb_of(ub.train).options if not one.argument}
+    assert options == GENERAL_OPTIONS

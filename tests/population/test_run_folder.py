@@ -15,8 +15,9 @@ import torch
 
 import unbraid as ub
 from unbraid.core.errors import DamagedFileError, InputError
-from unbraid.population import run_folder
-from unbraid.population.run_folder import RunFolder, bytes_needed
+from unbraid.population import new_folder
+from unbraid.population.new_folder import bytes_needed
+from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 
 CPU = torch.device("cpu")
@@ -81,7 +82,7 @@ def test_a_full_disk_is_noticed_before_anything_is_written(
 ):
     needed = bytes_needed(*small_plan(seeds=3))
     monkeypatch.setattr(
-        run_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed - 1)
+        new_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed - 1)
     )
     free = f"{(needed - 1) / 1e9:.3f}"
     assert (
@@ -90,7 +91,7 @@ def test_a_full_disk_is_noticed_before_anything_is_written(
         f" {needed / 1e9:.3f} GB needed for 3 members. Free some room, or train fewer members."
     )
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed))
+    monkeypatch.setattr(new_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=needed))
     new_run(tmp_path / "a" / "run", seeds=3)
 
 

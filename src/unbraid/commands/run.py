@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from unbraid.commands import options as declared
 from unbraid.core.checks import is_whole
 from unbraid.core.errors import InputError, Shown, StoppedError, invalid
-from unbraid.core.folders import PAGES
+from unbraid.core.folders import PAGES, given_path
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import split_list
+from unbraid.core.words import count
 from unbraid.population import defaults
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class Run:
     def __repr__(self) -> str:
         """The folder and what it holds."""
         return (
-            f"<Run {self.path}: {len(self.folder.plan.members)} models on {self.folder.plan.data}>"
+            f"<Run {self.path}: {count(len(self.folder.plan.members), 'model')} on"
+            f" {self.folder.plan.data}>"
         )
 
     @property
@@ -72,7 +74,7 @@ class Run:
         if steps is not None and steps != self.folder.plan.steps:
             self.folder.extend(steps)
         if seeds is not None:
-            self.folder.grow(seeds)
+            self.folder.grow(seeds, self.device)
         if os.access(self.path, os.W_OK) or not self._is_trained():
             self._train(quiet)
         self._encode(quiet)
@@ -115,8 +117,8 @@ class Run:
         if outcome.diverged:
             ids = ", ".join(map(str, outcome.diverged))
             progress.say(
-                f"{len(outcome.diverged)} of {len(plan.members)} members diverged and were frozen:"
-                f" {ids}."
+                f"{len(outcome.diverged)} of {count(len(plan.members), 'member')} diverged and"
+                f" {'was' if len(outcome.diverged) == 1 else 'were'} frozen: {ids}."
             )
 
     @property
@@ -159,7 +161,7 @@ class Run:
             part = f"{count_images(rule, self.dataset):,} of {len(self.dataset):,} images"
             lines.append(f"Trained on {part}: {rule}")
         trained = members["status"].tolist().count("trained")
-        lines.append(f"Trained {trained} of {len(members)} models: {self.path}")
+        lines.append(f"Trained {trained} of {count(len(members), 'model')}: {self.path}")
         return "\n".join([*lines, f"Next:  unbraid score {self.path}"])
 
     def _encode(self, quiet: bool) -> None:
@@ -195,17 +197,16 @@ class Run:
 
         from unbraid.codes.codes import CodeStore
         from unbraid.codes.reconstructions import ReconstructionStore
-        from unbraid.scoring.metric_names import asked, left_out, needs
-        from unbraid.scoring.run_scores import (
+        from unbraid.metrics._resampled import STANDARD_ERROR
+        from unbraid.scoring.counted import (
             active_latents,
-            check_request,
             collapsed_members,
-            count_scores,
             few_samples_lines,
             scale_lines,
-            score_run,
         )
-        from unbraid.scoring.standard_errors import STANDARD_ERROR, with_error
+        from unbraid.scoring.metric_names import asked, left_out, needs
+        from unbraid.scoring.run_scores import check_request, count_scores, score_run
+        from unbraid.scoring.standard_errors import with_error
 
         names = asked(metrics)
         with_error([], errors)
@@ -273,7 +274,7 @@ class Run:
     def _remarks(self, metrics: Sequence[str], collapsed: dict[int, int], of: int) -> list[str]:
         """What must be known to read the scores by *metrics*, with some models *collapsed*."""
         from unbraid.scoring.collapse import collapse_remark, dead_codes_remarks
-        from unbraid.scoring.run_scores import varying_factors
+        from unbraid.scoring.counted import varying_factors
 
         fond = dead_codes_remarks(metrics)
         if not collapsed:
@@ -298,9 +299,9 @@ class Run:
         Models that are collapsed, whose scores mean nothing, take part where *collapsed* is True.
         """
         from unbraid.scoring.collapse import REMEDY
-        from unbraid.scoring.metric_names import GROUPS, higher_is_better
+        from unbraid.scoring.metric_names import GROUPS, asked, higher_is_better
 
-        if not isinstance(metric, str) or metric in GROUPS:
+        if not isinstance(metric, str) or metric in GROUPS or len(asked(metric)) != 1:
             raise invalid("metric", "must be a single one, by its name", metric)
         table = self.score(metric, errors="none", quiet=True)
         if metric not in table or bool(table[metric].isna().all()):
@@ -316,12 +317,14 @@ class Run:
 
     def model(self, member: int) -> Model:
         """One trained model of the population."""
-        from unbraid.codes.model import Model
+        from unbraid.codes.model import Model, check_healthy
 
         ids = [one.id for one in self.folder.plan.members]
         if not is_whole(member) or member not in ids:
             raise invalid("member", f"must be one of 0..{ids[-1]}", member)
-        return Model(self.folder, int(member))
+        model = Model(self.folder, int(member))
+        check_healthy(self.folder, int(member))
+        return model
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write report.html and return its path: in the run, or by *out* in a folder or a file."""
@@ -351,10 +354,7 @@ def open_run(path: str | Path, *, data: declared.MovedData = None, device: str =
     from unbraid.population.devices import choose_device
     from unbraid.population.run_folder import RunFolder
 
-    if path is None:
-        raise invalid("run", "must be the path of a run folder", path)
-    declared.check_path("run", path)
-    folder = RunFolder.open(path)
+    folder = RunFolder.open(given_path("run", path))
     if data is not None:
         folder.use(declared.moved_data(data, folder.plan))
     return Run(folder, choose_device(declared.device_name(device)))

@@ -45,6 +45,7 @@ POINTS: dict[str, str] = {
     "findings.made": "a discovery has its findings, none of which is written",
     "array.stored": "an array of a published dataset has its place, and no record names it",
     "plan.extended": "a run has more steps to do, and no table of the fewer",
+    "plan.grown": "a run has more members to train, and no table of the fewer",
     "slice.trained": "a stage of a slice is trained and encoded",
     "slice.scored": "a stage of a slice has its rows",
     "slice.committed": "a slice has its table; its work folder is still there",

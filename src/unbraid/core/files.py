@@ -3,7 +3,9 @@
 
 What a reader finds at a path is the old file or the new one, whole, also after a power cut: bytes
 are on the disk before the rename, and the rename is on the disk before anything older goes. Other
-files of the package change nothing on a disk but through this one; a test looks.
+files of the package change nothing on a disk but through this one; a test looks. What libraries
+write inside a half is not meant, which are the images or the archive of an export, and tensors:
+there is no failpoint among them, and all is said of the half that they are in.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from unbraid.core.errors import InputError, UnbraidError
 from unbraid.core.failpoints import failpoint
 
 UNFINISHED = ".part"
-_LEFT_BESIDE = (f".*{UNFINISHED}", ".tmp??????")
+_HALVES, _NAMELESS = _LEFT_BESIDE = (f".*{UNFINISHED}", ".tmp??????")
+"""What interrupted writes leave: ours, and those of safetensors, beside a half of ours."""
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -209,7 +212,9 @@ def is_unfinished(path: Path) -> bool:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Delete what interrupted writes left in *folder*; to be called with it locked."""
+    """Delete what interrupted writes left in *folder*; to be called by who holds it, where nobody
+    else may write.
+    """
     for pattern in _LEFT_BESIDE:
         for leftover in list(folder.rglob(pattern)):
             remove_folder(leftover) if leftover.is_dir() else remove(leftover)
@@ -221,17 +226,31 @@ def remove_halves(path: Path) -> None:
 
 
 def remove_halves_in(folder: Path) -> None:
-    """The same of all files of *folder*."""
-    _remove_dead(folder.glob(f".*{UNFINISHED}"))
+    """The same of all files in *folder* and below; and leftovers that name nobody, where no half
+    is left beside them whose writer may be writing them.
+    """
+    for place in [Path(place) for place, _, _ in os.walk(folder)]:
+        nameless = list(place.glob(_NAMELESS))  # first: a half is there before them and after them
+        _remove_dead(place.glob(_HALVES))
+        if not any(place.glob(_HALVES)):
+            _try_to_remove(nameless)
 
 
 def _remove_dead(halves: Iterable[Path]) -> None:
-    for half in list(halves):
-        writer = half.name.removesuffix(UNFINISHED).rpartition(".")[2]
-        machine, _, process = writer.rpartition("-")  # earlier versions named no machine
-        if machine in ("", _machine()) and process.isdigit() and not _runs(int(process)):
-            with contextlib.suppress(OSError, UnbraidError):
-                remove_folder(half) if half.is_dir() else remove(half)
+    _try_to_remove([half for half in halves if _is_dead(half)])
+
+
+def _is_dead(half: Path) -> bool:
+    """Whether the process that wrote *half* ran on this machine and runs no more."""
+    writer = half.name.removesuffix(UNFINISHED).rpartition(".")[2]
+    machine, _, process = writer.rpartition("-")  # earlier versions named no machine
+    return machine in ("", _machine()) and process.isdigit() and not _runs(int(process))
+
+
+def _try_to_remove(leftovers: Iterable[Path]) -> None:
+    for one in leftovers:
+        with contextlib.suppress(OSError, UnbraidError):
+            remove_folder(one) if one.is_dir() else remove(one)
 
 
 def _runs(process: int) -> bool:
@@ -261,7 +280,7 @@ def cannot_be_read(path: Path, error: OSError) -> str:
     """What to say of a file or folder that is there and may not be read, or not now."""
     remedy = "Give the command again."
     if isinstance(error, PermissionError):
-        remedy = "Give yourself the right to read it (chmod u+r), or ask its owner to."
+        remedy = "Give yourself the right to read it (chmod u+rX), or ask its owner to."
     return f"{path} cannot be read: {error.strerror or error}. {remedy}"
 
 

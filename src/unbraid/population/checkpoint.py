@@ -105,12 +105,19 @@ class Checkpoints:
         self._keep(1)
 
     def trained_alone(self) -> bool:
-        """Whether the newest file holds results without a state to go on from."""
+        """Whether the newest file holds results without a state to go on from; one of another plan
+        is refused.
+        """
         files = self.files()
+        if not files:
+            return False
+        _, path = files[0]
         try:
-            return bool(files) and bool(read_about(files[0][1]).get("trained"))
+            about = read_about(path)
         except DamagedFileError:
             return False  # which training passes over and says
+        self._check_plan(path, about)
+        return bool(about.get("trained"))
 
     def _write(self, tensors: Mapping[str, Tensor], step: int, more: dict[str, Any]) -> None:
         about = {"step": step, "members": list(self.members), "plan": self.plan_digest, **more}
@@ -130,32 +137,29 @@ class Checkpoints:
         to be passed over is told through *warn*. None where there is none. A member has *width*
         weights, where that is known.
         """
-        damaged: list[Path] = []
-        told: list[str] = []
+        damaged: dict[Path, str] = {}
         others: dict[Path, OtherPlanError] = {}
+        found = None
+        then = "no good checkpoint is left for these members; they train again from the start."
         for step, path in self.files():
             try:
                 found = self._read(step, path, device, width)
+            except OtherPlanError as error:
+                others[path] = error
             except DamagedFileError as error:
-                others |= {path: error} if isinstance(error, OtherPlanError) else {}
-                told.append(str(error))
-                damaged.append(path)
-                continue
-            if damaged:
-                for line in told:
-                    warn(line)
-                warn(f"going on from the last good checkpoint, {path.name}.")
-                _set_aside(damaged)
-            self._keep(1 if isinstance(found, Trained) else _KEPT)  # a kill may have left more
-            return found
+                damaged[path] = str(error)
+            else:
+                then = f"going on from the last good checkpoint, {path.name}."
+                break
         if others:
-            raise OtherPlanError.of(others)  # rather than begin again beside good models
-        if damaged:
-            for line in told:
-                warn(line)
-            warn("no good checkpoint is left for these members; they train again from the start.")
-            _set_aside(damaged)
-        return None
+            raise OtherPlanError.of(others)  # rather than set good models aside, or train beside
+        for line in (*damaged.values(), then) if damaged else ():
+            warn(line)
+        for path in damaged:  # out of the way, and not lost
+            set_aside(path)
+        if found is not None:
+            self._keep(1 if isinstance(found, Trained) else _KEPT)  # a kill may have left more
+        return found
 
     def newest(self) -> Trained:
         """The newest results; damage is an error that names the remedy."""
@@ -189,20 +193,22 @@ class Checkpoints:
         self, step: int, path: Path, device: torch.device, width: int | None = None
     ) -> State | Trained:
         tensors, about = read_tensors(path)
-        digests = (self.plan_digest, *self.former_digests)
         if about.get("step") != step:
             raise DamagedFileError(f"{path} was renamed: it is of another step.")
-        if about.get("plan") not in digests:
-            raise OtherPlanError(
-                f"{path} belongs to another plan than the plan.json of {self.folder.parent}. Put"
-                " the right one back, or remove that file to train its members again."
-            )
+        self._check_plan(path, about)
         if about.get("members") != list(self.members):
             raise DamagedFileError(f"{path} holds other members.")
         self._check_shapes(path, tensors, bool(about.get("trained")), width)
         if about.get("trained"):
             return Trained.of(tensors, step)
         return State.from_tensors(tensors, step, device)
+
+    def _check_plan(self, path: Path, about: Mapping[str, Any]) -> None:
+        if about.get("plan") not in (self.plan_digest, *self.former_digests):
+            raise OtherPlanError(
+                f"{path} belongs to another plan than the plan.json of {self.folder.parent}. Put"
+                " the right one back, or remove that file to train its members again."
+            )
 
     def _check_shapes(
         self, path: Path, tensors: Mapping[str, Tensor], trained: bool, width: int | None
@@ -240,9 +246,3 @@ def _remedy(run: Path) -> str:
             " same winner)."
         )
     return f"Run `unbraid resume {run}` to train it again, from the last good one if there is one."
-
-
-def _set_aside(paths: list[Path]) -> None:
-    """Rename what cannot be used: it is out of the way, and not lost."""
-    for path in paths:
-        set_aside(path)

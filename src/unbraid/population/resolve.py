@@ -32,9 +32,12 @@ from unbraid.objectives.supervision.supervision import Supervision
 CONVENTIONS = ("sum", "mean")
 GENERAL_OPTIONS = frozenset(
     "seeds steps batch_size learning_rate latents network likelihood precision where prior"
-    " supervision standardise convention code_samples checkpoint_seconds out device".split()
+    " supervision standardise convention code_samples checkpoint_seconds out device score"
+    " keep_optimiser".split()
 )
-"""What any objective can be trained with, for telling a misspelt option from an unknown one."""
+"""What any objective can be trained with (`unbraid train`, a test looks), for telling a misspelt
+option from an unknown one.
+"""
 OTHER_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "iso": ("isotropic", {}),
     "pca": ("anisotropic", {"variances": "pca"}),

@@ -4,32 +4,37 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unbraid.core.begun import holds_anything, remove_leftovers
 from unbraid.core.checks import is_whole
 from unbraid.core.errors import DamagedFileError, InputError, Shown, UnbraidError, invalid
 from unbraid.core.failpoints import failpoint
-from unbraid.core.files import make_folder, only_one, remove, remove_halves_in
-from unbraid.core.folders import check_exists, check_writable, kind_of, other_kind, record_path
+from unbraid.core.files import (
+    only_one,
+    remove,
+    remove_halves_in,
+    remove_unfinished,
+)
+from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
 from unbraid.core.records import from_record, in_range, read_object
 from unbraid.core.store import read_table, write_json, write_table
 from unbraid.data import load
 from unbraid.data.dataset import IN_MEMORY, Dataset
 from unbraid.networks.layout import Layout
-from unbraid.population.checkpoint import Checkpoints, Curves, Trained
-from unbraid.population.devices import cores, members_by_kind
+from unbraid.population.checkpoint import Checkpoints, Curves, OtherPlanError, Trained
+from unbraid.population.devices import chunk_size as most_together
 from unbraid.population.former_plans import chunks_of_one_kind
 from unbraid.population.kind import chunks_of, kinds_of, quantities
 from unbraid.population.member import Member
+from unbraid.population.new_folder import check_free, check_room, new_folder
 from unbraid.population.plan import Plan
+from unbraid.population.run_tables import run_tables
 from unbraid.population.seeds_and_rates import MOST_SEEDS
 from unbraid.population.state import State, is_over
 
@@ -48,6 +53,7 @@ _PLACES = ("source", "factors", "indices")
 """Options of data that say where it was read from."""
 _ABOVE = 4
 """A search of a leaf-run lies so deep in a discovery."""
+CHECKPOINTS = "checkpoint"
 SCORES_LOCK = ".scores.lock"
 """Held while scores.parquet is written."""
 
@@ -60,13 +66,16 @@ MOVED = (
 
 
 @contextmanager
-def remedy_of_moved() -> Iterator[None]:
-    """Data that is not found in this block was moved: say what to do about it."""
+def data_of(folder: Path, source: str = "") -> Iterator[None]:
+    """Data that cannot be opened in this block is that of *folder*, which nobody named now: say
+    whose it is, where it lay, in words, and what to do if it was moved.
+    """
     try:
         yield
     except InputError as error:
-        told = [replace(one, remedy=one.remedy or MOVED) for one in error.problems]
-        raise InputError(*told) from error
+        told = f"the data of {folder} cannot be opened{source}: "
+        found = [replace(one, sentence=told + one.text, remedy=MOVED) for one in error.problems]
+        raise InputError(*found) from error
 
 
 def _where_runs_are(folder: Path) -> str:
@@ -95,6 +104,17 @@ def _without_plan(folder: Path) -> str:
     return "Put a copy of it back; without one, train again into a new folder."
 
 
+class Growth(NamedTuple):
+    """A plan that had fewer seeds and was the same otherwise."""
+
+    digest: str
+    """Empty where no file is known by it any more."""
+    members: int
+    """How many it had: these keep their ids, chunks and files."""
+    chunk_size: int
+    """The most of those that came next that train together."""
+
+
 @dataclass(frozen=True)
 class _How:
     """What plan.json says beside the plan; defaults are what went without saying."""
@@ -103,7 +123,7 @@ class _How:
     mixed_chunks: bool = False
     keep_optimiser: bool = True
     former_digests: tuple[str, ...] = ()
-    grown: tuple[tuple[str, int], ...] = ()
+    grown: tuple[tuple[str, int] | tuple[str, int, int], ...] = ()
 
     def others(self) -> dict[str, Any]:
         """All but the size of a chunk, by name."""
@@ -113,8 +133,15 @@ class _How:
 def _read_plan(record: dict[str, Any]) -> tuple[_How, Plan]:
     own = {field.name for field in fields(_How)}
     how = from_record(_How, {name: record[name] for name in own & record.keys()})
-    in_range("chunk_size", how.chunk_size, 1)
-    return how, Plan.from_record({name: record[name] for name in record.keys() - own})
+    # Earlier versions trained members that came later in chunks of the size of the first.
+    grown = tuple(Growth._make((*one, how.chunk_size)[:3]) for one in how.grown)
+    for size in (how.chunk_size, *(one.chunk_size for one in grown)):
+        in_range("chunk_size", size, 1)
+    plan = Plan.from_record({name: record[name] for name in record.keys() - own})
+    counts = [0, *(one.members for one in grown), len(plan.members)]
+    if any(after <= before for before, after in pairwise(counts)):
+        raise invalid("grown", "must have rising numbers of members", Shown(f"{counts}"))
+    return replace(how, grown=grown), plan
 
 
 class RunFolder:
@@ -130,22 +157,20 @@ class RunFolder:
         mixed_chunks: bool = True,
         keep_optimiser: bool = False,
         former_digests: Sequence[str] = (),
-        grown: Sequence[tuple[str, int]] = (),
+        grown: Sequence[Growth] = (),
     ) -> None:
         self.path = Path(path)
         self.plan = plan
         self.chunk_size = chunk_size
-        """The most members that train together."""
+        """The most members that train together, of those that the run began with."""
         self.mixed_chunks = mixed_chunks
         """Whether members of several kinds do."""
         self.keep_optimiser = keep_optimiser
         """Whether the state to go on from stays when the run is trained."""
         self.former_digests = tuple(former_digests)
         """Of the plans that this one continues."""
-        self.grown = tuple((digest, count) for digest, count in grown)
-        """Digests of the plans that had fewer seeds and were the same otherwise, and how many
-        members they had: these keep their ids, chunks and files.
-        """
+        self.grown = tuple(grown)
+        """Its plans of fewer seeds, the first one first."""
         self._dataset = dataset
 
     @classmethod
@@ -202,16 +227,8 @@ class RunFolder:
                     f"{self.path} was trained on an array in memory; pass it again, loaded as it"
                     f" was: unbraid.open_run('{self.path}', data=unbraid.load(array, ...))."
                 )
-            try:
+            with data_of(self.path, self._read_from()):
                 found = load(self.plan.data, **self._as_they_lie(self.plan.data_options))
-            except InputError as error:
-                told = f"the data of {self.path} cannot be opened{self._read_from()}: "
-                raise InputError(
-                    *(
-                        replace(one, sentence=told + one.text, remedy=MOVED)
-                        for one in error.problems
-                    )
-                ) from error
             self._dataset = self._verified(found)
         return self._dataset
 
@@ -261,20 +278,24 @@ class RunFolder:
     @cached_property
     def _chunks(self) -> list[tuple[Member, ...]]:
         rule, members = chunks_of if self.mixed_chunks else chunks_of_one_kind, self.plan.members
-        ends = sorted({0, len(members), *(count for _, count in self.grown)})
+        parts = [Growth("", 0, self.chunk_size), *self.grown, Growth("", len(members), 0)]
         return [
             chunk
-            for first, end in pairwise(ends)
-            for chunk in rule(members[first:end], self.chunk_size)
+            for part, after in pairwise(parts)
+            for chunk in rule(members[part.members : after.members], part.chunk_size)
         ]
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of the plan, and of those that it continues."""
+        return self.plan.digest(), *self.former_digests
 
     def checkpoints(self, chunk: tuple[Member, ...]) -> Checkpoints:
         """The checkpoint files of a chunk."""
         return Checkpoints(
-            self.path / "checkpoint",
+            self.path / CHECKPOINTS,
             tuple(member.id for member in chunk),
-            self.plan.digest(),
-            *self.former_digests,
+            *self.digests,
             quantities=max(len(quantities(member)) for member in chunk),
         )
 
@@ -289,27 +310,23 @@ class RunFolder:
             rule = f"must be a whole number above the {plan.steps:,} of {self.path}, at most 10^9"
             raise invalid("steps", rule, steps)
         _ = self.dataset  # which is refused where it has changed, with nothing touched
-        with only_one(self.path), only_one(self.path, SCORES_LOCK):
+        with self._alone():
             for chunk in self.chunks():
                 if self.checkpoints(chunk).trained_alone():
                     remedy = "Train it again, by `unbraid train --keep-optimiser`."
                     found = Shown(f"{self.path}, which kept the weights alone")
                     rule = "needs a run that kept its optimiser's state"
                     raise invalid("steps", rule, found, remedy)
-            # Scores and pages of the shorter training would pass for those of the longer one, also
-            # if this is killed on the way: they go first.
-            self.forget_tables()
-            for path in (*self.path.glob("*.html"), self.path / "scores.parquet"):
-                remove(path)
-            self.former_digests = (plan.digest(), *self.former_digests)
             # Files of fewer members stay theirs by id, and all are made again for the new steps.
-            self.grown = tuple(("", count) for _, count in self.grown)
-            self.plan = replace(plan, steps=steps, command=self._and_then(f"--steps {steps}"))
-            self.write_plan()
+            grown = tuple(one._replace(digest="") for one in self.grown)
+            command = self._and_then(f"--steps {steps}")
+            more = replace(plan, steps=steps, command=command)
+            self._continue_by(more, grown, self.path / "scores.parquet")
             failpoint("plan.extended")
 
-    def grow(self, seeds: int) -> None:
-        """Give every setting of the plan so many *seeds*; models, codes and scores stay.
+    def grow(self, seeds: int, device: torch.device) -> None:
+        """Give every setting of the plan so many *seeds*; models, codes and scores stay. As many of
+        the new members train together as *device* can.
 
         Nothing is done where it has them, so that a call that was killed can be repeated.
         """
@@ -322,7 +339,7 @@ class RunFolder:
         count = max(map(len, had))
         if had != {tuple(range(count))}:
             told = ", ".join(map(str, dict.fromkeys(one for listed in had for one in listed)))
-            remedy = "Train the other seeds into a folder of their own: {seeds=...}."
+            remedy = "Train the other seeds into a folder of their own: {seeds=LIST}."
             rule = "needs a run whose seeds were given by their number"
             raise invalid("seeds", rule, Shown(f"{self.path}, with the seeds {told}"), remedy)
         if not is_whole(seeds) or not count <= seeds <= MOST_SEEDS:
@@ -335,18 +352,42 @@ class RunFolder:
             replace(first, id=len(plan.members) + place, seed=seed)
             for place, (first, seed) in enumerate(more)
         )
-        check_room(self.path, replace(plan, members=new), self.dataset, self.chunk_size)
-        with only_one(self.path), only_one(self.path, SCORES_LOCK):
-            self.forget_tables()
-            for path in list(self.path.glob("*.html")):
-                remove(path)
-            digest = plan.digest()
-            self.former_digests = (digest, *self.former_digests)
-            self.grown = (*self.grown, (digest, len(plan.members)))
+        added = replace(plan, members=new)
+        size = most_together(added, self.dataset, device)
+        check_room(self.path, added, self.dataset, size)
+        with self._alone():
+            grown = (*self.grown, Growth(plan.digest(), len(plan.members), size))
             command = self._and_then(f"--seeds {seeds}")
-            self.plan = replace(plan, members=(*plan.members, *new), command=command)
-            self.__dict__.pop("_chunks", None)
-            self.write_plan()
+            more = replace(plan, members=(*plan.members, *new), command=command)
+            self._continue_by(more, grown)
+            failpoint("plan.grown")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold all files of the run while its plan changes, which is still the one at hand."""
+        with only_one(self.path), only_one(self.path, SCORES_LOCK):
+            self.check_unchanged()
+            yield
+
+    def check_unchanged(self) -> None:
+        """Refuse to go by this plan where somebody gave the run more steps or seeds meanwhile."""
+        if RunFolder.open(self.path).plan.digest() != self.plan.digest():
+            rule = "must have the plan with which it was opened"
+            found = Shown(f"{self.path}, which has changed since: it has other steps or seeds")
+            raise invalid("run", rule, found, "Open it again, or give the command again.")
+
+    def _continue_by(self, plan: Plan, grown: tuple[Growth, ...], *outdated: Path) -> None:
+        """Let *plan* take the place of the one that it continues.
+
+        What tells of fewer steps or members would pass for what is told of all, also if this is
+        killed on the way: it goes first.
+        """
+        self.forget_tables()
+        for path in (*self.path.glob("*.html"), *outdated):
+            remove(path)
+        self.former_digests, self.plan, self.grown = self.digests, plan, grown
+        self.__dict__.pop("_chunks", None)
+        self.write_plan()
 
     def _and_then(self, options: str) -> str:
         """The command that made the plan, where one did, and the one that gives it more."""
@@ -355,12 +396,12 @@ class RunFolder:
 
     def had(self, member: int, digest: object) -> bool:
         """Whether a plan of that *digest*, the same but for fewer seeds, had *member* too."""
-        return any(digest == known and member < count for known, count in self.grown)
+        return any(digest == one.digest and member < one.members for one in self.grown)
 
     def trained(self, chunk: tuple[Member, ...]) -> Trained:
         """The results of a chunk; one that has steps left to do is refused."""
         checkpoints = self.checkpoints(chunk)
-        found = checkpoints.newest() if checkpoints.files() else None
+        found = self._newest(chunk) if checkpoints.files() else None
         if found is None or not self.is_over(found):
             value, remedy = (
                 Shown(f"{self.path}, unfinished"),
@@ -369,6 +410,14 @@ class RunFolder:
             raise invalid("run", "must be trained to the end", value, remedy)
         checkpoints.check_width(found, self.width(chunk))
         return found
+
+    def _newest(self, chunk: tuple[Member, ...]) -> Trained:
+        """The newest results of a chunk, which may be those of more steps than this plan has."""
+        try:
+            return self.checkpoints(chunk).newest()
+        except OtherPlanError:
+            self.check_unchanged()
+            raise
 
     def member_weights(
         self, member: int, device: torch.device | str = "cpu"
@@ -392,52 +441,8 @@ class RunFolder:
         """Both tables, from the checkpoints of chunks whose curves are not *known* by their first
         member's id.
         """
-        import pandas as pd
-
-        rows, curves = {}, {}
-        # The usual prior stands in the table only beside others.
-        left_out = {"objective"} | (
-            {"prior"} if all(member.prior == "isotropic" for member in self.plan.members) else set()
-        )
-        for chunk in self.chunks():
-            state = (known or {}).get(chunk[0].id) or self.checkpoints(chunk).newest()
-            for position, member in enumerate(chunk):
-                names = quantities(member)
-                diverged = int(state.diverged_at[position])
-                done = diverged if diverged >= 0 else state.step
-                rows[member.id] = (
-                    {
-                        "member": member.id,
-                        "label": member.label(),
-                        "objective": member.objective,
-                        "seed": member.seed,
-                    }
-                    | {
-                        name: _cell(value)
-                        for name, value in member.settings().items()
-                        if name not in left_out
-                    }
-                    | {f"{name}_given": value for name, value in member.given.items()}
-                    | {
-                        "status": (
-                            "diverged"
-                            if diverged >= 0
-                            else "trained"
-                            if done >= self.plan.steps
-                            else "unfinished"
-                        ),
-                        "steps": done,
-                    }
-                )
-                table = pd.DataFrame(
-                    state.history[position, :, : len(names)].numpy(), columns=list(names)
-                )
-                table.insert(0, "step", (table.index + 1) * self.plan.log_every)
-                table.insert(0, "member", member.id)
-                curves[member.id] = table[table["step"] <= done]
-        members = _one_type_per_column(pd.DataFrame([rows[id] for id in sorted(rows)]))
-        history = pd.concat([curves[id] for id in sorted(curves)], ignore_index=True)
-        return {"members.parquet": members, "history.parquet": history}
+        curves = ((one, (known or {}).get(one[0].id) or self._newest(one)) for one in self.chunks())
+        return run_tables(self.plan, curves)
 
     def about_table(self, name: str) -> dict[str, str]:
         """What a table of the run says of its origin, so that no other's passes for it."""
@@ -452,6 +457,14 @@ class RunFolder:
                 raise UnbraidError(
                     f"{error} It is in the way of the table of that name: remove it."
                 ) from error
+
+    def remove_halves(self) -> None:
+        """Remove what killed writers left; to be called with the folder locked.
+
+        Scores, pages and codes are written without that lock: halves there may be somebody's.
+        """
+        remove_unfinished(self.path / CHECKPOINTS)
+        remove_halves_in(self.path)
 
     def members(self) -> pd.DataFrame:
         """One row per member: what it is and how its training ended."""
@@ -474,101 +487,11 @@ class RunFolder:
             pass
         try:
             with only_one(self.path):  # or it could take the place of a newer one
+                self.check_unchanged()
                 remove_halves_in(self.path)
                 self.write_tables()
         except DamagedFileError:  # of a checkpoint
             raise
-        except UnbraidError:  # another process writes it, or it lies where nothing can be written
+        except UnbraidError:  # another writes it, has changed the run, or nothing can be written
             return self._tables()[name]
         return read_table(self.path / name, about)
-
-
-def _cell(value: Any) -> Any:
-    """A hyperparameter as a table holds it: numbers that belong together as text."""
-    return "/".join(f"{one:g}" for one in value) if isinstance(value, (list, tuple)) else value
-
-
-def _one_type_per_column(table: pd.DataFrame) -> pd.DataFrame:
-    """*table* with columns of numbers and words (a number, a schedule) as words throughout."""
-    for name in table.columns:
-        kinds = {
-            type(value)
-            for value in table[name]
-            if not (isinstance(value, float) and value != value)
-        }
-        if str in kinds and len(kinds) > 1:
-            # A number to its last digit, as a column of numbers would hold it.
-            table[name] = [
-                value if isinstance(value, str) or value != value else str(value).removesuffix(".0")
-                for value in table[name]
-            ]
-    return table
-
-
-def check_free(folder: Path) -> None:
-    """Refuse a folder that holds another run, or anything else."""
-    check_writable("out", folder)
-    if kind_of(folder) is not None:
-        remedy = f"Go on with `unbraid resume {folder}` or choose another folder."
-        raise invalid("out", "must not hold another run", str(folder), remedy)
-    if folder.is_dir() and holds_anything(folder):
-        raise invalid("out", "must be a new or empty folder", str(folder), "Choose another folder.")
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[None]:
-    """Make *folder*, hold it for this process alone, and clear away what a killed one left."""
-    _make(folder)
-    with only_one(folder):
-        check_free(folder)  # again, now that nobody else can write here
-        remove_leftovers(folder)
-        yield
-
-
-def _make(folder: Path) -> None:
-    """Make *folder* and those above it, or say why that cannot be done."""
-    rule = "must be a folder that can be made"
-    try:
-        make_folder(folder)
-    except OSError as error:
-        raise invalid("out", rule, str(folder), f"{error.strerror}.") from error
-    except RecursionError as error:
-        value = Shown(f"{len(folder.parts):,} folders, each in the one before")
-        raise invalid("out", rule, value, "Choose another folder.") from error
-
-
-def check_room(
-    folder: Path, plan: Plan, dataset: Dataset, chunk_size: int = 1, option: str = "out"
-) -> None:
-    """Refuse a plan whose files would not fit on the disk of *folder*, which *option* chose."""
-    needed = bytes_needed(plan, dataset, chunk_size)
-    there = folder.absolute()
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
-    if needed > free:
-        found = Shown(
-            f"{free / 1e9:.3f} GB free at {there}, {needed / 1e9:.3f} GB needed for"
-            f" {len(plan.members)} members"
-        )
-        remedy = "Free some room, or train fewer members."
-        if option != "out":
-            remedy = f"Free some room, or give a folder on another disk: {{{option}=FOLDER}}."
-        raise invalid(option, "needs a disk with room for the plan", found, remedy)
-
-
-def bytes_needed(plan: Plan, dataset: Dataset, chunk_size: int = 1) -> int:
-    """Upper estimate of a run folder: two checkpoints per member, a third in writing, codes."""
-    samples = min(plan.code_samples, len(dataset))
-    total = largest = 0
-    for member, count in members_by_kind(plan):
-        auxiliary = member.build().auxiliary_network()
-        weights = plan.layout(member, dataset).size + (
-            auxiliary.layout(plan.latents).size if auxiliary else 0
-        )
-        records = plan.steps // plan.log_every * (len(quantities(member)) + 2)
-        checkpoint = 4 * (3 * weights + records)
-        total += count * (2 * checkpoint + samples * (8 + 2 * 4 * plan.latents) + 8 * records)
-        largest = max(largest, checkpoint)
-    being_written = min(len(plan.members), max(chunk_size, cores()))
-    return total + largest * being_written + 10_000_000  # the report and the tables

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from unbraid.core.failpoints import failpoint
-from unbraid.core.files import only_one, remove_unfinished
+from unbraid.core.files import only_one
 from unbraid.core.folders import check_still_there
 from unbraid.population.background_save import BackgroundSave, Write
 from unbraid.population.checkpoint import Curves, Trained, results_of
@@ -75,9 +75,9 @@ def train_run(
     disk.
     """
     with only_one(run.path):
-        remove_unfinished(run.path)
+        run.check_unchanged()
+        run.remove_halves()
         _ = run.dataset  # refused here where it has changed, with nothing touched
-        run.forget_tables()
         training = _Training(run, progress, warn, chunk_done, stop or threading.Event())
         places = workers(device)
         if device.type == "cpu":
@@ -219,6 +219,8 @@ class _Training:
     def _advance(self, chunk: tuple[Member, ...], state: State | None) -> State:
         """Step until the plan is done or a stop, saving at times, halfway and at the end."""
         run, steps, device = self.run, self.run.plan.steps, self._worker.device
+        with self._lock:
+            run.forget_tables()
         loading, rule = self._samplers[device], self._rules[device]
         training = TrainingStep(
             run.plan, chunk, run.dataset, device, lambda *indices: loading.result()(*indices), rule

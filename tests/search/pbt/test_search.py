@@ -1020,15 +1020,71 @@ def test_a_damaged_plan_of_a_winner_is_made_again(tmp_path: Path, by_mig: Search
     assert [line.endswith("made again.") for line in said] == [True]
 
 
-def test_a_search_whose_winner_lost_its_plan_is_not_searched_again(
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files but locks."""
+    found = [path for path in folder.rglob("*") if path.is_file() and path.name[0] != "."]
+    return {path: path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("lost", [("plan.json",), ("plan.json", "winner.json")])
+def test_a_search_whose_winner_lost_its_records_is_not_searched_again(
+    tmp_path: Path, by_mig: SearchRun, lost: tuple[str, ...]
+):
+    run, said = copied(by_mig, tmp_path / "run"), []
+    before = contents(run.path)
+    for name in lost:
+        (run.path / name).unlink()
+    again = SearchRun.open(run.path)
+    done = again.train(CPU, warn=said.append, out_of_time=lambda: True)
+    assert done == SearchOutcome(True, "found done")
+    assert contents(run.path) == before
+    assert [line.endswith("made again.") for line in said] == [True]
+
+
+def test_a_search_that_was_killed_while_its_winner_was_stored_is_not_searched_again(
     tmp_path: Path, by_mig: SearchRun
 ):
     run = copied(by_mig, tmp_path / "run")
-    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
-    (run.path / "plan.json").unlink()
-    done = SearchRun.open(run.path).train(CPU, out_of_time=lambda: True)
-    assert done == SearchOutcome(True, "found done")
-    after = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
-    assert {path: one for path, one in after.items() if path.name[0] != "."} == {
-        path: one for path, one in before.items() if path.name[0] != "."
-    }
+    before = contents(run.path)
+    for name in ("plan.json", "winner.json", "members.parquet", "history.parquet"):
+        (run.path / name).unlink()
+    assert run.train(CPU, out_of_time=lambda: True) == SearchOutcome(True, "found done")
+    assert contents(run.path) == before
+    # Torn models are no winner: then it is searched again, to the same bits.
+    for name in ("plan.json", "winner.json"):
+        (run.path / name).unlink()
+    (path,) = (run.path / "checkpoint").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert run.train(CPU) == ALL_DONE
+    assert_same(run, by_mig)
+
+
+def test_where_the_lineage_is_lost_too_it_is_told_and_nothing_changes(
+    tmp_path: Path, by_mig: SearchRun
+):
+    run = copied(by_mig, tmp_path / "run")
+    for name in ("plan.json", "winner.json", "lineage.parquet"):
+        (run.path / name).unlink()
+    before = contents(run.path)
+    with pytest.raises(DamagedFileError) as told:
+        SearchRun.open(run.path).train(CPU, out_of_time=lambda: True)
+    remedy = "Put a copy of it back, or search again into a new folder."
+    assert str(told.value) == f"{run.path / 'lineage.parquet'} is missing. {remedy}"
+    assert contents(run.path) == before
+
+
+def test_a_winner_that_was_trained_on_is_found_done(tmp_path: Path, by_mig: SearchRun):
+    run, said = copied(by_mig, tmp_path / "run"), []
+    record = run.winner_record()
+    for more in (3, 5):
+        winner = open_run(run.path, device="cpu")
+        steps = winner.folder.plan.steps + more
+        winner.resume(steps=steps, quiet=True)
+        again = SearchRun.open(run.path)
+        assert again.train(CPU, warn=said.append) == SearchOutcome(True, "found done")
+    assert again.winner().plan.steps == steps == by_mig.winner().plan.steps + 8
+    assert said == []
+    (run.path / "winner.json").write_text("{}")
+    assert again.train(CPU, warn=said.append) == SearchOutcome(True, "found done")
+    assert again.winner_record() == record
+    assert said == [f"{run.path / 'winner.json'} could not be used; it was made again."]

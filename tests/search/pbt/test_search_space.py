@@ -289,14 +289,31 @@ def test_the_published_moves_are_those_of_the_authors():
     assert (size.move(2, 0.5), beta.move(1, 0.5)) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        SearchDimension(1e-4, 3e-3),
-        evolved([32, 64, 128], whole=True),
-        *(evolved("published", name) for name in ("learning_rate", "batch_size", "beta")),
-    ],
+SPACES = [
+    SearchDimension(1e-4, 3e-3),
+    evolved([1, 2.5, 4]),
+    evolved("1..60"),
+    evolved([32, 64, 128], whole=True),
+    evolved("2..1024", whole=True),
+    *(evolved("published", name) for name in ("learning_rate", "batch_size", "beta")),
+]
+
+
+@pytest.mark.parametrize("space", SPACES)
+@given(
+    chance=some.floats(0, JUST_BELOW_ONE),
+    factors=some.lists(some.sampled_from(FACTORS), max_size=9),
 )
+def test_all_values_of_a_dimension_are_of_one_type(
+    space: SearchDimension, chance: float, factors: list[float]
+):
+    """Or a column of a lineage, from which a lost winner is made again, would not tell which."""
+    value = space.draw(chance)
+    values = [value] + [value := space.move(value, factor) for factor in factors]
+    assert {type(one) for one in values} == {int if space.whole else float}
+
+
+@pytest.mark.parametrize("space", SPACES)
 def test_a_record_survives_json(space: SearchDimension):
     text = json.dumps(space.record(), allow_nan=False)
     assert SearchDimension.from_record(json.loads(text)) == space

@@ -6,6 +6,8 @@ same end after any stop.
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -314,6 +316,19 @@ def test_two_processes_do_not_train_one_recursion(tmp_path: Path):
     with only_one(run.path), pytest.raises(InputError) as caught:
         run.train(CPU, train)
     assert "written by another process" in str(caught.value)
+
+
+def test_halves_that_a_killed_one_left_are_removed(tmp_path: Path):
+    run = Recursion.create(tmp_path / "run", *quick())
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    places = (run.path / "summary.json", run.path / "root" / "labels.safetensors")
+    halves = [place.with_name(f".{place.name}.{ended.pid}.part") for place in places]
+    (run.path / "root").mkdir()
+    for half in halves:
+        half.write_bytes(b"half")
+    assert run.train(CPU, lambda stage, search: SearchOutcome(False)) is None
+    assert not any(half.exists() for half in halves)
 
 
 # How it ends.

@@ -147,6 +147,13 @@ class SearchPlan:
         """Models that train in the first epoch."""
         return self.population * self.rule.first_factor * self.models
 
+    @property
+    def all_models(self) -> Plan:
+        """The plan of the models of the first epoch, the most that there ever are."""
+        template = self.plan.members[0]
+        everyone = (replace(template, id=number) for number in range(self.trained_models))
+        return replace(self.plan, members=tuple(everyone))
+
     def first(self) -> list[Individual]:
         """The individuals of the first epoch."""
         return first_individuals(self.evolved, self.population * self.rule.first_factor, self.seed)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,11 +32,13 @@ from unbraid.core.folders import RECORDS, check_still_there, is_there, record_pa
 from unbraid.core.records import from_record, read_object
 from unbraid.core.store import digest, read_table, write_json, write_table
 from unbraid.data.dataset import IN_MEMORY, Dataset
+from unbraid.population.checkpoint import OtherPlanError
 from unbraid.population.cuda_graph import rehearse
 from unbraid.population.devices import explain_oom
 from unbraid.population.draws import rule_on
+from unbraid.population.new_folder import check_free, check_room, new_folder
 from unbraid.population.plan import Plan
-from unbraid.population.run_folder import RunFolder, check_free, check_room, new_folder
+from unbraid.population.run_folder import CHECKPOINTS, RunFolder
 from unbraid.scoring.collapse import least_active
 from unbraid.search.pbt.collapsed import collapsed_winner
 from unbraid.search.pbt.exploit import Individual, converged, next_individuals, ranking
@@ -121,18 +123,15 @@ class SearchRun:
         self.path = Path(path)
         self.search = search
         self._data = RunFolder(self.path, search.plan, 1, dataset)
-        # By which states belong to this search: of the record as stored, whose names may be older.
-        self._digest = digest(search.record())
+        self.digest = digest(search.record())
+        """By which files belong to this search: its record as stored, whose names may be older."""
 
     @classmethod
     def create(cls, path: str | Path, search: SearchPlan, dataset: Dataset) -> SearchRun:
         """Start a search in an empty or new folder that has room for it."""
         folder = Path(path)
         check_free(folder)
-        everyone = tuple(
-            replace(search.plan.members[0], id=number) for number in range(search.trained_models)
-        )
-        check_room(folder, replace(search.plan, members=everyone), dataset)
+        check_room(folder, search.all_models, dataset)
         with new_folder(folder):
             write_json(record_path(folder, "pbt"), search.record())
             failpoint("record.written")
@@ -149,7 +148,7 @@ class SearchRun:
             rule = f"must be a folder made by `unbraid pbt`, with a {RECORDS['pbt'].record} in it"
             raise invalid("run", rule, str(path), remedy) from None
         found = cls(path, search, dataset)
-        found._digest = own
+        found.digest = own
         return found
 
     @classmethod
@@ -194,23 +193,28 @@ class SearchRun:
         return lost or is_there(record_path(self.path, "train"))
 
     @property
+    def _has_winner(self) -> bool:
+        """Whether the winner's models are there: no epoch is left to train."""
+        return self.finished or any((self.path / CHECKPOINTS).glob("*.safetensors"))
+
+    @property
     def lineage(self) -> pd.DataFrame:
         """One row per individual and epoch: its parent, hyperparameters and score."""
         remedy = "Put a copy of it back, or search again into a new folder."
         try:
             return read_table(self.path / LINEAGE, self._about_lineage, _COLUMNS)
         except FileNotFoundError:
-            if self.finished:
+            if self._has_winner:
                 raise DamagedFileError(f"{self.path / LINEAGE} is missing. {remedy}") from None
             rule = "must have a finished epoch, or there is no lineage"
             raise invalid("run", rule, str(self.path), self._go_on) from None
         except DamagedFileError as error:
-            told = remedy if self.finished else self._go_on
+            told = remedy if self._has_winner else self._go_on
             raise DamagedFileError(f"{error} {told}") from error
 
     @property
     def _about_lineage(self) -> dict[str, str]:
-        return {"search": self._digest, "table": LINEAGE}
+        return {"search": self.digest, "table": LINEAGE}
 
     def winner(self) -> RunFolder:
         """The run of the winner's models."""
@@ -238,10 +242,13 @@ class SearchRun:
             self.remove_leftovers()
             return SearchOutcome(True, "found done")
         with only_one(self.path):
-            remove_unfinished(self.path)
-            begin = self._beginning(device)
+            remove_unfinished(self.path / POPULATION)
+            self._data.remove_halves()
             width = self.search.plan.layout(self.search.plan.members[0], self.dataset).size
-            files = StateFiles(self.path / POPULATION, self._digest, width)
+            files = StateFiles(self.path / POPULATION, self.digest, width)
+            if not files.files() and self._made_records(warn):
+                return SearchOutcome(True, "found done")
+            begin = self._beginning(device)
             # No name of ours but the checkpointer's may hold a population, or it would stay in
             # memory beside those that come after it.
             checkpointer = Checkpointer(
@@ -500,27 +507,51 @@ class SearchRun:
             stored = self.winner()
             stored.results()  # which belong to the very plan
         except DamagedFileError:
-            winner = self._read_winner(None, warn)
+            winner = self._read_winner((), warn)
             made = self._winner_run(self._winner_plan(winner))
             made.results()
             with only_one(self.path):
+                made.remove_halves()
                 made.write_plan()
             warn(f"{record_path(self.path, 'train')} could not be used; it was made again.")
         else:
-            self._read_winner(stored.plan.digest(), warn)
+            self._read_winner(stored.digests, warn)
 
-    def _read_winner(self, plan_digest: str | None, warn: Callable[[str], None]) -> Winner:
-        """winner.json, made again from the lineage where it is lost or of another plan than the one
-        stored.
+    def _made_records(self, warn: Callable[[str], None]) -> bool:
+        """Whether the winner's models are there and whole; what is told of them is made again.
+
+        A kill may have left them so, or the records are lost: to search again would replace them.
         """
+        winner = self._best_of_lineage() if self._has_winner else None
+        if winner is None:
+            return False
+        made = self._winner_run(self._winner_plan(winner))
+        try:
+            made.results()
+        except OtherPlanError:
+            raise
+        except DamagedFileError:
+            return False
+        self._write_records(made, winner)
+        warn(f"The records of {self.path} were lost or not yet written; they were made again.")
+        return True
+
+    def _read_winner(self, known: Collection[str], warn: Callable[[str], None]) -> Winner:
+        """winner.json, made again from the lineage where it is lost or none of the plans of the run
+        that is stored, by their digests, where it is *known*.
+        """
+
+        def fits(winner: Winner) -> bool:
+            return not known or self._winner_plan(winner).digest() in known
+
         try:
             found = self._stored_winner()
-            if plan_digest in (None, self._winner_plan(found).digest()):
+            if fits(found):
                 return found
         except DamagedFileError:
             pass
         made = self._best_of_lineage()
-        if made is None or plan_digest not in (None, self._winner_plan(made).digest()):
+        if made is None or not fits(made):
             remedy = "Put a copy of it back, or search again into a new folder."
             raise DamagedFileError(f"{self.path / WINNER} does not fit the models. {remedy}")
         self._write_winner(made)
@@ -574,10 +605,14 @@ class SearchRun:
         run = self._winner_run(self._winner_plan(elite))
         (chunk,) = run.chunks()
         run.checkpoints(chunk).save(rows, elite.clock)
-        run.write_tables()
         found = elite.epoch, elite.individual, elite.score, elite.values
         metric, latents = self.search.scorer.metric, elite.active_latents
-        self._write_winner(Winner(*found, metric, latents, elite.collapsed))
+        self._write_records(run, Winner(*found, metric, latents, elite.collapsed))
+
+    def _write_records(self, run: RunFolder, winner: Winner) -> None:
+        """Write what is told of the winner's models."""
+        run.write_tables()
+        self._write_winner(winner)
         run.write_plan()
         failpoint("winner.stored")
 

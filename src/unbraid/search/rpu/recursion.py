@@ -32,13 +32,14 @@ from numpy.typing import NDArray
 
 from unbraid.core.errors import DamagedFileError, InputError, invalid
 from unbraid.core.failpoints import failpoint
-from unbraid.core.files import copy_folder, only_one
+from unbraid.core.files import copy_folder, only_one, remove_halves_in
 from unbraid.core.folders import RECORDS, is_there, record_path
 from unbraid.core.records import read_object
-from unbraid.core.store import read_json, write_json, write_npy
+from unbraid.core.store import digest, read_json, write_json, write_npy
 from unbraid.data.dataset import Dataset
 from unbraid.data.subset import Subset
-from unbraid.population.run_folder import RunFolder, check_free, new_folder
+from unbraid.population.new_folder import check_free, new_folder
+from unbraid.population.run_folder import RunFolder
 from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.search import NoScoresError, SearchOutcome, SearchRun, searched_data
 from unbraid.search.reduce.reduction import reduce_in_turn
@@ -146,6 +147,11 @@ class Recursion:
                 found.append((stage, search))
         return [(stage, search) for stage, search in found if search.finished]
 
+    @property
+    def digest(self) -> str:
+        """By which the page belongs to it: of the finished searches."""
+        return digest([search.digest for _, search in self.searches()])
+
     def places(self, stage: Stage) -> NDArray[np.int64]:
         """Which images of the whole data a stage's search was trained on."""
         if stage.kind is StageKind.LEAF:
@@ -159,6 +165,8 @@ class Recursion:
         # A finished one is read alone: it may lie where nothing can be written.
         finished = self.finished
         with nullcontext() if finished else only_one(self.path):
+            if not finished:
+                remove_halves_in(self.path)
             search = self._search(ROOT, self.plan.root, self.dataset)
             if not _trained(ROOT, search, train):
                 return None

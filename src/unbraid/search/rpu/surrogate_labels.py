@@ -113,6 +113,8 @@ def read_surrogates(path: Path) -> list[Leaf]:
     leaves = build_object(
         path, "a file of labels", lambda: from_record(_About, about), remedy
     ).leaves
+    if 2 * sum(leaves) != len(tensors):  # before as many names are made
+        raise DamagedFileError(f"{path} does not hold the labels that it tells of. {remedy}")
     named = {f"{n}.{depth}" for n, levels in enumerate(leaves) for depth in range(levels)}
     whole = tensors.keys() == {f"{name}.{part}" for name in named for part in ("indices", "values")}
     whole = whole and all(
