@@ -125,3 +125,16 @@ def test_ragged_lists_are_refused(ragged, refused) -> None:
     ((name, rule, shown),) = refused(metrics.mig, ragged, FACTORS[:2])
     assert (name, rule) == ("arrays", "must be regular")
     assert shown.startswith("a list: ")
+
+
+def test_a_result_keeps_the_name_of_the_standard_error_free(refused) -> None:
+    @dataclass(frozen=True)
+    class Taken:
+        range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+        higher_is_better: ClassVar[bool] = True
+        score: float
+        standard_error: float
+
+    (found,) = refused(describe, label="A", needs="codes", citation=CITATION, result=Taken)
+    rule = "must have no field standard_error: tables keep that of the score under this name"
+    assert found == ("result Taken", rule, "one")

@@ -72,6 +72,47 @@ def test_columns_that_are_no_codes_are_answered_with_those_there_are(source: Any
         )
 
 
+def test_what_is_not_taken_is_named(source: Any):
+    found = read_codes(source, None, "labels")
+    assert (found.numbered, found.left_out) == ((), ("image", "name", "species", "sharp"))
+
+
+def test_words_and_truth_values_of_factors_are_numbered_by_value(source: Any):
+    found = read_codes(source, None, "factors", factors=True)
+    assert found.names == ("size", "species", "x", "sharp")
+    assert found.codes[:, [1, 3]].tolist() == [[0, 1], [1, 0], [0, 1]]
+    assert (found.numbered, found.left_out) == (("species", "sharp"), ("image", "name"))
+
+
+def test_a_column_of_factors_with_another_word_in_every_row_describes(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    path.write_text("photo,shape,x\na.png,b,1\nb.png, b ,1\nc.png,a,2\n")
+    found = read_codes(path, None, "factors", factors=True)
+    assert found.codes.tolist() == [[1, 1], [1, 1], [0, 2]]
+    assert (found.numbered, found.left_out) == (("shape",), ("photo",))
+
+
+def test_categories_of_numbers_are_numbered_in_their_order():
+    table = pd.DataFrame({"size": pd.Categorical([10, 9, 10, 2]), "x": [1, 2, 3, 4]})
+    found = read_codes(table, None, "factors", factors=True)
+    assert found.codes[:, 0].tolist() == [2, 1, 2, 0]
+
+
+def test_a_missing_word_of_a_factor_is_refused_with_its_row(tmp_path: Path):
+    table = pd.DataFrame({"shape": ["a", "b", None, "a"], "x": [1, 2, 3, 4]})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for source, where in (
+        (table, "the table of factors"),
+        (tmp_path / "t.csv", tmp_path / "t.csv"),
+    ):
+        with pytest.raises(InputError) as caught:
+            read_codes(source, None, "factors", factors=True)
+        assert str(caught.value) == (
+            f"column 'shape' of {where} must have a value in every row; got none in row 2, counted"
+            " from 0. Fill it in, or remove the column."
+        )
+
+
 def test_arrays_have_no_columns_to_choose(tmp_path: Path):
     array = np.arange(6.0).reshape(3, 2)
     np.save(tmp_path / "a.npy", array)
@@ -104,7 +145,7 @@ def test_a_table_without_codes_is_refused_with_what_it_has(tmp_path: Path):
 def test_numbers_and_words_in_one_column_are_refused_where_it_counts(tmp_path: Path):
     path = tmp_path / "t.csv"
     path.write_text("name,x,y\na,1,2\n\nb,3,\nc,none,4\n")
-    remedy = "Write a number there, or choose others with columns."
+    remedy = "Write a number there, or remove the column."
     assert refusal(path).splitlines() == [
         f"line 5 of {path}, 'x' must be a number; got 'none'. {remedy}",
         f"line 4 of {path}, 'y' must be a number; got ''. {remedy}",
@@ -177,7 +218,7 @@ def test_names_may_be_numbers_and_a_first_line_that_could_be_either_is_refused(t
     np.testing.assert_array_equal(found.codes, [[0.5, 2.0], [0.25, 3.0]])
     path.write_text("0,1\n0.5,2\n0.25,3\n")
     rule = (
-        "must be names or codes, and may be either; got 0,1. Give the columns names in the first"
+        "must be names or numbers, and may be either; got 0,1. Give the columns names in the first"
         " line."
     )
     assert refusal(path) == f"line 1 of {path} {rule}"

@@ -55,7 +55,7 @@ def test_the_remark_says_who_why_and_what_to_try():
 
 def test_metrics_that_like_dead_codes_say_so():
     fond = {name for name in METRICS if dead_codes_remark(name)}
-    told = {"jemmig", "irs", "modularity", "hoyer", "total_correlation"}
+    told = {"jemmig", "irs", "modularity", "hoyer", "total_correlation", "infomec"}
     assert fond == told | {"wasserstein_correlation", "pairwise_information"}
     assert dead_codes_remark("jemmig:bins=10")
 
@@ -64,7 +64,7 @@ def test_own_codes_that_never_move_are_told():
     said: list[str] = []
     factors = np.random.default_rng(0).integers(3, size=(500, 2))
     score_codes(np.full((500, 4), 0.1), factors, "jemmig", warn=said.append)
-    assert any(line.startswith("Collapsed: 1 of 1 models") for line in said)
+    assert any(line.startswith("Collapsed: 1 of 1 model, by") for line in said)
     said.clear()
     score_codes(Z[:500], factors, "jemmig", warn=said.append)
     assert [line for line in said if "jemmig: dead codes" not in line] == []

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -97,6 +100,48 @@ def test_what_goes_to_a_gpu(monkeypatch: pytest.MonkeyPatch):
     assert for_gpu(tasks, torch.device("cpu")) == for_gpu(tasks, None) == []
     monkeypatch.setattr(triton_support, "usable", lambda device: False)
     assert for_gpu(tasks, gpu) == []
+
+
+def test_a_small_request_starts_no_processes_and_a_dear_one_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    shared: list[str] = []
+
+    class Here:
+        """Stands for joblib's processes."""
+
+        def __init__(self, n_jobs: int, **options: object) -> None:
+            self.several = n_jobs > 1
+
+        def __call__(self, jobs: Iterable[Any]) -> Iterator[Outcome]:
+            for call, (task, *given), _ in jobs:
+                shared.extend([task.metric] * self.several)
+                yield call(task, *given)
+
+    monkeypatch.setattr(joblib, "Parallel", Here)
+    monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 4)
+    monkeypatch.setattr(metric_inputs, "START_SECONDS", 60.0)
+    tasks = [
+        Task((member,), name, "mean", seed)
+        for seed in (None, 0)
+        for name in ("mig", "modularity")
+        for member in (0, 1, 3)
+    ]
+
+    def done(tasks: list[Task]) -> set[Task]:
+        shared.clear()
+        return {one.task for one in score_tasks(tasks, inputs, 2)}
+
+    assert done(tasks) == set(tasks)
+    assert shared == []
+    dear = [Task((member,), "explicitness", "mean") for member in (0, 1, 3)]
+    assert done([*dear, *tasks]) == {*dear, *tasks}
+    assert len(shared) == len(dear) + len(tasks)
+    assert done([tasks[0], *dear]) == {tasks[0], *dear}
+    assert shared == [], "few are left"
+    monkeypatch.setattr(metric_inputs, "START_SECONDS", 0.0)
+    assert done(tasks) == set(tasks)
+    assert len(shared) == len(tasks), "cheap ones too, where they take long"
 
 
 @pytest.mark.gpu

@@ -13,6 +13,7 @@ from unbraid.scoring.metric_names import (
     metric_names,
     needs,
     options,
+    revision,
 )
 
 
@@ -77,3 +78,9 @@ def test_options_are_read_as_everywhere() -> None:
         "train_sizes": [10, 100],
     }
     assert options("mig:") == options("mig") == {}
+
+
+def test_a_revision_follows_the_options_whose_numbers_changed() -> None:
+    assert revision("dci_es") == revision("dci_es:trees=3") == 2
+    assert revision("sap") == revision("sap:standardise=true") == 1
+    assert revision("sap:continuous=true") == 2

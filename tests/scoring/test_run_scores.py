@@ -18,10 +18,11 @@ from unbraid.core.errors import DamagedFileError, InputError
 from unbraid.core.registry import Citation
 from unbraid.core.store import read_table, write_table
 from unbraid.metrics import METRICS, Hoyer, describe, hoyer
-from unbraid.scoring import metric_inputs, run_scores
+from unbraid.scoring import metric_inputs, run_scores, score_table
 from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, evaluate
-from unbraid.scoring.run_scores import check_request, score_run, stored_scores
+from unbraid.scoring.run_scores import check_request, score_run
+from unbraid.scoring.score_table import ScoreTable, stored_scores
 
 from .conftest import SETTINGS, SPRITES
 
@@ -132,9 +133,9 @@ def test_the_table_is_written_again_when_that_takes_little_of_the_time(
         written.append((clock[0], len(table)))
         clock[0] += 1.0
 
-    monkeypatch.setattr(run_scores.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(run_scores, "write_table", write)
-    with run_scores._Table(run.folder, stored_scores(run.folder)) as table:
+    monkeypatch.setattr(score_table.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(score_table, "write_table", write)
+    with ScoreTable(run.folder, stored_scores(run.folder)) as table:
         for member in range(60):
             table.add([(member, "mig", "mean", "score", 0.5, 1.0, 1)])
             clock[0] += 1.0
@@ -191,6 +192,7 @@ def test_processes_give_the_numbers_that_one_gives(
     here = score_run(run.folder, ["mig"])
     (run.path / "scores.parquet").unlink()
     monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 2)
+    monkeypatch.setattr(metric_inputs, "START_SECONDS", 0.0)
     there = score_run(run.folder, ["mig"])
     assert there.drop(columns="seconds").equals(here.drop(columns="seconds"))
 
@@ -208,6 +210,7 @@ def test_a_metric_of_this_program_is_scored_where_others_go_to_processes(
     monkeypatch.setitem(METRICS._registered, "mine", mine)
     monkeypatch.delitem(METRICS.__dict__, "_all", raising=False)
     monkeypatch.setattr(metric_inputs, "WORTH_PROCESSES", 2)
+    monkeypatch.setattr(metric_inputs, "START_SECONDS", 0.0)
     table = run.score(["mine", "hoyer"], quiet=True)
     assert len(table) == 4
     assert table["mine"].tolist() == table["hoyer"].tolist()
@@ -336,8 +339,9 @@ def test_stored_scores_are_read_where_nothing_can_be_written(run: Run, monkeypat
     def denied(*given: Any) -> None:
         raise PermissionError("read-only")
 
-    for name in ("only_one", "write_table", "remove_halves"):
-        monkeypatch.setattr(run_scores, name, denied)
+    monkeypatch.setattr(run_scores, "only_one", denied)
+    for name in ("write_table", "remove_halves"):
+        monkeypatch.setattr(score_table, name, denied)
     pd.testing.assert_frame_equal(run.score(["mig", "udr"], quiet=True), table)
     with pytest.raises(PermissionError):
         run.score("sap", quiet=True)

@@ -13,12 +13,16 @@ import pytest
 
 import unbraid as ub
 from unbraid.commands.run import Run, open_run
+from unbraid.core.errors import InputError, Problem
 from unbraid.core.store import read_table, write_table
 from unbraid.metrics import METRICS
+from unbraid.metrics._resampled import STANDARD_ERROR
 from unbraid.scoring.metric_inputs import MetricInputs, evaluate
+from unbraid.scoring.metric_names import revision
 from unbraid.scoring.own_codes import printed, score_codes
-from unbraid.scoring.run_scores import SCORES, score_run, stored_scores
-from unbraid.scoring.standard_errors import STANDARD_ERROR, standard_error, with_error
+from unbraid.scoring.run_scores import score_run
+from unbraid.scoring.score_table import SCORES, stored_scores
+from unbraid.scoring.standard_errors import standard_error, with_error
 
 from .conftest import SETTINGS, SPRITES
 
@@ -146,18 +150,53 @@ def test_more_rows_of_a_grid_leave_less_to_chance():
     assert error(1_000, "factor_vae_score") > 0.0, "so are the batches"
 
 
-@pytest.mark.slow
-def test_errors_of_rows_of_a_grid_are_what_such_samples_scatter():
-    grid = sample("noisy", 3_000, 5)
+@pytest.mark.parametrize(
+    ("name", "deciding"),
+    [("sap", 333), ("sap:continuous=true", 667), ("sap:continuous=false", 333)],
+)
+def test_the_rows_that_decide_a_score_leave_less_of_a_grid_to_chance(name: str, deciding: int):
+    drawn = sample("mixed", 1_000, 0)
+
+    def error(population: int | None) -> float:
+        inputs = MetricInputs(drawn.codes, 667, drawn.factors, population=population)
+        return standard_error(name, inputs, seed=0, member=0)
+
+    assert error(1_000) == pytest.approx(error(None) * math.sqrt(1 - deciding / 1_000))
+
+
+def ratio_of_a_grid(name: str, grid: MetricInputs, fresh: int, repeated: int) -> float:
+    """The mean standard error beside the deviation over *fresh* samples of two thirds of *grid*."""
+    whole, factors = len(grid.codes), grid.factors
+    assert factors is not None
 
     def drawn(seed: int) -> MetricInputs:
-        rows = np.random.default_rng(seed).permutation(3_000)[:2_000]
-        return MetricInputs(grid.codes[rows], 1_333, grid.factors[rows], population=3_000)
+        rows = np.random.default_rng(seed).permutation(whole)[: whole * 2 // 3]
+        train = round(len(rows) * 2 / 3)
+        return MetricInputs(grid.codes[rows], train, factors[rows], population=whole)
 
-    for name in ("mig", "sap", "irs"):
-        truth = np.std([evaluate(name, drawn(seed)).score for seed in range(100)], ddof=1)
-        said = [standard_error(name, drawn(500 + s), seed=s, member=0) for s in range(8)]
-        assert 0.65 < np.mean(said) / truth < 1.5, name
+    scores = [evaluate(name, drawn(seed)).score for seed in range(fresh)]
+    said = [standard_error(name, drawn(500 + s), seed=s, member=0) for s in range(repeated)]
+    return float(np.mean(said) / np.std(scores, ddof=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mig", "sap", "sap:continuous=true", "irs", "modularity"])
+def test_errors_of_rows_of_a_grid_are_what_such_samples_scatter(name: str):
+    assert 0.65 < ratio_of_a_grid(name, sample("noisy", 3_000, 5), 100, 8) < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("factor_vae_score", "faint"),
+        ("dci_es:trees=5", "rotated"),
+        ("unified_scores", "rotated"),
+        ("downstream:predictor=trees,train_sizes=1000000", "faint"),
+    ],
+)
+def test_dear_errors_of_rows_of_a_grid_are_what_such_samples_scatter(name: str, kind: str):
+    assert 0.6 < ratio_of_a_grid(name, sample(kind, 1_200, 5, sizes=(3, 4, 5)), 30, 3) < 1.6
 
 
 def test_an_error_follows_from_seed_metric_and_member():
@@ -243,7 +282,7 @@ def test_a_run_keeps_them_and_shows_them_after_their_metric(run: Run):
     stored = stored_scores(run.folder)
     rows = stored[stored["quantity"] == STANDARD_ERROR].set_index(["metric", "member"])
     assert rows["value"]["sap", 1] == table["sap_se"].iloc[1]
-    assert set(rows["revision"]) == {METRICS.load("sap").revision, METRICS.load("mig").revision}
+    assert set(rows["revision"]) == {revision("sap"), revision("mig")}
     plain = run.score(["sap", "mig"], errors="none", quiet=True)
     assert list(plain.columns[-2:]) == ["sap", "mig"]
     page = run.report().read_text("utf-8")
@@ -277,3 +316,25 @@ def test_a_run_that_cannot_be_written_does_without(run: Run, monkeypatch: pytest
     table = run.score("mig", quiet=True)
     assert "mig" in table
     assert "mig_se" not in table
+
+
+def test_a_run_that_cannot_be_written_shows_what_it_has_and_says_what_that_is(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def refused() -> Problem:
+        with monkeypatch.context() as patched:
+            patched.setattr("unbraid.scoring.run_scores.os.access", lambda path, mode: False)
+            with pytest.raises(InputError) as caught:
+                run.score(["mig", "sap"])
+        assert "left out" not in capsys.readouterr().err
+        (problem,) = caught.value.problems
+        assert problem.name == "metrics"
+        assert f"{run.path} cannot" in problem.rule
+        return problem
+
+    told = refused()
+    assert (told.value, told.remedy) == ("mig, sap", "Score a copy of the run where you may write.")
+    score_run(run.folder, ["mig"])
+    told = refused()
+    assert told.value == "sap"
+    assert told.remedy.startswith("Show what is stored with {metrics=mig}, or score a copy of the")

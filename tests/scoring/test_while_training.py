@@ -18,7 +18,8 @@ from unbraid.core.errors import UnbraidError
 from unbraid.population import devices
 from unbraid.scoring import while_training
 from unbraid.scoring.collapse import ACTIVE
-from unbraid.scoring.run_scores import score_run, stored_scores
+from unbraid.scoring.run_scores import score_run
+from unbraid.scoring.score_table import stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
 
 from .conftest import SETTINGS, SPRITES

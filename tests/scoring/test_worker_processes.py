@@ -8,8 +8,12 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 
 import pytest
+from joblib import Parallel, delayed
+
+from unbraid.scoring.worker_processes import worker_processes
 
 PARENT = """
     import os, signal, sys, time
@@ -42,3 +46,17 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
         began = time.monotonic()
         assert parent.stdout.read() == ""
         assert time.monotonic() - began < 20, "they would have slept a minute"
+
+
+def test_who_cannot_go_on_is_not_told_of_cancelled_tasks():
+    def work() -> None:
+        sleeping = (delayed(time.sleep)(0.1) for _ in range(6))
+        with worker_processes():
+            for _ in Parallel(n_jobs=2, return_as="generator_unordered")(sleeping):
+                raise OSError("the disk is full")
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(OSError, match="the disk is full"):
+            work()
+    assert told == []

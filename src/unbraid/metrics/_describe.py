@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from unbraid.core.errors import InputError, Problem, Shown, invalid, unknown
 from unbraid.core.registry import Citation
 from unbraid.metrics._least_samples import LeastSamples
-from unbraid.metrics._resampled import ON_REQUEST, Resampled
+from unbraid.metrics._resampled import ON_REQUEST, STANDARD_ERROR, Resampled
 from unbraid.metrics._standardise import Scale
 
 Needs = Literal["codes", "sample", "split", "grid", "posterior", "elbo", "population"]
@@ -79,6 +80,7 @@ class Metric(Protocol[Parameters, Returned]):
     result: type[Result]
     compares_factors: bool
     revision: int
+    revision_with: Mapping[str, int]
     on_gpu: OnGpu | None
     likes_dead_codes: bool
     least_samples: LeastSamples | None
@@ -135,6 +137,7 @@ def describe(
     family: Family = "supervised",
     compares_factors: bool = False,
     revision: int = 1,
+    revision_with: Mapping[str, int] = MappingProxyType({}),
     on_gpu: OnGpu | None = None,
     likes_dead_codes: bool = False,
     least_samples: LeastSamples | None = None,
@@ -145,12 +148,13 @@ def describe(
 
     *result* is the class it returns. *compares_factors* says that it asks which of the factors a
     latent knows: with a single factor everything would be perfect. *revision* rises when the same
-    codes get other numbers, so that stored scores of an earlier revision are not taken for current.
-    *on_gpu* computes the same with a GPU, where the options that are given are among those of its
-    part. *likes_dead_codes* says that latents that hold nothing score well, which is then said
-    where the score is shown. *least_samples* says how many samples it needs; with fewer the score
-    is shown with a remark. *error* says how its standard error over samples is found; None where it
-    would mean nothing. *scale* says that the score depends on the scale or offset of the codes.
+    codes get other numbers, so that stored scores of an earlier revision are not taken for current;
+    *revision_with* has that of options with which alone numbers changed. *on_gpu* computes the same
+    with a GPU, where the options that are given are among those of its part. *likes_dead_codes*
+    says that latents that hold nothing score well, which is then said where the score is shown.
+    *least_samples* says how many samples it needs; with fewer the score is shown with a remark.
+    *error* says how its standard error over samples is found; None where it would mean nothing.
+    *scale* says that the score depends on the scale or offset of the codes.
     """
     for name, word, known in (
         ("needs", needs, get_args(Needs)),
@@ -163,10 +167,13 @@ def describe(
             raise invalid(
                 f"result {result.__name__}", f"must have the class variable {needed}", Shown("none")
             )
+    if STANDARD_ERROR in getattr(result, "__dataclass_fields__", ()):
+        rule = f"must have no field {STANDARD_ERROR}: tables keep that of the score under this name"
+        raise invalid(f"result {result.__name__}", rule, Shown("one"), "Give it another name.")
     about = {"label": label, "needs": needs, "citation": citation, "result": result}
     about |= {"family": family, "compares_factors": compares_factors, "revision": revision}
-    about |= {"on_gpu": on_gpu, "likes_dead_codes": likes_dead_codes}
-    about |= {"least_samples": least_samples, "scale": scale}
+    about |= {"revision_with": revision_with, "on_gpu": on_gpu, "scale": scale}
+    about |= {"likes_dead_codes": likes_dead_codes, "least_samples": least_samples}
     about |= {"error": None if needs == "population" else error}
 
     def attach(function: Callable[Parameters, Returned]) -> Metric[Parameters, Returned]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+STANDARD_ERROR = "standard_error"
+"""The quantity under which a table of scores keeps it."""
 Cost = Literal["cheap", "dear"]
 
 
@@ -32,6 +34,8 @@ class Resampled:
     replicates: int = 16
     with_replacement: bool = False
     """As many rows as there are, some of them twice, instead of half of them once."""
+    decided_by_fitting: str = ""
+    """The option with which rows for fitting alone decide the score, and not those for testing."""
     quick: Mapping[str, Any] = field(default_factory=dict)
     """Options that spare work which the score does not need."""
     information: FromInformation | None = None

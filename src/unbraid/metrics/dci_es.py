@@ -96,6 +96,7 @@ class DCIES:
 @describe(
     label="DCI-ES explicitness",
     needs="split",
+    revision=2,
     citation=Citation(
         "Eastwood et al.",
         2023,

@@ -68,6 +68,7 @@ class SAP:
 @describe(
     label="SAP",
     needs="split",
+    revision_with={"continuous": 2},
     citation=Citation(
         "Kumar, Sattigeri and Balakrishnan",
         2018,
@@ -79,7 +80,7 @@ class SAP:
     scale=Scale(
         "its SVMs are regularised", offset=True, free={"standardise": True, "continuous": True}
     ),
-    error=Resampled("cheap", 8, with_replacement=True),
+    error=Resampled("cheap", 8, with_replacement=True, decided_by_fitting="continuous"),
 )
 def sap(
     codes: ArrayLike,

@@ -2,16 +2,17 @@
 """Codes, or factors, from tables with named columns: .csv, .parquet or a pandas table, such as the
 one that `discover` writes.
 
-Every column of numbers is a code, but `image` and `name`, which say in such a table what a row is
-about. Columns without any number are descriptions and left out. A column with both is refused
-unless others are asked for. Without names a first line or column that counts 0, 1, 2, ... is
-refused: it is most likely what pandas writes around a table.
+Every column of numbers is a code, but `image`, `name` and the like, which say in such a table what
+a row is about. Columns without any number are descriptions and left out; of factors only where
+every row has another value, and else the values are numbered, sorted. A column with numbers and
+words is refused unless others are asked for. Columns called `index`, `id` or `Unnamed: 0` are
+descriptions too where they hold whole numbers, all different: pandas makes them of an index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ from unbraid.scoring.files import read_array
 if TYPE_CHECKING:
     import pandas as pd
 
-NOT_CODES = ("image", "picture", "name")
+NOT_CODES = ("image", "picture", "name", "file")
+_INDEXES = ("index", "id", "unnamed: 0")
 
 
 @dataclass(frozen=True)
@@ -37,30 +39,26 @@ class CodeTable:
     names: tuple[str, ...] | None = None
     images: tuple[str, ...] | None = None
     """What the column `name` says of each row, where there is one."""
+    numbered: tuple[str, ...] = ()
+    """Columns whose values are no numbers and were numbered."""
+    left_out: tuple[str, ...] = ()
+    """Columns that were not taken."""
 
 
-def read_codes(source: Any, columns: str | Sequence[str] | None, argument: str) -> CodeTable:
+def read_codes(
+    source: Any, columns: str | Sequence[str] | None, argument: str, *, factors: bool = False
+) -> CodeTable:
     """Codes from a path, a pandas table or an array, called *argument* in messages; *columns*
-    chooses among those with names.
+    chooses among those with names. Of *factors* text and truth values are numbered.
     """
     import pandas as pd
 
-    if isinstance(source, pd.DataFrame):
-        return replace(
-            _chosen(_numbers_of(source, f"the table of {argument}"), columns, source.columns),
-            images=_named(source),
-        )
+    table, where = source, f"the table of {argument}"
     if isinstance(source, Path):
         _check_kind(source, argument)
-        if source.suffix.lower() == ".parquet":
-            table = read_parquet(source)
-            return replace(
-                _chosen(_numbers_of(table, str(source)), columns, table.columns),
-                images=_named(table),
-            )
-        if source.suffix.lower() == ".csv" and (cells := _named_cells(source)) is not None:
-            found = _chosen(_numbers_in(cells, columns), columns, cells.names or ())
-            return replace(found, images=_image_names(cells))
+        table, where = _table(source, columns), str(source)
+    if isinstance(table, pd.DataFrame):
+        return _chosen(table, columns, where, factors)
     if columns is not None:
         value = Shown(str(source) if isinstance(source, Path) else "an array")
         remedy = "Leave them out, or give a .csv or .parquet with a line of names."
@@ -87,25 +85,38 @@ def _asked_for(columns: str | Sequence[str]) -> list[str]:
 
 
 def _chosen(
-    numbers: Mapping[str, NDArray[np.float64]],
-    columns: str | Sequence[str] | None,
-    there: Iterable[str],
+    table: pd.DataFrame, columns: str | Sequence[str] | None, where: str, factors: bool
 ) -> CodeTable:
-    """The columns asked for, else all; *there* are those that are no codes too."""
-    names, others = (
-        list(numbers) if columns is None else _asked_for(columns),
-        set(map(str, there)) - set(numbers),
-    )
+    """The columns asked for of a table called *where* in messages, else all that can be taken."""
+    there = [str(name) for name in table.columns]
+    _check_names(there, where)
+    table = table.set_axis(there, axis=1)
+    numbers = _numbers_of(table)
+    numbered = _numbered(table.drop(columns=list(numbers)), where) if factors else {}
+    both = numbers | numbered
+    known = {name: both[name] for name in there if name in both}
+    if not known:
+        value = Shown(f"the columns {', '.join(there)}" if there else "no columns")
+        remedy = "A column of numbers for each latent, separated by commas."
+        raise invalid(where, "must have a column of codes", value, remedy)
+    names = list(known) if columns is None else _asked_for(columns)
     problems = Problems()
     for name in names:
-        if name in others:
-            problems.add(
-                "columns", "must hold codes", name, f"Those that do: {', '.join(sorted(numbers))}."
-            )
-        elif name not in numbers:
-            problems.say(unknown("column", name, numbers))
+        if name in known:
+            continue
+        if name in there:
+            remedy = f"Those that do: {', '.join(sorted(known))}."
+            problems.add("columns", "must hold codes", name, remedy)
+        else:
+            problems.say(unknown("column", name, known))
     problems.raise_if_any()
-    return CodeTable(np.column_stack([numbers[name] for name in names]), tuple(names))
+    return CodeTable(
+        np.column_stack([known[name] for name in names]),
+        tuple(names),
+        images=tuple(map(str, table["name"])) if "name" in there else None,
+        numbered=tuple(numbered),
+        left_out=tuple(name for name in there if name not in names),
+    )
 
 
 def _check_names(names: Sequence[str], where: str) -> None:
@@ -113,88 +124,78 @@ def _check_names(names: Sequence[str], where: str) -> None:
         raise invalid(where, "must have another name for each column", list(names))
 
 
-def _check_any(numbers: Mapping[str, Any], where: str, there: Sequence[str]) -> None:
-    if not numbers:
-        value = Shown(f"the columns {', '.join(there)}" if there else "no columns")
-        remedy = "A column of numbers for each latent, separated by commas."
-        raise invalid(where, "must have a column of codes", value, remedy)
-
-
-def _numbers_of(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64]]:
-    """Columns of numbers of a table called *where* in messages."""
+def _numbers_of(table: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+    """Columns of numbers."""
     from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
-    there = [str(name) for name in table.columns]
-    _check_names(there, where)
+    return {
+        str(name): column.to_numpy(dtype=np.float64, na_value=np.nan)
+        for name, column in table.items()
+        if name not in NOT_CODES
+        and is_numeric_dtype(column)
+        and not is_bool_dtype(column)
+        and not is_complex_dtype(column)
+        and not (str(name).lower() in _INDEXES and column.is_unique and (column % 1 == 0).all())
+    }
+
+
+def _numbered(table: pd.DataFrame, where: str) -> dict[str, NDArray[np.float64]]:
+    """Columns of text, truth values and categories, as places of their sorted values."""
+    import pandas as pd
+    from pandas.api.types import infer_dtype
+
     found: dict[str, NDArray[np.float64]] = {}
-    for at, name in enumerate(there):
-        one = table.iloc[:, at]
-        if (
-            name not in NOT_CODES
-            and is_numeric_dtype(one)
-            and not is_bool_dtype(one)
-            and not is_complex_dtype(one)
-        ):
-            found[name] = one.to_numpy(dtype=np.float64, na_value=np.nan)
-    _check_any(found, where, there)
+    for name, column in table.items():
+        values = pd.Series(np.asarray(column))  # those of categories, too
+        kind = infer_dtype(values)
+        if name in NOT_CODES or kind not in ("string", "boolean", "integer"):
+            continue
+        if kind == "string":
+            values = values.astype("string").str.strip()
+            values = values.mask(values == "")
+        places, different = pd.factorize(values, sort=True)
+        if len(different) == len(values):
+            continue  # such as names of files
+        if (places < 0).any():
+            rule, remedy = "must have a value in every row", "Fill it in, or remove the column."
+            value = Shown(f"none in row {int(np.argmin(places))}, counted from 0")
+            raise invalid(f"column '{name}' of {where}", rule, value, remedy)
+        found[str(name)] = places.astype(np.float64)
     return found
 
 
-def _named(table: pd.DataFrame) -> tuple[str, ...] | None:
-    """The names of the images in a table that has them."""
-    return tuple(map(str, table["name"])) if "name" in table.columns else None
+def _table(path: Path, columns: str | Sequence[str] | None) -> pd.DataFrame | None:
+    """The table with named columns in the file at *path*, if one is there."""
+    if path.suffix.lower() == ".parquet":
+        return read_parquet(path)
+    cells = _named_cells(path) if path.suffix.lower() == ".csv" else None
+    return None if cells is None else _parsed(cells, columns)
 
 
 def _named_cells(path: Path) -> CsvTable | None:
     """The .csv at *path*; None without a line of names, when it is a plain array."""
     table = read_csv(path)
-    if table.names is not None:
-        _check_names(table.names, str(path))
-        return table
-    if _counts_up(table.rows[0]):
-        rule, value = "must be names or codes, and may be either", Shown(",".join(table.rows[0]))
-        remedy = "Give the columns names in the first line."
-        raise invalid(table.line(0), rule, value, remedy)
-    if len(table.rows) > 2 and len(table.rows[0]) > 1 and _counts_up([r[0] for r in table.rows]):
-        rule = "must not have an index as its first column"
-        value = Shown(f"0 to {len(table.rows) - 1} there")
-        remedy = "Write it without (pandas: to_csv(..., index=False)), or name the columns."
-        raise invalid(str(path), rule, value, remedy)
-    return None
-
-
-def _image_names(table: CsvTable) -> tuple[str, ...] | None:
-    """The column `name`, where there is one."""
-    if table.names is None or "name" not in table.names:
+    if table.names is None:
         return None
-    column = table.names.index("name")
-    return tuple(row[column] for row in table.rows)
+    _check_names(table.names, str(path))
+    return table
 
 
-def _numbers_in(
-    table: CsvTable, columns: str | Sequence[str] | None
-) -> dict[str, NDArray[np.float64]]:
-    """Columns of numbers; one that is asked for and has numbers and words is refused."""
+def _parsed(table: CsvTable, columns: str | Sequence[str] | None) -> pd.DataFrame:
+    """Cells as numbers in columns of numbers; one that counts and has words too is refused."""
+    import pandas as pd
+
     wanted = None if columns is None else _asked_for(columns)
-    problems, found = Problems(), dict[str, NDArray[np.float64]]()
-    names = table.names or ()
-    for at, name in enumerate(names):
-        column = [row[at] for row in table.rows]
+    problems, found = Problems(), dict[str, Any]()
+    for at, name in enumerate(table.names or ()):
+        column = found[name] = [row[at] for row in table.rows]
         if name in NOT_CODES or not any(map(is_number, column)):
             continue
         bad = next((row for row, cell in enumerate(column) if not is_number(cell)), None)
         if bad is None:
             found[name] = np.array(column, dtype=np.float64)
         elif wanted is None or name in wanted:
-            remedy = "Write a number there, or choose others with {columns=}."
+            remedy = "Write a number there, or remove the column."
             problems.add(f"{table.line(bad)}, '{name}'", "must be a number", column[bad], remedy)
     problems.raise_if_any()
-    _check_any(found, str(table.path), names)
-    return found
-
-
-def _counts_up(cells: Sequence[str]) -> bool:
-    """Whether several cells are 0, 1, 2, ...: names that pandas gives to columns without any."""
-    return len(cells) > 1 and [cell.strip() for cell in cells] == [
-        str(at) for at in range(len(cells))
-    ]
+    return pd.DataFrame(found)

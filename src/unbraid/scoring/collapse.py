@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from unbraid.core.words import count
 from unbraid.metrics import METRICS
 from unbraid.metrics._standardise import standard_deviations
 from unbraid.scoring.metric_names import base
@@ -35,17 +36,24 @@ STILL_SHARE = 1e-3
 REMEDY = "Weaken the objective (a lower beta, say), or train for more steps."
 
 
-def count_active(mean: NDArray, noise: NDArray | None, still: float = STILL_SHARE) -> int:
-    """How many latents of *mean* `(n, latents)` are active, by their mean posterior variances.
+def which_active(
+    mean: NDArray, noise: NDArray | None, still: float = STILL_SHARE
+) -> NDArray[np.bool_]:
+    """Which latents of *mean* `(n, latents)` are active, by their mean posterior variances.
 
     *noise* `(latents,)` is None where there is none; then *still* is the share of the widest
     latent's deviation up to which one stands still.
     """
     spread = standard_deviations(np.asarray(mean, dtype=np.float64))
     if noise is None:
-        return int(np.count_nonzero(spread > still * spread.max()))
+        return spread > still * spread.max()
     signal = np.square(spread)
-    return int(np.count_nonzero((signal > 0) & (signal >= SIGNAL_SHARE * (signal + noise))))
+    return (signal > 0) & (signal >= SIGNAL_SHARE * (signal + noise))
+
+
+def count_active(mean: NDArray, noise: NDArray | None, still: float = STILL_SHARE) -> int:
+    """How many latents of *mean* are active."""
+    return int(np.count_nonzero(which_active(mean, noise, still)))
 
 
 def least_active(latents: int, factors: int) -> int:
@@ -59,13 +67,14 @@ def least_active(latents: int, factors: int) -> int:
 
 def collapse_remark(active: Mapping[int, int], latents: int, factors: int, of: int) -> str:
     """What a table says of the collapsed among *of* models, whose *active* latents are given."""
-    who = ", ".join(f"{member} ({count})" for member, count in list(active.items())[:8])
+    who = ", ".join(f"{member} ({some})" for member, some in list(active.items())[:8])
     more = f" and {len(active) - 8} more" if len(active) > 8 else ""
-    half = f"fewer than half of the {factors} factors that vary" if factors else "none is active"
+    vary = f"{count(factors, 'factor')} that {'varies' if factors == 1 else 'vary'}"
+    half = f"fewer than half of the {vary}" if factors else "none is active"
     return (
-        f"Collapsed: {len(active)} of {of} models, by member with its active latents of {latents}:"
-        f" {who}{more}; {half}. Their scores mean nothing, and the best is not looked for among"
-        f" them. {REMEDY}"
+        f"Collapsed: {len(active)} of {count(of, 'model')}, by member with its active latents of"
+        f" {latents}: {who}{more}; {half}. Their scores mean nothing, and the best is not looked"
+        f" for among them. {REMEDY}"
     )
 
 
@@ -79,4 +88,4 @@ def dead_codes_remark(name: str) -> str:
     """What is said beside a metric that dead codes score well by; nothing for others."""
     if base(name) not in METRICS or not getattr(METRICS.load(base(name)), "likes_dead_codes", 0):
         return ""
-    return "dead codes can score well, so look at active latents, too"
+    return "dead codes can score well, so look at active latents and other metrics, too"

@@ -14,6 +14,7 @@ from unbraid.core.errors import Shown, invalid
 from unbraid.core.files import try_to_write, write_bytes
 from unbraid.core.folders import check_writable
 from unbraid.core.tables import CsvTable, is_number, read_csv
+from unbraid.scoring.header_or_index import check_header_and_index
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,8 @@ def _numbers_of(table: CsvTable) -> NDArray[Any]:
         if not all(map(is_number, row)):
             rule, value = f"must be {len(row)} numbers", Shown(",".join(row))
             raise invalid(table.line(nth), rule, value, remedy)
+    if table.names is None:
+        check_header_and_index(table)
     try:
         return np.array([[int(cell) for cell in row] for row in table.rows], dtype=np.int64)
     except (ValueError, OverflowError):

@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from unbraid.core.errors import InputError, invalid
 from unbraid.metrics import METRICS
 from unbraid.metrics._arrays import Labelled, check_split
 from unbraid.metrics._posterior import check_gaussian, kl_per_latent
-from unbraid.scoring.metric_names import base, metric, needs, on_gpu, revision
+from unbraid.metrics._resampled import STANDARD_ERROR
+from unbraid.scoring.metric_names import base, is_cheap, metric, needs, on_gpu, revision
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 COLUMNS = ["member", "metric", "representation", "quantity", "value", "seconds", "revision"]
 WORTH_PROCESSES = 4
 """Fewer tasks than this are computed here: starting processes would take longer."""
-
+START_SECONDS = 1.0
+"""About what starting them takes: cheap tasks are computed here for as long, and are often done."""
 _MEMBERS_AT_ONCE = 256
 """Members whose codes are held together for a GPU."""
 
@@ -166,7 +169,7 @@ def _quantities(
     """The numbers of each member."""
     if task.error_seed is not None:
         # Which scores parts of such inputs, and so imports this file.
-        from unbraid.scoring.standard_errors import STANDARD_ERROR, standard_error
+        from unbraid.scoring.standard_errors import standard_error
 
         found = standard_error(task.metric, inputs[0], seed=task.error_seed, member=task.members[0])
         return [{STANDARD_ERROR: found}]
@@ -202,13 +205,17 @@ def score_tasks(
     What a GPU can compute of a metric for many members together is computed there, beside the
     processes, where *device* is one; members then share their factors. Where it fails, for want of
     memory perhaps, the processes do that too. A metric that this program registered is known to no
-    other process and is computed here.
+    other process and is computed here, and so are cheap ones first, as long as that takes less than
+    to start processes.
     """
     from joblib import Parallel, delayed
 
     parts: dict[Task, GpuPart] = {}
 
-    def by_processes(some: Sequence[Task]) -> Iterator[Outcome]:
+    def in_turn(some: Iterable[Task]) -> Iterator[Outcome]:
+        return (score_task(task, load(task), parts.get(task)) for task in some)
+
+    def by_processes(some: Collection[Task]) -> Iterator[Outcome]:
         workers = min(cores, len(some)) if len(some) >= WORTH_PROCESSES else 1
         jobs = (delayed(score_task)(task, load(task), parts.get(task)) for task in some)
         return Parallel(n_jobs=workers, return_as="generator_unordered")(jobs)  # pyright: ignore[reportReturnType]
@@ -217,7 +224,10 @@ def score_tasks(
     helped = [task for group in groups for task in group]
     here = [task for task in tasks if METRICS.registered_here(base(task.metric))]
     elsewhere = {*helped, *here}
-    outcomes = by_processes([task for task in tasks if task not in elsewhere])
+    left = deque(task for task in tasks if task not in elsewhere)
+    if not groups:  # a GPU should not wait
+        yield from in_turn(_cheap_first(left))
+    outcomes = by_processes(left)
     whole: set[Task] = set()
     for group in groups:
         made = _parts_by_gpu(group, load, device)  # pyright: ignore[reportArgumentType]
@@ -227,11 +237,16 @@ def score_tasks(
         whole |= made.keys()
         for task, part in made.items():
             yield score_task(task, [], part)
-    for task in here:
-        if task not in whole:
-            yield score_task(task, load(task), parts.get(task))
+    yield from in_turn(task for task in here if task not in whole)
     yield from outcomes
     yield from by_processes([task for task in helped if task not in {*here, *whole}])
+
+
+def _cheap_first(tasks: deque[Task]) -> Iterator[Task]:
+    """Take *tasks* from the left that are cheap, for so long as processes take to start."""
+    until = time.perf_counter() + START_SECONDS
+    while tasks and is_cheap(tasks[0].metric) and time.perf_counter() < until:
+        yield tasks.popleft()
 
 
 def _for_gpu(tasks: Sequence[Task], device: torch.device | None) -> list[list[Task]]:

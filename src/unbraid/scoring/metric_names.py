@@ -12,6 +12,7 @@ from unbraid.core.errors import Problem, Problems, invalid, unknown
 from unbraid.core.spelling import as_named, split_names
 from unbraid.metrics import METRICS
 from unbraid.metrics._describe import OnGpu
+from unbraid.metrics._resampled import Resampled
 
 USUAL = ("beta_vae_score", "factor_vae_score", "mig", "dci", "sap", "modularity")
 """The six of Locatello et al. (2019), which most papers report; where there are no factors, the
@@ -48,8 +49,21 @@ def needs(name: str) -> str:
 
 
 def revision(name: str) -> int:
-    """Which of its definitions a metric computes today."""
-    return getattr(METRICS.load(base(name)), "revision", 1)
+    """Which of its definitions a metric computes today, with its options."""
+    described = METRICS.load(base(name))
+    changed = described.revision_with
+    return max([described.revision, *(changed[key] for key in options(name) if key in changed)])
+
+
+def resampled(name: str) -> Resampled | None:
+    """How the standard error of metric *name* is found, if it has one."""
+    return METRICS.load(base(name)).error
+
+
+def is_cheap(name: str) -> bool:
+    """Whether metric *name* takes so little time that its standard error comes with it."""
+    how = resampled(name)
+    return how is not None and how.cost == "cheap"
 
 
 def on_gpu(name: str) -> OnGpu | None:

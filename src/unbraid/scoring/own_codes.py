@@ -14,6 +14,7 @@ from unbraid.codes.codes import TRAIN_SHARE
 from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid
 from unbraid.metrics._arrays import check_codes, check_counts, to_numpy
 from unbraid.metrics._describe import of_member
+from unbraid.metrics._resampled import STANDARD_ERROR
 from unbraid.population.devices import cores
 from unbraid.scoring.collapse import (
     collapse_remark,
@@ -25,7 +26,7 @@ from unbraid.scoring.few_samples import few_samples, few_samples_remark
 from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
 from unbraid.scoring.metric_names import WITHOUT_FACTORS, asked, left_out, metric_names, needs
 from unbraid.scoring.scale import LatentScale, scale_remark
-from unbraid.scoring.standard_errors import STANDARD_ERROR, shown, with_error
+from unbraid.scoring.standard_errors import shown, with_error
 from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:

@@ -6,44 +6,33 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from unbraid.codes.codes import REPRESENTATIONS, CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
-from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems, unknown
-from unbraid.core.failpoints import failpoint
-from unbraid.core.files import only_one, remove_halves
-from unbraid.core.folders import check_still_there
-from unbraid.core.store import read_about_table, read_table, write_table
-from unbraid.metrics import METRICS
+from unbraid.core.errors import InputError, Problem, Problems, Shown, invalid, unknown
+from unbraid.core.files import only_one
+from unbraid.metrics._resampled import STANDARD_ERROR
 from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.population.devices import cores
 from unbraid.population.run_folder import SCORES_LOCK, RunFolder
-from unbraid.scoring.collapse import ACTIVE, count_active, least_active
-from unbraid.scoring.few_samples import few_samples, few_samples_remark
-from unbraid.scoring.metric_inputs import COLUMNS, MetricInputs, Task, score_tasks
-from unbraid.scoring.metric_names import base, metric_names, needing_factors, needs, revision
-from unbraid.scoring.scale import LatentScale, depends, scale_remark
-from unbraid.scoring.standard_errors import STANDARD_ERROR, with_error
+from unbraid.scoring.collapse import ACTIVE
+from unbraid.scoring.counted import count_codes, not_counted
+from unbraid.scoring.metric_inputs import MetricInputs, Task, score_tasks
+from unbraid.scoring.metric_names import metric_names, needing_factors, needs
+from unbraid.scoring.score_table import ScoreTable, stored_scores
+from unbraid.scoring.standard_errors import with_error
 from unbraid.scoring.worker_processes import worker_processes
 
 if TYPE_CHECKING:
     import pandas as pd
     import torch
 
-SCORES = "scores.parquet"
-_KINDS = {"member": "i", "metric": "O", "representation": "O", "quantity": "O", "value": "f"}
-"""What the table has at least, with the kinds of NumPy."""
 _THREADS_IN_TURN = threading.Lock()
 """joblib's processes are shared by all threads, and two that ask for them wait for ever."""
-_WRITING_SHARE = 20
-"""Between two writings of the table lies so many times what one takes: a kill loses little."""
 
 
 def check_request(
@@ -147,12 +136,13 @@ def score_members(
         stored = stored_scores(run)
         writable = os.access(run.path, os.W_OK)
         if not writable:  # a run of before there were standard errors does without
-            lacking = [task for task in _missing(wanted, stored) if task.error_seed is not None]
+            lacking = _missing(wanted, stored)
+            _check_stored(run, lacking, representations, members, stored)
             wanted = [task for task in wanted if task not in set(lacking)]
             if lacking:
                 metrics = ", ".join(dict.fromkeys(task.metric for task in lacking))
                 warn(f"standard errors of {metrics} are left out: {run.path} cannot be written.")
-        counted = not _not_counted(members, stored) or not writable
+        counted = not not_counted(members, stored) or not writable
         if counted and not _missing(wanted, stored):
             progress(whole, True)
             return
@@ -171,12 +161,6 @@ def count_scores(
     return members * (len(names) + len(with_error(names, errors))) * len(representations)
 
 
-def _not_counted(members: Sequence[int], stored: pd.DataFrame) -> list[int]:
-    """Those of *members* whose active latents are not *stored*."""
-    known = _counted(stored)
-    return [member for member in members if not known.get(member, {}).keys() >= set(_COUNTED)]
-
-
 def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
     """Those of the tasks *wanted* that have a score which is not *stored*."""
     about = ("member", "metric", "representation")
@@ -192,6 +176,32 @@ def _missing(wanted: Sequence[Task], stored: pd.DataFrame) -> list[Task]:
     ]
 
 
+def _check_stored(
+    run: RunFolder,
+    lacking: Sequence[Task],
+    representations: Sequence[str],
+    members: Sequence[int],
+    stored: pd.DataFrame,
+) -> None:
+    """Refuse, of a run that cannot be written, tasks *lacking* that are more than standard errors;
+    what is *stored* can be shown.
+    """
+    absent = list(dict.fromkeys(task.metric for task in lacking if task.error_seed is None))
+    if not absent:
+        return
+    scores = stored[stored["quantity"] == "score"]
+    there = set(zip(scores["metric"], scores["member"], scores["representation"], strict=True))
+    whole = [
+        name
+        for name in dict.fromkeys(scores["metric"])
+        if {(name, *of) for of in product(members, representations)} <= there
+    ]
+    rule = f"must have been computed where a run cannot be written, as {run.path} cannot"
+    show = f"Show what is stored with {{metrics={','.join(whole)}}}, or score" if whole else "Score"
+    remedy = f"{show} a copy of the run where you may write."
+    raise invalid("metrics", rule, Shown(", ".join(absent)), remedy)
+
+
 def _score_missing(
     run: RunFolder,
     tasks: Sequence[Task],
@@ -201,14 +211,14 @@ def _score_missing(
     warn: Callable[[str], None],
     device: torch.device | None,
 ) -> None:
-    with _Table(run, stored) as table, worker_processes():
+    with ScoreTable(run, stored) as table, worker_processes():
         for outcome in score_tasks(tasks, lambda task: _inputs(run, task), cores(), device):
             if outcome.complaint:
                 warn(outcome.complaint)
             table.add(outcome.rows)
             progress(len(outcome.task.members), False)
-        for member in _not_counted(members, stored):
-            counted = _count(run, member).items()
+        for member in not_counted(members, stored):
+            counted = count_codes(run, member).items()
             table.add([(member, ACTIVE, "mean", name, value, 0.0, 1) for name, value in counted])
 
 
@@ -255,47 +265,6 @@ def _inapplicable(
         others = [member for member in sampling if members[member].prior != "isotropic"]
         leave_out(others, bounds, representations, why)
     return found
-
-
-class _Table:
-    """The scores on disk, with rows added as they come; written seldom enough to cost little."""
-
-    def __init__(self, run: RunFolder, stored: pd.DataFrame) -> None:
-        self.path, self.table = run.path / SCORES, stored
-        self._about = run.about_table(SCORES)
-        self._rows: list[tuple[object, ...]] = []
-        self._next_write = 0.0
-
-    def __enter__(self) -> _Table:
-        remove_halves(self.path)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Whatever ends the scoring, what is computed is kept."""
-        self._write()
-
-    def add(self, rows: list[tuple[object, ...]]) -> None:
-        """Take more rows, those of the same quantity taking the place of earlier ones."""
-        self._rows += rows
-        if time.monotonic() >= self._next_write:
-            self._write()
-
-    def _write(self) -> None:
-        import pandas as pd
-
-        if not self._rows:
-            return
-        began = time.monotonic()
-        new = pd.DataFrame(self._rows, columns=COLUMNS)
-        table = pd.concat([self.table, new], ignore_index=True) if len(self.table) else new
-        # Models that are compared get their scores together, those of them included that had
-        # theirs.
-        self.table = table.drop_duplicates(COLUMNS[:4], keep="last", ignore_index=True)
-        check_still_there(self.path.parent)
-        write_table(self.path, self.table, self._about)
-        failpoint("scores.stored")
-        self._rows = []
-        self._next_write = time.monotonic() + _WRITING_SHARE * (time.monotonic() - began)
 
 
 def _tasks(
@@ -362,111 +331,3 @@ def _inputs(run: RunFolder, task: Task) -> list[MetricInputs]:
             )
         )
     return found
-
-
-def active_latents(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
-    """How many latents each of *members* uses, as stored with its scores or else by its codes."""
-    return {one: int(own[COUNT]) for one, own in _all_counted(run, members, COUNT).items()}
-
-
-def varying_factors(run: RunFolder) -> int:
-    """How many factors of the run's data take more than one value; 0 where none are known."""
-    dataset = run.dataset
-    return sum(size > 1 for size in dataset.factor_sizes) if dataset.labelled else 0
-
-
-def collapsed_members(run: RunFolder, members: Sequence[int]) -> dict[int, int]:
-    """Those of *members* that are collapsed, with their numbers of active latents."""
-    least = least_active(run.plan.latents, varying_factors(run))
-    return {one: count for one, count in active_latents(run, members).items() if count < least}
-
-
-def few_samples_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[int]) -> list[str]:
-    """What must be known of scores of *members* by *metrics* that need more samples, if any do."""
-    if not members:
-        return []
-    codes = CodeStore(run).load(members[0])  # all members see the same images
-    rows, latents = codes.mean.shape
-    factors = codes.factors if run.dataset.labelled else None
-    few = few_samples([name for name in metrics if base(name) in METRICS], rows, latents, factors)
-    return [few_samples_remark(few, rows, factors)] if few else []
-
-
-def scale_lines(run: RunFolder, metrics: Sequence[str], members: Sequence[int]) -> list[str]:
-    """What must be known of scores by *metrics* of *members* on an unusual scale, if any are.
-
-    By the means of their posteriors, for samples too: in the widest latent noise is least. Metrics
-    that measure from the prior are left out: it is these models' own.
-    """
-    of_prior = ("posterior", "elbo", "population")
-    metrics = [name for name in metrics if depends(name) and needs(name) not in of_prior]
-    if not metrics:
-        return []
-    scales = [
-        LatentScale(one[DEVIATION], one[DEVIATION], one[OFFSET])
-        for one in _all_counted(run, members, DEVIATION, OFFSET).values()
-        if one[DEVIATION] > 0
-    ]
-    told = scale_remark(metrics, scales, every_latent=False)
-    return [told] if told else []
-
-
-COUNT, DEVIATION, OFFSET = _COUNTED = ("count", "widest_deviation", "widest_offset")
-"""What is counted of the codes of each member when it is scored: active latents; of the widest one
-the standard deviation, and the distance of its mean from 0 in standard deviations.
-"""
-
-
-def _counted(stored: pd.DataFrame) -> dict[int, dict[str, float]]:
-    """What is *stored* of members; earlier versions counted active latents alone."""
-    rows = stored.loc[stored["metric"] == ACTIVE]
-    found: dict[int, dict[str, float]] = {}
-    for member, name, value in zip(rows["member"], rows["quantity"], rows["value"], strict=True):
-        found.setdefault(int(member), {})[name] = float(value)
-    return found
-
-
-def _all_counted(
-    run: RunFolder, members: Sequence[int], *wanted: str
-) -> dict[int, dict[str, float]]:
-    """What is *wanted* of *members*, as stored with their scores, or else counted now."""
-    known = {
-        one: own for one, own in _counted(stored_scores(run)).items() if own.keys() >= {*wanted}
-    }
-    return {one: known[one] if one in known else _count(run, one) for one in members}
-
-
-def _count(run: RunFolder, member: int) -> dict[str, float]:
-    codes, noisy = CodeStore(run).load(member), run.plan.members[member].build().samples_latents
-    noise = np.exp(codes.logvar.astype(np.float64)).mean(axis=0) if noisy else None
-    scale = LatentScale.of(codes.representation("mean"), every_latent=False)
-    deviation, offset = (scale.high, scale.offset) if scale else (0.0, 0.0)
-    return {COUNT: float(count_active(codes.mean, noise)), DEVIATION: deviation, OFFSET: offset}
-
-
-def stored_scores(run: RunFolder) -> pd.DataFrame:
-    """Every score on disk, with the columns of `COLUMNS`, but those of an earlier revision."""
-    import pandas as pd
-
-    path, about = run.path / SCORES, run.about_table(SCORES)
-    try:
-        found = read_about_table(path).get("plan")
-        fewer = run.had(0, found)  # before the run was given more seeds
-        table = read_table(path, {**about, "plan": found} if fewer else about, _KINDS)
-        if not set(table["member"]) <= {member.id for member in run.plan.members}:
-            raise DamagedFileError(f"{path} has scores of members that the run does not have.")
-    except FileNotFoundError:
-        return pd.DataFrame({name: [] for name in COLUMNS}).astype({"member": int})
-    except DamagedFileError as error:
-        raise DamagedFileError(f"{error} Remove it and score again; the codes are kept.") from error
-    if fewer:  # models that are compared have others to be compared with now
-        together = {name for name in set(table["metric"]) if base(name) in METRICS}
-        together = {name for name in together if needs(name) == "population"}
-        table = table[~table["metric"].isin(list(together))]
-    if "revision" not in table:
-        table["revision"] = 1  # as all metrics were before they had revisions
-    current = {name: revision(name) for name in set(table["metric"]) if base(name) in METRICS}
-    pairs = zip(table["metric"], table["revision"], strict=True)
-    return table.loc[
-        [made_by == current.get(name, made_by) for name, made_by in pairs]
-    ].reset_index(drop=True)

@@ -29,11 +29,13 @@ Departs from halves:
   rows, and a line on one latent does not see duplicates.
 
 Simulated with codes of known distributions (noisy, rotated, mixed, discrete; tests), errors are
-within 30 % of the truth on average. They are too large, by up to half, for scores of pure noise and
-for scores next to their ceiling, where a score hardly moves and its halves do; of codes with far
-outliers, which set the bins and one of two halves lacks, they are too small. `active_units`, a
-count that a threshold decides, and `udr`, which compares models, have none: whether a count flips
-is no matter of a deviation, and what makes UDR uncertain is which models were trained.
+within 30 % of the truth on average. They are too large, up to twice, for scores of pure noise and
+up to half as much again for scores next to their ceiling, where a score hardly moves and its halves
+do; of codes with far outliers, which set the bins and one of two halves lacks, they are too small,
+down to half. Of `dci_es` they say little where a factor is hardly predicted: it jumps to -1, for
+halves at another place than for the whole. `active_units`, a count that a threshold decides, and
+`udr`, which compares models, have none: whether a count flips is no matter of a deviation, and what
+makes UDR uncertain is which models were trained.
 """
 
 from __future__ import annotations
@@ -54,12 +56,12 @@ from unbraid.metrics._information import Information
 from unbraid.metrics._resampled import Cost, FromInformation, Resampled
 from unbraid.metrics._standardise import varying_latents
 from unbraid.scoring.metric_inputs import MetricInputs, arguments, evaluate
-from unbraid.scoring.metric_names import base, metric, needs, options
+from unbraid.scoring.metric_names import base, is_cheap, metric, needs, options, resampled
 
-STANDARD_ERROR = "standard_error"
-"""The quantity under which a table of scores keeps it."""
 ERRORS = (*get_args(Cost)[:1], "all", "none")
 """Which standard errors can be asked for."""
+_MANY_DIGITS = 1e6
+"""Numbers from here on are shown by their power of ten."""
 _LEAST_SHARE = 1e-9
 """Of a score: an error below it is rounding."""
 _FEWEST_ROWS = 20
@@ -74,16 +76,8 @@ def with_error(names: Iterable[str], errors: str) -> list[str]:
     """
     if errors not in ERRORS:
         raise InputError(unknown("errors", str(errors), ERRORS))
-    found = {name: _resampled(name) for name in names if errors != "none"}
-    return [
-        name
-        for name, how in found.items()
-        if how is not None and (errors == "all" or how.cost == "cheap")
-    ]
-
-
-def _resampled(name: str) -> Resampled | None:
-    return getattr(METRICS.load(base(name)), "error", None) if base(name) in METRICS else None
+    kept = {"cheap": is_cheap, "all": resampled, "none": lambda name: False}[errors]
+    return [name for name in dict.fromkeys(names) if base(name) in METRICS and kept(name)]
 
 
 def standard_error(name: str, inputs: MetricInputs, *, seed: int, member: int) -> float:
@@ -91,7 +85,7 @@ def standard_error(name: str, inputs: MetricInputs, *, seed: int, member: int) -
 
     NaN where rows are too few to say. It follows from *seed*, metric and *member*.
     """
-    how = _resampled(name)
+    how = resampled(name)
     assert how is not None, f"{name} has no standard error"
     smallest = min(end - begin for begin, end in _blocks(name, inputs))
     if smallest < _FEWEST_ROWS and len(inputs.codes) != inputs.population:
@@ -118,14 +112,11 @@ def _standard_error(
         excess = max(float(scores.mean()) - whole, 0.0)
         chance = 2 * excess**2 / max(1, latents * (latents - 1) // 2)
         return _deviation(scores) * float(_shrunk(scores.var(ddof=1), chance))
-    left = 1.0 if inputs.population is None or not how.with_replacement else _left_out(inputs)
-    return _deviation(scores) * left**0.5
-
-
-def _left_out(inputs: MetricInputs) -> float:
-    """Which share of the grid is not among the rows for testing."""
-    assert inputs.population is not None
-    return 1.0 - (len(inputs.codes) - inputs.train) / inputs.population
+    if how.with_replacement and inputs.population is not None:
+        fitting = options(name).get(how.decided_by_fitting, False)
+        deciding = inputs.train if fitting else len(inputs.codes) - inputs.train
+        return _deviation(scores) * (1.0 - deciding / inputs.population) ** 0.5
+    return _deviation(scores)
 
 
 def _deviation(scores: NDArray[np.float64]) -> float:
@@ -208,7 +199,10 @@ def shown(value: float, error: float | None, digits: str = ".4g") -> str:
 
     >>> shown(0.23142, 0.00412), shown(0.23142, None), shown(0.5, 0.0, ".3f")
     ('0.2314 ±0.0041', '0.2314', '0.500 ±0')
+    >>> shown(-12345.6, 345.6), shown(2e54, 2.4e53, ".3f")
+    ('-1.235e+04 ±346', '2e+54 ±2.4e+53')
     """
+    told = f"{value:{digits if abs(value) < _MANY_DIGITS else '.4g'}}"
     if error is None or not np.isfinite(error):
-        return f"{value:{digits}}"
-    return f"{value:{digits}} ±" + (f"{error:.0f}" if error >= 100 else f"{error:.2g}")
+        return told
+    return f"{told} ±" + (f"{error:.0f}" if 100 <= error < _MANY_DIGITS else f"{error:.2g}")

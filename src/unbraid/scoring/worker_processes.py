@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,10 +17,16 @@ _LOOK_SECONDS = 0.5
 
 @contextmanager
 def worker_processes() -> Iterator[None]:
-    """Let the processes that joblib starts in this block follow this one."""
+    """Let the processes that joblib starts in this block follow this one.
+
+    What ends it, such as a full disk, is told by whoever meets it: joblib's advice to whoever wrote
+    the loop, that tasks were cancelled, is not for the person who reads that.
+    """
     from joblib import parallel_config
 
-    with parallel_config("loky", initializer=follow, initargs=(os.getpid(),)):
+    follows = parallel_config("loky", initializer=follow, initargs=(os.getpid(),))
+    with follows, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\d+ tasks (which|have)", UserWarning)
         yield
 
 
