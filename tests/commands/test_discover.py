@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,11 @@ from scipy.stats import spearmanr
 import unbraid as ub
 from unbraid.core import begun
 from unbraid.core.errors import InputError, UnbraidError
-from unbraid.core.store import read_json
+from unbraid.core.store import digest, read_json, write_json
 from unbraid.data import load
+from unbraid.population import new_folder
+from unbraid.population.run_folder import MOVED
+from unbraid.report.discover.context import write_discover
 from unbraid.report.discover.words import table_columns
 from unbraid.scoring.code_tables import read_codes
 from unbraid.search.discover import clock, image_source
@@ -27,6 +31,7 @@ from unbraid.search.discover import plan as discovery_plan
 from unbraid.search.discover.clock import Clock
 from unbraid.search.discover.plan import DiscoveryPlan, seen_side
 from unbraid.search.pbt.judging import Judging
+from unbraid.search.pbt.plan import SearchPlan
 from unbraid.search.pbt.search import SearchRun
 
 QUICK = {"steps": 12, "population": 5, "models": 2, "latents": 3, "quiet": True, "device": "cpu"}
@@ -126,7 +131,10 @@ def test_rows_of_images_rise_with_the_code(made):
         assert (np.diff(codes) >= 0).all()
 
 
-def test_resume_of_a_finished_one_changes_nothing(made):
+@pytest.mark.parametrize("later", [{}, {"a_field_of_a_later_version": 1}])
+def test_resume_of_a_finished_one_changes_nothing(made, monkeypatch, later):
+    record = SearchPlan.record
+    monkeypatch.setattr(SearchPlan, "record", lambda self: record(self) | later)
     files = [path for path in made.path.rglob("*") if path.is_file()]
     before = {path: path.stat().st_mtime_ns for path in files}
     again = ub.resume(made.path, device="cpu", quiet=True)
@@ -142,11 +150,66 @@ def test_a_finished_one_with_other_images_is_refused_and_left_as_it_is(made, tmp
     folder_of(drawn_images()[::-1], scans)
     before = {path: path.read_bytes() for path in found.rglob("*") if path.is_file()}
     rule = f"must be the images with which {found} began, to the last pixel and label"
-    with pytest.raises(InputError) as caught:
-        ub.resume(found, data=scans, device="cpu", quiet=True)
-    told = [(one.name, one.rule, str(one.value)) for one in caught.value.problems]
-    assert told == [("data", rule, f"others in {scans}")]
+    for data, shown in (
+        (scans, scans),
+        (f"{scans}:resize=32", f"{scans}:resize=32"),
+        (load(scans), "what was given"),
+    ):
+        with pytest.raises(InputError) as caught:
+            ub.resume(found, data=data, device="cpu", quiet=True)
+        (problem,) = caught.value.problems
+        assert (problem.name, problem.rule, problem.shown) == ("data", rule, f"others in {shown}")
+        assert problem.remedy == f"{MOVED} For other images discover into a new folder."
     assert {path: path.read_bytes() for path in found.rglob("*") if path.is_file()} == before
+
+
+def test_images_that_are_gone_may_have_been_moved(made, tmp_path):
+    found, gone = Path(shutil.copytree(made.path, tmp_path / "found")), tmp_path / "gone"
+    record = read_json(found / "discover.json")
+    write_json(found / "discover.json", record | {"data": str(gone)})
+    rule = "must be an existing folder or file"
+    lost = f"data {rule}; got '{gone}', which does not exist."
+    with pytest.raises(InputError) as caught:
+        ub.resume(found, device="cpu", quiet=True)
+    (problem,) = caught.value.problems
+    assert problem.text == f"the data of {found} cannot be opened: {lost}"
+    assert (problem.name, problem.rule, problem.remedy) == ("data", rule, MOVED)
+    with pytest.raises(InputError) as caught:
+        ub.resume(found, data=gone, device="cpu", quiet=True)
+    assert caught.value.problems[0].text == lost
+
+
+def test_the_page_of_another_discovery_is_written_again(made, tmp_path):
+    found = Path(shutil.copytree(made.path, tmp_path / "found"))
+    write_discover(found / "discover.html", made.found, digest("another"))
+    ub.resume(found, device="cpu", quiet=True)
+    own, again = (
+        (path / "discover.html").read_text("utf-8").splitlines()[-2] for path in (made.path, found)
+    )
+    assert again == own != f"<!-- sha256 of what it was made from: {digest('another')} -->"
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize("leaf_runs", [0, 1])
+def test_a_disk_without_room_is_refused_before_anything_is_written(
+    tmp_path, monkeypatch, leaf_runs
+):
+    images, wanted, needed = drawn_images(60), list[int](), new_folder.bytes_needed
+
+    def watched(*given):
+        wanted.append(needed(*given))
+        return wanted[-1]
+
+    monkeypatch.setattr(new_folder, "bytes_needed", watched)
+    options = BRIEF | {"leaf_runs": leaf_runs}
+    ub.discover(images, out=tmp_path / "roomy", **options)
+    assert wanted[0] == wanted[1], "what is foreseen is what the search asks for then"
+    usage = SimpleNamespace(free=wanted[0] + images.nbytes)
+    monkeypatch.setattr(new_folder.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(InputError) as caught:
+        ub.discover(images, out=tmp_path / "out", **options)
+    assert caught.value.problems[0].rule == "needs a disk with room for the plan"
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_is_missing_of_a_finished_one_is_written_again(made, tmp_path):

@@ -52,8 +52,8 @@ class ForkServer:
         )
 
     def run(self, *words: str, **request: Any) -> Answer:
-        """Call the command line with *words*: `powerless`, permissions bind root too; `patch` is a
-        function of `making.py` that is called before.
+        """Call the command line with *words*: `powerless`, permissions bind root too; `mutation`
+        names one of `mutations.py`.
         """
         return self._ask({"words": words, **request})
 
@@ -114,6 +114,7 @@ def _work(request: dict[str, Any]) -> int:
     from unbraid.commands.command_line import _errors, main
 
     from . import making
+    from .mutations import MUTATIONS
 
     signal.alarm(TOO_LONG)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -123,8 +124,8 @@ def _work(request: dict[str, Any]) -> int:
         os.environ.update(request.get("environment", {}))
         if request.get("powerless") and os.geteuid() == 0:
             _give_up_power()
-        if request.get("patch"):
-            getattr(making, request["patch"])()
+        if request.get("mutation"):
+            MUTATIONS[request["mutation"]].apply()
         if "function" in request:
             with _errors(set()):
                 getattr(making, request["function"])(*request["given"])

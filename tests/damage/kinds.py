@@ -7,7 +7,7 @@ place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SPRITES = "sprites:image_size=28,x=8,y=6,scale=1"
 _TRAINED = ("--network", "mlp:hidden=16", "--latents", "3", "--batch-size", "8", "--steps", "2")
@@ -25,6 +25,8 @@ class Verb:
     """Instead of a command: a function of `making.py`."""
     shows_absence: bool = False
     """Whether it tells what is left to do, so that a file less is another result."""
+    results: tuple[str, ...] = ()
+    """Files that it looks after: right when it has ended, whatever lay there."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ SCORE = Verb("score {f} --metrics mig,sap,elbo --device cpu")
 REPORT = Verb("report {f}")
 REPORT_OUT = Verb("report {f} --out {out}/page.html")
 RESUME = Verb("resume {f} --device cpu")
+RESUME_SEARCH = replace(RESUME, results=("pbt.html",))
+RESUME_DISCOVERY = replace(RESUME, results=("discover.html", "codes.parquet", "codes.csv"))
 OPEN = Verb("{f}", function="opened")
 
 
@@ -73,33 +77,54 @@ KINDS: tuple[Kind, ...] = (
         (SCORE, REPORT, REPORT_OUT, RESUME, OPEN, Verb("resume {f} --steps 24 --device cpu")),
         other=(("finished_run", "{other}", "7"),),
     ),
-    Kind("stopped-run", (("stopped_run", "{f}"),), (RESUME, SCORE, REPORT)),
+    Kind(
+        "stopped-run",
+        (("stopped_run", "{f}"),),
+        (RESUME, SCORE, REPORT),
+        other=(("stopped_run", "{other}", "7"),),
+    ),
     Kind(
         "pbt",
         (("finished_search", "{f}"),),
-        (RESUME, SCORE, REPORT, OPEN),
+        (RESUME_SEARCH, SCORE, REPORT, OPEN),
         other=(("finished_search", "{other}", "7"),),
     ),
-    Kind("stopped-pbt", (("stopped_search", "{f}"),), (RESUME, SCORE)),
+    Kind(
+        "stopped-pbt",
+        (("stopped_search", "{f}"),),
+        (RESUME, SCORE),
+        other=(("stopped_search", "{other}", "7"),),
+    ),
     Kind(
         "rpu",
         (("finished_recursion", "{f}"),),
-        (RESUME, Verb("score {f}/final-1 --metrics mig,sap --device cpu")),
+        (
+            replace(RESUME, results=("rpu.html", "root/pbt.html")),
+            Verb("score {f}/final-1 --metrics mig,sap --device cpu"),
+        ),
         other=(("finished_recursion", "{other}", "2"),),
     ),
     Kind("stopped-rpu", (("stopped_recursion", "{f}"),), (RESUME,)),
     Kind(
         "discover",
         (("discovery", "sprites", "{f}"),),
-        (RESUME, Verb("score {f}/models --metrics unsupervised --device cpu")),
+        (RESUME_DISCOVERY, Verb("score {f}/models --metrics unsupervised --device cpu")),
         other=(("discovery", "sprites", "{other}", "0", "7"),),
         slow=True,
     ),
     Kind(
         "discover-parts",
         (("images", "{home}/images"), ("discovery", "{home}/images", "{f}", "1")),
-        (RESUME,),
+        (RESUME_DISCOVERY,),
         slow=True,
+    ),
+    # With models and without a page, so that what it says is found again; what of the models is
+    # made again is as today's code writes it.
+    Kind(
+        "legacy-discover",
+        (("legacy", "discover_finished", "{f}"),),
+        (RESUME_DISCOVERY,),
+        damaged=("*",),
     ),
     Kind("stopped-discover", (("stopped_discovery", "sprites", "{f}"),), (RESUME,), slow=True),
     Kind(

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What children of the fork server do beside commands: folders that no command leaves behind, such
-as those of a training that was stopped, and the checks that are taken out to prove the harness.
+as those of a training that was stopped.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,6 @@ from PIL import Image
 
 import unbraid as ub
 from unbraid.commands.options import split_source
-from unbraid.core import records, store
 from unbraid.data import load
 from unbraid.data.official import published
 from unbraid.data.official.add import add
@@ -40,6 +40,7 @@ from unbraid.testing.official_files import small_source
 from ..studies.toy_study import make_study
 
 CPU = torch.device("cpu")
+LEGACY = Path(__file__).parents[1] / "legacy" / "folders"
 SPRITES = {"image_size": 28, "x": 8, "y": 6, "scale": 1}
 SMALL: dict[str, Any] = {
     "data_options": SPRITES,
@@ -121,7 +122,7 @@ def opened(folder: str) -> None:
     print(np.array(codes).tobytes().hex())
 
 
-def stopped_run(folder: str) -> None:
+def stopped_run(folder: str, seed: str = "0") -> None:
     """Two members, stopped when each has two checkpoints."""
     training._LEAST_TRAINING_PER_SAVING = 0
 
@@ -144,7 +145,12 @@ def stopped_run(folder: str) -> None:
     setattr(training, "Stepper", Stopping)  # noqa: B010
     setattr(training, "workers", lambda device: [device, device])  # noqa: B010
     plan, data = make_plan(
-        "sprites", ub.BetaVAE(beta=[1, 4]), steps=STEPS, checkpoint_seconds=0.0, **SMALL
+        "sprites",
+        ub.BetaVAE(beta=[1, 4]),
+        seeds=[int(seed)],
+        steps=STEPS,
+        checkpoint_seconds=0.0,
+        **SMALL,
     )
     run = RunFolder.create(folder, plan, 1, data)
     assert not training.train_run(run, CPU, stop=stop).finished
@@ -190,11 +196,12 @@ def finished_search(folder: str, seed: str = "0") -> None:
     ub.pbt("sprites", "beta_vae", out=folder, device="cpu", quiet=True, **given)
 
 
-def stopped_search(folder: str) -> None:
+def stopped_search(folder: str, seed: str = "0") -> None:
     """A search stopped in its second epoch, with two states."""
     from unbraid.search.pbt.plan import make_search
 
-    search = SearchRun.create(folder, *make_search("sprites", "beta_vae", **SEARCH))
+    given = SEARCH | {"seed": int(seed)}
+    search = SearchRun.create(folder, *make_search("sprites", "beta_vae", **given))
 
     def stop(epoch: dict[str, Any]) -> None:
         if epoch["epoch"] == 1:
@@ -254,6 +261,11 @@ def arrays(folder: str) -> None:
     np.savez(home / "all.npz", images=images, factors=factors)
     np.save(home / "images.npy", images)
     np.save(home / "labels.npy", factors)
+
+
+def legacy(name: str, folder: str) -> None:
+    """A folder that earlier code made."""
+    shutil.copytree(LEGACY / name, folder)
 
 
 def discovery(source: str, folder: str, leaf_runs: str = "0", seed: str = "0") -> None:
@@ -322,43 +334,3 @@ def stopped_study(folder: str) -> None:
 
     making._score = last  # pyright: ignore
     assert not making.train(lambda steps, found: None, lambda line: None)
-
-
-def trust_tables() -> None:
-    """Takes the checksum of tables out, to prove that the harness would notice."""
-    import pyarrow.parquet as pq
-
-    def unchecked(path: Path) -> tuple[bytes, Any]:
-        return path.read_bytes(), pq.read_metadata(path).metadata
-
-    store._checked_parquet = unchecked
-
-
-def trust_tensors() -> None:
-    """The same with that of tensors."""
-    import json
-
-    from safetensors import safe_open
-
-    def unchecked(path: Path) -> Any:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
-            return tensors, json.loads((file.metadata() or {})["record"])["about"]
-
-    store.read_tensors = unchecked
-    from unbraid.codes import codes
-    from unbraid.population import checkpoint
-
-    codes.read_tensors = checkpoint.read_tensors = unchecked
-
-
-def trust_records() -> None:
-    """The same with that of records."""
-    import json
-
-    def unchecked(path: Path) -> Any:
-        record = json.loads(path.read_bytes())
-        record.pop("sha256")
-        return record
-
-    store.read_json = records.read_json = unchecked

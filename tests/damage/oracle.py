@@ -14,7 +14,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,10 @@ class Place:
             if path.is_file() and not path.name.endswith(".lock")
         )
 
+    def _in_home(self, files: Iterable[str]) -> Iterator[str]:
+        """Names that files of the folder have among all that lies there."""
+        return (str((self.folder / file).relative_to(self.now)) for file in files)
+
     def usual(self, verb: Verb) -> Outcome:
         """What the command does to the folder as it was made."""
         if verb not in self._usual:
@@ -100,39 +104,40 @@ class Place:
             self._usual[verb] = self.outcome(verb)
         return self._usual[verb]
 
-    def outcome(self, verb: Verb, powerless: bool = False, patch: str = "") -> Outcome:
+    def outcome(self, verb: Verb, powerless: bool = False, mutation: str = "") -> Outcome:
         words = shlex.split(verb.words.format(**self.names))
-        answer = self._call(verb, words, powerless, patch)
+        answer = self._call(verb, words, powerless, mutation)
         return Outcome(answer, contents(self.now))
 
-    def _call(self, verb: Verb, words: list[str], powerless: bool, patch: str) -> Answer:
+    def _call(self, verb: Verb, words: list[str], powerless: bool, mutation: str) -> Answer:
         request: dict[str, Any] = {
             "powerless": powerless,
-            "patch": patch,
+            "mutation": mutation,
             "environment": self._environment,
         }
         if verb.function:
             return self.server.call(verb.function, *words, **request)
         return self.server.run(*words, **request)
 
-    def complaints(self, damage: Damage, verb: Verb, patch: str = "") -> list[str]:
+    def complaints(self, damage: Damage, verb: Verb, mutation: str = "") -> list[str]:
         """What is wrong with how the command meets the damage; nothing where it is right."""
         usual = self.usual(verb)
         fresh_copy(self.master, self.now)
         locked = damage.what == "locked"
         damage.happen(self.folder, self.other)
         before = contents(self.now)
-        found = self.outcome(verb, locked, patch)
+        found = self.outcome(verb, locked, mutation)
         told = list(self._judge(damage, verb, usual, before, found))
         if found.answer.code in (1, 2) and not told and usual.answer.code == 0:
-            told += self._follow(damage, verb, found.answer, usual, patch)
+            told += self._follow(damage, verb, found.answer, usual, mutation)
         return told
 
     def _judge(
         self, damage: Damage, verb: Verb, usual: Outcome, before: Contents, found: Outcome
     ) -> Iterator[str]:
         code, out, err = found.answer
-        own = {str((self.folder / file).relative_to(self.now)) for file in damage.files}
+        own = set(self._in_home(damage.files))
+        results = set(self._in_home(verb.results))
         if "Traceback" in err or "Traceback" in out or "Warning:" in err:
             yield f"a traceback or a warning: {err[-1500:]}"
         if code not in (0, 1, 2):
@@ -150,9 +155,10 @@ class Place:
                     continue
                 if _is_older(name, usual.contents):
                     continue
-                left = name in own and now == before.get(name)
+                left = name in own - results and now == before.get(name)
                 if not left and not any(name.startswith(f"{one}/") for one in own):
-                    yield f"{name} has another content" if now and then else f"{name}: {now} {then}"
+                    how = "has another content" if now and then else "is new" if now else "is gone"
+                    yield f"{name} {how}"
         elif code == 0:
             yield f"it did not fail where it does usually:\n{out}\n{err}"
         elif (code, err) == (usual.answer.code, usual.answer.err):
@@ -184,15 +190,20 @@ class Place:
             yield f"no remedy: {message}"
 
     def _follow(
-        self, damage: Damage, verb: Verb, answer: Answer, usual: Outcome, patch: str
+        self, damage: Damage, verb: Verb, answer: Answer, usual: Outcome, mutation: str
     ) -> Iterator[str]:
-        """Do what the message says: a command of ours, or to remove a file."""
+        """Do what the message says: a command of ours, or to remove a file; and then again.
+
+        Where another file than the damaged one could be removed, the damaged one can be put back.
+        """
         remedy = _COMMAND.search(answer.err)
         removed = re.search(
             r"(?:Remove|remove|move) (?:it|it away|that file|(/\S*?)),? (?:and|to)", answer.err
         )
         locked = damage.what == "locked"
         if locked or damage.what == "swap":
+            return
+        if "remove that file" in answer.err and damage.file not in answer.err.split()[1]:
             return
         if removed:
             path = Path(removed[1].rstrip(",.")) if removed[1] else self.folder / damage.file
@@ -206,14 +217,16 @@ class Place:
             if words == again and not removed:
                 yield f"the remedy is what failed: {answer.err}"
                 return
-            again = self._call(Verb(""), words, False, patch)
+            again = self._call(Verb(""), words, False, mutation)
             if again.code != 0:
                 yield f"the remedy failed: {answer.err}\nand then {again.err}"
                 return
         elif not removed:
             return
-        found = self.outcome(verb, patch=patch)
-        if found.answer.code != 0:
+        found = self.outcome(verb, mutation=mutation)
+        if found.answer.code != 0 and removed and _COMMAND.search(found.answer.err):
+            yield from self._follow(damage, verb, found.answer, usual, mutation)
+        elif found.answer.code != 0:
             yield f"the remedy did not help: {answer.err}\nand then {found.answer.err}"
         elif _timeless(found.answer.out) != _timeless(usual.answer.out):
             yield f"after the remedy another result:\n{found.answer.out}\n{usual.answer.out}"
@@ -248,7 +261,8 @@ def content(path: Path) -> Any:
     if path.suffix == ".html":
         page, _, told = whole.rpartition(b"<!-- sha256 of the page above: ")
         good = told == f"{hashlib.sha256(page).hexdigest()} -->\n".encode()
-        return "a page" if good else whole
+        made_from = page.rpartition(b"<!-- sha256 of what it was made from: ")[2][:64]
+        return ("a page", made_from) if good else whole
     if path.suffix == ".parquet":
         try:
             table = (

@@ -97,9 +97,9 @@ def _damaged_state_is_an_error() -> None:
 
 
 def _leftovers_stay() -> None:
-    from unbraid.population import train
+    from unbraid.population.run_folder import RunFolder
 
-    train.remove_unfinished = lambda folder: None
+    RunFolder.remove_halves = lambda self: None
 
 
 def _from_the_start() -> None:
@@ -164,7 +164,6 @@ def _errors_pass() -> None:
     files.put.__globals__["OSError"] = Never
 
 
-KILLED = ("file.kept", 2, "kill")
 MUTATIONS: dict[str, Mutation] = {
     "the sync of a file removed": Mutation(_no_file_sync, "bytes", "train"),
     "the sync of a folder removed": Mutation(_no_folder_sync, "name", "train"),
@@ -174,7 +173,7 @@ MUTATIONS: dict[str, Mutation] = {
         _no_lock("unbraid.population.train"), "lock", "train"
     ),
     "the lock of new folders forgotten": Mutation(
-        _no_lock("unbraid.population.run_folder"), "lock", "train"
+        _no_lock("unbraid.population.new_folder"), "lock", "train"
     ),
     "the lock of scores forgotten": Mutation(
         _no_lock("unbraid.scoring.run_scores"), "lock", "score"
@@ -184,6 +183,9 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "the lock of a slice forgotten": Mutation(
         _no_lock("unbraid.studies.run_slices"), "lock", "study"
+    ),
+    "the lock of a discovery forgotten": Mutation(
+        _no_lock("unbraid.commands.discover"), "lock", "discover", ("record.written", 1, "kill")
     ),
     "a checkpoint removed before the next": Mutation(_old_goes_first, "newest", "train"),
     "an array removed before the record of the next": Mutation(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from unbraid.core.failpoints import armed
-from unbraid.report.page import _environment
+from unbraid.report.page import environment
 
 from .disk import Disk
 from .mutations import MUTATIONS
@@ -36,7 +36,7 @@ def serve() -> None:
     import_module("unbraid.commands.command_line")
     everywhere()
     for verb in ("train", "pbt", "rpu", "discover"):
-        _environment().get_template(f"{verb}/page.html.j2")
+        environment().get_template(f"{verb}/page.html.j2")
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()

@@ -13,12 +13,15 @@ import pytest
 
 from unbraid.report import page as module
 from unbraid.report.figure import figure, line
-from unbraid.report.page import is_page, render_page, write_page
+from unbraid.report.page import is_page, is_whole_page, render_page, write_page
 
 from .pages import Page, assert_sound
 
 HOME = Path(module.__file__).parent
-SLICES = ["data", "discover", "distances", "gallery", "pbt", "reduce", "rpu", "study", "train"]
+SLICES = [
+    *("data", "discover", "distances", "explore", "gallery"),
+    *("pbt", "reduce", "rpu", "study", "train"),
+]
 CONTEXT = {
     "title": "Theory",
     "summary": "",
@@ -64,6 +67,26 @@ def test_the_look_is_written_once(tmp_path: Path) -> None:
     assert page.template["layout"]["font"]["size"] == 12.5
     assert page.figures["a"]["layout"] == {"height": 270, "xaxis": {"title": {"text": "t"}}}
     assert "A < B" in page.text
+
+
+def test_a_page_is_whole_as_it_was_written_and_made_from_what_it_was(tmp_path: Path) -> None:
+    page = write_page(tmp_path / "page.html", "gallery", CONTEXT, "3f")
+    assert is_whole_page(page, "3f")
+    assert not is_whole_page(page, "40"), "it was copied from elsewhere"
+    whole = page.read_bytes()
+    page.write_bytes(whole.replace(b"made from: 3f", b"made from: 40"))
+    assert not is_whole_page(page, "40"), "that does not make it another's"
+    page.write_bytes(whole[:-1])
+    assert not is_whole_page(page, "3f")
+    page.unlink()
+    assert not is_whole_page(page, "3f")
+
+
+def test_pages_of_earlier_versions_do_not_say_what_they_were_made_from(tmp_path: Path) -> None:
+    page = write_page(tmp_path / "page.html", "gallery", CONTEXT)
+    assert is_whole_page(page, "3f")
+    page.write_text(render_page("gallery", CONTEXT), "utf-8")  # nor had a checksum
+    assert is_whole_page(page, "3f")
 
 
 def test_a_number_that_a_browser_cannot_read_is_refused() -> None:

@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.pbt import train_search
 from unbraid.commands.run import Run, stopped
 from unbraid.core.begun import before_record, remove_leftovers
-from unbraid.core.errors import DamagedFileError, Shown, invalid
+from unbraid.core.errors import DamagedFileError, InputError, Shown, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one, write_bytes
 from unbraid.core.folders import PAGES, given_path, is_there, next_folder, record_path
 from unbraid.core.progress import Progress
 from unbraid.core.records import from_record, read_object
-from unbraid.core.store import digest, holds, read_table, write_json, write_table
+from unbraid.core.store import digest, holds, read_about_table, read_table, write_json, write_table
 from unbraid.population import defaults as usual
 
 if TYPE_CHECKING:
@@ -133,9 +135,14 @@ def discover(
     Labels, if there are any, are not used.
     """
     from unbraid.population.devices import choose_device
-    from unbraid.population.run_folder import check_free, new_folder
+    from unbraid.population.new_folder import check_free, new_folder
     from unbraid.search.discover.image_source import take_images
-    from unbraid.search.discover.plan import check_images, make_discovery_plan, read_request
+    from unbraid.search.discover.plan import (
+        check_images,
+        check_room_for_models,
+        make_discovery_plan,
+        read_request,
+    )
 
     began, chosen = time.monotonic(), choose_device(device)
     request = read_request(
@@ -154,6 +161,7 @@ def discover(
     check_images(taken.dataset)
     folder = given_path("out", out) if out is not None else next_folder(f"discover-{taken.name}")
     check_free(folder)
+    check_room_for_models(folder, taken.dataset, request, chosen, beside=taken.bytes_stored)
     with new_folder(folder):
         record = record_path(folder, "discover")
         with (
@@ -178,7 +186,7 @@ def discover(
             )
             write_json(record, plan.record())
             failpoint("record.written")
-        return _run(folder, plan, dataset, chosen, quiet, began)
+        return _run(folder, plan, digest(plan.root.record()), dataset, chosen, quiet, began)
 
 
 def resume_folder(
@@ -188,13 +196,12 @@ def resume_folder(
     from unbraid.data.dataset import Dataset
     from unbraid.data.loading import load
     from unbraid.population.devices import choose_device
-    from unbraid.population.run_folder import remedy_of_moved
+    from unbraid.population.run_folder import data_of
     from unbraid.search.discover.image_source import IMAGES
-    from unbraid.search.discover.plan import DiscoveryPlan
 
     remedy = "Put a copy of it back, or discover again into a new folder."
     record = record_path(folder, "discover")
-    plan = read_object(record, "a discovery", DiscoveryPlan.from_record, remedy)
+    plan, made_by = read_object(record, "a discovery", _read_plan, remedy)
     if data is not None and not isinstance(data, (str, os.PathLike)):
         options = None if isinstance(data, Dataset) else plan.options
         dataset = declared.open_data(data, options)
@@ -207,36 +214,49 @@ def resume_folder(
             Path(plan.data).exists() and not is_there(folder / IMAGES)
         ):  # stored with the discovery, which may have been moved since
             plan = replace(plan, data=str((folder / IMAGES).absolute()))
-        with remedy_of_moved():
+        with nullcontext() if data is not None else data_of(folder):
             dataset = load(plan.data, **plan.options)
-    _check_same(dataset, folder, plan)
+    if dataset.fingerprint() != plan.root.plan.data_fingerprint:
+        raise _other_images(folder, plan.data if data is None else data)
     chosen = choose_device(device)
-    if _whole(folder, digest(plan.root.record())) is not None:
-        return _run(folder, plan, dataset, chosen, quiet, None)
+    if _whole(folder, made_by) is not None:
+        return _run(folder, plan, made_by, dataset, chosen, quiet, None)
     with only_one(folder):
         remove_leftovers(folder)
-        return _run(folder, plan, dataset, chosen, quiet, None)
+        return _run(folder, plan, made_by, dataset, chosen, quiet, None)
 
 
-def _check_same(dataset: Dataset, folder: Path, plan: DiscoveryPlan) -> None:
-    """Refuse images that are not those with which the discovery in *folder* began."""
+def _read_plan(record: dict[str, Any]) -> tuple[DiscoveryPlan, str]:
+    """A discovery, and by which digest its tables know it: of its search as stored, whose names may
+    be older.
+    """
+    from unbraid.search.discover.plan import DiscoveryPlan
+
+    plan = DiscoveryPlan.from_record(record)
+    return plan, digest(record["search"] if plan.recursion is None else record["recursion"]["root"])
+
+
+def _other_images(folder: Path, given: object) -> InputError:
+    """What to say of images that are not those with which the discovery in *folder* began."""
     from unbraid.population.run_folder import MOVED
 
-    if dataset.fingerprint() != plan.root.plan.data_fingerprint:
-        rule = f"must be the images with which {folder} began, to the last pixel and label"
-        remedy = f"Put those back. {MOVED} For other images discover into a new folder."
-        raise invalid("data", rule, Shown(f"others in {plan.data}"), remedy)
+    rule = f"must be the images with which {folder} began, to the last pixel and label"
+    where = os.fspath(given) if isinstance(given, (str, os.PathLike)) else "what was given"
+    remedy = f"{MOVED} For other images discover into a new folder."
+    return invalid("data", rule, Shown(f"others in {where}"), remedy)
 
 
 def _run(
     folder: Path,
     plan: DiscoveryPlan,
+    made_by: str,
     dataset: Dataset,
     device: torch.device,
     quiet: bool,
     began: float | None,
 ) -> DiscoverResult:
-    """Train what is left, and write everything down."""
+    """Train what is left, and write everything down; *made_by* is the digest of the search."""
+    from unbraid.codes.latent_names import latent_names
     from unbraid.search.discover.clock import Clock
     from unbraid.search.discover.description import described
     from unbraid.search.discover.find import find
@@ -285,27 +305,38 @@ def _run(
     nats = ACTIVE_NATS if plan.recursion is None else plan.recursion.active_nats
     model = label(root, device, nats).model if final is root else 0
     findings = find(final, model, device, names, confirming)
+    given = latent_names(final.winner()).get(model, {})
+    findings = findings.with_names(given)
     failpoint("findings.made")
     # Looked at before anything is written: what is whole stays as it is.
-    made_by = digest(plan.root.record())
-    codes = _whole(folder, made_by)
+    codes = _whole(folder, made_by, given)
     minutes = _minutes(folder, time.monotonic() - start)
     found = described(folder, plan, root, final, findings, stages, device, minutes)
     if codes is None:
-        codes = _written(folder, found, findings, names, drawn, made_by)
+        about = {"model": model, "stage": final.path.name if plan.recursion else ""}
+        latents = [one.latent for one in (*found.factors, *found.doubtful)]
+        about |= _about(made_by) | {"names": _spelled(given), "latents": latents}
+        codes = _written(folder, found, findings, names, drawn, about)
     return DiscoverResult(folder, found, codes, Run(final.winner(), device))
 
 
-def _whole(folder: Path, made_by: str) -> pd.DataFrame | None:
-    """The table of codes where all was written down before and is whole; None where it was not."""
+def _whole(
+    folder: Path, made_by: str, names: Mapping[int, str] | None = None
+) -> pd.DataFrame | None:
+    """The table of codes where all was written down before and is whole, with the *names* that
+    people gave to latents, where they are known; None where it was not.
+    """
     from unbraid.report.page import is_whole_page
 
     try:
         table = read_table(folder / TABLE, _about(made_by), {"image": "i", "name": "O"})
+        about = read_about_table(folder / TABLE)
     except (FileNotFoundError, DamagedFileError):
         return None
-    whole = holds(folder / CSV, _csv(table)) and is_whole_page(folder / PAGES["discover"])
-    return table if whole else None
+    if names is not None and about.get("names", {}) != _spelled(names):
+        return None
+    page, made_from = folder / PAGES["discover"], _digest_of(table, about)
+    return table if holds(folder / CSV, _csv(table)) and is_whole_page(page, made_from) else None
 
 
 def _about(made_by: str) -> dict[str, str]:
@@ -313,8 +344,18 @@ def _about(made_by: str) -> dict[str, str]:
     return {"discovery": made_by, "table": TABLE}
 
 
+def _spelled(names: Mapping[int, str]) -> dict[str, str]:
+    """Names of latents as a record has them."""
+    return {str(latent): name for latent, name in names.items()}
+
+
 def _csv(table: pd.DataFrame) -> bytes:
     return table.to_csv(index=False).encode()
+
+
+def _digest_of(table: pd.DataFrame, about: Mapping[str, Any]) -> str:
+    """By which the page knows the table of codes that it tells of."""
+    return digest([dict(about), _csv(table).decode()])
 
 
 def _train(
@@ -354,7 +395,7 @@ def _written(
     findings: ModelFindings,
     names: tuple[str, ...],
     drawn: NDArray[np.int64] | None,
-    made_by: str,
+    about: Mapping[str, Any],
 ) -> pd.DataFrame:
     """The table of codes, written as Parquet and CSV, and the report, which comes last."""
     import numpy as np
@@ -374,9 +415,9 @@ def _written(
         for one in table_columns(found)
     }
     table = pd.DataFrame(columns)
-    write_table(folder / TABLE, table, _about(made_by))
+    write_table(folder / TABLE, table, about)
     write_bytes(folder / CSV, _csv(table))
-    write_discover(folder / PAGES["discover"], found)
+    write_discover(folder / PAGES["discover"], found, _digest_of(table, about))
     return table
 
 

@@ -17,19 +17,24 @@ from unbraid.core.errors import invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import remove_halves, write_bytes
 from unbraid.core.folders import check_writable, given_path
-from unbraid.report.words import bytes_shown, count
+from unbraid.core.words import count
+from unbraid.report.words import bytes_shown
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     from jinja2 import Environment
 
 
-_CHECKSUM = "sha256 of the page above:"
+_MADE_FROM, _CHECKSUM = "sha256 of what it was made from:", "sha256 of the page above:"
 
 
-def write_page(path: Path, verb: str, context: dict[str, Any]) -> Path:
-    """Write the page of *verb* to *path* and return it. What comes from *context* is escaped."""
+def write_page(path: Path, verb: str, context: dict[str, Any], made_from: str = "") -> Path:
+    """Write the page of *verb* to *path* and return it. What comes from *context* is escaped.
+
+    *made_from* is a digest by which `is_whole_page` knows it from a page that was copied here.
+    """
     content = render_page(verb, context).encode()
+    content += f"<!-- {_MADE_FROM} {made_from} -->\n".encode() if made_from else b""
     content += f"<!-- {_CHECKSUM} {hashlib.sha256(content).hexdigest()} -->\n".encode()
     remove_halves(path)
     write_bytes(path, content)
@@ -53,8 +58,10 @@ def is_page(path: Path, verb: str) -> bool:
     return f'<p class="kicker">Unbraid {verb}'.encode() in path.read_bytes()
 
 
-def is_whole_page(path: Path) -> bool:
-    """Whether the page at *path* is as it was written, as far as one of an earlier version says."""
+def is_whole_page(path: Path, made_from: str) -> bool:
+    """Whether the page at *path* is as it was written, and *made_from* what has this digest; as far
+    as one of an earlier version says.
+    """
     try:
         content = path.read_bytes()
     except OSError:
@@ -62,7 +69,10 @@ def is_whole_page(path: Path) -> bool:
     page, found, told = content.rpartition(f"<!-- {_CHECKSUM} ".encode())
     if not found:
         return content.rstrip().endswith(b"</html>")
-    return told == f"{hashlib.sha256(page).hexdigest()} -->\n".encode()
+    if told != f"{hashlib.sha256(page).hexdigest()} -->\n".encode():
+        return False
+    _, found, told = page.rpartition(f"<!-- {_MADE_FROM} ".encode())
+    return not found or told == f"{made_from} -->\n".encode()
 
 
 def render_page(verb: str, context: dict[str, Any]) -> str:
@@ -85,12 +95,13 @@ def render_page(verb: str, context: dict[str, Any]) -> str:
 
         shared["js"] = Markup((home / "base.js").read_text(encoding="utf-8"))
         shared["plotly"] = Markup(get_plotlyjs())
-    page = _environment().get_template(f"{verb}/page.html.j2")
+    page = environment().get_template(f"{verb}/page.html.j2")
     return page.render({**shared, **context, "figures": _records(figures)})
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What renders templates; what they are given is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(

@@ -37,7 +37,10 @@ def test_columns_of_equal_titles_differ() -> None:
         doubtful=(factor("大きさ", grey("x"), 7),),
     )
     columns = table_columns(found)[2:]
-    assert [column.name for column in columns] == ["factor_1_size", "factor_2_size", "doubtful_1"]
+    assert [column.name for column in columns] == [
+        *("factor_1_size", "factor_2_size"),
+        "doubtful_1_大きさ",  # as people name latents, in any script
+    ]
     assert [column.meaning for column in columns[:2]] == ["size", "size (2)"]
     assert (
         found_sentence(found)

@@ -55,9 +55,9 @@ _CURVE = (480, 210, 46, 12, 14, 44)
 """Width, height and the left, right, top and bottom margin of the curve, in its own units."""
 
 
-def write_discover(path: Path, found: Discovery) -> Path:
-    """Write the page of *found* to *path* and return it."""
-    return write_page(path, "discover", page_context(found))
+def write_discover(path: Path, found: Discovery, made_from: str = "") -> Path:
+    """Write the page of *found* to *path* and return it; *made_from* as in `write_page`."""
+    return write_page(path, "discover", page_context(found), made_from)
 
 
 def page_context(found: Discovery) -> dict[str, Any]:

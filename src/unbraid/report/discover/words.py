@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unbraid.core.words import count
 from unbraid.networks.conv import SIDES
-from unbraid.report.words import count
 from unbraid.search.discover.find import LITTLE_EXPLAINED
 from unbraid.search.discover.findings import Certainty, Discovery, FoundFactor
 
@@ -217,7 +217,7 @@ def _slug(title: str) -> str:
     >>> _slug("something in the lower part of the image")
     'something_in_the_lower_part'
     """
-    slug = re.sub(r"[^0-9a-z]+", "_", title.lower()).strip("_")
+    slug = re.sub(r"[\W_]+", "_", title.lower()).strip("_")
     # Cut where it was when "image" was "picture": scripts read these columns.
     most = _SLUG_LENGTH - 2 * slug.endswith("_image")
     if len(slug) <= most:

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 _LONG_TABLE = 20
 
 
-def write_pbt(path: Path, *, lineage: pd.DataFrame, **shown: Any) -> Path:
-    """Write the page of a search to *path* and return it; arguments are those of `page_context`."""
-    return write_page(path, "pbt", page_context(lineage=lineage, **shown))
+def write_pbt(path: Path, *, lineage: pd.DataFrame, made_from: str = "", **shown: Any) -> Path:
+    """Write the page of a search to *path* and return it; arguments are those of `write_page` and
+    of `page_context`.
+    """
+    return write_page(path, "pbt", page_context(lineage=lineage, **shown), made_from)
 
 
 def page_context(

@@ -17,13 +17,14 @@ import torch
 
 from unbraid.core.folders import PAGES, record_path
 from unbraid.core.store import digest
+from unbraid.core.words import count
 from unbraid.report.page import write_page
 from unbraid.report.reduce.figures import codes_figure, derivative_figure
 from unbraid.report.reduce.words import CITATION, latent_sentence, stopped_sentence
 from unbraid.report.rpu.figures import latent_rows, leaf_runs_figure
 from unbraid.report.train.provenance import data_title, folder_files
 from unbraid.report.train.settings import shown
-from unbraid.report.words import count, score_shown
+from unbraid.report.words import score_shown
 from unbraid.search.reduce.reduction import Reduction, reduce_in_turn
 from unbraid.search.rpu.labelling import Labelling, label
 from unbraid.search.rpu.plan import RecursionPlan
@@ -47,7 +48,7 @@ def write_rpu(
     Labels that a stage made and no longer has are made again on *device*.
     """
     context = page_context(recursion, stages, scores, device)
-    return write_page(recursion.path / PAGES["rpu"], "rpu", context)
+    return write_page(recursion.path / PAGES["rpu"], "rpu", context, recursion.digest)
 
 
 def page_context(

@@ -9,7 +9,7 @@ images (`search/discover/naming.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +56,17 @@ class ModelFindings:
     remembered: NDArray[np.uint8]
     worst: NDArray[np.uint8]
     worst_remembered: NDArray[np.uint8]
+
+    def with_names(self, names: Mapping[int, str]) -> ModelFindings:
+        """The same where people named latents: their words are a factor's title."""
+
+        def named(factors: tuple[FoundFactor, ...]) -> tuple[FoundFactor, ...]:
+            return tuple(
+                replace(one, name=replace(one.name, title=names.get(one.latent, one.name.title)))
+                for one in factors
+            )
+
+        return replace(self, factors=named(self.factors), doubtful=named(self.doubtful))
 
 
 def find(

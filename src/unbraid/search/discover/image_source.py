@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,12 @@ class ImageSource:
         if self.data is not None:
             return ()
         return (IMAGES,) if self.drawn is None else (INDICES, IMAGES)
+
+    @property
+    def bytes_stored(self) -> int:
+        """About what those files will take."""
+        own = len(self.dataset) * (math.prod(self.dataset.image_shape) + 8)
+        return own if self.files else 0
 
     def stored(self, folder: Path) -> tuple[str, dict[str, Any]]:
         """Where they can be loaded from again, with which options."""

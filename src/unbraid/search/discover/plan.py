@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from unbraid.data import load
 from unbraid.data.dataset import Dataset
 from unbraid.networks.conv import SIDES
 from unbraid.population.devices import cores, usual_precision
+from unbraid.population.new_folder import check_room
 from unbraid.search.discover.clock import SHARES
 from unbraid.search.pbt.generation import Generation
 from unbraid.search.pbt.plan import SearchOptions, SearchPlan, make_search
@@ -188,6 +190,16 @@ def check_images(dataset: Dataset) -> None:
         raise invalid("images", f"must show at least {FEWEST_DISTINCT} different images", value)
 
 
+def check_room_for_models(
+    folder: Path, dataset: Dataset, request: Request, device: torch.device, *, beside: int
+) -> None:
+    """Refuse, before anything is written, a disk of *folder* without room for the models and for so
+    many bytes *beside* them.
+    """
+    root = _root(dataset, request, BATCH, device)
+    check_room(folder, root.all_models, dataset, beside=beside)
+
+
 def make_discovery_plan(
     source: str,
     data: str,
@@ -258,13 +270,19 @@ def _searches(
     return None, recursion
 
 
-def _images_in_time(request: Request, dataset: Dataset, device: torch.device) -> int:
-    """Images that each model can see in an epoch, so that all epochs fit into the minutes."""
-    search, recursion = _searches(dataset, request, 10**6, device)
+def _root(dataset: Dataset, request: Request, images: int, device: torch.device) -> SearchPlan:
+    """The search on all images."""
+    search, recursion = _searches(dataset, request, images, device)
     root = recursion.root if recursion is not None else search
     assert root is not None
+    return root
+
+
+def _images_in_time(request: Request, dataset: Dataset, device: torch.device) -> int:
+    """Images that each model can see in an epoch, so that all epochs fit into the minutes."""
+    root = _root(dataset, request, 10**6, device)
     assert request.minutes is not None
-    share = 1.0 if recursion is None else SHARES[0]
+    share = SHARES[0] if request.leaf_runs else 1.0
     seconds = 60.0 * request.minutes * _TRAINING_SHARE * share
     speed = images_per_second(root, dataset, device)
     return round(seconds * speed / (root.trained_models * EPOCHS))
