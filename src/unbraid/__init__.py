@@ -34,6 +34,7 @@ from unbraid.commands import study as study
 from unbraid.commands.demo import demo as demo
 from unbraid.commands.discover import discover as discover
 from unbraid.commands.distances import distances as distances
+from unbraid.commands.explore import explore as explore
 from unbraid.commands.gallery import gallery as gallery
 from unbraid.commands.list import list as list
 from unbraid.commands.pbt import pbt as pbt

@@ -23,7 +23,7 @@ from unbraid.core import random
 from unbraid.core.errors import DamagedFileError, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import remove_halves_in
-from unbraid.core.folders import check_still_there
+from unbraid.core.folders import check_still_there, is_there
 from unbraid.core.random import Stream
 from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.checkpoint import Trained
@@ -68,6 +68,10 @@ class Codes:
         """Mean KL of each latent from the standard normal, whatever the prior, in nats."""
         mean, logvar = self.mean.astype(np.float64), self.logvar.astype(np.float64)
         return 0.5 * (mean**2 + np.exp(logvar) - logvar - 1.0).mean(axis=0)
+
+    def mean_variances(self) -> NDArray[np.float64]:
+        """Of each latent's posteriors."""
+        return np.exp(self.logvar.astype(np.float64)).mean(axis=0)
 
 
 def recorded_sample(size: int, wanted: int, seed: int = 0) -> NDArray[np.int64]:
@@ -227,6 +231,10 @@ class CodeStore:
                         progress(len(indices))
 
         for_chunks_of(self.run, wanted, device, encode_chunk)
+
+    def has(self, member: int) -> bool:
+        """Whether there is a file of a member's codes, whatever it holds."""
+        return is_there(self._files.path(member))
 
     def load(self, member: int) -> Codes:
         """The stored codes of a member."""

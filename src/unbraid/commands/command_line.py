@@ -26,7 +26,7 @@ from unbraid.core.errors import InputError, Shown, StoppedError, UnbraidError, f
 from unbraid.core.spelling import as_source, parse_extra_options, split_names
 
 VERBS = (
-    *("demo", "train", "resume", "score", "report", "list"),
+    *("demo", "train", "resume", "score", "report", "explore", "list"),
     *("discover", "pbt", "rpu", "reduce", "perturb", "distances", "gallery"),
 )
 """Each is a function of that name in a file of that name."""
@@ -63,7 +63,7 @@ class VerbCommand(typer.core.TyperCommand):
         """Typer's own parsing of what it knows; other flags are left in `ctx.args`."""
         flags = {one: (*one.opts, *one.secondary_opts) for one in self.get_params(ctx)}
         known = {name: one for one, names in flags.items() for name in names}
-        kept, extra, words, given, waiting = [], [], [], [], list(args)
+        kept, extra, words, given, waiting = [], [], [], set(), list(args)
         while waiting:
             word = waiting.pop(0)
             flag, equals, _ = word.partition("=")
@@ -71,18 +71,21 @@ class VerbCommand(typer.core.TyperCommand):
             if not word.startswith("--") or word == "--":
                 words.append(word)
             elif spelled in known:
-                if known[spelled] in given:
-                    remedy = "A list has commas and no blanks."
-                    problem = invalid(spelled, "may be given once", Shown("twice"), remedy)
+                one = known[spelled]
+                takes_value = not getattr(one, "is_flag", False)
+                if one in given:
+                    remedy = "A list has commas and no blanks." if takes_value else "Leave one out."
+                    name = "/".join(flags[one])
                     with _errors(set()):
-                        raise problem
-                given.append(known[spelled])
+                        raise invalid(name, "may be given once", Shown("twice"), remedy)
+                given.add(one)
                 word = spelled + word[len(flag) :]
-                if not equals and not getattr(known[spelled], "is_flag", False) and waiting:
+                if not equals and takes_value and waiting:
                     kept += [word, waiting.pop(0)]
                     continue
             elif self.verb.objective:
-                extra += [word] if equals or not waiting else [word, waiting.pop(0)]
+                alone = equals or not waiting or waiting[0].startswith("--")
+                extra += [word] if alone else [word, waiting.pop(0)]
                 continue
             kept.append(word)
         ctx.meta["objectives"] = words[1:] if self.verb.objective else []

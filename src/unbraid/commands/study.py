@@ -90,6 +90,13 @@ def run(
         str | Path | None,
         Option("Folder for unfinished slices; by default a hidden one beside the tables."),
     ] = None,
+    keep_models: Annotated[
+        bool,
+        Option(
+            "Keep the models of each slice beside its table, so that `unbraid explore` can open"
+            " them: as large as a run."
+        ),
+    ] = False,
     device: declared.Device = "auto",
     list: Annotated[
         bool, Option("Say what is done, what is left and how long it will take; run nothing.")
@@ -118,7 +125,8 @@ def run(
     if tables.scale == "paper":
         _tell_cost(tables, parts, chosen, yes)
     go_on = f"Go on with: {command}" if command else "The same call goes on."
-    ended = run_slices(tables, parts, chosen, work=work, minutes=limit, quiet=quiet, go_on=go_on)
+    options: dict[str, Any] = {"work": work, "minutes": limit, "quiet": quiet}
+    ended = run_slices(tables, parts, chosen, keep_models=keep_models, go_on=go_on, **options)
     return StudyRun(ended, standing(tables, parts, chosen, work))
 
 

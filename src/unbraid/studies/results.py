@@ -84,6 +84,10 @@ class Results:
         """Where the table of a slice lies."""
         return self.folder / self.scale / pool.name / f"{one.name}.parquet"
 
+    def models(self, pool: Pool, one: Slice) -> Path:
+        """Where the models of a slice lie, a run like any other, where they were kept."""
+        return self.folder / ".models" / self.scale / pool.name / one.name
+
     def files(self) -> list[Path]:
         """Every table that is there, of today's slices or not."""
         return sorted((self.folder / self.scale).glob("*/*.parquet"))

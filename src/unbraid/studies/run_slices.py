@@ -125,6 +125,7 @@ def run_slices(
     work: str | Path | None = None,
     minutes: float | None = None,
     quiet: bool = False,
+    keep_models: bool = False,
     go_on: str = "The same command goes on.",
 ) -> Ended:
     """Make the tables of those *parts* that have none, in *minutes* if a limit is given.
@@ -132,7 +133,8 @@ def run_slices(
     Stopped by Ctrl-C it raises `StoppedError`, which says how to *go_on*.
     """
     results.check()
-    return _Running(results, device, work_folder(results, work), minutes, quiet).run(parts, go_on)
+    place = work_folder(results, work)
+    return _Running(results, device, place, minutes, quiet, keep_models).run(parts, go_on)
 
 
 class _Running:
@@ -145,8 +147,10 @@ class _Running:
         work: Path,
         minutes: float | None,
         quiet: bool,
+        keep_models: bool,
     ) -> None:
         self.results, self.device, self.work, self.quiet = results, device, work, quiet
+        self.keep_models = keep_models
         self.ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
         self.stop, self.time_is_up = threading.Event(), False
         self.ended, self.data = Ended(), DataAtHand()
@@ -200,7 +204,8 @@ class _Running:
         up.
         """
         name, place = name_of(pool, one), self._place(pool, one)
-        making = SliceWork(place, self.results, pool, one, self.device, self.stop)
+        given = self.results, pool, one, self.device, self.stop, self.keep_models
+        making = SliceWork(place, *given)
         if self.results.done(pool, one):
             if not place.is_dir():
                 return True

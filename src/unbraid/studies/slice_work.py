@@ -30,7 +30,7 @@ from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.cuda_streams import stream_of
 from unbraid.core.errors import DamagedFileError, Problems, Shown, invalid
 from unbraid.core.failpoints import failpoint
-from unbraid.core.files import remove_folder
+from unbraid.core.files import copy_folder, make_folder, remove_folder
 from unbraid.core.folders import is_there, kind_of
 from unbraid.core.records import build_object, from_record
 from unbraid.core.store import digest, read_json, read_table, write_json, write_table
@@ -38,11 +38,13 @@ from unbraid.data.dataset import Dataset
 from unbraid.population import defaults
 from unbraid.population.devices import chunk_size, cores, usual_precision
 from unbraid.population.member import Member
+from unbraid.population.new_folder import check_room
 from unbraid.population.plan import make_plan
-from unbraid.population.run_folder import RunFolder, check_room
+from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 from unbraid.scoring.metric_names import needs
-from unbraid.scoring.run_scores import score_run, stored_scores
+from unbraid.scoring.run_scores import score_run
+from unbraid.scoring.score_table import stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
 from unbraid.studies.definition import (
     definition,
@@ -87,9 +89,13 @@ class SliceWork:
         one: Slice,
         device: torch.device,
         stop: threading.Event,
+        keep_models: bool = False,
     ) -> None:
-        """When *stop* is set, training and scoring end soon and leave what they have."""
+        """When *stop* is set, training and scoring end soon and leave what they have. The run goes
+        with the folder unless it is to *keep_models*.
+        """
         self.folder, self.results, self.pool, self.slice = folder, results, pool, one
+        self.keep_models = keep_models
         self.device, self.stop = device, stop
         self.stages = (*one.stages, int(one.plan.get("steps", defaults.STEPS)))
         self._seconds = {"training": 0.0, "scoring": 0.0}
@@ -263,6 +269,11 @@ class SliceWork:
                 self._score(self.stages[-1])
         with self._damage_explained():
             table = stacked([read_table(self._stage_file(steps)) for steps in self.stages])
+        if self.keep_models:
+            place = self.results.models(self.pool, self.slice)
+            make_folder(place.parent)
+            remove_folder(place)  # of a slice whose table was taken away
+            copy_folder(self.run.path, place)
         self.results.write(self.pool, self.slice, table, self._provenance())
         failpoint("slice.committed")
         remove_folder(self.folder)

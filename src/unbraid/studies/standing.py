@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from unbraid.population.devices import chunk_size
+from unbraid.population.new_folder import bytes_needed
 from unbraid.population.plan import make_plan
-from unbraid.population.run_folder import bytes_needed
 from unbraid.studies.definition import definition, model_steps, models
 from unbraid.studies.pace import Pace, spoken
 from unbraid.studies.pool import Slice
