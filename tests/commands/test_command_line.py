@@ -187,7 +187,7 @@ def test_a_stopped_training_says_how_to_go_on_and_does(unbraid, tmp_path: Path, 
     assert "Traceback" not in err
     answer = unbraid("resume", str(run))
     assert answer.code == 0
-    assert answer.out.splitlines()[0] == f"Trained 1 of 1 models: {run}"
+    assert answer.out.splitlines()[0] == f"Trained 1 of 1 model: {run}"
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,11 @@ def test_a_stopped_training_says_how_to_go_on_and_does(unbraid, tmp_path: Path, 
         (("--beta", "1", "--beta", "4"), "option --beta may be given once; got twice."),
         (("--steps", "2", "--steps=3"), "--steps may be given once; got twice."),
         (("--batch_size", "2", "--batch-size", "3"), "--batch-size may be given once; got twice."),
-        (("--beta",), "option --beta needs a value; got nothing."),
+        (("--standardise", "--standardise"), "--standardise may be given once; got twice. Leave"),
+        (("--beta",), "beta_vae: beta needs at least one value; got []."),
+        (("--scores", "mig"), "option 'scores' is unknown; did you mean 'score'? Known: "),
+        (("--keep-optimizer",), "option 'keep_optimizer' is unknown; did you mean 'keep_opti"),
+        (("--keep-optimizer", "--score", "mig"), "option 'keep_optimizer' is unknown; did you"),
         (("--out", "file.txt/sub"), "--out must be a folder; got 'file.txt/sub'."),
         (("--out", "n" * 300), "--out must be a folder that can be made; got"),
     ],
@@ -208,6 +212,12 @@ def test_bad_words_write_nothing(unbraid, tmp_path: Path, monkeypatch, words, me
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"unbraid: {message}")
     assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_both_ways_of_a_flag_are_one_too_many(unbraid, tmp_path: Path):
+    answer = unbraid("perturb", DATA, "--out", str(tmp_path / "p"), "--clip", "--no-clip")
+    told = "--clip/--no-clip may be given once; got twice. Leave one out."
+    assert (answer.code, answer.err) == (2, f"unbraid: {told}\n")
 
 
 @pytest.mark.parametrize("ignored", [False, True])

@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 import unbraid as ub
+from unbraid.population.run_folder import RunFolder
 
 from .conftest import SPRITES
 
@@ -48,7 +51,27 @@ def test_nothing_and_other_data_are_refused(run: Path, refused):
     assert f"must be what {run} was trained on" in problem.rule
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, refused, monkeypatch):
+@pytest.mark.parametrize("where", ["out", "here", "run"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(
+    run: Path, tmp_path, refused, monkeypatch, where
+):
+    options = {"out": {"data": "sprites", "out": "d"}, "here": {"data": "sprites"}}
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    (problem,) = refused(lambda: ub.distances("sprites", out=tmp_path / "d", quiet=True))
-    assert (problem.name, problem.rule) == ("out", "must be a folder that can be written")
+    (problem,) = refused(lambda: ub.distances(**options.get(where, {"run": run}), quiet=True))
+    place = {"out": "d", "here": "distances/sprites-mse"}.get(where, f"{run}/distances-0-mse")
+    assert (problem.name, problem.value) == ("out", place)
+    assert problem.rule == "must be a folder that can be written"
+    assert problem.remedy == "Choose another: {out=FOLDER}."
+
+
+def test_of_a_run_whose_models_all_diverged_one_thing_is_said(unbraid, run: Path, monkeypatch):
+    table = RunFolder.open(run).members().assign(status="diverged", steps=7)
+    monkeypatch.setattr(RunFolder, "members", lambda folder: table)
+    answer = unbraid("distances", "--run", str(run), "--device", "cpu")
+    assert answer.code == 2
+    assert answer.err == (
+        "unbraid: --member must be one that did not diverge; got 0, whose loss or gradient was no"
+        " finite number at step 7. None is left: train again, into a new folder, with a lower"
+        " learning rate.\n"
+    )

@@ -21,7 +21,7 @@ from unbraid.core.store import write_table
 from unbraid.data.perturbed import folder as folder_module
 from unbraid.data.perturbed.dataset import Perturbed
 from unbraid.population.run_folder import RunFolder
-from unbraid.scoring.run_scores import stored_scores
+from unbraid.scoring.score_table import stored_scores
 
 SPRITES = {"x": 6, "y": 4, "scale": 2, "image_size": 28}
 SMALL: dict[str, Any] = {
@@ -266,10 +266,9 @@ def test_a_diverged_member_gives_no_s(run: Path, tmp_path: Path, monkeypatch: py
     table = opened.members
     table.loc[table["member"] == 2, "status"] = "diverged"
     monkeypatch.setattr(RunFolder, "members", lambda folder: table)
-    assert (
-        refused(lambda: perturb(run, tmp_path / "p", member=2))
-        == "member must not have diverged; got 2. Choose another."
-    )
+    told = refused(lambda: perturb(run, tmp_path / "p", member=2))
+    assert told.startswith("member must be one that did not diverge; got 2, whose loss")
+    assert told.endswith(" Choose another, such as member=0.")
 
 
 def test_a_latent_that_says_nothing_is_refused(

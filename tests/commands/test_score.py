@@ -174,8 +174,8 @@ def test_a_run_of_few_images_says_so(run: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"index": False}, "must be names or codes, and may be either; got 0,1."),
-        ({"header": False}, "must not have an index as its first column; got 0 to 299 there."),
+        ({"index": False}, "must be names or numbers, and may be either; got 0,1."),
+        ({"header": False}, "must not have an index as its first column; got 0, 1, 2, ... there."),
         ({}, "must not have a column without a name, such as an index"),
     ],
 )
@@ -209,4 +209,24 @@ def test_tables_of_codes_as_discover_writes_them(unbraid, tmp_path: Path, files,
         metrics.mig(CODES, FACTORS).score, abs=1e-4
     )
     if ending != "NPY":
-        assert "read codes (300, 2) from the columns size, latent_1, factors (300, 2)" in answer.err
+        columns = "from the columns size, latent_1 (left out: image, name)"
+        assert f"read codes (300, 2) {columns}, factors (300, 2)\n" in answer.err
+
+
+def test_factors_in_words_are_scored_and_what_is_left_out_is_named(
+    unbraid, files: tuple[str, ...], tmp_path: Path
+):
+    words = np.array(["round", "square", "heart"])[FACTORS[:, 0] % 3]
+    numbers = np.unique(words, return_inverse=True)[1]
+    names = [f"{at}.png" for at in range(len(words))]
+    table = pd.DataFrame({"file": names, "shape": words, "y": FACTORS[:, 1]})
+    table.to_csv(tmp_path / "factors.csv", index=False)
+    answer = unbraid(
+        *("score", *files[:2], "--factors", str(tmp_path / "factors.csv")), "--metrics", "mig"
+    )
+    assert answer.code == 0
+    told = "factors (300, 2) from the columns shape, y (numbered: shape; left out: file)"
+    assert told in answer.err
+    factors = np.column_stack([numbers, FACTORS[:, 1]])
+    score = metrics.mig(CODES, factors).score
+    assert float(answer.out.split()[1]) == pytest.approx(score, abs=1e-4)

@@ -27,10 +27,11 @@ from unbraid.core.files import only_one
 from unbraid.core.store import write_table
 from unbraid.objectives import OBJECTIVES
 from unbraid.objectives.priors import PRIORS
-from unbraid.population import run_folder
+from unbraid.population import new_folder
 from unbraid.population import train as train_module
+from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import Outcome
-from unbraid.scoring.run_scores import stored_scores
+from unbraid.scoring.score_table import stored_scores
 from unbraid.scoring.while_training import ScoringWhileTraining
 
 from .conftest import DATA, SMALL, SPRITES, WORDS, words_with
@@ -137,7 +138,7 @@ def test_priors_schedules_and_conventions_from_the_shell(unbraid, tmp_path: Path
     )
     answer = unbraid("train", DATA, "beta_vae", *words, "--out", str(tmp_path / "run"))
     assert answer.code == 0, answer.err
-    plan = run_folder.RunFolder.open(tmp_path / "run").plan
+    plan = RunFolder.open(tmp_path / "run").plan
     found = [
         (one.given["beta"], one.prior, one.prior_hyper, one.learning_rate) for one in plan.members
     ]
@@ -252,7 +253,7 @@ def test_a_folder_with_another_run_is_left_alone(run: Path, contents, refused):
 
 def test_a_disk_without_room_is_noticed_before_training(tmp_path: Path, monkeypatch, refused):
     usage = SimpleNamespace(free=2_000_000)
-    monkeypatch.setattr(run_folder.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(new_folder.shutil, "disk_usage", lambda path: usage)
     (problem,) = refused(lambda: small_train(tmp_path / "run", "vae", seeds=2))
     assert problem.name == "out"
     assert str(problem.value).startswith(f"0.002 GB free at {tmp_path}, 0.01")
@@ -264,7 +265,7 @@ def test_a_diverged_member_is_counted_and_named(unbraid, tmp_path: Path):
     words = ("--learning-rate", "1e-3,1e30", "--out", str(tmp_path / "run"), *WORDS)
     answer = unbraid("train", DATA, "vae", *words)
     assert answer.code == 0
-    assert "1 of 2 members diverged and were frozen: 1." in answer.err.splitlines()
+    assert "1 of 2 members diverged and was frozen: 1." in answer.err.splitlines()
     assert answer.out.splitlines()[0] == f"Trained 1 of 2 models: {tmp_path / 'run'}"
 
 
@@ -509,7 +510,7 @@ def test_a_home_after_an_equals_sign_is_meant(tmp_path, monkeypatch, unbraid):
     ("data", "told"),
     [
         ("~nobody_of_that_name/y.npz", "data must begin with ~ only where that is somebody's home"),
-        ("/" + "a" * 300, "data must be an existing folder or file; got "),
+        ("/" + "a" * 300, f"/{'a' * 300} cannot be read: File name too long. "),
         ("./bad\udcff", "data must be a path whose name is text in UTF-8; got "),
     ],
 )
@@ -597,3 +598,26 @@ def test_images_that_are_all_the_same_are_told(unbraid, tmp_path):
     answer = unbraid("train", str(tmp_path / "same.npy"), *words)
     assert answer.code == 0, answer.err
     assert "20 images that are all the same" in answer.err
+
+
+def test_a_diverged_model_is_not_given(opened: Run, refused, monkeypatch):
+    table = opened.members
+    table.loc[table["member"] == 0, ["status", "steps"]] = ["diverged", 5]
+    monkeypatch.setattr(type(opened.folder), "members", lambda folder: table)
+    (problem,) = refused(lambda: opened.model(0))
+    assert (problem.name, problem.rule) == ("member", "must be one that did not diverge")
+    assert problem.value == "0, whose loss or gradient was no finite number at step 5"
+    assert problem.remedy == "Choose another, such as {member=1}."
+    assert opened.model(1).member.id == 1
+
+
+def test_what_is_no_name_of_one_metric_is_refused_by_its_own_name(opened: Run, refused):
+    for name in ("", " ", "mig,sap", "usual", None, ["mig"]):
+        (problem,) = refused(lambda name=name: opened.best(name))
+        assert (problem.name, problem.value) == ("metric", name)
+
+
+def test_a_run_says_how_many_models_it_has(opened: Run, tmp_path: Path):
+    assert repr(opened) == f"<Run {opened.path}: 4 models on sprites>"
+    one = small_train(tmp_path / "one", "vae", steps=2)
+    assert repr(one) == f"<Run {one.path}: 1 model on sprites>"

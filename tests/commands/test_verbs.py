@@ -15,8 +15,9 @@ import typer
 import unbraid as ub
 from unbraid.commands.command_line import GROUPS, VERBS, app, describe
 from unbraid.commands.options import verb_of
-from unbraid.core.errors import flag
+from unbraid.core.errors import InputError, flag
 from unbraid.core.folders import PAGES, RECORDS
+from unbraid.report.page import page_place
 
 HOME = Path(__file__).resolve().parents[2]
 DOCS = HOME / "docs" / "commands.md"
@@ -87,3 +88,35 @@ def test_the_packages_of_a_commands_name_are_still_packages():
         "assert page.endswith('report/page.py')"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_every_verb_takes_a_home_for_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for ask in (
+        ub.open_run,
+        ub.resume,
+        ub.score,
+        ub.report,
+        lambda folder: ub.distances(run=folder),
+        lambda folder: ub.perturb("sprites", from_=folder, out=tmp_path / "p"),
+    ):
+        with pytest.raises(InputError) as caught:
+            ask("~/none")
+        assert str(tmp_path / "none") in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [3, 2.5, ["runs/a"]])
+def test_what_is_no_path_is_refused_by_name(given: object):
+    for name, ask in (
+        ("folder", ub.resume),
+        ("folder", ub.report),
+        ("run", ub.open_run),
+        ("out", lambda out: ub.train("sprites", out=out)),
+        ("out", lambda out: page_place(out, "report.html", "report")),
+    ):
+        with pytest.raises(InputError) as caught:
+            ask(given)
+        (problem,) = caught.value.problems
+        assert (problem.name, problem.rule, problem.value) == (name, "must be a path", given)
+    with pytest.raises(InputError, match=r"^folder must be a path; got None"):
+        ub.resume(None)

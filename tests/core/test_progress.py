@@ -136,3 +136,6 @@ def test_where_all_was_found_done_no_speed_is_told(
     with Progress("scoring", "scores", 12) as progress:
         progress.advance(12, True)
     assert capsys.readouterr().err == "scoring: 12 scores found done\n"
+    with Progress("scoring", "scores", 1) as progress:
+        progress.advance(1, True)
+    assert capsys.readouterr().err == "scoring: 1 score found done\n"

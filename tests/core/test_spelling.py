@@ -120,13 +120,14 @@ def test_options_of_an_objective():
     assert parse_extra_options([]) == {}
     words = ["--beta", "1,4", "--lambda-od=5", "--gamma", "-1"]
     assert parse_extra_options(words) == {"beta": [1, 4], "lambda_od": 5, "gamma": -1}
-    assert parse_extra_options(["--beta="]) == {"beta": []}
+    for without in (["--beta="], ["--beta"]):
+        assert parse_extra_options(without) == {"beta": []}
+    assert parse_extra_options(["--beta", "--gamma", "3"]) == {"beta": [], "gamma": 3}
 
 
 @pytest.mark.parametrize(
     ("words", "name", "rule"),
     [
-        (["--beta"], "option --beta", "needs a value"),
         (["--beta", "1", "--beta=4"], "option --beta", "may be given once"),
         (["--beta", "1", "4"], "command line", "has a word too many"),
         (["--beta", "1", "-b"], "command line", "has a word too many"),

@@ -52,6 +52,16 @@ def test_a_folder_holds_images_and_a_table(sprites, tmp_path):
     assert rows[24] == ["000023.png", "1", "3", "2"]
 
 
+def test_a_place_that_cannot_be_written_is_refused_first(sprites, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InputError) as caught:
+        export(sprites, tmp_path / "locked" / "e", quiet=True)
+    (problem,) = caught.value.problems
+    assert (problem.name, problem.rule) == ("out", "must be a folder that can be written")
+    assert problem.remedy == "Choose another: {out=FOLDER}."
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("out", ["set.npz", "set"])
 @pytest.mark.parametrize("name", ["sprites", "xysquares", "pinwheel", "dsprites"])
 def test_what_is_written_is_read_back(name, out, tmp_path):

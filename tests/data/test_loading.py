@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,19 @@ def test_a_registered_name_wins_over_a_file_of_that_name(tmp_path, monkeypatch):
     assert load("xysquares").name == "xysquares"
     assert load("images.npy").options == {"source": str(tmp_path / "images.npy")}
     assert "must hold at least 2 images; got 0." in message("./xysquares")
+
+
+def test_a_folder_that_may_not_be_entered_is_told_once_with_what_it_lacks(tmp_path, monkeypatch):
+    def forbidden(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("unbraid.data.perturbed.folder.is_perturbed", forbidden)
+    with pytest.raises(InputError) as caught:
+        load(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} cannot be read: Permission denied. Give yourself the right to read it"
+        " (chmod u+rX), or ask its owner to."
+    )
 
 
 def test_own_data_is_loaded_again_by_its_options(tmp_path):

@@ -52,7 +52,7 @@ from unbraid.population.seeds_and_rates import read_rates, read_seeds
 from unbraid.scoring.code_tables import read_codes
 from unbraid.scoring.metric_names import asked, metric_names
 from unbraid.scoring.own_codes import score_codes
-from unbraid.scoring.run_scores import stored_scores
+from unbraid.scoring.score_table import stored_scores
 from unbraid.search.discover.plan import DiscoveryPlan
 from unbraid.search.pbt.search import SearchRun
 from unbraid.search.pbt.search_space import fixed_value, read_dimension
@@ -275,7 +275,7 @@ def _numpys_own(content: bytes) -> np.ndarray | None:
 
 def _npy(content: bytes, folder: Path) -> None:
     path = _put(folder, "a.npy", content)
-    expected = _numpys_own(content) if content[6:8] == b"\1\0" else None
+    expected = _numpys_own(content)
     try:
         found = read_npy(path)
     except UnbraidError:

@@ -18,7 +18,7 @@ from unbraid.commands.run import Run
 from unbraid.core.store import write_table
 from unbraid.scoring.collapse import ACTIVE
 from unbraid.scoring.metric_inputs import COLUMNS
-from unbraid.scoring.run_scores import stored_scores
+from unbraid.scoring.score_table import stored_scores
 
 from .pages import Page
 

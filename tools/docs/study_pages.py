@@ -12,11 +12,11 @@ from tools.docs import DocsError
 from tools.docs.tables import cell, paper, table
 from tools.docs.templates import render
 from unbraid.core.errors import UnbraidError
+from unbraid.core.words import count
 from unbraid.report.study import words
 from unbraid.report.study.context import Numbers, further, numbers
 from unbraid.report.study.figures import draw
 from unbraid.report.study.provenance import provenance
-from unbraid.report.words import count
 from unbraid.studies import STUDIES
 from unbraid.studies.results import Results
 from unbraid.studies.verdicts import Judged, judge

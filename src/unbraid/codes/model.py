@@ -16,6 +16,20 @@ LARGEST_CODE = 1e6
 """Far beyond any code of an image; networks multiply it without leaving the numbers there are."""
 
 
+def check_healthy(run: RunFolder, member: int) -> None:
+    """Refuse a *member* that diverged: its weights are no numbers any more."""
+    table = run.members()
+    healthy = table.query("status != 'diverged'")["member"].tolist()
+    if member in healthy:
+        return
+    step = table.loc[table["member"] == member, "steps"].item()
+    value = Shown(f"{member}, whose loss or gradient was no finite number at step {step}")
+    remedy = "None is left: train again, into a new folder, with a lower learning rate."
+    if healthy:
+        remedy = f"Choose another, such as {{member={healthy[0]}}}."
+    raise invalid("member", "must be one that did not diverge", value, remedy)
+
+
 class Model:
     """One member: encoder and decoder with trained weights."""
 

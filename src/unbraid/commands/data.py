@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.core.errors import Shown, invalid
-from unbraid.core.folders import given_path
 
 
 @command
@@ -48,7 +47,7 @@ def show(
     from unbraid.data.info import status
     from unbraid.report.data.context import page_place, write_data
 
-    place = page_place(data, None if out is None else given_path("out", out))
+    place = page_place(data, None if out is None else Path(out))
     dataset = declared.open_data(data)
     about = (
         [("Status", status(dataset.name))]

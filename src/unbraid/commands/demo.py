@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from unbraid.commands import options as declared
@@ -20,7 +21,7 @@ from unbraid.commands.options import command
 from unbraid.commands.run import Run
 from unbraid.commands.train import train
 from unbraid.core.errors import Problems
-from unbraid.core.folders import given_path, next_folder
+from unbraid.core.folders import next_folder
 
 DATA = {
     "image_size": 28,
@@ -42,14 +43,14 @@ SUCCESS = 0.5
 @command
 def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
     """Train, score and report a small population in a few minutes on a CPU."""
-    from unbraid.population.run_folder import check_free
+    from unbraid.population.new_folder import check_free
     from unbraid.population.seeds_and_rates import read_seeds
 
     # What `train` refuses, before anything is said.
     problems = Problems()
     read_seeds(seeds, problems)
     problems.raise_if_any()
-    folder = given_path("out", out) if out is not None else next_folder("demo")
+    folder = Path(out) if out is not None else next_folder("demo")
     check_free(folder)
     options = ",".join(f"{name}={value}" for name, value in DATA.items())
     typed = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.core.errors import DamagedFileError, Shown, invalid
-from unbraid.core.folders import check_writable, given_path
+from unbraid.core.folders import check_writable
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def distances(
 
     Michlo et al. (2023). Writes a page.
     """
-    from unbraid.analysis.distances.perceived_distances import perceived_distances
+    from unbraid.analysis.distances.perceived_distances import check_request, perceived_distances
     from unbraid.commands.run import Run
     from unbraid.population.devices import choose_device
     from unbraid.population.run_folder import RunFolder
@@ -89,9 +89,6 @@ def distances(
     if member is not None and run is None:
         raise invalid("member", "belongs to a run", member, "Give the run too: {run=FOLDER}.")
     member = 0 if member is None else member
-    given_out = None if out is None else given_path("out", out)
-    if given_out is not None:
-        check_writable("out", given_out)
     dataset = None if data is None else declared.open_data(data, data_options)
     folder = run.folder if isinstance(run, Run) else None if run is None else RunFolder.open(run)
     if folder is not None:
@@ -100,12 +97,16 @@ def distances(
             folder.use(dataset)
         dataset = folder.dataset
     assert dataset is not None
+    asked, pairs, seed = check_request(dataset, loss, folder, member, pairs, seed)
+    usual = _usual_folder(dataset, asked.name, folder, member)
+    where = usual if out is None else Path(out)
+    check_writable("out", where)
     with Progress("comparing", "images", 0, quiet) as bar:
         for name, told in [] if folder is None else _collapsed(folder, member):
             bar.say(f"{name}: {told}.")
         found = perceived_distances(
             dataset,
-            loss,
+            asked,
             run=folder,
             member=member,
             pairs=pairs,
@@ -113,11 +114,6 @@ def distances(
             device=chosen,
             progress=_additions(bar),
         )
-    where = (
-        given_out
-        if given_out is not None
-        else _usual_folder(found, dataset, folder.path if folder else None, member)
-    )
     page = write_distances(found, dataset, where, command, _about_run(folder, member))
     return DistancesResult(found, page)
 
@@ -173,7 +169,7 @@ def _about_run(folder: Any, member: int) -> list[tuple[str, str]]:
 
 def _collapsed(folder: RunFolder, member: int) -> list[tuple[str, str]]:
     """That the member is collapsed, where its codes are stored by which that is known."""
-    from unbraid.scoring.run_scores import collapsed_members
+    from unbraid.scoring.counted import collapsed_members
 
     try:
         found = collapsed_members(folder, [member])
@@ -189,10 +185,12 @@ def _check_same(dataset: Dataset, run: Any) -> None:
         raise invalid("data", rule, dataset.name, "Leave the data out: the run knows its own.")
 
 
-def _usual_folder(found: Distances, dataset: Dataset, run: Path | None, member: int | None) -> Path:
+def _usual_folder(dataset: Dataset, loss: str, run: RunFolder | None, member: int) -> Path:
     """A folder for each data, loss and member; a digest tells files of one name apart."""
-    words = [f"distances-{member or 0}" if run else found.data, found.loss]
+    from unbraid.analysis.distances.perceived_distances import data_words
+
+    words = [data_words(dataset) if run is None else f"distances-{member}", loss]
     if run is None and "source" in dataset.options:
         words.append(hashlib.sha256(str(dataset.options["source"]).encode()).hexdigest()[:6])
     name = re.sub(r"\W+", "-", "-".join(words)).strip("-")
-    return run / name if run else Path("distances") / name
+    return (Path("distances") if run is None else run.path) / name

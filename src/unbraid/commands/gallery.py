@@ -13,7 +13,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.core.checks import read_whole
 from unbraid.core.errors import invalid
-from unbraid.core.folders import PAGES, check_writable, given_path
+from unbraid.core.folders import PAGES, check_writable
 from unbraid.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def gallery(
     quiet: declared.Quiet = False,
 ) -> GalleryResult:
     """Compute and draw the theory of disentanglement on one HTML page, in two minutes on a CPU."""
-    page = _page_place(Path("gallery") if out is None else given_path("out", out))
+    page = _page_place(Path("gallery") if out is None else Path(out))
     seed = read_whole("seed", seed, 0, 2**31 - 1)
 
     from unbraid.report.gallery.context import CheckedStatement, write_gallery

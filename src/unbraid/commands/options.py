@@ -100,6 +100,14 @@ class Parameter:
         """The help text and the default."""
         return self.option.help + (f" [default: {self.usual}]" if self.usual else "")
 
+    def as_given(self, value: Any) -> Any:
+        """A *value* from Python as the function takes it: of a path ~ is the home."""
+        # Where something else may be given, an array or a run, the kind is written out.
+        other = self.option.kind and not isinstance(value, (str, os.PathLike))
+        if self.kind != "PATH" or other or (value is None and not self.required):
+            return value
+        return given_path(self.name, value)
+
     def read(self, text: Any) -> Any:
         """The value that *text* on a command line stands for.
 
@@ -163,15 +171,17 @@ def command(function: _Function) -> _Function:
     function.__doc__ = "\n\n".join(
         part for part in (verb.summary, details, _parameter_section(verb)) if part
     )
-    known = [one.name for one in verb.parameters]
+    known = {one.name: one for one in verb.parameters}
 
     @functools.wraps(function)
     def checked(*given: Any, **options: Any) -> Any:
-        for name in options.keys() - set(known):
+        for name in options.keys() - known.keys():
             remedy = "Hyperparameters go into the objective, as in BetaVAE(beta=[1, 4])."
             told = remedy if verb.objective else ""
             raise InputError(unknown(f"parameter of {verb.name}", name, known, told))
-        return function(*given, **options)
+        first = [one.as_given(value) for one, value in zip(verb.parameters, given, strict=False)]
+        named = {name: known[name].as_given(value) for name, value in options.items()}
+        return function(*first, *given[len(first) :], **named)
 
     setattr(checked, "verb", verb)  # noqa: B010
     return cast(_Function, checked)
@@ -264,12 +274,6 @@ def remark_on(dataset: Dataset, quiet: bool) -> None:
     if not quiet and all_alike(dataset):
         told = f"{len(dataset):,} images that are all the same: models can learn nothing from them."
         print(told, file=sys.stderr, flush=True)
-
-
-def check_path(name: str, path: Any) -> None:
-    """Refuse what is no path; None stands for a default."""
-    if path is not None and not isinstance(path, (str, os.PathLike)):
-        raise invalid(name, "must be a path", path)
 
 
 def device_name(device: Any) -> str:

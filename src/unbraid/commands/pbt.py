@@ -13,7 +13,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.run import Run, stopped
 from unbraid.core.errors import invalid
-from unbraid.core.folders import PAGES, given_path, next_folder
+from unbraid.core.folders import PAGES, next_folder
 from unbraid.core.progress import Progress
 from unbraid.core.spelling import as_source, split_names
 from unbraid.objectives import OBJECTIVES
@@ -135,6 +135,7 @@ class PbtResult:
             self.path / PAGES["pbt"],
             title=f"{data} · {search.plan.members[0].objective} · by {metric}",
             lineage=self.lineage,
+            made_from=self.run.digest,
             score_label=metric,
             home=home,
             higher_is_better=search.scorer.higher_is_better,
@@ -223,7 +224,7 @@ def pbt(
     )
     remark_on(search, dataset, quiet)
     stem = f"{search.plan.data}-pbt-{search.scorer.metric}"
-    folder = given_path("out", out) if out is not None else next_folder(stem)
+    folder = Path(out) if out is not None else next_folder(stem)
     return _searched(SearchRun.create(folder, search, dataset), chosen, quiet)
 
 
@@ -342,7 +343,7 @@ def _searched(run: SearchRun, device: torch.device, quiet: bool) -> PbtResult:
     if not outcome.finished:
         raise stopped(run.path)
     made = PbtResult(run, device)
-    if outcome.why != "found done" or not is_whole_page(run.path / PAGES["pbt"]):
+    if outcome.why != "found done" or not is_whole_page(run.path / PAGES["pbt"], run.digest):
         made.page()
     return made
 

@@ -20,7 +20,7 @@ from unbraid.commands.options import Option, command
 from unbraid.core.begun import before_record
 from unbraid.core.checks import real, whole
 from unbraid.core.errors import Problems, Shown, UnbraidError, unknown
-from unbraid.core.folders import given_path, next_folder
+from unbraid.core.folders import next_folder
 
 if TYPE_CHECKING:
     from unbraid.analysis.perturbation.effect import PerturbationReport
@@ -128,7 +128,7 @@ def perturb(
     from unbraid.data.perturbed.dataset import Perturbed, check_base
     from unbraid.data.perturbed.folder import NOISES, RECORD, TENSORS, write_perturbed
     from unbraid.data.perturbed.pattern import half_rows, make_pattern, steps_of, usual_shift_scale
-    from unbraid.population.run_folder import check_free, new_folder
+    from unbraid.population.new_folder import check_free, new_folder
 
     problems = Problems()
     dataset = problems.collect(lambda: declared.open_data(data, data_options))
@@ -137,7 +137,7 @@ def perturb(
     out = (
         next_folder(f"{dataset.name if dataset else 'data'}-{noise}", "perturbed")
         if out is None
-        else given_path("out", out)
+        else Path(out)
     )
     problems.collect(lambda: check_free(out))
     seed = whole(problems, "seed", seed, 0, 2**62)

@@ -15,7 +15,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.core.checks import whole
 from unbraid.core.errors import Problems, Shown
-from unbraid.core.folders import PAGES, given_path, next_folder
+from unbraid.core.folders import PAGES, next_folder
 
 if TYPE_CHECKING:
     import os
@@ -118,7 +118,7 @@ def reduce(
     """
     from unbraid.core.files import write_bytes
     from unbraid.core.store import write_npy
-    from unbraid.population.run_folder import check_free
+    from unbraid.population.new_folder import check_free
     from unbraid.report.reduce.context import write_reduce
     from unbraid.search.reduce.reduction import USUAL, ReductionRule
     from unbraid.search.reduce.reduction import reduce as reduce_codes
@@ -145,9 +145,7 @@ def reduce(
             remedy,
         )
     folder = (
-        next_folder(path.stem if path else "labels", "reductions")
-        if out is None
-        else given_path("out", out)
+        next_folder(path.stem if path else "labels", "reductions") if out is None else Path(out)
     )
     problems.collect(lambda: check_free(folder))
     problems.raise_if_any()

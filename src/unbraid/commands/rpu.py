@@ -21,7 +21,7 @@ from unbraid.commands.pbt import (
 )
 from unbraid.commands.run import stopped
 from unbraid.core.errors import StoppedError
-from unbraid.core.folders import PAGES, given_path, next_folder
+from unbraid.core.folders import PAGES, next_folder
 from unbraid.core.progress import Progress
 from unbraid.population import defaults as usual
 from unbraid.search import defaults
@@ -245,9 +245,7 @@ def rpu(
         **more,
     )
     remark_on(plan.root, dataset, quiet)
-    folder = (
-        given_path("out", out) if out is not None else next_folder(f"{plan.root.plan.data}-rpu")
-    )
+    folder = Path(out) if out is not None else next_folder(f"{plan.root.plan.data}-rpu")
     return _recursed(Recursion.create(folder, plan, dataset), chosen, quiet)
 
 
@@ -279,9 +277,9 @@ def _recursed(recursion: Recursion, device: torch.device, quiet: bool) -> RpuRes
             made = RpuResult(recursion, stages, device)
             for stage, search in recursion.searches():
                 home = "../" * (stage.name.count("/") + 1) + PAGES["rpu"]
-                if not finished or not is_whole_page(search.path / PAGES["pbt"]):
+                if not finished or not is_whole_page(search.path / PAGES["pbt"], search.digest):
                     PbtResult(search, device).page(stage.name, home)
-            if finished and is_whole_page(recursion.path / PAGES["rpu"]):
+            if finished and is_whole_page(recursion.path / PAGES["rpu"], recursion.digest):
                 return made
             scored = recursion.dataset.labelled and any(
                 stage.kind is StageKind.FINAL for stage in stages

@@ -14,7 +14,6 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.commands.run import open_run
 from unbraid.core.errors import InputError, Shown, invalid
-from unbraid.core.folders import given_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +31,7 @@ _Codes = Annotated[
 ]
 _Factors = Annotated[
     "str | Path | NDArray[Any] | None",
-    Option("Their factors, whole numbers (n, factors).", kind="PATH"),
+    Option("Their factors (n, factors): whole numbers, or columns of text.", kind="PATH"),
 ]
 _Logvar = Annotated[
     "str | Path | NDArray[Any] | None",
@@ -123,7 +122,7 @@ def _own(
     from unbraid.scoring.files import check_table_file, write_scores
     from unbraid.scoring.own_codes import score_codes
 
-    place = None if out is None else given_path("out", out)
+    place = None if out is None else Path(out)
     check_table_file(place)
     tables = {name: _read(one, name) for name, one in files.items() if one is not None}
     arrays = {name: table.codes for name, table in tables.items()}
@@ -157,15 +156,23 @@ def _read(source: Any, name: str) -> CodeTable:
         source = Path(source)
         if name == "reconstruction":
             return CodeTable(read_array(source, name))
-    return read_codes(source, None, name)
+    return read_codes(source, None, name, factors=name == "factors")
 
 
 def _columns(table: CodeTable) -> str:
-    """Which columns were taken, where they have names."""
+    """Which columns were taken, and which were not, where they have names."""
     if not table.names:
         return ""
-    more = ", ..." if len(table.names) > 12 else ""
-    return f" from the columns {', '.join(table.names[:12])}{more}"
+    remarks = [
+        f"{what}: {_some(names)}"
+        for what, names in (("numbered", table.numbered), ("left out", table.left_out))
+        if names
+    ]
+    return f" from the columns {_some(table.names)}" + f" ({'; '.join(remarks)})" * bool(remarks)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + ", ..." * (len(names) > 12)
 
 
 def shown(verb: str, table: pd.DataFrame, given: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.run import Run, open_run
 from unbraid.core.errors import Problems
-from unbraid.core.folders import given_path, next_folder
+from unbraid.core.folders import next_folder
 from unbraid.population import defaults
 
 
@@ -57,8 +57,9 @@ def train(
     `--beta 1,4,16`. A number may change while it trains: `--beta "linear(0, 4, 10000)"`.
     """
     from unbraid.population.devices import choose_device, chunk_size, usual_precision
+    from unbraid.population.new_folder import check_free
     from unbraid.population.plan import make_plan
-    from unbraid.population.run_folder import RunFolder, check_free
+    from unbraid.population.run_folder import RunFolder
     from unbraid.scoring.metric_names import asked
     from unbraid.scoring.run_scores import check_metrics
 
@@ -71,7 +72,6 @@ def train(
     ):
         if given is not None and not isinstance(given, dict):
             problems.add(name, "must be a dictionary", given, f"For example {name}={{'x': 3}}.")
-    problems.collect(lambda: declared.check_path("out", out))
     problems.raise_if_any()
     chosen = choose_device(declared.device_name(device))
     source, source_options = split_source(data, data_options)
@@ -101,7 +101,7 @@ def train(
         command=command,
     )
     stem = f"{plan.data}-{plan.members[0].objective}"
-    folder = given_path("out", out) if out is not None else next_folder(stem)
+    folder = Path(out) if out is not None else next_folder(stem)
     metrics = [] if score is None else asked(score)
     names = (
         []

@@ -89,8 +89,10 @@ def check_kind(folder: str | Path) -> str:
     return kind
 
 
-def given_path(name: str, given: str | os.PathLike[str]) -> Path:
+def given_path(name: str, given: object) -> Path:
     """The path that a person gave as *name*, with ~ for a home; a shell leaves it after "="."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise invalid(name, "must be a path", given, "Give it as text, or as a pathlib.Path.")
     text = os.fspath(given)
     try:
         text.encode()
@@ -125,7 +127,7 @@ def check_writable(name: str, folder: Path) -> None:
         raise invalid(name, "must be a folder", str(folder), "Choose another name.")
     if not os.access(there, os.W_OK | os.X_OK):
         rule = "must be a folder that can be written"
-        raise invalid(name, rule, str(folder), "Choose another folder.")
+        raise invalid(name, rule, str(folder), f"Choose another: {{{name}=FOLDER}}.")
 
 
 def check_still_there(folder: str | Path) -> None:

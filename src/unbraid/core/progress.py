@@ -9,6 +9,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from unbraid.core.words import count
+
 _LINE_EVERY_SECONDS = 15.0
 
 
@@ -79,7 +81,7 @@ class Progress:
                 if self._done > self._known
                 else "found done"
             )
-            self._print(f"{self.what}: {self._done:,} {self.unit} {took}")
+            self._print(f"{self.what}: {count(self._done, self.unit.removesuffix('s'))} {took}")
 
     def total(self, units: int) -> None:
         """Set how much work there is, when it becomes known."""

@@ -128,7 +128,10 @@ def _without_options(name: str, rest: str) -> tuple[str, dict[str, str]]:
 
 
 def parse_extra_options(words: Sequence[str]) -> dict[str, Any]:
-    """Hyperparameters given as flags: `["--beta", "1,4"]` -> `{"beta": [1, 4]}`."""
+    """Hyperparameters given as flags: `["--beta", "1,4"]` -> `{"beta": [1, 4]}`.
+
+    One without a value has an empty list, for whoever knows the names to refuse.
+    """
     options: dict[str, Any] = {}
     waiting = list(words)
     while waiting:
@@ -137,10 +140,7 @@ def parse_extra_options(words: Sequence[str]) -> dict[str, Any]:
             remedy = "Lists are written with commas and no blanks: --beta 1,4."
             raise invalid("command line", "has a word too many", word, remedy)
         name, equals, value = word[2:].partition("=")
-        if not equals:
-            if not waiting:
-                remedy = "See: unbraid list objectives"
-                raise invalid(f"option --{name}", "needs a value", Shown("nothing"), remedy)
+        if not equals and waiting and not waiting[0].startswith("--"):
             value = waiting.pop(0)
         key = name.replace("-", "_")
         if key in options:

@@ -37,6 +37,7 @@ from unbraid.core.files import (
     remove_folder,
     remove_halves,
 )
+from unbraid.core.folders import check_writable, given_path
 from unbraid.core.progress import Progress
 from unbraid.data.dataset import Dataset
 from unbraid.data.own.image_arrays import FEWEST_IMAGES
@@ -80,7 +81,10 @@ def export(
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "Free some room, or write to another disk."
             raise UnbraidError(f"{path} cannot be written: the disk is full. {remedy}") from error
-        raise UnbraidError(f"{path} cannot be written: {error.strerror or error}.") from error
+        remedy = "Choose another place, or give the command again where it can be."
+        raise UnbraidError(
+            f"{path} cannot be written: {error.strerror or error}. {remedy}"
+        ) from error
     finally:
         # Gone already when all went well.
         remove_folder(beside)
@@ -123,7 +127,7 @@ def _lost(dataset: Dataset) -> str:
 
 
 def _free_place(out: str | os.PathLike[str]) -> Path:
-    path = Path(out).expanduser().absolute()
+    path = given_path("out", out).absolute()
     if path.suffix.lower() not in ("", ".npz"):
         remedy = "Write data.npz, or a name without an ending for a folder."
         raise invalid(
@@ -134,6 +138,7 @@ def _free_place(out: str | os.PathLike[str]) -> Path:
         )
     if os.path.lexists(path):
         raise InputError(_taken(path))
+    check_writable("out", path.parent)
     return path
 
 

@@ -95,14 +95,13 @@ def _is_perturbed(source: str | os.PathLike[str]) -> bool:
     """Whether a path that must exist, and that can be looked into, holds perturbed data."""
     from unbraid.data.perturbed.folder import is_perturbed
 
-    rule, path = "must be an existing folder or file", given_path("data", source)
+    path = given_path("data", source)
     try:
         if path.exists():
             return is_perturbed(path)
     except OSError as error:
-        value = Shown(f"'{source}', which cannot be read")
-        raise invalid("data", rule, value, cannot_be_read(path, error)) from error
-    value = Shown(f"'{source}', which does not exist")
+        raise InputError(cannot_be_read(path, error)) from error
+    rule, value = "must be an existing folder or file", Shown(f"'{source}', which does not exist")
     raise invalid("data", rule, value, "Put it there, or correct the path.")
 
 

@@ -5,6 +5,7 @@ unlabelled and fresh data.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -100,6 +101,10 @@ def test_a_page_is_written_over_and_nothing_else_is(tmp_path, monkeypatch):
     (problem,) = caught.value.problems
     assert (problem.name, problem.value) == ("out", "notes.html")
     assert (tmp_path / "notes.html").read_text() == "mine"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InputError) as caught:
+        page_place("sprites", None)
+    assert caught.value.problems[0].rule == "must be a folder that can be written"
 
 
 def test_a_sample_favours_no_value_of_a_factor():

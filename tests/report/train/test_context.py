@@ -16,7 +16,7 @@ from unbraid.report.train import context
 from unbraid.report.train.context import heat_style, write_report
 from unbraid.report.train.run_summary import summarise
 from unbraid.scoring.collapse import ACTIVE
-from unbraid.scoring.run_scores import stored_scores
+from unbraid.scoring.score_table import stored_scores
 
 from ..conftest import KINDS, set_active_latents, small_train
 from ..pages import Page, assert_sound
@@ -141,6 +141,19 @@ def test_a_collapsed_model_is_never_the_best(runs: dict[str, Run], tmp_path: Pat
     assert "Every model collapsed: model 0 " in page.text
     assert "The best" not in page.text
     assert "Every model diverged" not in page.text
+
+
+def test_no_factor_is_in_a_latent_of_a_collapsed_model(tmp_path: Path) -> None:
+    """Its rescaled means seem to know factors; the page says so nowhere."""
+    run = small_train(tmp_path / "run", hyper={"beta": 20}, steps=60)
+    page = Page(run.report())
+    assert "Every model collapsed: model 0 " in page.text
+    assert "with 0 of 4 latents active" in page.text
+    readings = [f"{name} is in no latent: none is active." for name in ("scale", "x", "y")]
+    assert all(reading in page.text for reading in readings)
+    assert "of its information" not in page.text
+    assert "it carries" not in page.path.read_text("utf-8")
+    assert page.text.count("not active") >= 2
 
 
 def test_an_autoencoder_has_no_kl(pages: dict[str, Page]) -> None:

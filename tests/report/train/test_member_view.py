@@ -13,10 +13,11 @@ from unbraid.report.train.member_view import (
     diagonal_order,
     factor_place,
     information_shares,
-    is_active,
     latent_sizes,
+    moves_images,
     view_member,
 )
+from unbraid.scoring.collapse import which_active
 
 
 def codes_of(mean: np.ndarray, factors: np.ndarray) -> Codes:
@@ -47,8 +48,8 @@ def test_the_order_is_diagonal_with_silent_latents_last() -> None:
 
 
 def test_activity_by_kl_and_by_spread() -> None:
-    assert is_active("kl", np.array([0.5, 0.0099, 0.01])).tolist() == [True, False, True]
-    assert is_active("spread", np.array([2.0, 0.001, 0.0])).tolist() == [True, False, False]
+    assert moves_images("kl", np.array([0.5, 0.0099, 0.01])).tolist() == [True, False, True]
+    assert moves_images("spread", np.array([2.0, 0.001, 0.0])).tolist() == [True, False, False]
 
 
 def test_sizes_are_kl_where_there_is_a_posterior_else_spread() -> None:
@@ -72,6 +73,8 @@ ALL_ACTIVE = np.ones(3, dtype=bool)
         ([np.nan] * 3, ALL_ACTIVE, FactorPlace("constant")),
         # Means that hardly move can seem to know much: a latent that is not active holds nothing.
         ([0.24, 0.17, 0.9], np.array([False, True, False]), FactorPlace("inactive", 1, 0.17)),
+        ([0.24, 0.17, 0.9], np.array([False, True, True]), FactorPlace("one", 2, 0.9, 1, 0.17)),
+        ([0.24, 0.7, 0.5], np.array([False, True, False]), FactorPlace("only", 1, 0.7)),
         ([0.24, 0.17, 0.9], np.zeros(3, dtype=bool), FactorPlace("no active latent")),
     ],
 )
@@ -109,3 +112,18 @@ def test_the_table_of_a_real_member_is_its_mig_evidence(runs: dict[str, Run]) ->
     assert {row.number for row in view.latents} == set(
         np.flatnonzero(codes.kl_per_latent() >= 0.01).tolist()
     )
+
+
+def test_what_carries_a_factor_is_active_as_the_table_of_scores_counts_it(
+    runs: dict[str, Run],
+) -> None:
+    """Faint latents are drawn, and nothing is said to be in them."""
+    run = runs["one"].folder
+    codes = CodeStore(run).load(0)
+    assert information_shares(codes).max() > 0.2
+    active = which_active(codes.mean, codes.mean_variances())
+    view = view_member(run, 0, "one", "the only model")
+    assert view.active == set(np.flatnonzero(active).tolist())
+    faint = [row for row in view.latents if not row.active]
+    assert faint
+    assert all(row.factors == () for row in faint)

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from unbraid.analysis.distances.perceived_loss import PerceivedLoss
+from unbraid.codes.model import check_healthy
 from unbraid.core.checks import is_whole
-from unbraid.core.errors import Shown, invalid
+from unbraid.core.errors import invalid
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import explain_oom
 from unbraid.population.run_folder import RunFolder
@@ -127,14 +128,7 @@ def check_member(run: RunFolder, member: int) -> None:
     last = len(run.plan.members) - 1
     if not is_whole(member) or not 0 <= member <= last:
         raise invalid("member", f"must be one of 0..{last}", member)
-    table = run.members()
-    if table.loc[table["member"] == member, "status"].item() == "diverged":
-        raise invalid(
-            "member",
-            "must be one that did not diverge",
-            Shown(f"{member}, which did"),
-            "Choose another.",
-        )
+    check_healthy(run, int(member))
 
 
 def by_loss(key: str, loss: PerceivedLoss) -> Level:

@@ -17,13 +17,14 @@ import torch
 from numpy.typing import NDArray
 
 from unbraid.codes.encode import encode_images
+from unbraid.codes.model import check_healthy
 from unbraid.core.errors import Shown, invalid
 from unbraid.core.progress import Progress
 from unbraid.data.perturbed.pattern import standardised
 from unbraid.population.devices import explain_oom
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.collapse import REMEDY, count_active, least_active
-from unbraid.scoring.run_scores import varying_factors
+from unbraid.scoring.counted import varying_factors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,9 +41,7 @@ def read_s(
     quiet: bool = False,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Standardised s of every image, and a record of where it comes from."""
-    table = run.members()
-    if table.loc[table["member"] == member, "status"].item() == "diverged":
-        raise invalid("member", "must not have diverged", member, "Choose another.")
+    check_healthy(run, member)
     mean, noise = _encode(run, member, device, quiet)
     if not np.isfinite(noise).all() or not np.isfinite(mean).all():
         raise invalid("member", "must have finite codes", member, "Choose another.")

@@ -143,10 +143,13 @@ def read_pattern(
     height, width, _ = image_shape
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     kinds = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
-    if kinds != _KINDS or not isinstance(about.get("origin"), int) or not len(arrays["half_rows"]):
+    origin = about.get("origin")
+    if not isinstance(origin, int) or abs(origin) >= 2**31:
+        origin = None
+    if kinds != _KINDS or origin is None or not len(arrays["half_rows"]):
         raise DamagedFileError(f"{path} does not hold a pattern. Perturb the data again.")
     pattern, half_rows = (
-        Pattern(arrays["signs"], arrays["paces"], int(about["origin"]), height),
+        Pattern(arrays["signs"], arrays["paces"], origin, height),
         arrays["half_rows"],
     )
     ends = pattern.first_rows([half_rows.min(), half_rows.max()])

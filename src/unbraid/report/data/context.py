@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from unbraid.core.errors import invalid
+from unbraid.core.folders import check_writable
 from unbraid.core.registry import summary
 from unbraid.data.dataset import Dataset
 from unbraid.report.data.statistics import statistics
@@ -39,6 +40,7 @@ def page_place(source: str, out: Path | None) -> Path:
         raise invalid(
             "out", "must be a new file, or a page of a dataset", str(path), "Choose another name."
         )
+    check_writable("out", path.parent)
     return path
 
 

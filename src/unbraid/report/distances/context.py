@@ -12,6 +12,7 @@ from unbraid.analysis.distances.perceived_distances import RANDOM, Distances
 from unbraid.analysis.distances.tally import FactorDistances, Importance
 from unbraid.core.files import write_bytes
 from unbraid.core.folders import PAGES
+from unbraid.core.words import count
 from unbraid.data.dataset import Dataset
 from unbraid.report.distances.figures import (
     DARK,
@@ -25,7 +26,6 @@ from unbraid.report.distances.figures import (
 from unbraid.report.images import row_uri
 from unbraid.report.page import write_page
 from unbraid.report.train.settings import mix
-from unbraid.report.words import count
 
 _FILES = {
     "distances.svg": "the heat maps as one image",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.core.registry import Citation
-from unbraid.report.words import count
+from unbraid.core.words import count
 from unbraid.search.reduce.reduction import NO_PEAKS, TOO_FEW_IMAGES, Latent, Reduction
 
 CITATION = Citation(

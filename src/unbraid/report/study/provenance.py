@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unbraid.report.words import count
+from unbraid.core.words import count
 from unbraid.studies.results import Results
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import math
 import shlex
 from collections.abc import Iterable
 
-from unbraid.report.words import count
+from unbraid.core.words import count
 from unbraid.studies.claim import VERDICTS, Claim, Rule, Source
 from unbraid.studies.finding import Estimate
 from unbraid.studies.results import Results

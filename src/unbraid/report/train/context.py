@@ -22,8 +22,8 @@ from unbraid.report.train.figures import (
 )
 from unbraid.report.train.member_view import (
     FRAMES,
-    INACTIVE_NATS,
     QUANTILES,
+    STILL_NATS,
     MemberView,
     view_member,
 )
@@ -38,8 +38,8 @@ from unbraid.report.train.run_summary import Metric, RunSummary, summarise
 from unbraid.report.train.settings import mix, shown, swept_name, swept_value, symbol
 from unbraid.report.train.variance import variance_of, what_matters
 from unbraid.scoring.collapse import REMEDY, dead_codes_remark
+from unbraid.scoring.counted import few_samples_lines, scale_lines, varying_factors
 from unbraid.scoring.metric_names import USUAL
-from unbraid.scoring.run_scores import few_samples_lines, scale_lines, varying_factors
 from unbraid.scoring.standard_errors import shown as with_error
 
 MOST_VIEWS = 6
@@ -95,7 +95,7 @@ def page_context(run: RunFolder) -> dict[str, Any]:
         "film": views[0].latents[:_MOST_TILES] if found.best is not None else (),
         "aspect": dataset.image_shape[1] / dataset.image_shape[0],
         "frames": FRAMES,
-        "inactive_nats": f"{INACTIVE_NATS:g}",
+        "still_nats": f"{STILL_NATS:g}",
         "quantiles": [f"{round(100 * share)}" for share in QUANTILES],
         "best_rule": found.best_rule,
         "best_name": found.names[found.best] if found.best is not None else "",
@@ -408,7 +408,7 @@ def _advice(run: RunFolder, found: RunSummary, views: list[MemberView]) -> list[
         if found.best is not None
         else []
     )
-    active = len(views[0].latents) if views and found.best is not None else None
+    active = found.active[found.best] if found.best is not None else None
     stored = [metric for metric in found.metrics if metric.name in found.stored_metrics]
     scored = {one for metric in stored for one in metric.scores}
     return advice(

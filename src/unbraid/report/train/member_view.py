@@ -10,27 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unbraid.codes.codes import Codes, CodeStore
+from unbraid.codes.latent_names import latent_names
 from unbraid.codes.model import Model
 from unbraid.codes.traversals import traverse, typical_image
 from unbraid.core.errors import InputError
 from unbraid.metrics.mig import mig
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.images import row_uri
+from unbraid.scoring.collapse import STILL_SHARE, which_active
 
 CARRIED = 0.1
 """A latent carries a factor from this share of the factor's information on."""
 SHARED = 0.5
 """Two latents share a factor where the second holds at least this part of what the first holds."""
-INACTIVE_NATS = 0.01
+STILL_NATS = 0.01
+"""Moving a latent with a smaller KL than this hardly changes the image."""
 FRAMES = 11
 SAMPLES = 12
 QUANTILES = (0.01, 0.99)
 _MOST_COLUMNS = 12
 """With more latents than this, a table of information shows the active ones only."""
-_STILL_SHARE = 1e-3
-"""A latent without a KL is inactive when its codes spread less than this part of the widest
-latent's.
-"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class FactorPlace:
     """Where a factor is found: the latents that hold most of its information, and how much."""
 
     kind: str
-    """`one`, `spread` over two, `none`, `only` (there is one latent), `constant` (it does not
+    """`one`, `spread` over two, `none`, `only` (one latent is active), `constant` (it does not
     vary), `inactive` (most is in a latent that is not active), or `no active latent`.
     """
     latent: int = -1
@@ -74,7 +73,10 @@ class LatentRow:
     """KL divergence to the prior in nats, or the standard deviation of the codes where there is no
     KL.
     """
+    active: bool
+    """Whether it is by the rule of `scoring/collapse.py`."""
     factors: tuple[tuple[str, float], ...]
+    """What it carries; nothing where it is not active."""
     uri: str
     film_uri: str
 
@@ -93,12 +95,15 @@ class MemberView:
     """
     columns: tuple[int, ...]
     """Latents in the order of the table of information."""
+    named: dict[int, str]
+    """What a person called a latent, where somebody did."""
     sizes: tuple[float, ...]
     """KL or spread of every latent, by its number."""
     rows: tuple[FactorRow, ...]
     latents: tuple[LatentRow, ...]
-    """The active ones, those that say most first."""
-    inactive: tuple[int, ...]
+    """Those whose moves can be seen, active or not, the ones that say most first."""
+    active: frozenset[int]
+    still: tuple[int, ...]
     hidden_columns: int
     sample_uri: str
     data_uri: str
@@ -113,11 +118,11 @@ def latent_sizes(codes: Codes, by_kl: bool) -> tuple[str, NDArray[np.float64]]:
     return "spread", codes.mean.astype(np.float64).std(axis=0)
 
 
-def is_active(measure: str, sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Latents worth a row of images."""
+def moves_images(measure: str, sizes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Latents worth a row of images: active ones, and some that are too faint to count as such."""
     if measure == "kl":
-        return sizes >= INACTIVE_NATS
-    return sizes > _STILL_SHARE * sizes.max()
+        return sizes >= STILL_NATS
+    return sizes > STILL_SHARE * sizes.max()
 
 
 def information_shares(codes: Codes) -> NDArray[np.float64]:
@@ -154,14 +159,14 @@ def view_member(run: RunFolder, member: int, name: str, why: str) -> MemberView:
     """Everything the page shows of one trained member."""
     dataset, codes, model = run.dataset, CodeStore(run).load(member), Model(run, member)
     # Only from the standard normal is the KL of a latent that says nothing zero.
-    measure, sizes = latent_sizes(
-        codes, model.member.build().samples_latents and model.member.build_prior().standard
-    )
-    active = is_active(measure, sizes)
+    noisy = model.member.build().samples_latents
+    measure, sizes = latent_sizes(codes, noisy and model.member.build_prior().standard)
+    active = which_active(codes.mean, codes.mean_variances() if noisy else None)
+    drawn = moves_images(measure, sizes) | active
     factors = dataset.factor_names
     shares = _shares(codes) if dataset.labelled else None
     order = list(range(len(sizes))) if shares is None else diagonal_order(shares, active)
-    columns = [latent for latent in order if active[latent] or len(order) <= _MOST_COLUMNS]
+    columns = [latent for latent in order if drawn[latent] or len(order) <= _MOST_COLUMNS]
     rows = (
         ()
         if shares is None
@@ -170,15 +175,20 @@ def view_member(run: RunFolder, member: int, name: str, why: str) -> MemberView:
             for name, held in zip(factors, shares.T, strict=True)
         )
     )
-    row = typical_image(codes.mean, active)
+    row, names = typical_image(codes.mean, drawn), latent_names(run).get(member, {})
     latents = []
-    for latent in sorted(np.flatnonzero(active).tolist(), key=lambda latent: -sizes[latent]):
+    for latent in sorted(np.flatnonzero(drawn).tolist(), key=lambda latent: -sizes[latent]):
         moved = traverse(codes.mean[row], latent, codes.mean[:, latent], FRAMES, QUANTILES)
         frames = model.decode(moved)
-        known = () if shares is None else tuple(carried(factors, shares[latent]))
+        known = () if shares is None or not active[latent] else carried(factors, shares[latent])
         latents.append(
             LatentRow(
-                latent, float(sizes[latent]), known, row_uri(frames), row_uri(frames, gap=False)
+                number=latent,
+                size=float(sizes[latent]),
+                active=bool(active[latent]),
+                factors=tuple(known),
+                uri=row_uri(frames),
+                film_uri=row_uri(frames, gap=False),
             )
         )
     count = min(SAMPLES, len(codes.indices))
@@ -188,10 +198,12 @@ def view_member(run: RunFolder, member: int, name: str, why: str) -> MemberView:
         why=why,
         measure=measure,
         columns=tuple(columns),
+        named=names,
         sizes=tuple(float(size) for size in sizes),
         rows=rows,
         latents=tuple(latents),
-        inactive=tuple(np.flatnonzero(~active).tolist()),
+        active=frozenset(np.flatnonzero(active).tolist()),
+        still=tuple(np.flatnonzero(~drawn).tolist()),
         hidden_columns=len(order) - len(columns),
         sample_uri=row_uri(dataset.images(codes.indices[row : row + 1])),
         data_uri=row_uri(dataset.images(codes.indices[:count])),
@@ -218,14 +230,14 @@ def factor_place(shares: NDArray[np.float64], active: NDArray[np.bool_]) -> Fact
         return FactorPlace("constant")
     if not active.any():
         return FactorPlace("no active latent")
-    order = np.argsort(-shares, kind="stable").tolist()
-    if not active[order[0]]:
-        first = next(latent for latent in order if active[latent])
-        return FactorPlace("inactive", first, float(shares[first]))
-    if len(order) == 1:
-        return FactorPlace("only", 0, float(shares[0]))
-    first, second = order[:2]
-    held, next_held = float(shares[first]), float(shares[second])
+    every = np.argsort(-shares, kind="stable").tolist()
+    first, *others = [latent for latent in every if active[latent]]
+    held = float(shares[first])
+    if first != every[0]:
+        return FactorPlace("inactive", first, held)
+    if not others:
+        return FactorPlace("only", first, held)
+    second, next_held = others[0], float(shares[others[0]])
     kind = "none" if held < CARRIED else "spread" if next_held >= SHARED * held else "one"
     return FactorPlace(kind, first, held, second, next_held)
 

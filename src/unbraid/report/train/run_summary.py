@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from unbraid.codes.codes import CodeStore
 from unbraid.core.errors import InputError
 from unbraid.metrics import METRICS
+from unbraid.metrics._resampled import STANDARD_ERROR
 from unbraid.metrics.mig import mig
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.report.train.settings import Setting, find_settings
+from unbraid.scoring.counted import active_latents, collapsed_members
 from unbraid.scoring.metric_names import USUAL
-from unbraid.scoring.run_scores import active_latents, collapsed_members, stored_scores
-from unbraid.scoring.standard_errors import STANDARD_ERROR
+from unbraid.scoring.score_table import stored_scores
 
 if TYPE_CHECKING:
     import pandas as pd

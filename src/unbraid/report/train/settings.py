@@ -22,7 +22,7 @@ _ORDERED = ("#35b779", "#1f9e89", "#26828e", "#31688e", "#3e4989", "#482878")
 """Weak to strong, where one objective is swept: from green to violet darker step by step, so that
 the order shows in grey too.
 """
-_HUES = ("#0072b2", "#d55e00", "#009e73", "#b4559a", "#b07c00", "#3a9bd6", "#4d4d4d", "#7a5c2e")
+HUES = ("#0072b2", "#d55e00", "#009e73", "#b4559a", "#b07c00", "#3a9bd6", "#4d4d4d", "#7a5c2e")
 """One for each objective: Okabe and Ito's colours, the light ones darkened to be read on white."""
 
 
@@ -73,7 +73,7 @@ def find_settings(plan: Plan) -> list[Setting]:
         cls = type(own[0][0].build())
         own.sort(key=lambda group: _sort_key(group[0], cls.strength))
         colours = (
-            _shades(_HUES[number % len(_HUES)], len(own))
+            shades(HUES[number % len(HUES)], len(own))
             if len(objectives) > 1
             else _spread(_ORDERED, len(own))
         )
@@ -166,7 +166,7 @@ def _spread(anchors: Sequence[str], count: int) -> list[str]:
     ]
 
 
-def _shades(hue: str, count: int) -> list[str]:
+def shades(hue: str, count: int) -> list[str]:
     """*count* shades of one hue from light to dark, itself where there is one."""
     if count == 1:
         return [hue]
