@@ -165,6 +165,12 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "score": Scenario(SCORE, ((*TRAIN, "--steps", "6"), _remove_codes)),
     "report": Scenario(("report", "run"), ((*TRAIN, "--steps", "6"), SCORE, _remove_tables)),
+    "explore": Scenario(
+        ("explore", "run", "--out", "site"),
+        ((*TRAIN, "--steps", "6"),),
+        locks=False,
+        result="site/index.html",
+    ),
     "pbt": Scenario(PBT, kind="pbt", settings=_searches_save_between_epochs),
     "rpu": Scenario(
         (*RPU, "--leaf-runs", "1", "--levels", "2"),

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from unbraid.core.errors import InputError, Shown, invalid
 from unbraid.core.failpoints import failpoint
-from unbraid.core.files import is_unfinished, make_folder, remove, remove_halves, write_bytes
+from unbraid.core.files import (
+    is_unfinished,
+    make_folder,
+    remove,
+    remove_halves,
+    remove_halves_in,
+    write_bytes,
+)
 from unbraid.core.folders import check_writable
 from unbraid.report.explore.exploration import Exploration
 from unbraid.report.explore.page import model_script
@@ -49,6 +56,7 @@ def write_folder(
     _check_our_folder(folder)
     page = folder / PAGE
     make_folder(folder / MODELS)
+    remove_halves_in(folder)
     places = {row.key: place for place, row in enumerate(exploration.population.rows)}
     written = {folder / MODELS / f"{places[key]:05d}.js": key for key in keys}
     for path, key in written.items():
