@@ -94,15 +94,16 @@ def demo(*, out: declared.Out = None, seeds: declared.Seeds = 3) -> Run:
     )
     page = run.report()
     program = "unbraid" if shutil.which("unbraid") else os.path.relpath(sys.argv[0])
-    _say(
-        f"\nOpen this page in a browser:\n  {page.resolve()}\n\nWhat to try next:\n  {program}"
-        f" score {run.path} --metrics all           twenty more scores, a few minutes\n  {program}"
-        " discover my_images/                      what varies in your own images, without"
-        f" labels\n  {program} train my_images/ beta_vae --beta 1,4 --steps 5000      models of"
-        f" your own folder of images\n  {program} list                                    "
-        " objectives, metrics, data, networks\nor the command above with y_range=1.0: x and y then"
-        " matter equally, and models mix them."
-    )
+    _say(f"\nOpen this page in a browser:\n  {page.resolve()}\n\nWhat to try next:")
+    for words, what in (
+        (f"explore {run.path}", "every model a dot, its latents under sliders"),
+        (f"score {run.path} --metrics all", "twenty more scores, a few minutes"),
+        ("discover my_images/", "what varies in your own images, without labels"),
+        ("train my_images/ beta_vae --beta 1,4 --steps 5000", "models of your own images"),
+        ("list", "objectives, metrics, data, networks"),
+    ):
+        _say(f"  {program} {words:<52}{what}")
+    _say("or the command above with y_range=1.0: x and y then matter equally, and models mix them.")
     return run
 
 

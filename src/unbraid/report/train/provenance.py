@@ -24,6 +24,7 @@ _PURPOSES = {
     "members.parquet": "one row per model",
     "history.parquet": "training curves",
     "scores.parquet": "scores and their parts",
+    "names.json": "names that people gave to latents",
     "checkpoint": "weights and optimiser states",
     "codes": "means and log-variances of the recorded sample",
 }
