@@ -162,7 +162,10 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
         failpoint("file.removed")
     except OSError as error:
-        raise UnbraidError(f"{path} cannot be removed: {error.strerror or error}.") from error
+        remedy = "Move it away, and give the command again."
+        raise UnbraidError(
+            f"{path} cannot be removed: {error.strerror or error}. {remedy}"
+        ) from error
 
 
 def remove_folder(folder: Path) -> None:

@@ -450,13 +450,8 @@ class RunFolder:
 
     def forget_tables(self) -> None:
         """Remove both tables: what is about to change must not be read from them."""
-        for path in (self.path / "members.parquet", self.path / "history.parquet"):
-            try:
-                remove(path)
-            except UnbraidError as error:
-                raise UnbraidError(
-                    f"{error} It is in the way of the table of that name: remove it."
-                ) from error
+        for name in ("members.parquet", "history.parquet"):
+            remove(self.path / name)
 
     def remove_halves(self) -> None:
         """Remove what killed writers left; to be called with the folder locked.
