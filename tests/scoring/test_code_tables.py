@@ -222,3 +222,17 @@ def test_names_may_be_numbers_and_a_first_line_that_could_be_either_is_refused(t
         " line."
     )
     assert refusal(path) == f"line 1 of {path} {rule}"
+
+
+def test_latents_and_factors_side_by_side_are_told_apart(tmp_path: Path):
+    table = pd.DataFrame(
+        {"image": [3, 1, 2], "scale": [0, 1, 0], "latent_0": [0.5, 1.5, 2.5], "latent_1: x": 1.0}
+    )
+    table.to_csv(tmp_path / "codes.csv", index=False)
+    codes = read_codes(tmp_path / "codes.csv", None, "codes")
+    factors = read_codes(tmp_path / "codes.csv", None, "factors", factors=True)
+    assert codes is not None
+    assert factors is not None
+    assert codes.names == ("latent_0", "latent_1: x")
+    assert "scale" in codes.left_out
+    assert factors.names == ("scale",)

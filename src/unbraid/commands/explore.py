@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command
 from unbraid.core.checks import read_whole
-from unbraid.core.errors import InputError, Problem, Shown, UnbraidError, invalid
+from unbraid.core.errors import InputError, Problem, UnbraidError, invalid
 from unbraid.core.folders import given_path, kind_of
 from unbraid.core.progress import Progress
 
@@ -106,10 +106,12 @@ def explore(
     if out is not None:
         return Explorer(page=_written(given_path("out", out), exploration, members, quiet))
     if members is not None:
-        raise invalid("members", "can be given with {out} alone", Shown(str(members)))
+        remedy = "Give the file or folder, too: {out=first.html}."
+        raise invalid("members", "are chosen where the page is written", members, remedy)
     explorer = _served(Path(folder), exploration, port)
     if not quiet:
-        print(f"Open in a browser: {explorer.url}   (Ctrl-C ends it)", file=sys.stderr, flush=True)
+        end = "   (Ctrl-C ends it)" if wait else ""
+        print(f"Open in a browser: {explorer.url}{end}", file=sys.stderr, flush=True)
     if browser and wait and _has_screen():
         webbrowser.open(explorer.url)
     if wait:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from unbraid.codes.model import Model
+    from unbraid.commands.explore import Explorer
     from unbraid.data.dataset import Dataset
     from unbraid.population.member import Member
     from unbraid.population.run_folder import RunFolder
@@ -340,6 +341,14 @@ class Run:
         if place is None:
             return write_report(self.folder)
         return write_page(place, "train", page_context(self.folder))
+
+    def explore(self, out: str | Path | None = None, *, wait: bool = True) -> Explorer:
+        """Serve the explorer of the run, until Ctrl-C or, without *wait*, until it is closed; or
+        write it to *out*, an .html file or a folder.
+        """
+        from unbraid.commands.explore import explore
+
+        return explore(self.path, out=out, data=self.dataset, wait=wait)
 
 
 def stopped(path: Path) -> StoppedError:

@@ -11,6 +11,7 @@ descriptions too where they hold whole numbers, all different: pandas makes them
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_CODES = ("image", "picture", "name", "file")
+_LATENT = re.compile(r"latent_\d+(: .*)?")
 _INDEXES = ("index", "id", "unnamed: 0")
 
 
@@ -99,7 +101,7 @@ def _chosen(
         value = Shown(f"the columns {', '.join(there)}" if there else "no columns")
         remedy = "A column of numbers for each latent, separated by commas."
         raise invalid(where, "must have a column of codes", value, remedy)
-    names = list(known) if columns is None else _asked_for(columns)
+    names = _own(list(known), factors) if columns is None else _asked_for(columns)
     problems = Problems()
     for name in names:
         if name in known:
@@ -117,6 +119,13 @@ def _chosen(
         numbered=tuple(numbered),
         left_out=tuple(name for name in there if name not in names),
     )
+
+
+def _own(names: list[str], factors: bool) -> list[str]:
+    """Of a table with latents beside factors, as the explorer gives, those that are asked for."""
+    latents = [name for name in names if _LATENT.fullmatch(name)]
+    found = [name for name in names if (name in latents) != factors]
+    return found if latents and found else names
 
 
 def _check_names(names: Sequence[str], where: str) -> None:

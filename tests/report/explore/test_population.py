@@ -188,3 +188,19 @@ def test_a_study_that_kept_its_models_opens_them(tmp_path: Path):
             assert (built.seed, built.objective) == (one["seed"], one["objective"])
             if math.isfinite(one["mig"]):
                 assert mig(codes.mean, codes.factors).score == pytest.approx(one["mig"])
+
+
+def test_a_term_of_a_loss_is_no_metric_of_its_name(tmp_path: Path):
+    run = small_train(tmp_path / "run", objective="beta_tcvae", seeds=2)
+    run.score("total_correlation", quiet=True, errors="none")
+    found = open_population(run.path)
+    keys = [one.key for one in found.columns]
+    assert len(keys) == len(set(keys))
+    last = run.history.groupby("member")["total_correlation"].last().tolist()
+    assert column(found, "total_correlation in training") == pytest.approx(last)
+    stored = stored_scores(run.folder)
+    is_score = (stored["metric"] == "total_correlation") & (stored["quantity"] == "score")
+    assert (
+        column(found, "total_correlation")
+        == stored[is_score].sort_values("member")["value"].tolist()
+    )

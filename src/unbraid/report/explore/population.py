@@ -147,11 +147,14 @@ def of_run(run: RunFolder, title: str, kind: str = "train", prefix: str = "") ->
     collapsed = collapsed_members(run, healthy) if healthy else {}
     active = active_latents(run, healthy) if healthy else {}
     settings = {member: one for one in find_settings(plan) for member in one.members}
+    # A term of a loss may be called what a metric is.
+    scored = {one.name for one in metrics}
+    keys = {name: f"{name} in training" if name in scored else name for name in final}
     rows = []
     for member in plan.members:
         own, sunk = settings[member.id], member.id in collapsed
         values = {**_settings(member.settings()), "seed": member.seed}
-        values |= {name: by.get(member.id) for name, by in final.items()}
+        values |= {keys[name]: by.get(member.id) for name, by in final.items()}
         values |= {one.name: one.scores.get(member.id) for one in metrics}
         values |= {ACTIVE: active.get(member.id), "steps": steps.get(member.id)}
         lost = status.get(member.id) == "diverged"
@@ -175,7 +178,7 @@ def of_run(run: RunFolder, title: str, kind: str = "train", prefix: str = "") ->
     columns = [
         *_setting_columns(rows),
         *map(_metric_column, metrics),
-        *_training(final, comparable=len({row.setting for row in rows}) == 1),
+        *_training(keys, comparable=len({row.setting for row in rows}) == 1),
     ]
     opened = {f"{prefix}{member}": (run, member) for member in healthy}
     return Population(
@@ -297,14 +300,14 @@ def _setting_columns(rows: Sequence[Row]) -> list[Column]:
     return [Column(name, symbol(name), "setting") for name in (*settings, "seed")]
 
 
-def _training(final: Iterable[str], *, comparable: bool) -> list[Column]:
+def _training(keys: Mapping[str, str], *, comparable: bool) -> list[Column]:
     """Columns of what training recorded; losses of several settings weigh their terms differently,
     so that only reconstructions are *comparable* then.
     """
     lower = ("loss", "reconstruction") if comparable else ("reconstruction",)
     columns = [
-        Column(name, name.replace("_", " "), "training", "lower" if name in lower else "none")
-        for name in final
+        Column(key, key.replace("_", " "), "training", "lower" if name in lower else "none")
+        for name, key in keys.items()
     ]
     return [
         *columns,

@@ -150,7 +150,8 @@
       const table = ui.informationTable(this.model);
       this.#named.push(table);
       return part("information-title", "Where the factors are",
-        "The share of each factor's information that each latent holds.", table.element);
+        "The share of each factor's information (mutual information over entropy, as in MIG) that "
+        + "each latent holds; what two latents hold may be the same.", table.element);
     }
 
     #reconstructions() {
