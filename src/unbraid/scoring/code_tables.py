@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_CODES = ("image", "picture", "name", "file")
-_LATENT = re.compile(r"latent_\d+(: .*)?")
+_LATENT = re.compile(r"latent_(\d+)(: .*)?")
 _INDEXES = ("index", "id", "unnamed: 0")
 
 
@@ -122,10 +122,15 @@ def _chosen(
 
 
 def _own(names: list[str], factors: bool) -> list[str]:
-    """Of a table with latents beside factors, as the explorer gives, those that are asked for."""
-    latents = [name for name in names if _LATENT.fullmatch(name)]
-    found = [name for name in names if (name in latents) != factors]
-    return found if latents and found else names
+    """Of a table that ends with latent_0, latent_1, ... behind factors, as the explorer gives, the
+    columns that are asked for.
+    """
+    numbers = [int(found[1]) for name in names if (found := _LATENT.fullmatch(name))]
+    first = len(names) - len(numbers)
+    behind = numbers and numbers == [*range(len(numbers))] and _LATENT.fullmatch(names[first])
+    if not behind or not first:
+        return names
+    return names[:first] if factors else names[first:]
 
 
 def _check_names(names: Sequence[str], where: str) -> None:
