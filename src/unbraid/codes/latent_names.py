@@ -48,8 +48,7 @@ def latent_names(run: RunFolder) -> dict[int, dict[int, str]]:
         )
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    known = (run.plan.digest(), *run.former_digests)
-    if record.plan not in known:
+    if record.plan not in run.digests:
         raise DamagedFileError(f"{path} has the names of another run. {_REMEDY}")
     try:
         names = {

@@ -369,9 +369,14 @@ class RunFolder:
             self.check_unchanged()
             yield
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether somebody gave the run more steps or seeds since it was opened."""
+        return RunFolder.open(self.path).plan.digest() != self.plan.digest()
+
     def check_unchanged(self) -> None:
-        """Refuse to go by this plan where somebody gave the run more steps or seeds meanwhile."""
-        if RunFolder.open(self.path).plan.digest() != self.plan.digest():
+        """Refuse to go by this plan where it is no longer the run's."""
+        if self.has_changed:
             rule = "must have the plan with which it was opened"
             found = Shown(f"{self.path}, which has changed since: it has other steps or seeds")
             raise invalid("run", rule, found, "Open it again, or give the command again.")

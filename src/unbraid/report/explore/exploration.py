@@ -87,7 +87,7 @@ class Exploration:
         that this page would take for another's.
         """
         run, member = self.population.opened[key]
-        if RunFolder.open(run.path).plan.digest() != run.plan.digest():
+        if run.has_changed:
             raise UnbraidError(
                 f"{run.path} has changed since this page was opened: it has other steps or seeds."
                 " Start `unbraid explore` again."
