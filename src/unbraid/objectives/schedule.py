@@ -26,6 +26,7 @@ import numbers
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -250,6 +251,17 @@ def stacked_number(
 def number_at(value: Tensor | ScheduledNumber, step: Tensor) -> Tensor:
     """A stacked number as it is after *step* updates."""
     return value.at(step) if isinstance(value, ScheduledNumber) else value
+
+
+def tensors_of(values: dict[str, Any]) -> dict[str, Tensor]:
+    """The tensors behind stacked *values*, by name; what is no number of members is left out."""
+    found: dict[str, Tensor] = {}
+    for name, value in values.items():
+        if isinstance(value, ScheduledNumber):
+            found |= {f"{name}.{part}": tensor for part, tensor in vars(value).items()}
+        elif isinstance(value, Tensor):
+            found[name] = value
+    return found
 
 
 def bounds(value: float | Tensor | Schedule) -> tuple[float, float]:

@@ -89,6 +89,19 @@ class Stepper:
         self._stay_near()
         return self._updates
 
+    @property
+    def captured(self) -> bool:
+        """Whether it has a graph, which costs a second to make."""
+        return self._graph is not None
+
+    def go_on(self, training: TrainingStep, state: State) -> None:
+        """Advance the members of *training* from *state* on, by the graph that is there: both are
+        written in place, *state* is not needed any more. `TrainingStep.can_become` says whether
+        that is possible.
+        """
+        self.training.become(training)
+        self.state.become(state)
+
     def _captured(self) -> bool:
         """Whether there is a graph to replay; it is captured once that is due and possible."""
         if self._graph is None and self._steps_before_capture <= 0:

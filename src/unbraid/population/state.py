@@ -75,6 +75,17 @@ class State:
         clock = torch.full((), step, dtype=torch.int64, device=device)
         return cls(step, clock, model, tuple(auxiliary), **rest)
 
+    def become(self, other: State) -> None:
+        """Hold what *other* holds, in place: a captured step goes on reading the same tensors."""
+        theirs = other.tensors()
+        for name, tensor in self.tensors().items():
+            tensor.copy_(theirs[name])
+        for adam in self.optimisers:
+            if adam.low_precision_copy is not None:
+                adam.low_precision_copy.copy_(adam.weights)
+        self.clock.copy_(other.clock)
+        self.step = other.step
+
     def record(self, values: Tensor, healthy: Tensor, every: int) -> None:
         """Add a step's *values* to the window, close it after *every* steps, note who diverged."""
         broke = (self.diverged_at < 0) & ~healthy

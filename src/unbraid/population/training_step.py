@@ -26,7 +26,7 @@ from unbraid.networks.layout import Layout, Weight
 from unbraid.networks.network import TrainedWeights
 from unbraid.networks.weight_gradients import WeightGradients
 from unbraid.objectives.objective import Forward, Objective, total_loss
-from unbraid.objectives.schedule import number_at, stacked_number
+from unbraid.objectives.schedule import number_at, stacked_number, tensors_of
 from unbraid.objectives.supervision.supervision import Supervision
 from unbraid.population.adam import BETAS, Adam, Gradient
 from unbraid.population.draws import Drawing, Draws, rule_on
@@ -107,6 +107,34 @@ class TrainingStep:
         self.weights_beside = True
         """Whether gradients of weights are made beside the rest of a backward pass on a GPU."""
         self._drawn: tuple[int, Draws] | None = None
+
+    def numbers(self) -> dict[str, Tensor]:
+        """What members of the same kinds may differ in, by name: seeds and hyperparameters."""
+        found = {"rate": self.rate} | {"seed": self.draw.seed}
+        for place, kind in enumerate(self.kinds):
+            configured = [kind.objective, kind.prior, *kind.supervision]
+            found |= {f"{place}.seed": kind.seed}
+            for number, one in enumerate(configured):
+                found |= {f"{place}.{number}.{name}": value for name, value in vars(one).items()}
+        return tensors_of(found)
+
+    def can_become(self, other: TrainingStep) -> bool:
+        """Whether only numbers tell it from *other*, of the same plan but for its members."""
+        same = self.labelled is None and other.labelled is None
+        same &= self.plan.batch_size == other.plan.batch_size
+        same &= [one.structure() for one in self.members] == [
+            one.structure() for one in other.members
+        ]
+        return same and self.numbers().keys() == other.numbers().keys()
+
+    def become(self, other: TrainingStep) -> None:
+        """Train the members of *other* from now on: its numbers are written in place, where a
+        captured step reads them.
+        """
+        theirs = other.numbers()
+        for name, number in self.numbers().items():
+            number.copy_(theirs[name])
+        self.forget_draws()
 
     @property
     def rows(self) -> int:

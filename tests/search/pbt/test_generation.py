@@ -40,6 +40,11 @@ CPU = torch.device("cpu")
 IMAGES = 40
 """Of an epoch: 5 updates with batches of 8, 10 with batches of 4, and 3 with batches of 16."""
 EPOCHS = 3
+CONVOLUTIONS: dict[str, Any] = {
+    "network": "conv_burgess",
+    "network_options": {},
+    "data_options": {"x": 4, "y": 4, "scale": 2},
+}
 Made = tuple[Plan, Dataset]
 
 
@@ -625,6 +630,107 @@ def test_too_little_memory_for_copies_or_a_step_is_told_with_a_remedy(
     with pytest.raises(UnbraidError) as told:
         trained(made, [model(made)])
     assert str(told.value) == FULL.format("a chunk of 1 model")
+
+
+STEPS_GONE_ON_WITH: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]]]] = {
+    "a number": ("beta_vae", {}, [{"beta": 2.0}, {"beta": 9.0}]),
+    "schedules": (
+        "annealed_vae",
+        {},
+        [{"max_capacity": "linear(0, 5, 9)"}, {"max_capacity": "cosine(1, 3, 20)"}],
+    ),
+    "memory": ("control_vae", {}, [{"capacity": 2.0}, {"capacity": 9.0}]),
+    "auxiliary": ("factor_vae", {}, [{"gamma": 5.0}, {"gamma": 40.0}]),
+    "a prior": ("decomposition", {"prior": "student_t"}, [{"alpha": 1.0}, {"alpha": 3.0}]),
+}
+
+
+def _keeps_captured_steps(patch: pytest.MonkeyPatch) -> None:
+    """As a GPU with room does."""
+    patch.setattr(generation_module.Stepper, "captured", property(lambda self: True))
+    patch.setattr(Generation, "_has_room", lambda self: True)
+
+
+@pytest.mark.parametrize("what", STEPS_GONE_ON_WITH)
+def test_a_captured_step_gone_on_with_trains_other_members_to_the_bit(
+    small_plan, what: str, monkeypatch: pytest.MonkeyPatch
+):
+    objective, options, (old, new) = STEPS_GONE_ON_WITH[what]
+    _keeps_captured_steps(monkeypatch)
+    made = small_plan(objective, **options)
+    one = trained(made, [model(made, 8, seed, **old) for seed in (1, 2)])
+    rows = one.rows([1, 1])
+    models = [model(made, 8, seed, rate=2e-3, **new) for seed in (3, 4)]
+    fresh = all_bits(trained(made, models, 1, rows))
+    held = one.chunks[0].stepper
+    two = trained(made, models, 1, rows, before=one)
+    assert two.chunks[0].stepper is held, "the captured step was not gone on with"
+    assert all(map(equal, all_bits(two), fresh))
+    last = [model(made, 8, seed, **old) for seed in (5, 6)]
+    rows = two.rows([0, 1])
+    anew = all_bits(trained(made, last, 2, rows))
+    assert all(map(equal, all_bits(trained(made, last, 2, rows, before=two)), anew))
+
+
+def test_a_captured_step_is_gone_on_with_only_by_members_of_its_form(
+    small_plan, monkeypatch: pytest.MonkeyPatch
+):
+    _keeps_captured_steps(monkeypatch)
+    monkeypatch.setattr(generation_module, "chunk_size", lambda plan, dataset, device: 2)
+    made = small_plan("control_vae")
+    one = trained(made, [model(made, 8, seed) for seed in (1, 2)])
+    others = {
+        "batch size": [model(made, 4, 3), model(made, 4, 4)],
+        "fewer": [model(made, 8, 3)],
+        "another kind": [model(made, 8, seed, anti_windup="published") for seed in (3, 4)],
+        "a schedule": [model(made, 8, seed, capacity="linear(0, 5, 9)") for seed in (3, 4)],
+    }
+    for name, models in others.items():
+        rows = one.rows(range(len(models)))
+        two = begin(made, models, 1, rows, before=one)
+        assert two.train(threading.Event())
+        assert two.chunks[0].stepper is not one.chunks[0].stepper, name
+        assert all(map(equal, all_bits(two), all_bits(trained(made, models, 1, rows))))
+
+
+def test_until_a_chunk_begins_the_old_population_is_whole(
+    small_plan, monkeypatch: pytest.MonkeyPatch
+):
+    """It is what is saved where something goes wrong before."""
+    _keeps_captured_steps(monkeypatch)
+    made = small_plan()
+    one = trained(made, [model(made)])
+    before = all_bits(one)
+    two = begin(made, [model(made, seed=3)], 1, one.rows([0]), before=one)
+    stop = threading.Event()
+    stop.set()
+    two.train(stop)
+    assert all(map(equal, all_bits(one), before))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("what", STEPS_GONE_ON_WITH)
+def test_on_a_gpu_a_replayed_step_trains_other_members_to_the_bit(small_plan, what: str):
+    objective, options, (old, new) = STEPS_GONE_ON_WITH[what]
+    plan, dataset = small_plan(objective, **CONVOLUTIONS, **options)
+    made, device = (replace(plan, precision="bfloat16"), dataset), torch.device("cuda")
+    sampler = dataset.sampler(device)
+
+    def on_gpu(models: list[GenerationModel], epoch: int, **given: Any) -> Generation:
+        settings = {"epoch": epoch, "epochs": 2, "epoch_images": 400, **given}
+        one = Generation(made[0], models, dataset, device, sampler, **settings)
+        assert one.train(threading.Event())
+        return one
+
+    one = on_gpu([model(made, 8, seed, **old) for seed in (1, 2)], 0)
+    (held,) = one.captured()
+    assert held.captured
+    rows = one.rows([1, 1])
+    models = [model(made, 8, seed, rate=2e-3, **new) for seed in (3, 4)]
+    fresh = all_bits(on_gpu(models, 1, rows=rows))
+    two = on_gpu(models, 1, rows=rows, before=one)
+    assert two.captured() == [held]
+    assert all(map(equal, all_bits(two), fresh))
 
 
 @pytest.mark.gpu

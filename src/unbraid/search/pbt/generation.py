@@ -9,6 +9,10 @@ counts each member's own updates (`State.age`). Between two epochs every tensor 
 gathered along the member axis: members are copied and change their batch size without leaving the
 device. The new chunks gather straight from the old ones, so that the device holds two populations
 then and no third. One record per epoch goes to the history, which copies inherit.
+
+A captured step outlives its epoch where memory is plentiful: a chunk of the next one whose members
+differ in numbers alone goes on with it, those numbers and its state written into the tensors that
+the step reads. That happens when the chunk begins to train: before it, the old population is whole.
 """
 
 from __future__ import annotations
@@ -43,7 +47,9 @@ Rows = dict[str, Tensor]
 Heritage = Callable[[Sequence[int]], Rows]
 """Says with which rows the models at given places of a population begin."""
 _UPDATES_OF_A_GRAPH = 4
-"""Every epoch captures its chunks anew, so that captures must be quick."""
+"""What is left over at the end of every epoch is done step by step."""
+_FREE_SHARE = 0.5
+"""Of a GPU's memory, beside which captured steps are kept for the next epoch."""
 WHEN_FULL = (
     "Free some memory and go on with `unbraid resume`, "
     "or begin anew with a smaller population, fewer models or smaller batch sizes."
@@ -69,6 +75,7 @@ class Chunk:
     end: int
     """What the clock shows when the epoch is over."""
     stepper: Stepper | None = None
+    """Advances it; kept with its captured step when the epoch is over, if there is room."""
 
     @property
     def done(self) -> bool:
@@ -98,10 +105,12 @@ class Generation:
         rows: Rows | Heritage | None = None,
         clocks: Sequence[int] | None = None,
         cumulative: Tensor | None = None,
+        before: Generation | None = None,
     ) -> None:
         """Begin *epoch* of at most *epochs* with fresh weights or those of *rows*.
 
-        With *clocks* it begins in the middle of the epoch.
+        With *clocks* it begins in the middle of the epoch. Captured steps of the generation
+        *before* are gone on with, which is over then.
         """
         self.models, self.device, self.epoch = tuple(models), device, epoch
         heritage = rows if rows is None or callable(rows) else _heritage(rows)
@@ -139,6 +148,12 @@ class Generation:
                         else _state(heritage(part), clock, device)
                     )
                     self.chunks.append(Chunk(part, program, state, (epoch + 1) * updates))
+        self._captured = [
+            stepper
+            for stepper in (before.captured() if before is not None else [])
+            if any(stepper.training.can_become(chunk.program) for chunk in self.chunks)
+        ]
+        """Captured steps that a chunk may go on with."""
 
     def train(
         self,
@@ -164,16 +179,15 @@ class Generation:
             with explain_oom(
                 self.device, f"a chunk of {_counted(len(chunk.places), 'model')}", WHEN_FULL
             ):
-                chunk.stepper = chunk.stepper or Stepper(
-                    chunk.program, chunk.state, updates=_UPDATES_OF_A_GRAPH
-                )
+                chunk.stepper = chunk.stepper or self._stepper(chunk)
                 while not chunk.done and not stop.is_set() and time.monotonic() < deadline:
                     steps = chunk.stepper.advance(chunk.end - chunk.state.step)
                     with lock:
                         progress(steps * len(chunk.places) * chunk.program.plan.batch_size)
                 if chunk.done:
-                    chunk.stepper = None
-                    chunk.program.forget_draws()
+                    chunk.stepper.training.forget_draws()
+                    if not chunk.stepper.captured or not self._has_room():
+                        chunk.stepper = None
                     if not stop.is_set():
                         chunk_done(chunk)
 
@@ -189,6 +203,24 @@ class Generation:
         finally:
             _join(pool)
         return self.done
+
+    def _stepper(self, chunk: Chunk) -> Stepper:
+        """What advances a chunk: a captured step of the epoch before, where one fits."""
+        for stepper in self._captured:
+            if stepper.training.can_become(chunk.program):
+                self._captured.remove(stepper)
+                stepper.go_on(chunk.program, chunk.state)
+                chunk.state = stepper.state
+                return stepper
+        return Stepper(chunk.program, chunk.state, updates=_UPDATES_OF_A_GRAPH)
+
+    def captured(self) -> list[Stepper]:
+        """The captured steps of its chunks."""
+        return [chunk.stepper for chunk in self.chunks if chunk.stepper is not None]
+
+    def _has_room(self) -> bool:
+        free, total = torch.cuda.mem_get_info(self.device)
+        return free >= _FREE_SHARE * total
 
     @property
     def done(self) -> bool:

@@ -288,6 +288,7 @@ class SearchRun:
             individuals: list[Individual],
             rows: Rows | Heritage | None,
             clocks: Sequence[int] | None = None,
+            before: Generation | None = None,
         ) -> Generation:
             generation = Generation(
                 search.plan,
@@ -301,6 +302,7 @@ class SearchRun:
                 rows=rows,
                 clocks=clocks,
                 cumulative=rule,
+                before=before,
             )
             for chunk in generation.chunks:  # kernels differ by batch size, and that may evolve
                 if chunk.program.plan.batch_size not in rehearsed:
@@ -421,7 +423,10 @@ class SearchRun:
         # Held until the new one stands, so that it can be saved whatever happens here.
         old = state.generation
         generation = begin(
-            epoch, individuals, lambda part: old.rows([places[place] for place in part])
+            epoch,
+            individuals,
+            lambda part: old.rows([places[place] for place in part]),
+            before=old,
         )
         return SearchState(epoch, individuals, generation, state.lineage, state.elite)
 
