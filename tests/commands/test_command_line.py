@@ -236,3 +236,27 @@ def test_a_closed_terminal_stops_it_as_ctrl_c_does_but_not_under_nohup(
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     expected = (0, "") if ignored else (130, "unbraid: stopped.\n")
     assert (answer.code, answer.err) == expected
+
+
+@pytest.mark.parametrize(("words", "code"), [(["list"], 0), (["train", "nothing"], 2)])
+def test_a_process_that_used_a_gpu_ends_when_all_is_said(words: list[str], code: int):
+    """Nothing runs after the exit handlers: a thread that would abort the process is left alone."""
+    program = f"""
+import atexit, sys, threading, torch
+torch.cuda.is_initialized = lambda: True
+atexit.register(print, "exit handlers were called")
+class Late:
+    def __del__(self):
+        print("the interpreter was taken down")
+sys.late = Late()
+sys.argv = ["unbraid", *{words}]
+threading.Timer(0.2, print, ["threads were waited for"]).start()
+from unbraid.commands.command_line import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == code, ended.stderr
+    said = ended.stdout.splitlines()
+    assert {"threads were waited for", "exit handlers were called"} <= set(said)
+    assert "the interpreter was taken down" not in said
+    assert "Traceback" not in ended.stderr

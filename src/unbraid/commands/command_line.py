@@ -6,15 +6,17 @@ Bad input is one clear message and exit code 2; a foreseen failure has code 1; C
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import inspect
 import os
 import shlex
 import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from typing import Annotated, Any
 
@@ -296,5 +298,32 @@ def main() -> None:
     # The terminal is gone; `nohup` has set it aside.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, _stop)
-    with _errors(set()):
-        app(prog_name="unbraid")
+    try:
+        with _errors(set()):
+            app(prog_name="unbraid")
+    except SystemExit as ended:
+        if _used_a_gpu():
+            _leave(ended.code)
+        raise
+
+
+def _used_a_gpu() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
+
+
+def _leave(code: Any) -> None:
+    """End the process when all is done and said, before the interpreter is taken down.
+
+    Threads of libraries may abort it then, with nothing wrong (threads of Arrow, its issue 34314,
+    and of derivatives on a GPU): a good run would end with exit code 134. Exit handlers are called.
+    """
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed by whoever reads it
+            stream.flush()
+    os._exit(code or 0)
