@@ -248,7 +248,7 @@ atexit.register(print, "exit handlers were called")
 class Late:
     def __del__(self):
         print("the interpreter was taken down")
-sys.late = Late()
+late = Late()
 sys.argv = ["unbraid", *{words}]
 threading.Timer(0.2, print, ["threads were waited for"]).start()
 from unbraid.commands.command_line import main
