@@ -25,6 +25,7 @@ from torch import Tensor
 from unbraid.core.errors import Problem, Shown, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.objectives.blur import LARGEST_RADIUS, WINDOWS, blur
+from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.objectives.overlap import SMALLEST_PROBABILITY, usual_kappa
 
 BASES = ("mse", "bce")
@@ -121,6 +122,17 @@ def parse_loss(text: str) -> PerceivedLoss:
         shown = text if isinstance(text, str) else Shown(repr(text))
         raise invalid("loss", rule, shown, "The overlap loss of Michlo et al. is mse+box31.")
     return PerceivedLoss(found[1], found[2] or "", radius)
+
+
+def loss_of(likelihood: str) -> PerceivedLoss:
+    """The loss by which a model trained with *likelihood* compares images: squared error, which
+    stands for any error of single pixels, with the blur of the likelihood.
+
+    >>> loss_of("gaussian+box31").name, loss_of("bernoulli").name
+    ('mse+box31', 'mse')
+    """
+    spelled = read_likelihood(likelihood)
+    return PerceivedLoss("mse", spelled.window, spelled.radius)
 
 
 def _squared_differences(x: Tensor) -> Tensor:
