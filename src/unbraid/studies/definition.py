@@ -12,6 +12,7 @@ import inspect
 import json
 from typing import Any
 
+from unbraid.analysis.distances import learnt
 from unbraid.core.checks import plain
 from unbraid.core.errors import Problems, unknown
 from unbraid.metrics import METRICS
@@ -73,6 +74,10 @@ def definition(one: Slice) -> dict[str, Any]:
         "stages": list(one.stages),
         "by_latent": one.latents,
     }
+    if one.distances:
+        measured["distances"] = learnt.REVISION
+    if one.settings:
+        measured["settings"] = list(one.settings)
     problems.raise_if_any()
     return json.loads(json.dumps(plan | measured))
 

@@ -88,14 +88,14 @@ def learnt_distances(
     import pandas as pd
 
     run = getattr(run, "folder", run)  # a `Run` holds one
-    if members is None:
-        members = run.members().query("status != 'diverged'")["member"].tolist()
+    healthy = run.members().query("status != 'diverged'")["member"].tolist()
+    chosen = healthy if members is None else [*members]
     loss = loss or loss_of(run.plan.likelihood)
     inputs = _Inputs.of(run, loss, images, seed, torch.device(device))
     rows = []
-    for number, member in enumerate(members):
+    for number, member in enumerate(chosen):
         rows.append({"member": int(member)} | _of_member(run, int(member), inputs))
-        progress(number + 1, len(members))
+        progress(number + 1, len(chosen))
     return pd.DataFrame(rows, columns=["member", *COLUMNS])
 
 
