@@ -34,8 +34,8 @@ def slice_table(
     settings: Sequence[str] = (),
     distances: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """A row for each model of *run*: what it is, its *scores*, what its latents know of factors, and
-    where asked their KL, its *settings* and its *distances*.
+    """A row for each model of *run*: what it is, its *scores*, what its latents know of factors,
+    and where asked their KL, its *settings* and its *distances*.
 
     *scores* are rows as `stored_scores` has them, those of *metrics* on mean codes and of *sampled*
     on sampled ones; *distances* are rows of `learnt_distances`.
@@ -113,8 +113,10 @@ def _by_latent(run: RunFolder, healthy: list[bool], with_kl: bool) -> dict[str, 
     for member, fine in zip(run.plan.members, healthy, strict=True):
         codes = store.load(member.id) if fine and columns else None
         if with_kl:
-            known = codes is not None and member.build().samples_latents
-            columns["kl_by_latent"].append(codes.kl_per_latent().tolist() if known else None)
+            known = codes if member.build().samples_latents else None
+            columns["kl_by_latent"].append(
+                None if known is None else known.kl_per_latent().tolist()
+            )
         if names:
             columns["factors"].append(names)
             columns["information"].append(None if codes is None else _information(codes))
