@@ -81,8 +81,8 @@ def _remark(rows: pd.DataFrame, left_out: int) -> str:
     if SMALL in {*rows["data"]}:
         told.append("Measured on small sprites in place of dSprites.")
     told += [
-        f"{name} is a drawn stand-in for {paper}."
-        for name, paper in STAND_INS.items()
+        f"{name} is a drawn stand-in for 3D Shapes."
+        for name in STAND_INS
         if name in {*rows["data"]}
     ]
     if left_out:
