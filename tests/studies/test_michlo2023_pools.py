@@ -108,7 +108,9 @@ def test_figure_6_is_the_whole_grid():
 
 
 def test_published_settings_are_the_authors():
-    for one in (each for name in ("spacings", "blur", "betas") for each in pool("gpu", name).slices):
+    for one in (
+        each for name in ("spacings", "blur", "betas") for each in pool("gpu", name).slices
+    ):
         plan = plan_of(one)
         assert (plan.batch_size, plan.network, plan.initialisation) == (
             *(256, "conv_burgess"),
@@ -152,7 +154,9 @@ def test_the_arms_change_one_thing_each():
 
 
 def test_the_paper_scale_is_the_papers():
-    steps = {one.name: {each.plan["steps"] for each in one.slices} for one in STUDY.pools("paper", 0)}
+    steps = {
+        one.name: {each.plan["steps"] for each in one.slices} for one in STUDY.pools("paper", 0)
+    }
     assert steps["spacings"] == steps["blur"] == {57_600}
     assert steps["betas"] == {115_200}
     assert {*PUBLISHED} <= {*steps}
