@@ -88,8 +88,7 @@ def learnt_distances(
     import pandas as pd
 
     run = getattr(run, "folder", run)  # a `Run` holds one
-    healthy = run.members().query("status != 'diverged'")["member"].tolist()
-    chosen = healthy if members is None else [*members]
+    chosen = [*members] if members is not None else _healthy(run)
     loss = loss or loss_of(run.plan.likelihood)
     inputs = _Inputs.of(run, loss, images, seed, torch.device(device))
     rows = []
@@ -97,6 +96,10 @@ def learnt_distances(
         rows.append({"member": int(member)} | _of_member(run, int(member), inputs))
         progress(number + 1, len(chosen))
     return pd.DataFrame(rows, columns=["member", *COLUMNS])
+
+
+def _healthy(run: RunFolder) -> list[int]:
+    return run.members().query("status != 'diverged'")["member"].tolist()
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,8 @@ def _overlap(trained: TrainedMember, chosen: Traversals, inputs: _Inputs, number
             key = torch.tensor([number], device=mean.device)
             noise = random.normal(key, batch, Stream.CODE_NOISE, tuple(mean.shape))[0]
             decoded = trained.decode(mean + torch.exp(0.5 * logvar) * noise)
-            distances = _between(inputs.loss, samples, decoded, table.shape)
+            truth, made = (one.unflatten(0, table.shape) for one in (samples, decoded))
+            distances = inputs.loss.between(truth, made).transpose(1, 2)
         own = distances.diagonal(dim1=1, dim2=2)
         others = distances.masked_fill(~there[:, None, :], math.inf)
         others = others.masked_fill(torch.eye(table.shape[1], device=own.device).bool(), math.inf)
@@ -219,20 +223,6 @@ def _overlap(trained: TrainedMember, chosen: Traversals, inputs: _Inputs, number
         mistakes += float(wrong[counted].sum())
         draws += float(counted.sum())
     return mistakes / draws if draws else math.nan
-
-
-def _between(
-    loss: PerceivedLoss, samples: Tensor, decoded: Tensor, shape: tuple[int, ...]
-) -> Tensor:
-    """Distances `(traversals, decoded, samples)` from each sample to what was decoded."""
-    truth, made = (one.unflatten(0, shape) for one in (samples, decoded))
-    columns = [
-        loss.pairs(
-            truth[:, value, None].expand_as(made).flatten(0, 1), made.flatten(0, 1)
-        ).unflatten(0, shape)
-        for value in range(shape[1])
-    ]
-    return torch.stack(columns, dim=2)
 
 
 def _batches(chosen: Traversals) -> list[NDArray[np.int64]]:
