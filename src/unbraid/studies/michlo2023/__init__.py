@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from unbraid.data.drawn.xysquares import XYSquares
+from unbraid.core.citations import MICHLO_2023
 from unbraid.studies.michlo2023.analysis import ANALYSES
 from unbraid.studies.michlo2023.pools import pools
 from unbraid.studies.study import Study
@@ -11,7 +11,7 @@ from unbraid.studies.study import Study
 STUDY = Study(
     name="michlo2023",
     title="perceived distance and the overlap loss",
-    citation=XYSquares.citation,
+    citation=MICHLO_2023,
     folder=Path(__file__).parent,
     pools=pools,
     analyses=ANALYSES,

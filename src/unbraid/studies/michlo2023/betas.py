@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.intervals import exactly, mean_of, spearman
-from unbraid.studies.michlo2023.models import NAMES, Models, models, paper_name
+from unbraid.studies.michlo2023.models import COLLAPSED, NAMES, Models, by, models, paper_name
 from unbraid.studies.michlo2023.pools import SWEEPS
 from unbraid.studies.michlo2023.published import BEST
 
 SCORES = ("mig", "dci")
 HARD = "xysquares"
-COLLAPSED = 3
-"""A model with fewer active latents knows less than half of the factors of XYSquares."""
+OVERLAP = "distances.overlap"
 CELL = ["data", "latents", "kind"]
 """What a sweep of β is made of: data, number of latents, objective."""
 
@@ -28,8 +29,8 @@ def sweep(table: pd.DataFrame, columns: Sequence[str]) -> Models | None:
     found = models(table, SWEEPS, columns)
     if found is None:
         return None
-    rows = found.rows.assign(data=found.rows["data"].str.partition(":")[0])
-    if HARD not in {*rows["data"]} or rows["data"].nunique() < 2:
+    rows = found.rows.assign(data=[name.partition(":")[0] for name in found.rows["data"]])
+    if HARD not in {*rows["data"]} or len({*rows["data"]}) < 2:
         return None
     return Models(rows, found.remark)
 
@@ -39,39 +40,36 @@ def best_over_sweep(table: pd.DataFrame) -> Finding | None:
     found = sweep(table, SCORES)
     if found is None:
         return None
-    best = found.rows.groupby(["data", "kind"])[[*SCORES]].max()
-    sizes = found.rows.groupby(["data", "kind"]).size()
-    told, rows = [], []
-    for (data, kind), scores in best.iterrows():  # pyright: ignore[reportGeneralTypeIssues]
-        paper = BEST[paper_name(data), kind]
-        for score, printed in zip(SCORES, paper, strict=True):
-            name, value = f"{data}, {NAMES[kind]}: best {score.upper()}", float(scores[score])
-            told.append(exactly(name, value, int(sizes[data, kind]), printed))
-            rows += [(data, value, f"{NAMES[kind]}, {score}"), (data, printed, f"paper, {score}")]
-    return Finding((*_poor(best), *told), _bars(rows), found.remark)
+    told, bars, ada = [], [], {}
+    for place, score in enumerate(SCORES):
+        for (data, kind), values in by(found.rows, ["data", "kind"], score).items():
+            best, paper = float(values.max()), BEST[paper_name(data), kind][place]
+            name = f"{data}, {NAMES[kind]}: best {score.upper()}"
+            told.append(exactly(name, best, len(values), paper))
+            if score == "mig":
+                bars += [(data, best, NAMES[kind])]
+                ada |= {data: best} if kind == "ada" else {}
+    if {*ada} != {*found.rows["data"]}:
+        return None
+    return Finding(
+        (*_poor(ada), *sorted(told, key=lambda one: one.name)), _bars(bars), found.remark
+    )
 
 
-def _poor(best: pd.DataFrame) -> tuple[Estimate, ...]:
-    """How poor the best on XYSquares is, and how far below the worst of the other data."""
-    ada = best.xs("ada", level="kind")
-    others = ada.drop(index=HARD)
-    count = len(best)
+def _poor(ada: Mapping[str, float]) -> tuple[Estimate, ...]:
+    """How poor Ada-GVAE's best on XYSquares is, and how far below the worst of the other data."""
+    least = min(best for data, best in ada.items() if data != HARD)
+    gap = "best MIG of Ada-GVAE, least of the other data less XYSquares"
     return (
-        exactly("best MIG of Ada-GVAE on XYSquares", float(ada.loc[HARD, "mig"]), count),
-        exactly(
-            "best MIG of Ada-GVAE, least of the other data less XYSquares",
-            float(others["mig"].min() - ada.loc[HARD, "mig"]),
-            count,
-        ),
+        exactly("best MIG of Ada-GVAE on XYSquares", ada[HARD], len(ada)),
+        exactly(gap, least - ada[HARD], len(ada)),
     )
 
 
 def _bars(rows: list[tuple[str, float, str]]) -> Exhibit:
-    shown = pd.DataFrame(rows, columns=["x", "y", "group"])
-    mig = shown[shown["group"].str.endswith("mig") & ~shown["group"].str.startswith("paper")]
     return Exhibit(
         "bars",
-        mig.assign(group=mig["group"].str.partition(",")[0]).reset_index(drop=True),
+        pd.DataFrame(rows, columns=["x", "y", "group"]),
         "data",
         "best MIG over β and sizes",
         "The best of a sweep: XYSquares beside other data.",
@@ -83,27 +81,27 @@ def smaller_betas(table: pd.DataFrame) -> Finding | None:
     found = sweep(table, ("active_units", *SCORES))
     if found is None:
         return None
-    rows = found.rows
-    alive = rows.groupby(CELL)[["beta", "active_units"]].apply(_largest_alive).rename("decade")
-    decades = alive.reset_index()
-    hard = decades.loc[decades["data"] == HARD].set_index(["latents", "kind"])["decade"]
-    other = decades.loc[decades["data"] != HARD].groupby(["latents", "kind"])["decade"].mean()
-    best = rows.loc[rows.groupby(CELL)["mig"].idxmax()]
-    chosen = np.log10(best.set_index("data")["beta"].astype(float))
-    shown = decades.assign(
-        x=decades["data"],
-        y=10.0 ** decades["decade"].to_numpy(),
-        group=decades["kind"].map(NAMES),
-    )
+    decades, best = {}, {True: [], False: []}
+    for cell, part in _cells(found.rows):
+        decades[cell] = _largest_alive(part)
+        chosen = part["beta"].to_numpy(dtype=float)[part["mig"].to_numpy(dtype=float).argmax()]
+        best[cell[0] == HARD].append(math.log10(chosen))
+    gaps = [
+        decade - np.mean([one for (data, *own), one in decades.items() if data != HARD
+                          and own == rest])
+        for (name, *rest), decade in decades.items()
+        if name == HARD
+    ]  # fmt: skip
+    shown = [(data, 10.0**decade, NAMES[kind]) for (data, _, kind), decade in decades.items()]
     return Finding(
         (
-            mean_of("decades of β, XYSquares less other data", (hard - other).dropna()),
-            mean_of("decades of the β of best MIG, XYSquares", chosen[[HARD]]),
-            mean_of("decades of the β of best MIG, other data", chosen.drop(HARD)),
+            mean_of("decades of β, XYSquares less other data", gaps),
+            mean_of("decades of the β of best MIG, XYSquares", best[True]),
+            mean_of("decades of the β of best MIG, other data", best[False]),
         ),
         Exhibit(
             "violins",
-            shown[["x", "y", "group"]],
+            pd.DataFrame(shown, columns=["x", "y", "group"]),
             "data",
             "largest β without collapse",
             "The largest β of the sweep at which three latents or more are active.",
@@ -113,14 +111,22 @@ def smaller_betas(table: pd.DataFrame) -> Finding | None:
     )
 
 
+def _cells(rows: pd.DataFrame) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Each sweep of β: data, number of latents and objective, with its models."""
+    keys = list(zip(*(rows[name] for name in CELL), strict=True))
+    return [
+        (cell, rows.loc[[key == cell for key in keys]].sort_values(by="beta"))
+        for cell in sorted({*keys})
+    ]
+
+
 def _largest_alive(models: pd.DataFrame) -> float:
     """Decade of the largest β at which no model is collapsed, nor at any smaller one; half a decade
     below the sweep where there is none.
     """
-    betas = np.sort(models["beta"].unique())
-    least = models.groupby("beta")["active_units"].min().reindex(betas).to_numpy()
-    dead = np.flatnonzero(least < COLLAPSED)
-    alive = len(betas) if not len(dead) else int(dead[0])
+    least = {beta: values.min() for (beta,), values in by(models, ["beta"], "active_units").items()}
+    betas = sorted(least)
+    alive = next((at for at, beta in enumerate(betas) if least[beta] < COLLAPSED), len(betas))
     return math.log10(betas[alive - 1]) if alive else math.log10(betas[0]) - 0.5
 
 
@@ -129,13 +135,15 @@ def tangled_codes(table: pd.DataFrame) -> Finding | None:
     found = sweep(table, SCORES)
     if found is None or "information" not in found.rows:
         return None
-    rows = found.rows.loc[(found.rows["data"] == HARD) & (found.rows["kind"] == "beta")]
-    rows = rows.loc[rows["information"].notna()]
-    if rows.empty:
+    every = found.rows.to_dict("records")
+    own = [one for one in every if (one["data"], one["kind"]) == (HARD, "beta")]
+    own = [one for one in own if one["information"] is not None]
+    if not own:
         return None
-    best = rows.sort_values("mig").iloc[-1]
+    best = max(own, key=lambda one: one["mig"])
     names = [*best["factors"]]
-    shares = np.asarray(best["information"], dtype=float).reshape(len(names), -1)
+    shares: NDArray[np.float64] = np.asarray(best["information"], dtype=float)
+    shares = shares.reshape(len(names), -1)
     latents = [str(number) for number in range(shares.shape[1])]
     return Finding(
         (
@@ -159,23 +167,26 @@ def tangled_codes(table: pd.DataFrame) -> Finding | None:
 
 def overlap_by_beta(table: pd.DataFrame) -> Finding | None:
     """MIC-S21: how often a draw from a posterior decodes to a neighbour, by β."""
-    column = "distances.overlap"
-    found = sweep(table, (column,))
+    found = sweep(table, (OVERLAP,))
     if found is None:
         return None
-    cells = found.rows.groupby(CELL)[["beta", column]]
-    each = cells.apply(lambda part: spearman(part["beta"], part[column]))
-    span = cells.apply(_span)
-    rows = found.rows.loc[found.rows["kind"] == "beta"]
-    shown = rows.groupby(["data", "beta"])[column].mean().reset_index()
+    cells = [part for _, part in _cells(found.rows)]
+    own = found.rows.loc[found.rows["kind"] == "beta"]
+    lines = [
+        (beta, float(values.mean()), data)
+        for (data, beta), values in by(own, ["data", "beta"], OVERLAP).items()
+    ]
     return Finding(
         (
-            mean_of("rank correlation of β and overlap", each),
-            mean_of("overlap at the largest β less at the smallest", span),
+            mean_of(
+                "rank correlation of β and overlap",
+                [spearman(part["beta"], part[OVERLAP]) for part in cells],
+            ),
+            mean_of("overlap at the largest β less at the smallest", [*map(_span, cells)]),
         ),
         Exhibit(
             "lines",
-            shown.set_axis(["group", "x", "y"], axis=1),
+            pd.DataFrame(lines, columns=["x", "y", "group"]),
             "β",
             "share of draws that decode to a neighbour",
             "More regularisation, more decoding mistakes (β-VAE, mean over numbers of latents).",
@@ -186,5 +197,5 @@ def overlap_by_beta(table: pd.DataFrame) -> Finding | None:
 
 
 def _span(models: pd.DataFrame) -> float:
-    means = models.groupby("beta")["distances.overlap"].mean()
-    return float(means.iloc[-1] - means.iloc[0])
+    overlaps = by(models, ["beta"], OVERLAP)
+    return float(overlaps[max(overlaps)].mean() - overlaps[min(overlaps)].mean())

@@ -10,7 +10,7 @@ import pandas as pd
 
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds
-from unbraid.studies.michlo2023.models import NAMES, models
+from unbraid.studies.michlo2023.models import COLLAPSED, NAMES, by, models
 from unbraid.studies.michlo2023.pools import BLUR
 from unbraid.studies.michlo2023.published import BY_LOSS
 
@@ -31,7 +31,10 @@ def overlap_loss_disentangles(table: pd.DataFrame) -> Finding | None:
         for score, value in zip(SCORES, values, strict=True)
     }
     shown = found.rows.assign(
-        x=found.rows["kind"].map(NAMES) + ", " + found.rows["loss"],
+        x=[
+            f"{NAMES[kind]}, {loss}"
+            for kind, loss in zip(found.rows["kind"], found.rows["loss"], strict=True)
+        ],
         y=found.rows["mig"],
         group=[f"β {beta:g}" for beta in found.rows["beta"]],
     )
@@ -39,7 +42,7 @@ def overlap_loss_disentangles(table: pd.DataFrame) -> Finding | None:
         leave_out_seeds(found.rows, _statistics, paper=paper),
         Exhibit(
             "violins",
-            shown[["x", "y", "group"]],
+            pd.DataFrame(shown, columns=["x", "y", "group"]),
             "objective and loss",
             "MIG",
             "Every run on XYSquares at spacing 8, with squared error and with the overlap loss.",
@@ -54,19 +57,17 @@ def _statistics(rows: pd.DataFrame) -> Mapping[str, float]:
 
 def _told(rows: pd.DataFrame) -> Iterator[tuple[str, float]]:
     """Means over both β, and by β; what the overlap loss adds; how many models collapsed."""
-    means = rows.groupby(["kind", "loss"])[[*SCORES]].mean()
-    for kind in NAMES:
-        for score in SCORES:
-            of = f"{score.upper()} of {NAMES[kind]}"
-            with_blur, without = (float(means.loc[(kind, one), score]) for one in ("blur", "mse"))
+    for score in SCORES:
+        values = by(rows, ["kind", "loss"], score)
+        for kind, name in NAMES.items():
+            of = f"{score.upper()} of {name}"
+            with_blur, without = (float(values[kind, one].mean()) for one in ("blur", "mse"))
             yield f"{of}, blur less mse", with_blur - without
             yield f"{of}, blur", with_blur
             yield f"{of}, mse", without
-    for (kind, loss, beta), part in rows.groupby(["kind", "loss", "beta"]):
-        yield f"MIG of {NAMES[kind]}, {loss}, β {beta:g}", float(part["mig"].mean())
-        collapsed = (part["active_units"] < COLLAPSED).mean()
-        yield f"collapsed share of {NAMES[kind]}, {loss}, β {beta:g}", float(collapsed)
-
-
-COLLAPSED = 3
-"""Fewer active latents know less than half of the six factors."""
+    settings = ["kind", "loss", "beta"]
+    for (kind, loss, beta), gaps in sorted(by(rows, settings, "mig").items()):
+        yield f"MIG of {NAMES[kind]}, {loss}, β {beta:g}", float(gaps.mean())
+    for (kind, loss, beta), active in sorted(by(rows, settings, "active_units").items()):
+        collapsed = float((active < COLLAPSED).mean())
+        yield f"collapsed share of {NAMES[kind]}, {loss}, β {beta:g}", collapsed

@@ -14,7 +14,7 @@ import pandas as pd
 
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.intervals import fall_of_share, share_of
-from unbraid.studies.michlo2023.betas import COLLAPSED
+from unbraid.studies.michlo2023.models import COLLAPSED
 from unbraid.studies.michlo2023.pools import ARMS, COLLAPSE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pandas as pd
 from unbraid.analysis.distances.learnt import LEVELS as PLACES
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds
-from unbraid.studies.michlo2023.models import models
+from unbraid.studies.michlo2023.models import by, models
 from unbraid.studies.michlo2023.pools import BLUR, LEVELS
 
 if TYPE_CHECKING:
@@ -36,10 +36,14 @@ def levels_follow_inputs(table: pd.DataFrame) -> Finding | None:
 
 
 def _with_inputs(rows: pd.DataFrame) -> Mapping[str, float]:
-    means = rows.groupby("data")[WITH_INPUTS].mean().mean()
+    """Means over data sets, of which one may have more models left than another."""
     further = [name for name in (*WITH_TRUTH, INPUTS) if name in rows]
-    return {f"{_level(name)} with inputs": float(means[name]) for name in WITH_INPUTS} | {
-        f"{_level(name)} with the truth": float(rows[name].mean()) for name in further
+    parts = {name: by(rows, ["data"], name).values() for name in (*WITH_INPUTS, *further)}
+    return {
+        f"{_level(name)} with {'inputs' if name in WITH_INPUTS else 'the truth'}": float(
+            np.mean([values.mean() for values in own])
+        )
+        for name, own in parts.items()
     }
 
 
@@ -68,15 +72,18 @@ def blur_orders_levels(table: pd.DataFrame) -> Finding | None:
 
 
 def _by_loss(rows: pd.DataFrame) -> Mapping[str, float]:
-    means = rows.groupby("loss")[WITH_TRUTH].mean()
-    told = {f"{_level(name)} with the truth, blur": means.loc["blur", name] for name in WITH_TRUTH}
-    told |= {f"{_level(name)} with the truth, mse": means.loc["mse", name] for name in WITH_TRUTH}
-    least = min(means.loc["blur", name] - means.loc["mse", name] for name in WITH_TRUTH)
-    known = [one for one in rows.loc[rows["loss"] == "mse", [INPUTS]].to_numpy().ravel()]
-    return {name: float(value) for name, value in told.items()} | {
-        "blur less squared error, least over levels": float(least),
+    told, gaps = {}, []
+    for name in WITH_TRUTH:
+        values = by(rows, ["loss"], name)
+        blur, mse = (float(values[(loss,)].mean()) for loss in ("blur", "mse"))
+        told[f"{_level(name)} with the truth, blur"] = blur
+        told[f"{_level(name)} with the truth, mse"] = mse
+        gaps.append(blur - mse)
+    inputs = by(rows, ["loss"], INPUTS)[("mse",)]
+    return told | {
+        "blur less squared error, least over levels": min(gaps),
         "share of models whose inputs have an order under squared error": float(
-            np.isfinite(known).mean()
+            np.isfinite(inputs).mean()
         ),
     }
 

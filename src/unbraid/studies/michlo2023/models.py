@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unbraid.objectives.conventions import beta_of_means
 from unbraid.studies.michlo2023.pools import VALUES
@@ -21,6 +22,8 @@ STAND_INS = {"shapes3d_drawn": "shapes3d"}
 """Drawn data in place of published ones."""
 SMALL = "sprites"
 """Data of the scale `small`, where they take the place of dSprites."""
+COLLAPSED = 3
+"""A model of XYSquares with fewer active latents knows less than half of its six factors."""
 _DIGITS = 3
 """Of β as the paper prints it."""
 
@@ -57,6 +60,17 @@ def models(table: pd.DataFrame, pools: Sequence[str], columns: Sequence[str]) ->
     return Models(_named(kept), _remark(kept, len(rows) - len(kept)))
 
 
+def by(
+    rows: pd.DataFrame, columns: Sequence[str], score: str
+) -> dict[tuple[Any, ...], NDArray[np.float64]]:
+    """The values of *score* by those of *columns*, in the order in which they first appear."""
+    found: dict[tuple[Any, ...], list[float]] = {}
+    keys = zip(*(rows[name].tolist() for name in columns), strict=True)
+    for key, value in zip(keys, rows[score].to_numpy(dtype=float), strict=True):
+        found.setdefault(key, []).append(float(value))
+    return {key: np.array(values) for key, values in found.items()}
+
+
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
     sums, latents = rows["strength"].to_numpy(), rows["latents"].to_numpy()
     values = [VALUES.get(data, 64 * 64 * 3) for data in rows["data"]]
@@ -69,7 +83,7 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
         for data, spacing in zip(rows["data"], rows["spacing"].astype(float), strict=True)
     ]
     return rows.assign(
-        kind=rows["objective"].map(KINDS),
+        kind=[KINDS[name] for name in rows["objective"]],
         beta=betas,
         loss=["blur" if "+" in one else "mse" for one in rows["likelihood"]],
         data=spaced,

@@ -21,7 +21,7 @@ from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.studies.finding import Exhibit, Finding
 from unbraid.studies.intervals import leave_out_seeds, spearman
 from unbraid.studies.michlo2023.measured import distances_of
-from unbraid.studies.michlo2023.models import models
+from unbraid.studies.michlo2023.models import by, models
 from unbraid.studies.michlo2023.pools import BLUR, LEVELS, SPACINGS, SWEEPS
 from unbraid.studies.michlo2023.published import RANDOM
 
@@ -42,8 +42,8 @@ def compare(parts: list[pd.DataFrame]) -> Finding | None:
     """
     rows = [row for part in parts for row in _foreseen(part)]
     known = pd.DataFrame(rows, columns=["data", "seed", "importance", "order", "shares"])
-    seeds = known.groupby("data")["seed"].transform("nunique")
-    kept = known.loc[seeds > 1].reset_index(drop=True)
+    seeds = {data: len({*values}) for (data,), values in by(known, ["data"], "seed").items()}
+    kept = known.loc[[seeds[data] > 1 for data in known["data"]]].reset_index(drop=True)
     if kept.empty:
         return None
     return Finding(
