@@ -6,12 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from unbraid.studies.finding import Estimate, Exhibit, Finding
 from unbraid.studies.intervals import exactly, spearman
-from unbraid.studies.michlo2023.measured import OURS, distances_of
+from unbraid.studies.michlo2023.measured import OURS, XYSQUARES, distances_of
 from unbraid.studies.michlo2023.models import STAND_INS
 from unbraid.studies.michlo2023.pools import PUBLISHED
 from unbraid.studies.michlo2023.published import A1, RANDOM
@@ -56,15 +55,19 @@ def _correlation(rows: pd.DataFrame, data: str, factor: str) -> Estimate:
 
 
 def _all_data() -> Exhibit:
-    """Every factor of all data that are here: what it weighs, and whether its order is seen."""
+    """Every factor of all data that are here: what it weighs, and whether its order is seen. Those
+    of XYSquares are alike.
+    """
     shown = {}
     for data in (*OURS, *PUBLISHED):
         rows = distances_of(data)
         if rows is None:
             continue
         random = rows.loc[RANDOM, "mean"]
-        for factor, one in rows.drop(index=RANDOM).iterrows():
-            shown[f"{data}: {factor}"] = (one["mean"] / random, one["spearman"])
+        alike = data in XYSQUARES
+        for factor, one in rows.drop(index=RANDOM)[: 1 if alike else None].iterrows():
+            name = f"{data}: {'all' if alike else factor}"
+            shown[name] = (one["mean"] / random, one["spearman"])
     columns = ["distance, share of random pairs'", "rank correlation with the truth"]
     return Exhibit(
         "matrix",
@@ -150,8 +153,9 @@ def _bars(estimates: Sequence[Estimate]) -> Exhibit:
     """Table A1 as bars; of the factors of XYSquares, which are alike, one."""
     alike = [f"xysquares:spacing=8: {name}" for name in ("y_R", "x_G", "y_G", "x_B", "y_B")]
     shown = [one for one in estimates if one.name not in alike]
-    rows = [(one.name, one.value, "here") for one in shown]
-    rows += [(one.name, one.paper or np.nan, "paper") for one in shown]
+    names = [one.name.replace(RANDOM, "random") for one in shown]
+    rows = [(name, one.value, "here") for name, one in zip(names, shown, strict=True)]
+    rows += [(name, one.paper, "paper") for name, one in zip(names, shown, strict=True)]
     return Exhibit(
         "bars",
         pd.DataFrame(rows, columns=["x", "y", "group"]),
