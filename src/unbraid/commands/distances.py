@@ -54,7 +54,8 @@ class DistancesResult:
         """The tables for a terminal, what follows from them, and where the page is."""
         parts = [printed(self.distances), self.advice]
         if self.members is not None:
-            parts.insert(1, self.members.to_string(index=False, float_format="{:.3f}".format))
+            shown = self.members.set_index("model").drop(columns="member")
+            parts.insert(1, f"all models\n{shown.T.to_string(float_format='{:.3f}'.format)}")
         return "\n\n".join([*parts, f"Open in a browser: {self.page}"])
 
 

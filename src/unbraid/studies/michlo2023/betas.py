@@ -189,7 +189,7 @@ def overlap_by_beta(table: pd.DataFrame) -> Finding | None:
             pd.DataFrame(lines, columns=["x", "y", "group"]),
             "β",
             "share of draws that decode to a neighbour",
-            "More regularisation, more decoding mistakes (β-VAE, mean over numbers of latents).",
+            "Decoding mistakes of β-VAE by β, mean over numbers of latents.",
             logarithmic=("x",),
         ),
         found.remark,

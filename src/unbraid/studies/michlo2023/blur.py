@@ -39,7 +39,7 @@ def overlap_loss_disentangles(table: pd.DataFrame) -> Finding | None:
         group=[f"β {beta:g}" for beta in found.rows["beta"]],
     )
     return Finding(
-        leave_out_seeds(found.rows, _statistics, paper=paper),
+        leave_out_seeds(found.rows, _statistics, paper=paper, within=(-1.0, 1.0)),
         Exhibit(
             "violins",
             pd.DataFrame(shown, columns=["x", "y", "group"]),

@@ -47,7 +47,9 @@ def _by_spacing(table: pd.DataFrame, kind: str) -> Finding | None:
     }
     statistics = partial(_statistics, kind=kind)
     return Finding(
-        leave_out_seeds(found.rows, statistics, paper=paper), _lines(found, kind), found.remark
+        leave_out_seeds(found.rows, statistics, paper=paper, within=(-1.0, 1.0)),
+        _lines(found, kind),
+        found.remark,
     )
 
 
@@ -84,5 +86,5 @@ def _lines(found: Models, kind: str) -> Exhibit:
         pd.DataFrame(rows, columns=["x", "y", "group", "low", "high"]),
         "spacing, pixels",
         "score",
-        f"{NAMES[kind]} on XYSquares: scores fall as squares move apart; bands are all runs.",
+        f"Mean scores of {NAMES[kind]} on XYSquares by spacing; bands hold all runs.",
     )
