@@ -14,7 +14,6 @@ from scipy.stats import spearmanr
 
 import unbraid as ub
 from unbraid.analysis.distances import learnt
-from unbraid.analysis.distances import levels as places
 from unbraid.analysis.distances.learnt import COLUMNS, learnt_distances
 from unbraid.analysis.distances.levels import TrainedMember
 from unbraid.analysis.distances.perceived_distances import perceived_distances
@@ -48,7 +47,6 @@ def by_hand(data: str, tmp_path: Path, monkeypatch, make, **plan: Any) -> dict[s
     made, dataset = make_plan(data, network="mlp", likelihood="gaussian", latents=6, **plan)
     run = RunFolder.create(tmp_path / "run", made, 1, dataset)
     member = make(dataset)
-    monkeypatch.setattr(places, "trained_member", lambda *given: member)
     monkeypatch.setattr(learnt, "trained_member", lambda *given: member)
     return learnt_distances(run, members=[0], images=160).loc[0].to_dict()
 

@@ -38,7 +38,7 @@ from unbraid.analysis.distances.levels import (
     Perception,
     TrainedMember,
     data_perception,
-    member_perception,
+    perception_of,
     samples_on,
     trained_member,
 )
@@ -136,9 +136,10 @@ class _Inputs:
 
 def _of_member(run: RunFolder, member: int, inputs: _Inputs) -> dict[str, float]:
     """The columns of one member."""
-    seen = member_perception(run, member, inputs.loss, inputs.sampler, inputs.device, BOTH_WAYS)
-    found: dict[str, list[float]] = {name: [] for name in COLUMNS}
     trained = trained_member(run, member, inputs.device)
+    given = inputs.loss, inputs.sampler, inputs.device
+    seen = perception_of(trained, run.dataset, *given, BOTH_WAYS)
+    found: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for number, (chosen, perceived) in enumerate(zip(inputs.traversals, inputs.along, strict=True)):
         truth = _pairs_of(ground_truth(chosen.values)[None])
         found["inputs_with_truth"].append(_mean(rank_correlations(perceived, truth[0])))

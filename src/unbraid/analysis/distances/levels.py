@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -135,10 +135,21 @@ def member_perception(
     loss: PerceivedLoss,
     sampler: Callable[[Tensor], Tensor],
     device: torch.device,
+) -> Perception:
+    """A trained member: its latent means, posteriors (where it has any), reconstructions."""
+    trained, name = trained_member(run, member, device), run.plan.members[member].label()
+    return replace(perception_of(trained, run.dataset, loss, sampler, device), name=name)
+
+
+def perception_of(
+    trained: TrainedMember,
+    dataset: Dataset,
+    loss: PerceivedLoss,
+    sampler: Callable[[Tensor], Tensor],
+    device: torch.device,
     posteriors: Level = POSTERIORS,
 ) -> Perception:
-    """A trained member: its latent means, *posteriors* (where it has any), reconstructions."""
-    trained = trained_member(run, member, device)
+    """The same of a member that is loaded already, with *posteriors* compared in either way."""
 
     def look(indices: Tensor) -> dict[str, Features]:
         mean, logvar = trained.encode(sampler(indices))
@@ -152,9 +163,8 @@ def member_perception(
     return Perception(
         levels=(MEANS, *sampled, by_loss("reconstructions", loss)),
         look=look,
-        numbers=math.prod(run.dataset.sample_shape),
+        numbers=math.prod(dataset.sample_shape),
         device=device,
-        name=run.plan.members[member].label(),
     )
 
 
