@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
 import unbraid as ub
 from unbraid.population.run_folder import RunFolder
@@ -75,3 +78,46 @@ def test_of_a_run_whose_models_all_diverged_one_thing_is_said(unbraid, run: Path
         " finite number at step 7. None is left: train again, into a new folder, with a lower"
         " learning rate.\n"
     )
+
+
+def test_it_says_what_a_vae_will_see(tmp_path: Path, unbraid, monkeypatch):
+    """Of a folder of images with factors, in the terminal, on the page and in Python."""
+    monkeypatch.chdir(tmp_path)
+    data = ub.load("xysquares")
+    indices = np.concatenate([data.grid.traversal(0, axis) for axis in range(6)])
+    folder = tmp_path / "my_images"
+    folder.mkdir()
+    for number, image in enumerate(data.images(indices)):
+        Image.fromarray(image).save(folder / f"{number:02d}.png")
+    table = pd.DataFrame(data.factors(indices), columns=[*data.factor_names])
+    table.insert(0, "file", [f"{number:02d}.png" for number in range(len(indices))])
+    table.to_csv(folder / "factors.csv", index=False)
+    answer = unbraid("distances", str(folder), "--pairs", "30", "--device", "cpu")
+    assert answer.code == 0
+    *_, advice, _, _ = answer.out.splitlines()
+    assert advice.startswith("A VAE with the loss mse will tell the values of x_R, y_R")
+    assert "try mse+box31, which orders x_R" in advice
+    (page,) = Path("distances").glob("*/distances.html")
+    assert advice in page.read_text()
+    assert ub.distances(str(folder), **QUICK).advice == advice
+
+
+def test_a_folder_without_factors_is_told_one_thing(tmp_path: Path, refused):
+    Image.fromarray(np.zeros((32, 32, 3), np.uint8)).save(tmp_path / "one.png")
+    Image.fromarray(np.ones((32, 32, 3), np.uint8)).save(tmp_path / "two.png")
+    (problem,) = refused(lambda: ub.distances(str(tmp_path), **QUICK))
+    assert problem.name == "data"
+    assert problem.rule == "needs known factors, whose values are compared"
+
+
+def test_every_member_stands_in_one_table(run: Path, tmp_path: Path, refused):
+    made = ub.distances(run=run, every_member=True, out=tmp_path / "all", **QUICK)
+    assert made.members is not None
+    members = RunFolder.open(run).plan.members
+    assert made.members["model"].tolist() == [one.label() for one in members]
+    stored = pd.read_csv(tmp_path / "all" / "members.csv")
+    assert stored["member"].tolist() == [one.id for one in members]
+    assert "All models" in made.page.read_text()
+    assert members[0].label() in made.summary()
+    (problem,) = refused(lambda: ub.distances("xysquares", every_member=True))
+    assert (problem.name, problem.value) == ("every_member", True)

@@ -463,3 +463,11 @@ def test_a_training_pass_is_captured():
     torch.cuda.synchronize()
     for ours, value in zip(found, expected, strict=True):
         assert ((ours.cpu().double() - value).norm() / value.norm()).item() <= 2e-3
+
+
+def test_an_initialisation_is_not_for_modules():
+    layout = Own().layout(SHAPE, LATENTS)
+    assert layout.starting("") is layout
+    with pytest.raises(InputError) as error:
+        layout.starting("xavier_normal")
+    assert error.value.problems[0].name == "initialisation"

@@ -10,6 +10,7 @@ import math
 import pytest
 import torch
 
+from unbraid.core.errors import InputError
 from unbraid.core.random import Stream
 from unbraid.networks.layout import (
     Layout,
@@ -183,6 +184,40 @@ def test_a_weight_starts_as_it_says():
     assert views["bell"].std().item() == pytest.approx(0.02, rel=0.05)
     assert views["bell"].abs().max() > 0.05
     assert (views["one"] == 1.0).all()
+
+
+def test_xavier_normal_starts_as_torchs_own_do():
+    """Against torch.nn.init of layers of the same fans; biases 0, what has no fans untouched."""
+    torch.manual_seed(0)
+    theirs = {
+        "conv": torch.nn.Conv2d(64, 96, 4).weight,
+        "dense": torch.nn.Linear(300, 200).weight,
+        "up": torch.nn.ConvTranspose2d(64, 32, 4).weight,
+    }
+    for weight in theirs.values():
+        torch.nn.init.xavier_normal_(weight)
+    plain = Layout(
+        (
+            *conv_weights("conv", 64, 96, 4),
+            *starts_of_torch(dense_weights("dense", 300, 200)),
+            *conv_transpose_weights("up", 64, 32),
+            Weight("norm.scale", (3,), start=1.0),
+        )
+    )
+    layout = plain.starting("xavier_normal")
+    views = layout.views(layout.initial(torch.tensor([3]), Stream.INITIAL_WEIGHTS))
+    for name, weight in theirs.items():
+        own = views[f"{name}.weight"]
+        assert own.numel() == weight.numel()
+        assert own.std().item() == pytest.approx(weight.std().item(), rel=0.02)
+        assert own.abs().max() > 3.5 * own.std()  # a normal's tails, which no uniform has
+        assert (views[f"{name}.bias"] == 0).all()
+    assert (views["norm.scale"] == 1.0).all()
+    assert layout.starts == plain.starts
+    assert plain.starting("") is plain
+    with pytest.raises(InputError) as error:
+        plain.starting("xavier")
+    assert error.value.problems[0].name == "initialisation"
 
 
 def test_starts_of_torch_take_the_fan_of_torch():

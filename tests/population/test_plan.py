@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import unbraid as ub
 from unbraid.commands.options import verb_of
 from unbraid.core.errors import InputError
+from unbraid.core.random import Stream
 from unbraid.data import DATA
 from unbraid.networks.mlp import Mlp
 from unbraid.objectives import OBJECTIVES
@@ -215,6 +217,21 @@ def test_one_refusal(options: dict[str, Any], message: str):
     assert refusal(**options) == message
 
 
+def test_weights_start_as_they_are_told():
+    plan, dataset = made(initialisation="xavier_normal"), ub.load("sprites", **SPRITES)
+    assert Plan.from_record(json.loads(json.dumps(plan.record()))) == plan
+    assert "initialisation" not in made().record()  # older runs keep their digest
+    usual, other = (
+        one.layout(one.members[0], dataset).initial(torch.tensor([3]), Stream.INITIAL_WEIGHTS)
+        for one in (made(), plan)
+    )
+    assert not torch.equal(usual, other)
+    assert usual.std().item() == pytest.approx(other.std().item(), rel=0.05)
+    assert refusal(initialisation="normal") == (
+        "initialisation must be xavier_normal, or left out for the network's own; got 'normal'."
+    )
+
+
 def test_points_take_no_bernoulli_and_no_convolutions():
     assert refusal("pinwheel", likelihood="bernoulli").splitlines() == [
         (
@@ -309,6 +326,7 @@ def test_the_digest_covers_every_field():
         "made_with": {},
         "format": 3,
         "standardise": {"mean": [0.5], "std": [0.5]},
+        "initialisation": "xavier_normal",
         "members": (dataclasses.replace(member, seed=1),),
     }
     assert other.keys() == {item.name for item in dataclasses.fields(Plan)}, (

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import unbraid as ub
+from unbraid.analysis.distances import learnt
 from unbraid.population import defaults
 from unbraid.scoring import metric_names
 from unbraid.studies import definition as definitions
@@ -54,6 +55,21 @@ def test_the_spelling_does_not_count(same: Slice):
 def test_what_numbers_follow_from_counts(other: Slice, key: str):
     ours, theirs = definition(ONE), definition(other)
     assert [name for name in ours if ours[name] != theirs[name]] == [key]
+
+
+@pytest.mark.parametrize(
+    ("other", "key", "value"),
+    [
+        (replace(ONE, distances=True), "distances", learnt.REVISION),
+        (replace(ONE, settings=("x",)), "settings", ["x"]),
+        (with_plan(initialisation="xavier_normal"), "initialisation", "xavier_normal"),
+    ],
+)
+def test_what_came_later_is_told_where_it_is_used(other: Slice, key: str, value: object):
+    """So that tables made before keep their definition."""
+    ours, theirs = definition(ONE), definition(other)
+    assert key not in ours
+    assert theirs == {**ours, key: value}
 
 
 def test_sampled_metrics_are_measured_of_means_too():

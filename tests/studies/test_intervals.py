@@ -13,6 +13,7 @@ from scipy import stats
 
 from unbraid.studies.intervals import (
     exactly,
+    fall_of_share,
     leave_out_seeds,
     mean_of,
     permutation_null,
@@ -222,3 +223,21 @@ def test_the_permutation_null_holds_noise():
         assert null.value == pytest.approx(0.0, abs=0.15)
         inside.append(null.low <= mean_share(rows) <= null.high)
     assert np.mean(inside) > 0.85
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.4, 0.0), (0.4, 0.1), (0.5, 0.5), (0.05, 0.3)])
+def test_the_fall_of_a_share_is_covered(before: float, after: float):
+    """The chance that the interval holds the truth, summed over all outcomes of 20 and 20."""
+    counts = np.arange(21)
+    chances = np.outer(*(stats.binom.pmf(counts, 20, share) for share in (before, after)))
+    held = sum(
+        chances[one, other]
+        for one in counts
+        for other in counts
+        for found in [fall_of_share("x", (int(one), 20), (int(other), 20))]
+        if found.low - 1e-12 <= before - after <= found.high + 1e-12
+    )
+    assert 0.93 < held
+    whole = fall_of_share("x", (20, 20), (0, 20))
+    assert whole.value == 1.0 == whole.high
+    assert whole.low < 0.85

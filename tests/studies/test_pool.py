@@ -23,6 +23,12 @@ def test_stages_rise(stages: tuple[int, ...], refused):
     assert (name, value) == ("stages of slice one", str(stages))
 
 
+def test_settings_are_columns_of_their_own(refused):
+    one = Slice("one", {"data": "sprites"}, ("mig",), settings=("spacing", "data", "seed"))
+    ((name, _, value),) = refused(check_pools, [Pool("a", "", (one,))])
+    assert (name, value) == ("settings of slice one", "data, seed")
+
+
 def test_names_are_file_names_of_their_own(refused):
     pools = [Pool("a", "", (part("one"), part("one"), part("../up"))), Pool("a", "", ())]
     found = refused(check_pools, pools)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
+from unbraid.analysis.distances import learnt
 from unbraid.codes.codes import Codes, CodeStore
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder
@@ -32,10 +33,9 @@ def scores(*rows: tuple[object, ...]) -> pd.DataFrame:
     return pd.DataFrame([(*row, 0.1, 1) for row in rows], columns=COLUMNS)
 
 
-def table_of(run: RunFolder, found: pd.DataFrame, metrics=(), sampled=(), by_latent=False):
-    return slice_table(
-        run, found, list(metrics), list(sampled), pool="p", name="s", by_latent=by_latent
-    )
+def table_of(run: RunFolder, found: pd.DataFrame, metrics=(), sampled=(), **more):
+    CodeStore(run).encode(torch.device("cpu"))
+    return slice_table(run, found, list(metrics), list(sampled), pool="p", name="s", **more)
 
 
 def test_a_model_is_told_by_its_objective_strength_and_seed(tmp_path: Path):
@@ -63,7 +63,8 @@ def test_scores_stand_under_their_names(tmp_path: Path):
         (1, "sap", "mean", "score", 0.9),
     )
     table = table_of(run, found, ["dci:backend=sklearn", "mig"], ["mig"])
-    assert list(table.columns)[10:] == ["mig", "mig_sampled", "dci", "dci.completeness"]
+    names = ["mig", "mig_sampled", "dci", "dci.completeness", "information", "factors"]
+    assert list(table.columns)[10:] == names
     assert table["mig"].tolist()[0] == 0.25
     assert table["mig_sampled"].tolist()[0] == 0.125
     assert table.loc[1, ["dci", "dci.completeness"]].tolist() == [0.5, 0.75]
@@ -95,6 +96,7 @@ def test_kl_and_information_of_each_latent(tmp_path: Path, monkeypatch: pytest.M
     logvar = np.full(mean.shape, -1.0)
     codes = Codes(every, factors, mean.astype(np.float32), logvar.astype(np.float32), 0)
     monkeypatch.setattr(CodeStore, "load", lambda self, member: codes)
+    assert "kl_by_latent" not in table_of(run, scores())
     row = table_of(run, scores(), by_latent=True).loc[0]
     kl = 0.5 * ((mean**2).mean(axis=0) + math.exp(-1) + 1 - 1)
     np.testing.assert_allclose(row["kl_by_latent"], kl, rtol=1e-6)
@@ -105,3 +107,30 @@ def test_kl_and_information_of_each_latent(tmp_path: Path, monkeypatch: pytest.M
     np.testing.assert_allclose(found[~np.array(constant)], expected[~np.array(constant)], atol=1e-9)
     assert np.isnan(found[constant]).all()
     assert row["factors"] == names
+
+
+def test_settings_become_columns(tmp_path: Path):
+    run = trained(
+        tmp_path / "run",
+        objective="beta_vae:beta=0.001,0.01",
+        supervision="pairs:average=second",
+        convention="mean",
+        likelihood="mse+box3",
+    )
+    names = ("beta", "average", "x", "hidden", "latents", "likelihood", "spacing")
+    table = table_of(run, scores(), settings=names)
+    assert table["beta"].tolist() == [0.001, 0.01]  # as given, where `strength` is that of sums
+    assert table["strength"][0] == pytest.approx(0.001 * 28 * 28 / 3)
+    assert table.loc[0, ["average", "x", "hidden", "latents", "likelihood"]].tolist() == [
+        *("second", 6.0, 8.0, 3.0),
+        "gaussian+box3",
+    ]
+    assert table["spacing"].isna().all()
+
+
+def test_distances_stand_beside_the_scores(tmp_path: Path):
+    run = trained(tmp_path / "run", objective="beta_vae:beta=1,1e38", steps=20)
+    table = table_of(run, scores(), distances=learnt.learnt_distances(run))
+    assert {f"distances.{name}" for name in learnt.COLUMNS} <= {*table.columns}
+    assert 0 <= table["distances.overlap"][0] <= 1
+    assert table["distances.overlap"].isna().tolist() == [False, True]

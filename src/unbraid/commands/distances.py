@@ -20,6 +20,7 @@ from unbraid.core.progress import Progress
 if TYPE_CHECKING:
     import os
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from unbraid.analysis.distances.perceived_distances import Distances
@@ -44,10 +45,18 @@ class DistancesResult:
     distances: Distances
     """The tables are its `importance_table()`, `order_table()` and `matrix_table()`."""
     page: Path
+    advice: str
+    """What a VAE will and will not see, and which loss to try."""
+    members: pd.DataFrame | None = None
+    """All models of the run, where they were asked for (`analysis/distances/learnt.py`)."""
 
     def summary(self) -> str:
-        """The tables for a terminal, and where the page is."""
-        return f"{printed(self.distances)}\n\nOpen in a browser: {self.page}"
+        """The tables for a terminal, what follows from them, and where the page is."""
+        parts = [printed(self.distances), self.advice]
+        if self.members is not None:
+            shown = self.members.set_index("model").drop(columns="member")
+            parts.insert(1, f"all models\n{shown.T.to_string(float_format='{:.3f}'.format)}")
+        return "\n\n".join([*parts, f"Open in a browser: {self.page}"])
 
 
 @command
@@ -59,6 +68,9 @@ def distances(
     ] = "mse",
     run: _Run = None,
     member: Annotated[int | None, Option("Which model of the run; by default the first.")] = None,
+    every_member: Annotated[
+        bool, Option("Compare all models of the run too, level by level, in one table.")
+    ] = False,
     pairs: Annotated[
         int, Option("Least number of image pairs per factor; all pairs of a factor that has fewer.")
     ] = 50_000,
@@ -74,8 +86,11 @@ def distances(
 ) -> DistancesResult:
     """How far apart the values of each factor look to a loss, and to a trained model.
 
-    Michlo et al. (2023). Writes a page.
+    Michlo et al. (2023). Says in one sentence what a VAE will and will not see, and which loss to
+    try. Writes a page.
     """
+    from unbraid.analysis.distances.advice import advise
+    from unbraid.analysis.distances.learnt import learnt_distances
     from unbraid.analysis.distances.perceived_distances import check_request, perceived_distances
     from unbraid.commands.run import Run
     from unbraid.population.devices import choose_device
@@ -88,6 +103,8 @@ def distances(
         raise invalid("distances", "needs data or a run to look at", Shown("neither"), remedy)
     if member is not None and run is None:
         raise invalid("member", "belongs to a run", member, "Give the run too: {run=FOLDER}.")
+    if every_member and run is None:
+        raise invalid("every_member", "belongs to a run", True, "Give the run too: {run=FOLDER}.")
     member = 0 if member is None else member
     dataset = None if data is None else declared.open_data(data, data_options)
     folder = run.folder if isinstance(run, Run) else None if run is None else RunFolder.open(run)
@@ -114,8 +131,17 @@ def distances(
             device=chosen,
             progress=_additions(bar),
         )
-    page = write_distances(found, dataset, where, command, _about_run(folder, member))
-    return DistancesResult(found, page)
+    told = advise(found, dataset, chosen)
+    every = None
+    if every_member and folder is not None:
+        with Progress("comparing", "models", 0, quiet) as bar:
+            every = learnt_distances(
+                folder, loss=asked, seed=seed, device=chosen, progress=_additions(bar)
+            )
+        every.insert(1, "model", [folder.plan.members[one].label() for one in every["member"]])
+    about = _about_run(folder, member)
+    page = write_distances(found, dataset, where, command, about, told, every)
+    return DistancesResult(found, page, told, every)
 
 
 def printed(found: Distances) -> str:

@@ -30,6 +30,10 @@ def train(
     prior: declared.Priors = defaults.PRIOR,
     supervision: declared.Supervisions = None,
     standardise: declared.Standardise = False,
+    initialisation: Annotated[
+        str | None,
+        Option("How weights start, in place of the network's own rule: xavier_normal."),
+    ] = None,
     convention: Annotated[
         str,
         Option("sum, or mean for a beta of papers that average over pixels and latents."),
@@ -92,6 +96,7 @@ def train(
         prior_options=prior_options,
         supervision=supervision,
         standardise=standardise,
+        initialisation=initialisation,
         convention=convention,
         precision=usual_precision(chosen) if precision == "auto" else precision,
         where=where,

@@ -176,6 +176,13 @@ class ModuleLayout(Layout):
     sample_shape: tuple[int, ...] = ()
     latents: int = 0
 
+    def starting(self, initialisation: str) -> Layout:
+        """Refuse any: modules know themselves how they start."""
+        if initialisation:
+            rule = "cannot be chosen for torch modules, which start as they do by themselves"
+            raise invalid("initialisation", rule, initialisation, "Leave it out.")
+        return self
+
     def initial(self, seed: Tensor, stream: random.Stream) -> Tensor:
         """Each member's modules, initialised by themselves from the member's seed."""
         assert self.network is not None

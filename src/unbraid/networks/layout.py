@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unbraid.core import random
+from unbraid.core.errors import invalid
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,20 @@ def starts_of_torch(weights: Sequence[Weight], transposed: str = "") -> list[Wei
     ]
 
 
+INITIALISATIONS = ("xavier_normal",)
+"""By which weights may start in place of their network's own rule, Glorot-uniform for the published
+ones. `xavier_normal` (Glorot and Bengio 2010; the code of Michlo et al. 2023): normal, of the
+variance 2 / (fan in + fan out) that the uniform one has too.
+"""
+
+
+def _xavier_normal(weight: Weight) -> Weight:
+    if weight.fan_in > 0:
+        deviation = math.sqrt(2.0 / (weight.fan_in + weight.fan_out))
+        return replace(weight, limit=0.0, deviation=deviation)
+    return replace(weight, limit=0.0)
+
+
 ALIGNMENT = 16
 """Weights start at multiples of so many numbers, so that a GPU can load them 16 bytes at a time in
 any precision.
@@ -112,6 +127,21 @@ class Layout:
     def with_more(self, added: Sequence[Weight]) -> Layout:
         """The same layout with more weights behind its own."""
         return replace(self, weights=(*self.weights, *added), added=(*self.added, *added))
+
+    def starting(self, initialisation: str) -> Layout:
+        """The same layout, all of whose weights with fans start by *initialisation*.
+
+        Their biases start at 0. Empty leaves every weight as its network has it.
+        """
+        if not initialisation:
+            return self
+        if initialisation not in INITIALISATIONS:
+            rule = f"must be {' or '.join(INITIALISATIONS)}, or left out for the network's own"
+            raise invalid("initialisation", rule, initialisation)
+        weights, added = (
+            tuple(_xavier_normal(weight) for weight in part) for part in (self.weights, self.added)
+        )
+        return replace(self, weights=weights, added=added)
 
     @cached_property
     def stored(self) -> tuple[Weight, ...]:

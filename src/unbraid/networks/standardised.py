@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from unbraid.core.checks import is_finite
+from unbraid.core.citations import MICHLO_2023
 from unbraid.core.errors import Problem, Problems
-from unbraid.core.registry import Citation
 from unbraid.networks.layout import Layout
 from unbraid.networks.network import Comparison, Network, Weights
 from unbraid.networks.plain_layers import ByChannel, PlainNetwork
@@ -33,12 +33,7 @@ class Standardised(Network):
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
-    citation = Citation(
-        "Michlo et al.",
-        2023,
-        "Overlooked implications of the reconstruction loss for VAE disentanglement",
-        "IJCAI",
-    )
+    citation = MICHLO_2023
 
     def __post_init__(self) -> None:
         """Check the constants; a single number is kept as one channel."""

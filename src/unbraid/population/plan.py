@@ -26,7 +26,7 @@ from unbraid.data.dataset import Dataset
 from unbraid.data.statistics import channel_constants
 from unbraid.data.where_rule import cumulative_weights
 from unbraid.networks import NETWORKS
-from unbraid.networks.layout import Layout
+from unbraid.networks.layout import INITIALISATIONS, Layout
 from unbraid.networks.network import Network
 from unbraid.networks.standardised import Standardised
 from unbraid.objectives.likelihood_spelling import read_likelihood
@@ -84,6 +84,8 @@ class Plan:
     """The rule on factors by which training picks its images; scoring sees the whole grid."""
     standardise: dict[str, list[float]] = field(default_factory=dict)
     """Mean and deviation of each channel, by which samples are standardised; empty for no."""
+    initialisation: str = ""
+    """By which weights start; empty for the network's own rule."""
     command: str = ""
     made_with: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
@@ -91,11 +93,11 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan as JSON values."""
         record = asdict(self) | {"members": [member.record() for member in self.members]}
-        # Left out where there is none, so that runs made before there were rules keep their digest.
+        # Left out where there is none, so that runs made before there were any keep their digest.
         return {
             name: value
             for name, value in record.items()
-            if value or name not in ("where", "standardise")
+            if value or name not in ("where", "standardise", "initialisation")
         }
 
     @classmethod
@@ -117,6 +119,9 @@ class Plan:
             raise invalid("precision", rule, found.precision)
         if found.standardise and set(found.standardise) != {"mean", "std"}:
             raise invalid("standardise", "must hold mean and std", found.standardise)
+        if found.initialisation and found.initialisation not in INITIALISATIONS:
+            rule = f"must be one of {', '.join(INITIALISATIONS)}"
+            raise invalid("initialisation", rule, found.initialisation)
         check_option_names(
             f"network {found.network}", NETWORKS.recall(found.network), found.network_options
         )
@@ -166,6 +171,7 @@ class Plan:
     def layout(self, member: Member, dataset: Dataset) -> Layout:
         """Where the weights of *member* lie: the network's, behind them what else is learned."""
         own = self.build_network().layout(dataset.sample_shape, self.latents)
+        own = own.starting(self.initialisation)
         setting = setting_of(dataset, self.latents, self.where)
         parts = (member.build(), *member.build_supervision())
         learned = [weight for one in parts for weight in one.weights(setting)]
@@ -205,6 +211,7 @@ def make_plan(
     prior: Prior | str | Sequence[Prior | str] = defaults.PRIOR,
     prior_options: dict[str, Any] | None = None,
     standardise: bool = False,
+    initialisation: str | None = None,
     convention: str = defaults.CONVENTION,
     precision: str = "float32",
     where: str | None = None,
@@ -222,10 +229,11 @@ def make_plan(
     *likelihood* is by default Bernoulli for images and Gaussian for points
     (`unbraid.objectives.likelihoods`). *prior* is one or several priors or their names,
     *prior_options* goes to those given by name. *standardise* gives the network samples of mean 0
-    and variance 1 in each channel. *convention* "mean" reads weights of the KL as Michlo et al.
-    (2023) state them: means over pixels and latents instead of sums. *where* is a rule on the
-    factors by which training picks its images (`unbraid.data.where_rule`); scoring sees all of
-    them. Every problem is reported at once.
+    and variance 1 in each channel. *initialisation* is a rule by which weights start in place of
+    the network's own (`unbraid.networks.layout.INITIALISATIONS`). *convention* "mean" reads weights
+    of the KL as Michlo et al. (2023) state them: means over pixels and latents instead of sums.
+    *where* is a rule on the factors by which training picks its images (`unbraid.data.where_rule`);
+    scoring sees all of them. Every problem is reported at once.
     """
     problems = Problems()
     dataset = problems.collect(
@@ -252,6 +260,9 @@ def make_plan(
         spelled = _check_likelihood(likelihood, dataset, standardise, problems)
         for line in chosen_network.problems(dataset.sample_shape) if chosen_network else []:
             problems.say(line)
+        if initialisation is not None and chosen_network and not problems.found:
+            layout = chosen_network.layout(dataset.sample_shape, latents)
+            problems.collect(lambda: layout.starting(initialisation))
         if where is not None:
             problems.collect(lambda: cumulative_weights(where, dataset))
         priors = _resolved(priors, dataset, latents, problems)
@@ -281,6 +292,7 @@ def make_plan(
         members=_members(converted, priors, supervisions, rates, seed_list),
         where=str(where or "").strip(),
         standardise=channel_constants(dataset) if standardise else {},
+        initialisation=initialisation or "",
         command=command,
         made_with=_versions(),
     )

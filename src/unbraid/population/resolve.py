@@ -32,8 +32,8 @@ from unbraid.objectives.supervision.supervision import Supervision
 CONVENTIONS = ("sum", "mean")
 GENERAL_OPTIONS = frozenset(
     "seeds steps batch_size learning_rate latents network likelihood precision where prior"
-    " supervision standardise convention code_samples checkpoint_seconds out device score"
-    " keep_optimiser".split()
+    " supervision standardise initialisation convention code_samples checkpoint_seconds out device"
+    " score keep_optimiser".split()
 )
 """What any objective can be trained with (`unbraid train`, a test looks), for telling a misspelt
 option from an unknown one.

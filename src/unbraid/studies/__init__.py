@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 STUDIES = Registry(
     "study",
     "unbraid.studies",
-    {"locatello2019": "unbraid.studies.locatello2019:STUDY"},
+    {
+        "locatello2019": "unbraid.studies.locatello2019:STUDY",
+        "michlo2023": "unbraid.studies.michlo2023:STUDY",
+    },
     base="unbraid.studies.study:Study",
     objects=True,
 )

@@ -12,6 +12,7 @@ import inspect
 import json
 from typing import Any
 
+from unbraid.analysis.distances import learnt
 from unbraid.core.checks import plain
 from unbraid.core.errors import Problems, unknown
 from unbraid.metrics import METRICS
@@ -28,6 +29,8 @@ from unbraid.scoring.metric_names import base, metric_names, revision
 from unbraid.studies.pool import Slice
 
 _WITHOUT_EFFECT = ("command", "checkpoint_seconds", "log_every")
+_LATER = ("initialisation",)
+"""Settings that came after the first tables: told only where they are not their defaults."""
 _MERGED = ("hyper", "network_options", "prior_options")
 """Told with the objectives, network and priors that they go to."""
 
@@ -60,6 +63,9 @@ def definition(one: Slice) -> dict[str, Any]:
     }
     for name in _MERGED:
         del plan[name]
+    for name in _LATER:
+        if plan[name] == parameters[name].default:
+            del plan[name]
     measured = {
         "metrics": {
             name: revision(name) for name in scored(one, problems) if base(name) in METRICS
@@ -68,6 +74,10 @@ def definition(one: Slice) -> dict[str, Any]:
         "stages": list(one.stages),
         "by_latent": one.latents,
     }
+    if one.distances:
+        measured["distances"] = learnt.REVISION
+    if one.settings:
+        measured["settings"] = list(one.settings)
     problems.raise_if_any()
     return json.loads(json.dumps(plan | measured))
 

@@ -182,6 +182,38 @@ def share_of(name: str, hits: int, count: int, paper: float | None = None) -> Es
     return Estimate(name, hits / count, low, high, count, paper)
 
 
+def fall_of_share(
+    name: str, before: tuple[int, int], after: tuple[int, int], *, level: float = LEVEL
+) -> Estimate:
+    """By how much a share of hits falls between two lots of independent trials, each (hits, count).
+
+    Newcombe's interval (1998, method 10) of *level*, by Wilson's of each share: it stays open where
+    one of them is 0 or 1.
+
+    >>> one = fall_of_share("x", (8, 20), (0, 20), level=0.99)
+    >>> round(one.value, 2), round(one.low, 2), round(one.high, 2)
+    (0.4, 0.06, 0.68)
+    """
+    (first, low, high), (second, least, most) = (_wilson(*one, level) for one in (before, after))
+    return Estimate(
+        name,
+        first - second,
+        first - second - math.hypot(first - low, most - second),
+        first - second + math.hypot(high - first, second - least),
+        before[1] + after[1],
+    )
+
+
+def _wilson(hits: int, count: int, level: float) -> tuple[float, float, float]:
+    """A share with the ends of Wilson's score interval."""
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    share = hits / count
+    middle = share + z**2 / (2 * count)
+    width = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    whole = 1 + z**2 / count
+    return share, max(0.0, (middle - width) / whole), min(1.0, (middle + width) / whole)
+
+
 def exactly(name: str, value: float, count: int, paper: float | None = None) -> Estimate:
     """A number that chance has no part in."""
     return Estimate(name, value, value, value, count, paper)

@@ -16,6 +16,13 @@ from typing import Any, Literal
 from unbraid.core.errors import Problems
 from unbraid.population import defaults
 
+ABOUT_THE_MODEL = (
+    *("pool", "slice", "data", "objective", "strength", "strength_name", "seed", "steps"),
+    *("learning_rate", "status"),
+)
+BY_LATENT = ("kl_by_latent", "information", "factors")
+TAKEN = {*ABOUT_THE_MODEL, *BY_LATENT}
+"""Columns that every table may have."""
 Scale = Literal["small", "gpu", "paper"]
 """Minutes on two cores, as a test of the machinery; an hour or so on a GPU; what the paper did."""
 
@@ -35,7 +42,14 @@ class Slice:
     stages: tuple[int, ...] = ()
     """Steps before the last at which the models are scored as well."""
     latents: bool = False
-    """Whether KL and information of every latent are kept."""
+    """Whether KL of every latent is kept."""
+    distances: bool = False
+    """Whether it is kept what the models make of perceived distances (`analysis/distances/learnt`).
+    """
+    settings: tuple[str, ...] = ()
+    """Settings of the plan, options of its data and hyperparameters that become columns of their
+    own, for studies that vary more than strengths and seeds.
+    """
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,9 @@ def check_pools(pools: Iterable[Pool]) -> None:
             name = f"slice of pool {pool.name}"
             _check_name(name, one.name, f"{pool.name}/{one.name}", seen, problems)
             steps = one.plan.get("steps", defaults.STEPS)
+            if taken := sorted({*one.settings} & TAKEN):
+                rule = "must have names that no other column has"
+                problems.add(f"settings of slice {one.name}", rule, ", ".join(taken))
             if any(low >= high for low, high in pairwise((0, *one.stages, steps))):
                 rule = f"must rise from above 0 to below the slice's steps, {steps}"
                 problems.add(f"stages of slice {one.name}", rule, one.stages)

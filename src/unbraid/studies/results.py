@@ -5,9 +5,10 @@ A row is a model at a stage of its training. Columns: `pool`, `slice`, `data`, `
 `strength` (of the objective's swept hyperparameter, which `strength_name` names), `seed`, `steps`
 (updates done), `learning_rate`, `status` (trained or diverged). Then one for each metric: its score
 on mean codes under the metric's name, on sampled codes as `<metric>_sampled`, further numbers of
-its result as `<metric>.<field>`. Of slices that ask for it: `kl_by_latent` (nats), `information`
-(factors x latents, row by row: mutual information of mean codes as a share of the factor's entropy)
-and `factors` (their names). Scores of diverged models are NaN.
+its result as `<metric>.<field>`. Of data with factors, `information` (factors x latents, row by
+row: mutual information of mean codes as a share of the factor's entropy) and `factors` (their
+names). Of slices that ask for it: `kl_by_latent` (nats), settings under their own names,
+`distances.<column>` (`analysis/distances/learnt.py`). Scores of diverged models are NaN.
 
 Each file says what it was made from and by: the slice's definition, versions, device, precision,
 date, seconds. A table of another definition than today's is refused, never removed.
@@ -24,17 +25,12 @@ from unbraid.core.errors import DamagedFileError, InputError, Problem, Problems,
 from unbraid.core.store import read_about_table, read_table, write_table
 from unbraid.metrics import METRICS
 from unbraid.studies.definition import definition
-from unbraid.studies.pool import Pool, Scale, Slice, check_pools
+from unbraid.studies.pool import ABOUT_THE_MODEL, BY_LATENT, Pool, Scale, Slice, check_pools
 from unbraid.studies.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ABOUT_THE_MODEL = (
-    *("pool", "slice", "data", "objective", "strength", "strength_name", "seed", "steps"),
-    *("learning_rate", "status"),
-)
-BY_LATENT = ("kl_by_latent", "information", "factors")
 SCALES: tuple[Scale, ...] = get_args(Scale)
 _TEXTS = ("pool", "slice", "data", "objective", "strength_name", "status")
 COLUMN_KINDS = {name: "O" for name in _TEXTS} | {

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unbraid.codes.codes import CodeStore
+from unbraid.codes.codes import Codes, CodeStore
 from unbraid.metrics import mig
 from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 from unbraid.scoring.metric_names import base
-from unbraid.studies.results import ABOUT_THE_MODEL, BY_LATENT, ordered
+from unbraid.studies.pool import ABOUT_THE_MODEL
+from unbraid.studies.results import ordered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,13 +30,15 @@ def slice_table(
     *,
     pool: str,
     name: str,
-    by_latent: bool,
+    by_latent: bool = False,
+    settings: Sequence[str] = (),
+    distances: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """A row for each model of *run*: what it is, its *scores*, and where asked KL and information
-    of its latents.
+    """A row for each model of *run*: what it is, its *scores*, what its latents know of factors,
+    and where asked their KL, its *settings* and its *distances*.
 
     *scores* are rows as `stored_scores` has them, those of *metrics* on mean codes and of *sampled*
-    on sampled ones.
+    on sampled ones; *distances* are rows of `learnt_distances`.
     """
     import pandas as pd
 
@@ -49,9 +53,11 @@ def slice_table(
         )
     columns = {column: [row[column] for row in rows] for column in ABOUT_THE_MODEL}
     columns |= _scores(scores, metrics, sampled, [one.id for one in run.plan.members])
-    if by_latent:
-        healthy = [row["status"] == "trained" for row in rows]
-        columns |= _by_latent(run, healthy)
+    columns |= {name: [_setting(run, one, name) for one in run.plan.members] for name in settings}
+    if distances is not None:
+        own = distances.set_index("member").reindex([one.id for one in run.plan.members])
+        columns |= {f"distances.{name}": own[name].tolist() for name in own}
+    columns |= _by_latent(run, [row["status"] == "trained" for row in rows], by_latent)
     return pd.DataFrame({name: columns[name] for name in ordered(columns)})
 
 
@@ -96,20 +102,44 @@ def _scores(
     }
 
 
-def _by_latent(run: RunFolder, healthy: list[bool]) -> dict[str, list[Any]]:
-    """KL of every latent, and its information on every factor; None for models that diverged."""
-    store, names = CodeStore(run), list(run.dataset.factor_names)
-    columns: dict[str, list[Any]] = {name: [] for name in BY_LATENT}
+def _by_latent(run: RunFolder, healthy: list[bool], with_kl: bool) -> dict[str, list[Any]]:
+    """Information of every latent on every factor, and where asked its KL; None for models that
+    diverged.
+    """
+    names = list(run.dataset.factor_names) if run.dataset.labelled else []
+    columns: dict[str, list[Any]] = {name: [] for name in ("kl_by_latent",) if with_kl}
+    columns |= {name: [] for name in ("information", "factors") if names}
+    store = CodeStore(run)
     for member, fine in zip(run.plan.members, healthy, strict=True):
-        kl = shares = None
-        if fine:
-            codes = store.load(member.id)
-            if member.build().samples_latents:
-                kl = codes.kl_per_latent().tolist()
-            if names:
-                found = mig(codes.mean, codes.factors)
-                with np.errstate(invalid="ignore"):  # a constant factor has no entropy
-                    shares = (found.mutual_information / found.factor_entropy).T.ravel().tolist()
-        for name, value in zip(BY_LATENT, (kl, shares, names), strict=True):
-            columns[name].append(value)
+        codes = store.load(member.id) if fine and columns else None
+        if with_kl:
+            known = codes if member.build().samples_latents else None
+            columns["kl_by_latent"].append(
+                None if known is None else known.kl_per_latent().tolist()
+            )
+        if names:
+            columns["factors"].append(names)
+            columns["information"].append(None if codes is None else _information(codes))
     return columns
+
+
+def _information(codes: Codes) -> list[float]:
+    """Factors x latents, row by row: mutual information as a share of the factor's entropy."""
+    found = mig(codes.mean, codes.factors)
+    with np.errstate(invalid="ignore"):  # a constant factor has no entropy
+        return (found.mutual_information / found.factor_entropy).T.ravel().tolist()
+
+
+def _setting(run: RunFolder, member: Member, name: str) -> float | str:
+    """A setting of *member*: a hyperparameter as it was given, of its objective or of what it
+    learns from beside images, an option of data or network, or a field of the plan; NaN where it
+    has no such.
+    """
+    plan = run.plan
+    beside = [one.hyper() for one in member.build_supervision()]
+    places = (member.given, member.hyper, *beside, plan.data_options, plan.network_options)
+    for place in (*places, vars(plan)):
+        if name in place:
+            value = place[name]
+            return float(value) if isinstance(value, (int, float)) else str(value)
+    return math.nan

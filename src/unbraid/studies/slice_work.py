@@ -20,11 +20,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from unbraid.analysis.distances.learnt import learnt_distances
 from unbraid.codes.codes import CodeStore
 from unbraid.codes.reconstructions import ReconstructionStore
 from unbraid.core.cuda_streams import stream_of
@@ -56,6 +57,9 @@ from unbraid.studies.definition import (
 from unbraid.studies.pool import Pool, Slice
 from unbraid.studies.results import COLUMN_KINDS, Results, stacked
 from unbraid.studies.slice_table import slice_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Report = Callable[[int, bool], None]
 """Told how many model-steps more are done, and whether they were found so."""
@@ -254,9 +258,20 @@ class SliceWork:
                 pool=self.pool.name,
                 name=self.slice.name,
                 by_latent=self.slice.latents,
+                settings=self.slice.settings,
+                distances=self._distances() if healthy and self.slice.distances else None,
             )
             write_table(self._stage_file(steps), table)
             failpoint("slice.scored")
+
+    def _distances(self) -> pd.DataFrame:
+        """What the models make of perceived distances; `Stopped` when stopped."""
+
+        def advance(done: int, total: int) -> None:
+            if self.stop.is_set():
+                raise Stopped
+
+        return learnt_distances(self.run, device=self.device, progress=advance)
 
     def finish(self) -> None:
         """Score the last stage, write the slice's table and remove the folder; `Stopped` when

@@ -5,6 +5,7 @@ hold for any image.
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.signal import convolve2d, fftconvolve
 
 import unbraid as ub
-from unbraid.analysis.distances.perceived_loss import PerceivedLoss, parse_loss
+from unbraid.analysis.distances.perceived_loss import PerceivedLoss, loss_of, parse_loss
 from unbraid.core.errors import InputError
 from unbraid.objectives.likelihoods import likelihood
 
@@ -188,3 +189,19 @@ def test_points_have_no_blur_and_no_cross_entropy() -> None:
     assert bounded.rule == "needs samples between 0 and 1, and this dataset has real-valued ones"
     assert blurred.rule == "can blur images only, and this dataset has points"
     assert (bounded.remedy, blurred.remedy) == ("Use the loss mse.", "Leave the blur out.")
+
+
+@pytest.mark.parametrize("name", ["mse", "bce", "mse+box3", "bce+gauss3"])
+def test_each_with_each_is_pair_by_pair(name: str) -> None:
+    loss, draws = parse_loss(name), torch.Generator().manual_seed(0)
+    x, y = (torch.rand((2, n, 1, 8, 8), generator=draws) for n in (3, 4))
+    found = loss.between(x, y)
+    assert found.shape == (2, 3, 4)
+    for group, first, second in itertools.product(range(2), range(3), range(4)):
+        (own,) = loss.pairs(x[group, first][None], y[group, second][None])
+        assert found[group, first, second].item() == pytest.approx(own.item(), rel=1e-9)
+
+
+def test_the_loss_of_a_likelihood() -> None:
+    for spelled, name in (("laplace+gauss7:scale=0.1", "mse+gauss7"), ("bce", "mse")):
+        assert loss_of(spelled).name == name

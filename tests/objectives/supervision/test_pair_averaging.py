@@ -248,3 +248,17 @@ def test_extreme_variances_stay_finite_in_float32(kind):
     assert shared[0, 0].tolist() == pytest.approx(expected, abs=1e-3)
     for gradient in torch.autograd.grad((mean + shared).sum(), halves):
         assert torch.isfinite(gradient).all()
+
+
+def test_the_second_average_is_disents_mistake():
+    """Variances as in the arithmetic one; of the means the second image's, without the first's."""
+    halves = posteriors(3)
+    mean, logvar = pa.second_average(*halves)
+    assert mean is halves[2]
+    assert torch.equal(logvar, pa.arithmetic_average(*halves)[1])
+    first = halves[0].requires_grad_()
+    own = torch.zeros(first.shape, dtype=torch.bool)
+    stacked = (torch.cat([first, halves[2]], dim=1), torch.cat([halves[1], halves[3]], dim=1))
+    shared, _ = pa.share(*stacked, own, pa.AVERAGES["second"])
+    shared.sum().backward()
+    assert not first.grad.any()

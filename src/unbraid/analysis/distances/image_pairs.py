@@ -73,6 +73,15 @@ def choose_pairs(count: int, pairs: int, seed: int) -> RandomPairs:
     return RandomPairs(draws.integers(0, count, pairs), draws.integers(0, count, pairs), False)
 
 
+def labels_needed(dataset: Dataset) -> list[Problem]:
+    """That *dataset* has no factors, if so."""
+    if dataset.labelled:
+        return []
+    remedy = "Give labels when loading it: factors=..., or a factors.csv in the folder of images."
+    rule = "needs known factors, whose values are compared"
+    return [Problem("data", rule, Shown(f"'{dataset.name}' without labels"), remedy)]
+
+
 def choose_traversals(
     dataset: Dataset, pairs: int, seed: int
 ) -> tuple[list[Traversals], list[Problem]]:

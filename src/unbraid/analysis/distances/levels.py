@@ -2,15 +2,15 @@
 """Where distances are taken: in the data and along a trained member (Michlo et al. 2023).
 
 Inputs and reconstructions are compared by the loss, latent means by their Euclidean distance,
-posteriors by the Kullback-Leibler divergence KL(first || second) in nats, which is not symmetric.
-Reconstructions are decoded means, unrounded.
+posteriors by the Kullback-Leibler divergence KL(first || second) in nats, which is not symmetric;
+or by the mean of both ways, as in the authors' code. Reconstructions are decoded means, unrounded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -72,6 +72,63 @@ def data_perception(
     )
 
 
+@dataclass(frozen=True)
+class TrainedMember:
+    """A trained member as two functions of tensors."""
+
+    encode: Callable[[Tensor], tuple[Tensor, Tensor]]
+    """Samples `(n, ...)` to means and log-variances `(n, latents)`."""
+    decode: Callable[[Tensor], Tensor]
+    """Latents `(n, latents)` to expected samples `(n, ...)`."""
+    samples_latents: bool
+    """Whether it has posteriors."""
+
+
+def trained_member(run: RunFolder, member: int, device: torch.device) -> TrainedMember:
+    """A member of *run* on *device*; one that diverged is refused."""
+    check_member(run, member)
+    plan, dataset = run.plan, run.dataset
+    weights = run.member_weights(member, device)
+    network = plan.build_network()
+    objective = plan.members[member].build()
+    likelihood = plan.build_likelihood(dataset).bound(weights)
+
+    def encode(samples: Tensor) -> tuple[Tensor, Tensor]:
+        mean, logvar = network.encode(weights, samples.unsqueeze(0), plan.dtype)
+        mean, logvar = objective.representation(mean, logvar, weights)
+        return mean[0], logvar[0]
+
+    def decode(z: Tensor) -> Tensor:
+        raw = network.decode(weights, z.unsqueeze(0), dataset.sample_shape, plan.dtype)
+        return likelihood.expected(raw)[0]
+
+    return TrainedMember(encode, decode, objective.samples_latents)
+
+
+MEANS = Level(
+    "means",
+    "L2",
+    lambda a, b: euclidean(a[0], b[0]),
+    lambda f: euclidean(f[0][:, :, None], f[0][:, None, :]),
+)
+POSTERIORS = Level(
+    "posteriors",
+    "KL",
+    lambda a, b: kl(*a, *b),
+    lambda f: kl(*(one[:, :, None] for one in f), *(one[:, None, :] for one in f)),
+)
+BOTH_WAYS = Level(
+    "posteriors",
+    "KL both ways",
+    lambda a, b: 0.5 * (kl(*a, *b) + kl(*b, *a)),
+    lambda f: _symmetric(POSTERIORS.matrix(f)),
+)
+
+
+def _symmetric(matrix: Tensor) -> Tensor:
+    return 0.5 * (matrix + matrix.transpose(1, 2))
+
+
 def member_perception(
     run: RunFolder,
     member: int,
@@ -80,46 +137,34 @@ def member_perception(
     device: torch.device,
 ) -> Perception:
     """A trained member: its latent means, posteriors (where it has any), reconstructions."""
-    check_member(run, member)
-    plan, dataset = run.plan, run.dataset
-    weights = run.member_weights(member, device)
-    network = plan.build_network()
-    objective, likelihood = (
-        plan.members[member].build(),
-        plan.build_likelihood(dataset).bound(weights),
-    )
+    trained, name = trained_member(run, member, device), run.plan.members[member].label()
+    return replace(perception_of(trained, run.dataset, loss, sampler, device), name=name)
+
+
+def perception_of(
+    trained: TrainedMember,
+    dataset: Dataset,
+    loss: PerceivedLoss,
+    sampler: Callable[[Tensor], Tensor],
+    device: torch.device,
+    posteriors: Level = POSTERIORS,
+) -> Perception:
+    """The same of a member that is loaded already, with *posteriors* compared in either way."""
 
     def look(indices: Tensor) -> dict[str, Features]:
-        mean, logvar = network.encode(weights, sampler(indices).unsqueeze(0), plan.dtype)
-        mean, logvar = objective.representation(mean, logvar, weights)
-        decoded = likelihood.expected(
-            network.decode(weights, mean, dataset.sample_shape, plan.dtype)
-        )
+        mean, logvar = trained.encode(sampler(indices))
         return {
-            "means": (mean[0],),
-            "posteriors": (mean[0], logvar[0]),
-            "reconstructions": (decoded[0],),
+            "means": (mean,),
+            "posteriors": (mean, logvar),
+            "reconstructions": (trained.decode(mean),),
         }
 
-    means = Level(
-        "means",
-        "L2",
-        lambda a, b: euclidean(a[0], b[0]),
-        lambda f: euclidean(f[0][:, :, None], f[0][:, None, :]),
-    )
-    posteriors = Level(
-        "posteriors",
-        "KL",
-        lambda a, b: kl(*a, *b),
-        lambda f: kl(*(one[:, :, None] for one in f), *(one[:, None, :] for one in f)),
-    )
-    sampled = (posteriors,) if objective.samples_latents else ()
+    sampled = (posteriors,) if trained.samples_latents else ()
     return Perception(
-        levels=(means, *sampled, by_loss("reconstructions", loss)),
+        levels=(MEANS, *sampled, by_loss("reconstructions", loss)),
         look=look,
         numbers=math.prod(dataset.sample_shape),
         device=device,
-        name=plan.members[member].label(),
     )
 
 

@@ -39,6 +39,7 @@ from unbraid.analysis.distances.image_pairs import (
     Traversals,
     choose_pairs,
     choose_traversals,
+    labels_needed,
 )
 from unbraid.analysis.distances.levels import (
     Features,
@@ -57,7 +58,7 @@ from unbraid.analysis.distances.tally import (
     importance_of,
 )
 from unbraid.core.checks import whole
-from unbraid.core.errors import InputError, Problems, Shown
+from unbraid.core.errors import InputError, Problems
 from unbraid.data import DATA, load
 from unbraid.data.dataset import Dataset
 from unbraid.population.devices import cores
@@ -261,12 +262,8 @@ def check_request(
     parsed = loss if isinstance(loss, PerceivedLoss) else problems.collect(lambda: parse_loss(loss))
     for problem in parsed.problems(dataset) if parsed else ():
         problems.say(problem)
-    if not dataset.labelled:
-        remedy = (
-            "Give labels when loading it: factors=..., or a factors.csv in the folder of images."
-        )
-        rule = "needs known factors, whose values are compared"
-        problems.add("data", rule, Shown(f"'{dataset.name}' without labels"), remedy)
+    for problem in labels_needed(dataset):
+        problems.say(problem)
     if run is not None:
         problems.collect(lambda: check_member(run, member))
     problems.raise_if_any()

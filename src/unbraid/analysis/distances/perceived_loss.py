@@ -25,6 +25,7 @@ from torch import Tensor
 from unbraid.core.errors import Problem, Shown, invalid
 from unbraid.data.dataset import Dataset
 from unbraid.objectives.blur import LARGEST_RADIUS, WINDOWS, blur
+from unbraid.objectives.likelihood_spelling import read_likelihood
 from unbraid.objectives.overlap import SMALLEST_PROBABILITY, usual_kappa
 
 BASES = ("mse", "bce")
@@ -101,8 +102,18 @@ class PerceivedLoss:
                 if self.window
                 else total
             )
-        total = _cross_entropies(x)
-        return total + self.weight * _cross_entropies(self.blurred(x)) if self.window else total
+        return self.between(x, x)
+
+    def between(self, x: Tensor, y: Tensor) -> Tensor:
+        """Distances `(groups, n, m)` from each of *x* `(groups, n, ...)`, the true ones, to each of
+        *y* `(groups, m, ...)`, by products, and so exact to rounding of the largest norm only.
+        """
+        x, y = x.to(torch.float64), y.to(torch.float64)
+        compare = _cross_squares if self.base == "mse" else _cross_entropies
+        total = compare(x, y)
+        if not self.window:
+            return total
+        return total + self.weight * compare(self.blurred(x), self.blurred(y))
 
     def blurred(self, x: Tensor) -> Tensor:
         """*x* `(..., height, width)`, float64, under the window."""
@@ -123,6 +134,17 @@ def parse_loss(text: str) -> PerceivedLoss:
     return PerceivedLoss(found[1], found[2] or "", radius)
 
 
+def loss_of(likelihood: str) -> PerceivedLoss:
+    """The loss by which a model trained with *likelihood* compares images: squared error, which
+    stands for any error of single pixels, with the blur of the likelihood.
+
+    >>> loss_of("gaussian+box31").name, loss_of("bernoulli").name
+    ('mse+box31', 'mse')
+    """
+    spelled = read_likelihood(likelihood)
+    return PerceivedLoss("mse", spelled.window, spelled.radius)
+
+
 def _squared_differences(x: Tensor) -> Tensor:
     """Mean squared differences `(groups, n, n)` by one product; exact for whole numbers."""
     flat = x.flatten(2)
@@ -138,9 +160,15 @@ def _cross_entropy(x: Tensor, y: Tensor) -> Tensor:
     return -(x * y.log() + (1.0 - x) * (1.0 - y).log()).flatten(1).mean(dim=1)
 
 
-def _cross_entropies(x: Tensor) -> Tensor:
+def _cross_squares(x: Tensor, y: Tensor) -> Tensor:
+    x, y = x.flatten(2), y.flatten(2)
+    norms = x.square().sum(dim=2)[:, :, None] + y.square().sum(dim=2)[:, None, :]
+    return (norms - 2.0 * (x @ y.transpose(1, 2))).clamp(min=0.0) / x.shape[2]
+
+
+def _cross_entropies(x: Tensor, y: Tensor) -> Tensor:
     flat = x.flatten(2)
-    y = flat.clamp(SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
+    y = y.flatten(2).clamp(SMALLEST_PROBABILITY, 1.0 - SMALLEST_PROBABILITY)
     log_one, log_zero = y.log(), (1.0 - y).log()
     return (
         -(flat @ (log_one - log_zero).transpose(1, 2) + log_zero.sum(dim=2)[:, None, :])

@@ -146,23 +146,30 @@ def importance_of(distances: NDArray[np.float64], complete: bool) -> Importance:
     return Importance(float(distances.mean()), float(distances.std()), error, len(distances))
 
 
+def _in_steps(distances: NDArray[np.float64], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """*distances* in whole steps of a tie, 1e-7 of the largest in each row."""
+    largest = np.where(valid, np.abs(distances), 0.0).max(axis=1, keepdims=True)
+    zeros = np.zeros(distances.shape)
+    return np.rint(np.divide(distances, largest * _TIE, out=zeros, where=largest > _NOTHING))
+
+
 def rank_correlations(
     distances: NDArray[np.float64], truth: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Spearman's correlation of each row of *distances* `(rows, pairs)` with *truth* `(pairs,)`.
+    """Spearman's correlation of each row of *distances* `(rows, pairs)` with *truth*, `(pairs,)` or
+    of the same shape.
 
-    Pairs that are NaN are left out; a row is NaN where either side is constant.
+    Pairs that are NaN in *distances* are left out; a row is NaN where either side is constant.
     """
     from scipy.stats import rankdata
 
     valid = np.isfinite(distances)
-    largest = np.where(valid, np.abs(distances), 0.0).max(axis=1, keepdims=True)
-    levels = np.rint(
-        np.divide(distances, largest * _TIE, out=np.zeros_like(distances), where=largest > _NOTHING)
-    )
     ranks = [
         np.nan_to_num(rankdata(np.where(valid, side, np.nan), axis=1, nan_policy="omit"))
-        for side in (levels, np.broadcast_to(truth, distances.shape))
+        for side in (
+            _in_steps(distances, valid),
+            _in_steps(np.broadcast_to(truth, distances.shape), valid),
+        )
     ]
     count = valid.sum(axis=1, keepdims=True)
     ours, theirs = (

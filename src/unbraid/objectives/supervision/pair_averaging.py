@@ -12,12 +12,14 @@ equal bins, as disentanglement_lib's histogram does. No gradient flows through t
 latent that differs most always keeps its own, and so do all of them where all δ are equal (a pair
 of equal images, or a single latent), which that histogram leaves undefined.
 
-The shared posterior is one of two averages:
+The shared posterior is one of three averages:
 
 - arithmetic (GVAE; Hosoya 2019): means of the means and of the variances;
 - harmonic (ML-VAE; Bouchacourt et al. 2018), as disentanglement_lib computes it: the variance is 2
   v₁ v₂ / (v₁ + v₂), twice that of the paper's product of the two densities, so that two equal
-  posteriors stay what they are; the mean is the product's.
+  posteriors stay what they are; the mean is the product's;
+- second: the mean of the variances with the second image's mean, which disent 0.3.0 to 0.5.0 took
+  for the arithmetic one by mistake (its issue 32), and so probably Michlo et al. (2023).
 
 All tensors are `(members, pairs, latents)`. Variances are averaged by their logarithms, which
 neither overflow nor vanish.
@@ -89,7 +91,18 @@ def harmonic_average(
     )
 
 
-AVERAGES: dict[str, Average] = {"arithmetic": arithmetic_average, "harmonic": harmonic_average}
+def second_average(
+    mean: Tensor, logvar: Tensor, other_mean: Tensor, other_logvar: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mean of the second image, and log of the mean of the variances."""
+    return other_mean, arithmetic_average(mean, logvar, other_mean, other_logvar)[1]
+
+
+AVERAGES: dict[str, Average] = {
+    "arithmetic": arithmetic_average,
+    "harmonic": harmonic_average,
+    "second": second_average,
+}
 
 
 def share(mean: Tensor, logvar: Tensor, own: Tensor, average: Average) -> tuple[Tensor, Tensor]:

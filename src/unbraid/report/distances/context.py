@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from unbraid.analysis.distances.learnt import LEVELS
 from unbraid.analysis.distances.perceived_distances import RANDOM, Distances
 from unbraid.analysis.distances.tally import FactorDistances, Importance
 from unbraid.core.files import write_bytes
@@ -27,12 +28,22 @@ from unbraid.report.images import row_uri
 from unbraid.report.page import write_page
 from unbraid.report.train.settings import mix
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _FILES = {
     "distances.svg": "the heat maps as one image",
     "importance.csv": "mean distances of pairs, by level and factor",
     "order.csv": "rank correlations with the ground truth",
     "matrices.csv": "every entry of every matrix",
 }
+MEMBERS = "members.csv"
+_MEMBER_COLUMNS = {
+    **{f"{key}_with_inputs": f"{level_name(key)}, with inputs" for key in LEVELS},
+    **{f"{key}_with_truth": f"{level_name(key)}, with the truth" for key in LEVELS},
+    "overlap": "overlap",
+}
+"""Of all models: what a column is called on the page."""
 _SAME = 1e-9
 _WIDTH = 70
 """Of an image in a strip, in pixels of the page."""
@@ -44,28 +55,41 @@ def write_distances(
     folder: Path,
     command: str = "",
     about: Sequence[tuple[str, str]] = (),
+    advice: str = "",
+    members: pd.DataFrame | None = None,
 ) -> Path:
-    """Write the page and the files beside it into *folder*; returns the path of the page."""
+    """Write the page and the files beside it into *folder*; returns the path of the page.
+
+    *advice* is the sentence that leads it, *members* what all models of a run make of the data.
+    """
     tables = {
         "importance.csv": found.importance_table(),
         "order.csv": found.order_table(),
         "matrices.csv": found.matrix_table(),
     }
+    if members is not None:
+        tables[MEMBERS] = members
     for name, table in tables.items():
         write_bytes(folder / name, table.to_csv(index=False, na_rep="").encode())
     title = f"{found.data}, {found.loss}" + (f": {found.member}" if found.member else "")
     write_bytes(folder / "distances.svg", grid_svg(found.levels, title).encode())
-    context = page_context(found, dataset, command, about)
+    context = page_context(found, dataset, command, about, advice, members)
     return write_page(folder / PAGES["distances"], "distances", context)
 
 
 def page_context(
-    found: Distances, dataset: Dataset, command: str = "", about: Sequence[tuple[str, str]] = ()
+    found: Distances,
+    dataset: Dataset,
+    command: str = "",
+    about: Sequence[tuple[str, str]] = (),
+    advice: str = "",
+    members: pd.DataFrame | None = None,
 ) -> dict[str, Any]:
     """Everything the template shows."""
     figures: dict[str, Any] = {"importance": importance_figure(found.inputs)}
     return {
         "title": f"{found.data} · perceived distances",
+        "advice": advice,
         "summary": [importance_sentence(found), order_sentence(found)],
         "missing": found.missing,
         "facts": [*_facts(found, dataset), *dataset.about, *about],
@@ -83,8 +107,22 @@ def page_context(
         "figures": figures,
         "command": command,
         "seed": found.seed,
-        "files": _FILES,
+        "members": [] if members is None else _member_rows(members),
+        "member_levels": _MEMBER_COLUMNS,
+        "files": _FILES | ({} if members is None else {MEMBERS: "all models, level by level"}),
     }
+
+
+def _member_rows(members: pd.DataFrame) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Each model's label, and its numbers with their colours."""
+    return [
+        (str(one["model"]), [(_number(one[name]), _heat(one[name])) for name in _MEMBER_COLUMNS])
+        for one in members.to_dict("records")
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−") if math.isfinite(value) else "undefined"
 
 
 def importance_sentence(found: Distances) -> str:
@@ -167,7 +205,7 @@ def _maps(found: Distances, figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _correlation(one: FactorDistances) -> str:
-    return f"{one.spearman:.2f}".replace("-", "−") if math.isfinite(one.spearman) else "undefined"
+    return _number(one.spearman)
 
 
 def _importance_rows(found: Distances) -> list[tuple[str, list[tuple[str, str]]]]:

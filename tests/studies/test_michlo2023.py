@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts of Michlo et al. 2023: each claim on tables where it is true and where it is not."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies import michlo2023_tables as tables
+
+import unbraid as ub
+from unbraid.analysis.distances.perceived_distances import perceived_distances
+from unbraid.studies.michlo2023 import STUDY, exact
+from unbraid.studies.michlo2023.betas import _largest_alive
+from unbraid.studies.michlo2023.datasets import against_table, no_order_of, order_of
+from unbraid.studies.michlo2023.measured import MEASURED, distances_of, measure
+from unbraid.studies.michlo2023.pools import ARMS, BETAS, COLLAPSE
+from unbraid.studies.michlo2023.prediction import compare
+from unbraid.studies.michlo2023.published import A1, BY_LOSS, BY_SPACING, RANDOM
+
+CLAIM = {claim.id: claim for claim in STUDY.claims}
+TRAINED = [claim.id for claim in STUDY.claims if claim.pools]
+WITHOUT_TRAINING = ["MIC-E7", "MIC-F3a", "MIC-A1", "MIC-F8", "MIC-S54", "MIC-E11"]
+ALONE = ["MIC-F6a", "MIC-F7"]
+"""Told of single models, without intervals."""
+
+
+@functools.cache
+def world(true: bool) -> pd.DataFrame:
+    return tables.world(true)
+
+
+def finding(name: str, table: pd.DataFrame):
+    return STUDY.analyses[name](table)
+
+
+@functools.cache
+def true_finding(name: str):
+    return finding(name, world(True))
+
+
+def verdict(name: str, table: pd.DataFrame) -> str:
+    return CLAIM[name].verdict(finding(name, table))
+
+
+def test_every_claim_has_an_analysis_and_a_test():
+    assert len(CLAIM) == 18  # 16 of the paper, two questions of our own
+    assert {*CLAIM} == {*STUDY.analyses} == {*TRAINED, *WITHOUT_TRAINING, "MIC-F3b"}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_claim_that_is_true_is_reproduced(name):
+    assert CLAIM[name].verdict(true_finding(name)) == "reproduced"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_claim_that_is_false_is_not_reproduced(name):
+    assert verdict(name, world(False)) == "not reproduced"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_diverged_models_do_not_decide(name):
+    table = tables.spoiled(world(True))
+    assert (table["status"] == "diverged").any()
+    found = finding(name, table)
+    assert CLAIM[name].verdict(found) == "reproduced"
+    own = table[table["pool"].isin(CLAIM[name].pools)]
+    if name not in ("MIC-C", "MIC-P", "MIC-F10") and (own["status"] == "diverged").any():
+        assert "Models left out" in found.remark
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_order_of_rows_does_not_matter(name):
+    found = [true_finding(name), finding(name, world(True).sample(frac=1.0, random_state=0))]
+    for rule in CLAIM[name].rules:
+        one, other = (each.estimate(rule.statistic) for each in found)
+        assert one.value == pytest.approx(other.value)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_without_its_models_a_claim_is_not_run(name):
+    table = world(True)
+    assert verdict(name, table.iloc[:0]) == "not run"
+    assert verdict(name, pd.DataFrame()) == "not run"
+    assert verdict(name, table.iloc[:, : table.columns.get_loc("likelihood") + 1]) == "not run"
+    assert verdict(name, table.assign(pool="elsewhere")) == "not run"
+    if name != "MIC-C":  # whose seeds that diverged are lost seeds
+        assert verdict(name, table.assign(status="diverged")) == "not run"
+
+
+@pytest.mark.parametrize("name", [one for one in TRAINED if one not in ALONE])
+def test_intervals_are_there_and_one_seed_decides_nothing(name):
+    for rule in CLAIM[name].rules:
+        one = true_finding(name).estimate(rule.statistic)
+        assert one.low <= one.value <= one.high
+        assert math.isfinite(one.low)
+    if not {BETAS, COLLAPSE} & {*CLAIM[name].pools}:
+        assert verdict(name, world(True).query("seed == 0")) in ("undecided", "not run")
+
+
+def test_findings_can_be_shown():
+    for name in [*TRAINED, *WITHOUT_TRAINING]:
+        exhibit = true_finding(name).exhibit
+        if exhibit is None:
+            continue
+        assert exhibit.caption.endswith(".")
+        if exhibit.form == "matrix":
+            assert np.issubdtype(exhibit.table.to_numpy().dtype, np.number)
+        else:
+            assert {"x", "y", "group"} <= {*exhibit.table}
+            assert exhibit.table[["x", "y"]].notna().all(axis=None)
+        assert len({one.name for one in true_finding(name).estimates}) == len(
+            true_finding(name).estimates
+        )
+
+
+def test_published_numbers_stand_beside_ours():
+    """In the world where they are true they are what is found."""
+    for name, kind in (("MIC-F9a", "ada"), ("MIC-F9b", "beta")):
+        for score in ("mig", "dci"):
+            for spacing, paper in enumerate(BY_SPACING[kind, score], start=1):
+                one = true_finding(name).estimate(f"{score.upper()} at spacing {spacing}")
+                assert one.paper == paper
+                assert one.value == pytest.approx(paper, abs=0.03)
+    one = true_finding("MIC-F11").estimate("DCI of Ada-GVAE, blur")
+    assert one.paper == BY_LOSS["ada", "blur"][1]
+    assert one.value == pytest.approx(one.paper, abs=0.03)
+
+
+@pytest.mark.parametrize("name", WITHOUT_TRAINING)
+def test_what_needs_no_training_is_reproduced(name):
+    assert CLAIM[name].verdict(true_finding(name)) == "reproduced"
+
+
+def test_what_needs_no_training_could_fail():
+    """The same measurements of other data, other orders, another table, another loss."""
+    spread = exact.distances_at(4)  # squares that overlap are not all equally far apart
+    assert CLAIM["MIC-E7"].verdict(spread) == "not reproduced"
+    assert CLAIM["MIC-F3a"].verdict(order_of([("dsprites", "orientation")])) == "not reproduced"
+    for name, at in (("MIC-F8", exact.order_at), ("MIC-S54", exact.overlap_at)):
+        assert CLAIM[name].verdict(at((8, 7, 6, 5, 4, 3, 2, 1))) == "not reproduced"
+    other = {"dsprites": A1["dsprites"] | {"shape": 0.0584, "y": 0.0214}}
+    assert CLAIM["MIC-A1"].verdict(against_table(other)) == "not reproduced"
+    for radius, alpha in ((31, 63.0), (15, 63.0**2)):
+        assert CLAIM["MIC-E11"].verdict(exact.overlap_loss_at(radius, alpha)) == "not reproduced"
+
+
+def test_kinds_without_order():
+    """The rule on the shapes of dSprites, which are kinds, and on x, which is not."""
+    assert finding("MIC-F3b", pd.DataFrame()) is None  # the file of Cars3D is not here
+    assert CLAIM["MIC-F3b"].verdict(no_order_of("dsprites", "shape")) == "reproduced"
+    assert CLAIM["MIC-F3b"].verdict(no_order_of("dsprites", "x")) == "not reproduced"
+
+
+def test_pairs_nearer_than_apart_by_counting():
+    """Against random images of XYSquares themselves."""
+    for spacing in (2, 7):
+        data = ub.load("xysquares", spacing=spacing)
+        draws = np.random.default_rng(spacing).integers(0, len(data), (2, 800))
+        gap = data.images(draws[0]).astype(float) - data.images(draws[1])
+        distances = ((gap / 255) ** 2).mean(axis=(1, 2, 3))
+        counted = (distances < exact.APART - 1e-9).mean()
+        along, apart = exact.nearer_than_apart(spacing)
+        assert counted == pytest.approx(apart, abs=4 * math.sqrt(apart * (1 - apart) / 800))
+        matrix = perceived_distances(data, pairs=50).inputs.factors[0].matrix
+        off = matrix[np.triu_indices(8, 1)]
+        assert (off < exact.APART - 1e-9).mean() == pytest.approx(along)
+
+
+def test_the_committed_distances_are_what_is_measured():
+    """Those of XYSquares, which are exact, and Table A1 of dSprites within the errors of few."""
+    assert {*MEASURED} == {
+        (str(data), str(loss)) for data, loss in MEASURED if distances_of(data, loss) is not None
+    }
+    stored, now = distances_of("xysquares:spacing=3"), measure("xysquares:spacing=3", "mse", 300)
+    for factor, own in now.set_index("factor").drop(index=RANDOM).iterrows():
+        assert own["mean"] == pytest.approx(stored.loc[factor, "mean"], rel=1e-12)
+        assert own["spearman"] == pytest.approx(stored.loc[factor, "spearman"], rel=1e-12)
+    stored = distances_of("dsprites")
+    now = measure("dsprites", "mse", 1500).set_index("factor")
+    gap = (now["mean"] - stored["mean"]).abs()
+    assert (gap <= 4 * np.hypot(now["standard_error"], stored["standard_error"])).all()
+
+
+def test_half_an_arm_less_is_not_judged():
+    table = world(True)
+    for arm in ARMS:
+        assert verdict("MIC-C", table[~table["slice"].str.startswith(f"{arm}-")]) == "not run"
+
+
+def test_the_cause_of_the_collapse_is_named():
+    assert "undone by: Xavier-normal weights" in true_finding("MIC-C").remark
+    assert true_finding("MIC-C").estimate("largest fall by one change").value == 0.4
+    same = world(True).copy()
+    own = same["pool"] == COLLAPSE
+    same.loc[own, "active_units"] = np.where(same.loc[own, "seed"] < 8, 1.0, 6.0)
+    found = finding("MIC-C", same)
+    assert CLAIM["MIC-C"].verdict(found) == "undecided"
+    assert "the setting's own spread" in found.remark
+
+
+def test_a_seed_that_diverged_is_a_lost_seed():
+    table = world(True).copy()
+    lost = (table["pool"] == COLLAPSE) & (table["seed"] >= 18)
+    table.loc[lost, "active_units"] = np.nan
+    table.loc[lost, "status"] = "diverged"
+    table.loc[lost, "steps"] = 100
+    one = finding("MIC-C", table).estimate("collapsed share: Xavier-normal weights")
+    assert one.value == pytest.approx(2 / 20)
+
+
+def test_the_largest_beta_without_collapse():
+    def models(*active: float) -> pd.DataFrame:
+        return pd.DataFrame({"beta": [0.01, 0.1, 1.0], "active_units": active})
+
+    assert _largest_alive(models(6, 3, 2)) == pytest.approx(-1.0)
+    assert _largest_alive(models(6, 6, 6)) == pytest.approx(0.0)
+    assert _largest_alive(models(6, 1, 6)) == pytest.approx(-2.0)  # what revives is luck
+    assert _largest_alive(models(0, 0, 0)) == pytest.approx(-2.5)
+
+
+def test_prediction_needs_factors_that_can_be_compared():
+    """Data that cannot be loaded, that have no order to compare or one seed alone say nothing."""
+    one = {"loss": "mse", "information": [0.5, 0.2], "factors": ["x", "y"]}
+    few = pd.DataFrame([{"data": "dsprites", "seed": seed} | one for seed in range(3)])
+    assert compare([few]) is None  # two factors
+    six = {"loss": "mse", "factors": list(distances_of("dsprites").index[1:])}
+    six["information"] = [0.9, 0.8, 0.5, 0.2, 0.1]
+    single = pd.DataFrame([{"data": "dsprites", "seed": 0} | six])
+    assert compare([single]) is None
+    unknown = pd.DataFrame([{"data": "nowhere", "seed": seed} | six for seed in range(3)])
+    assert compare([unknown]) is None
+    found = compare([unknown, pd.concat([single, single.assign(seed=1)], ignore_index=True)])
+    assert found.estimate("importance with information, mean within data sets").value == 1.0
