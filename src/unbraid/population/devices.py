@@ -92,6 +92,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def device_type(device: torch.device) -> str:
+    """What a device is called where only its type counts: chunks that begin on one end with other
+    bits on another.
+    """
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
 def workers(device: torch.device) -> list[torch.device]:
     """Where chunks train side by side: every core, every GPU, or the one GPU that was named.
 

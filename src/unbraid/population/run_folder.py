@@ -16,12 +16,16 @@ from unbraid.core.checks import is_whole
 from unbraid.core.errors import DamagedFileError, InputError, Shown, UnbraidError, invalid
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import (
+    check_nobody_holds,
+    file_names,
     only_one,
     remove,
     remove_halves_in,
     remove_unfinished,
 )
 from unbraid.core.folders import check_exists, kind_of, other_kind, record_path
+from unbraid.core.lease import SUFFIX
+from unbraid.core.lease import remove_leftovers as remove_leases_in
 from unbraid.core.records import from_record, in_range, read_object
 from unbraid.core.store import read_table, write_json, write_table
 from unbraid.data import load
@@ -290,10 +294,20 @@ class RunFolder:
         """Of the plan, and of those that it continues."""
         return self.plan.digest(), *self.former_digests
 
+    @property
+    def checkpoint_folder(self) -> Path:
+        """Where the checkpoints of all chunks are, and the leases of those that are trained."""
+        return self.path / CHECKPOINTS
+
+    def plan_state(self) -> tuple[int, int, int]:
+        """What changes when plan.json is written again."""
+        found = record_path(self.path, "train").stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
     def checkpoints(self, chunk: tuple[Member, ...]) -> Checkpoints:
         """The checkpoint files of a chunk."""
         return Checkpoints(
-            self.path / CHECKPOINTS,
+            self.checkpoint_folder,
             tuple(member.id for member in chunk),
             *self.digests,
             quantities=max(len(quantities(member)) for member in chunk),
@@ -367,6 +381,9 @@ class RunFolder:
         """Hold all files of the run while its plan changes, which is still the one at hand."""
         with only_one(self.path), only_one(self.path, SCORES_LOCK):
             self.check_unchanged()
+            names = file_names(self.checkpoint_folder)
+            held = (name for name in names if name.endswith(SUFFIX))
+            check_nobody_holds(self.path, (self.checkpoint_folder / name for name in held))
             yield
 
     @property
@@ -459,12 +476,16 @@ class RunFolder:
             remove(self.path / name)
 
     def remove_halves(self) -> None:
-        """Remove what killed writers left; to be called with the folder locked.
-
-        Scores, pages and codes are written without that lock: halves there may be somebody's.
-        """
-        remove_unfinished(self.path / CHECKPOINTS)
+        """Remove what killed writers of this machine left; others may write here."""
         remove_halves_in(self.path)
+        for folder in (self.path, self.checkpoint_folder):
+            remove_leases_in(folder)
+
+    def remove_all_halves(self) -> None:
+        """Remove what killed writers of any machine left of checkpoints; to be called with the
+        folder locked and all chunks trained.
+        """
+        remove_unfinished(self.checkpoint_folder)
 
     def members(self) -> pd.DataFrame:
         """One row per member: what it is and how its training ended."""
@@ -478,13 +499,11 @@ class RunFolder:
         """A table of the run, made again from the checkpoints where it is missing, damaged or
         another run's.
         """
-        about = self.about_table(name)
-        try:
-            table = read_table(self.path / name, about, _COLUMNS[name])
-            if set(table["member"]) <= {member.id for member in self.plan.members}:
-                return table
-        except (FileNotFoundError, DamagedFileError):
-            pass
+        if (table := self._stored(name)) is not None:
+            return table
+        tables = self._tables()
+        if "unfinished" in tables["members.parquet"]["status"].tolist():
+            return tables[name]  # others may train what is left, and a table would outlive that
         try:
             with only_one(self.path):  # or it could take the place of a newer one
                 self.check_unchanged()
@@ -493,5 +512,22 @@ class RunFolder:
         except DamagedFileError:  # of a checkpoint
             raise
         except UnbraidError:  # another writes it, has changed the run, or nothing can be written
-            return self._tables()[name]
-        return read_table(self.path / name, about)
+            return tables[name]
+        return read_table(self.path / name, self.about_table(name))
+
+    def _stored(self, name: str) -> pd.DataFrame | None:
+        """A table of the run, where it is there, whole and the run's own."""
+        try:
+            table = read_table(self.path / name, self.about_table(name), _COLUMNS[name])
+        except (FileNotFoundError, DamagedFileError):
+            return None
+        own = set(table["member"]) <= {member.id for member in self.plan.members}
+        return table if own else None
+
+    def finished_members(self) -> pd.DataFrame | None:
+        """The stored table of members, where both tables are there and say that all is trained."""
+        found = self._stored("members.parquet")
+        if found is None or "unfinished" in found["status"].tolist():
+            return None
+        whole = len(found) == len(self.plan.members)
+        return found if whole and self._stored("history.parquet") is not None else None

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of several hosts on one run, killed, stopped and continued, with clocks that disagree:
+every chunk is trained once to the end, with the bits of a plain run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unbraid as ub
+from unbraid.population.plan import make_plan
+from unbraid.population.run_folder import RunFolder
+
+from .hosts import Hosts
+
+DATA, OBJECTIVE = "sprites", "beta_vae"
+PLAN: dict[str, Any] = {
+    "data_options": {"x": 6, "y": 4, "scale": 1, "image_size": 28},
+    "network": "mlp",
+    "network_options": {"hidden": 8},
+    "latents": 2,
+    "batch_size": 8,
+    "learning_rate": 1e-3,
+    "checkpoint_seconds": 0.1,
+    "precision": "float32",
+}
+SECONDS = 60.0
+
+
+def make_run(folder: Path, seeds: int, steps: int, **more: Any) -> RunFolder:
+    plan, dataset = make_plan(DATA, OBJECTIVE, seeds=seeds, steps=steps, **PLAN | more)
+    return RunFolder.create(folder, plan, 1, dataset)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of final checkpoints and tables."""
+    files = [*folder.glob("checkpoint/*"), *folder.glob("*.parquet")]
+    return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
+
+
+def until(met: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not met():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def holders(run: RunFolder) -> dict[str, dict[str, Any]]:
+    """What holders of chunks tell of themselves, by the name of the lease."""
+    found = {}
+    for lease in run.path.glob("checkpoint/.members-*.lease"):
+        for path in lease.iterdir():
+            if path.is_file():
+                found[lease.name] = json.loads(path.read_text() or "{}")
+    return found
+
+
+def names(run: RunFolder) -> set[str]:
+    return {path.name for path in run.path.glob("checkpoint/members-*")}
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Callable[..., dict[str, str]]:
+    """What a run ends with that one undisturbed process trains."""
+
+    def train(seeds: int, steps: int, **more: Any) -> dict[str, str]:
+        options = {**PLAN, **more, "seeds": seeds, "steps": steps, "device": "cpu"}
+        made = ub.train(DATA, OBJECTIVE, out=tmp_path / "plain", quiet=True, **options)
+        return digests(made.path)
+
+    return train
+
+
+def end_all(hosts: Hosts, processes: list[int], tmp_path: Path) -> None:
+    """All end well."""
+    for number, process in enumerate(processes):
+        assert hosts.end(process) == 0, (tmp_path / f"{number}.txt").read_text()
+
+
+def test_workers_share_a_run(hosts: Hosts, tmp_path: Path, plain):
+    """Two of them have the same process number, and all clocks disagree."""
+    run = make_run(tmp_path / "run", seeds=12, steps=60)
+    words = ("work", str(run.path), "--device", "cpu", "--lease-seconds", "5")
+    told = [
+        {"machine": f"host-{place}", "process": 4711 + place // 2, "hours": 5.0 * place - 9}
+        for place in range(4)
+    ]
+    processes = [
+        hosts.start(*words, said=tmp_path / f"{place}.txt", slow=0.005, **one)
+        for place, one in enumerate(told)
+    ]
+    seen: dict[str, set[str]] = {}
+    while len(names(run)) < 12 or holders(run):
+        for lease, one in holders(run).items():
+            if one:
+                seen.setdefault(lease, set()).add(f"{one['host']} {one['process']}")
+        time.sleep(0.02)
+    end_all(hosts, processes, tmp_path)
+    assert digests(run.path) == plain(12, 60)
+    assert all(len(who) == 1 for who in seen.values()), "each chunk has one worker, from end to end"
+    assert len(set.union(*seen.values())) > 1, "or nothing was shared"
+    assert not [*run.path.rglob("*lease*"), *run.path.rglob("*.part")]
+
+
+def test_a_killed_worker_s_chunk_is_gone_on_with(hosts: Hosts, tmp_path: Path, plain):
+    """One on this machine at once, one elsewhere after its lease."""
+    run = make_run(tmp_path / "run", seeds=4, steps=100)
+    words = ("work", str(run.path), "--device", "cpu", "--lease-seconds", "1")
+    here = hosts.start(*words, said=tmp_path / "here.txt", slow=0.02)
+    there = hosts.start(*words, said=tmp_path / "there.txt", slow=0.02, machine="far")
+    until(lambda: {one.get("host") for one in holders(run).values()} > {"far"}, "both work")
+    reached = {name: one for name, one in holders(run).items()}
+    until(lambda: len(names(run)) >= len(reached), "checkpoints of all of them")
+    for process in (here, there):
+        os.kill(process, signal.SIGKILL)
+        assert hosts.end(process) == -signal.SIGKILL
+    assert len(holders(run)) >= 2, "leases of the dead stay"
+    before = names(run)
+    end_all(hosts, [hosts.start(*words, said=tmp_path / "0.txt")], tmp_path)
+    assert digests(run.path) == plain(4, 100)
+    assert before, "there was something to go on from"
+
+
+def test_a_worker_that_was_asleep_writes_nothing_more(hosts: Hosts, tmp_path: Path, plain):
+    """The zombie: stopped for longer than its lease, then continued."""
+    run = make_run(tmp_path / "run", seeds=1, steps=300)
+    words = ("work", str(run.path), "--device", "cpu", "--lease-seconds", "0.6")
+    asleep = hosts.start(*words, said=tmp_path / "asleep.txt", slow=0.01)
+    until(lambda: names(run), "a checkpoint")
+    os.kill(asleep, signal.SIGSTOP)
+    (lease, before), *_ = holders(run).items()
+    other = hosts.start(*words, said=tmp_path / "0.txt", slow=0.005)
+    until(lambda: holders(run).get(lease, before)["process"] != before["process"], "taken over")
+    os.kill(asleep, signal.SIGCONT)
+    end_all(hosts, [other], tmp_path)
+    assert hosts.end(asleep) == 0
+    assert "was taken over by another process" in (tmp_path / "asleep.txt").read_text()
+    assert digests(run.path) == plain(1, 300)
+    assert not [*run.path.rglob("*lease*"), *run.path.rglob("*.part")]
+
+
+def test_resume_joins_those_that_work(hosts: Hosts, tmp_path: Path, plain):
+    run = make_run(tmp_path / "run", seeds=4, steps=80)
+    words = (str(run.path), "--device", "cpu")
+    processes = [
+        hosts.start(verb, *words, said=tmp_path / f"{place}.txt", slow=0.01)
+        for place, verb in enumerate(("work", "resume", "resume"))
+    ]
+    end_all(hosts, processes, tmp_path)
+    assert digests(run.path) == plain(4, 80)
+    assert len([*run.path.glob("codes/*.safetensors")]) == 4
+
+
+def test_a_plan_that_is_trained_elsewhere_does_not_change(hosts: Hosts, tmp_path: Path, refused):
+    run = make_run(tmp_path / "run", seeds=2, steps=400)
+    process = hosts.start(
+        *("work", str(run.path), "--device", "cpu", "--lease-seconds", "1"),
+        said=tmp_path / "0.txt",
+        slow=0.005,
+        machine="far",
+    )
+    until(lambda: holders(run), "a chunk is held")
+    with pytest.raises(ub.InputError, match=r"is being written by another process on far"):
+        ub.resume(run.path, seeds=3, device="cpu", quiet=True)
+    os.kill(process, signal.SIGUSR1)
+    assert hosts.end(process) == 130
+    assert f"Go on with: unbraid resume {run.path}" in (tmp_path / "0.txt").read_text()
+    assert not holders(run)
+    assert names(run), "a checkpoint says how far it was"
