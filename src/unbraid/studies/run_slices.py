@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do the next missing slices of a study: train one after the other, score each beside the next.
 
-Several processes may share a results folder: a slice that another one works at is passed over. What
-is not finished, for want of time, by Ctrl-C or by a kill, is gone on with from its last checkpoint.
+Several processes, on several machines too, may share a results folder: a slice that another one
+works at is passed over; that of one that is gone is taken over. What is not finished, for want of
+time, by Ctrl-C or by a kill, is gone on with from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pathlib import Path
 
 import torch
 
-from unbraid.core.errors import InputError, Problem, StoppedError, UnbraidError
-from unbraid.core.files import make_folder, only_one, remove_folder
+from unbraid.core.errors import HeldError, InputError, Problem, StoppedError, UnbraidError
+from unbraid.core.files import is_held, make_folder, only_one, remove_folder
 from unbraid.core.progress import Progress
 from unbraid.data import load
 from unbraid.data.dataset import Dataset
@@ -63,8 +64,9 @@ def work_folder(results: Results, work: str | Path | None) -> Path:
 
 
 @contextmanager
-def hold(results: Results, pool: Pool, one: Slice) -> Iterator[None]:
-    """Keep a slice for this process; `InputError` where another one works at it.
+def hold(results: Results, pool: Pool, one: Slice, *places: Path) -> Iterator[None]:
+    """Keep a slice for this process; `HeldError` where another one works at it. Its table, and what
+    is in *places*, are written by who holds it alone.
 
     Locks are beside the tables, wherever slices are made.
     """
@@ -75,19 +77,13 @@ def hold(results: Results, pool: Pool, one: Slice) -> Iterator[None]:
         rule = f"must be a folder that can be written ({error.strerror})"
         remedy = "Choose another: {results=FOLDER}."
         raise UnbraidError(str(Problem("results", rule, str(results.folder), remedy))) from error
-    with only_one(folder, f".{one.name}.lock"):
+    with only_one(folder, f".{one.name}.lock", results.path(pool, one), *places):
         yield
 
 
 def is_free(results: Results, pool: Pool, one: Slice) -> bool:
     """Whether no process works at a slice."""
-    if not (work_folder(results, None) / pool.name / f".{one.name}.lock").exists():
-        return True
-    try:
-        with hold(results, pool, one):
-            return True
-    except InputError:
-        return False
+    return not is_held(work_folder(results, None) / pool.name, f".{one.name}.lock")
 
 
 class DataAtHand:
@@ -217,8 +213,8 @@ class _Running:
             return True
         with ExitStack() as lock:
             try:
-                lock.enter_context(hold(self.results, pool, one))
-            except InputError:
+                lock.enter_context(hold(self.results, pool, one, place))
+            except HeldError:
                 self.ended.elsewhere.append(name)
                 return True
             if self.results.done(pool, one):  # by another process meanwhile, or killed just then
