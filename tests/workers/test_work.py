@@ -9,16 +9,20 @@ import hashlib
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import unbraid as ub
+from unbraid.core.store import read_tensors, write_tensors
 from unbraid.population.plan import make_plan
 from unbraid.population.run_folder import RunFolder
+from unbraid.population.train import train_run
 
 from .hosts import Hosts
 
@@ -176,3 +180,61 @@ def test_a_plan_that_is_trained_elsewhere_does_not_change(hosts: Hosts, tmp_path
     assert f"Go on with: unbraid resume {run.path}" in (tmp_path / "0.txt").read_text()
     assert not holders(run)
     assert names(run), "a checkpoint says how far it was"
+
+
+def test_who_trains_first_decides_what_was_left_open(hosts: Hosts, tmp_path: Path, plain):
+    """As on a login node without a GPU: the plan says neither chunks nor precision."""
+    options = {**PLAN, "seeds": 4, "steps": 60, "processes": 3, "device": "cuda"}
+    made = ub.train(DATA, OBJECTIVE, out=tmp_path / "run", begin=False, quiet=True, **options)
+    assert not made.folder.is_decided
+    words = ("work", str(made.path), "--device", "cpu")
+    processes = [hosts.start(*words, said=tmp_path / f"{place}.txt") for place in range(2)]
+    end_all(hosts, processes, tmp_path)
+    decided = RunFolder.open(made.path)
+    assert (decided.chunk_size, decided.device, decided.processes) == (1, "cpu", 3)
+    assert digests(made.path) == plain(4, 60)
+
+
+@pytest.mark.parametrize("decided", ["float32", "bfloat16"])
+def test_one_decision_counts(tmp_path: Path, decided: str):
+    plan, dataset = make_plan(DATA, OBJECTIVE, seeds=6, steps=10, **PLAN)
+    made = RunFolder.create(tmp_path / "run", plan, 0, dataset, precision_is_open=True, processes=3)
+    late = RunFolder.open(made.path, dataset)
+    seen: list[tuple[str, int]] = []
+
+    def size_of(plan: Any, processes: int) -> int:
+        seen.append((plan.precision, processes))
+        return 2
+
+    made.decide(decided, size_of, "NVIDIA H200")
+    late.decide("float32", lambda plan, processes: 5, "cpu")
+    assert seen == [(decided, 3)]
+    for run in (made, late, RunFolder.open(made.path)):
+        assert (run.chunk_size, run.plan.precision, run.device) == (2, decided, "NVIDIA H200")
+        assert [len(chunk) for chunk in run.chunks()] == [2, 2, 2]
+        assert run.plan.digest() == made.plan.digest()
+
+
+def test_a_worker_of_another_kind_of_device_is_refused(tmp_path: Path, refused):
+    plan, dataset = make_plan(DATA, OBJECTIVE, seeds=2, steps=10, **PLAN)
+    run = RunFolder.create(tmp_path / "run", plan, 2, dataset, device="NVIDIA H200")
+    rule = f"must be of the kind that {run.path} is planned for, NVIDIA H200"
+    assert refused(ub.work, run.path, device="cpu", quiet=True) == [("device", rule, "cpu")]
+    ub.resume(run.path, device="cpu", quiet=True)
+    assert set(run.members()["status"]) == {"trained"}
+
+
+def test_members_that_go_on_elsewhere_are_told(tmp_path: Path):
+    stop = threading.Event()
+    run = make_run(tmp_path / "run", seeds=1, steps=40)
+    train_run(run, torch.device("cpu"), lambda steps, found: stop.set(), stop=stop)
+    ((step, path),) = run.checkpoints(run.chunks()[0]).files()
+    tensors, about = read_tensors(path)
+    assert about["device"] == "cpu"
+    write_tensors(path, tensors, about | {"device": "NVIDIA A100"})
+    said: list[str] = []
+    assert train_run(run, torch.device("cpu"), warn=said.append).finished
+    assert said == [
+        f"members 0 to 0 were trained to step {step} on NVIDIA A100 and go on here on cpu: the same"
+        " models within the tolerances of docs/limits.md, not to the last bit."
+    ]

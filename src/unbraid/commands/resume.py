@@ -35,7 +35,7 @@ def resume(
         Option("More seeds of every setting of a run; models that it has keep files and scores."),
     ] = None,
     data: declared.MovedData = None,
-    device: declared.Device = "auto",
+    device: declared.Devices = "auto",
     quiet: declared.Quiet = False,
 ) -> Run | PbtResult | RpuResult | DiscoverResult:
     """Go on with a run, search or discovery that was stopped, killed or damaged.

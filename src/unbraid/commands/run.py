@@ -31,10 +31,15 @@ if TYPE_CHECKING:
 class Run:
     """A trained population: its members, curves, scores and models."""
 
-    def __init__(self, folder: RunFolder, device: torch.device) -> None:
-        """The run in *folder*; what is left to compute is computed on *device*."""
+    def __init__(
+        self, folder: RunFolder, device: torch.device, places: list[torch.device] | None = None
+    ) -> None:
+        """The run in *folder*; what is left to compute is computed on *device*, and trained on
+        *places*, by default on all that *device* stands for.
+        """
         self.folder = folder
         self.device = device
+        self.places = places
 
     def __repr__(self) -> str:
         """The folder and what it holds."""
@@ -75,7 +80,7 @@ class Run:
         if steps is not None and steps != self.folder.plan.steps:
             self.folder.extend(steps)
         if seeds is not None:
-            self.folder.grow(seeds, self.device)
+            self.folder.grow(seeds, self.device, self.places)
         if os.access(self.path, os.W_OK) or not self._is_trained():
             self._train(quiet)
         self._encode(quiet)
@@ -111,7 +116,8 @@ class Run:
         plan = self.folder.plan
         with Progress("training", "model-steps", plan.steps * len(plan.members), quiet) as progress:
             outcome = train_run(
-                self.folder, self.device, progress.advance, progress.say, chunk_done
+                *(self.folder, self.device, progress.advance, progress.say, chunk_done),
+                places=self.places,
             )
         if not outcome.finished:
             raise stopped(self.path)
@@ -360,10 +366,10 @@ def stopped(path: Path) -> StoppedError:
 
 def open_run(path: str | Path, *, data: declared.MovedData = None, device: str = "auto") -> Run:
     """The run in a folder; *data* where it was moved, or was an array in memory."""
-    from unbraid.population.devices import choose_device
+    from unbraid.population.devices import choose_devices
     from unbraid.population.run_folder import RunFolder
 
     folder = RunFolder.open(given_path("run", path))
     if data is not None:
         folder.use(declared.moved_data(data, folder.plan))
-    return Run(folder, choose_device(declared.device_name(device)))
+    return Run(folder, *choose_devices(declared.device_name(device)))

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from unbraid.commands import options as declared
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.run import Run, open_run
-from unbraid.core.errors import Problems
+from unbraid.core.checks import read_whole_number
+from unbraid.core.errors import Problems, invalid
 from unbraid.core.folders import next_folder
 from unbraid.population import defaults
 
@@ -46,7 +47,15 @@ def train(
     prior_options: declared.PriorOptions = None,
     score: declared.ScoresToo = None,
     out: declared.Out = None,
-    device: declared.Device = "auto",
+    device: declared.Devices = "auto",
+    processes: declared.Processes = 1,
+    begin: Annotated[
+        bool,
+        Option(
+            "Train now; else only the plan is written, and who trains first (`unbraid work`)"
+            " decides which models train together."
+        ),
+    ] = True,
     quiet: declared.Quiet = False,
     command: declared.Command = "",
 ) -> Run:
@@ -56,7 +65,12 @@ def train(
     Python `FactorVAE(gamma=[10, 20])`. One that only one of the objectives has may be a flag:
     `--beta 1,4,16`. A number may change while it trains: `--beta "linear(0, 4, 10000)"`.
     """
-    from unbraid.population.devices import choose_device, chunk_size, usual_precision
+    from unbraid.population.devices import (
+        choose_devices,
+        chunk_size,
+        device_type,
+        usual_precision,
+    )
     from unbraid.population.new_folder import check_free
     from unbraid.population.plan import make_plan
     from unbraid.population.run_folder import RunFolder
@@ -64,6 +78,8 @@ def train(
     from unbraid.scoring.run_scores import check_metrics
 
     problems = Problems()
+    if score is not None and not begin:
+        raise invalid("score", "needs models that are trained", score, "Train first: {begin=True}.")
     for name, given in (
         ("hyper", hyper),
         ("data_options", data_options),
@@ -73,7 +89,9 @@ def train(
         if given is not None and not isinstance(given, dict):
             problems.add(name, "must be a dictionary", given, f"For example {name}={{'x': 3}}.")
     problems.raise_if_any()
-    chosen = choose_device(declared.device_name(device))
+    read_whole_number(problems, "processes", processes, 1, declared.MOST_PROCESSES)
+    problems.raise_if_any()
+    chosen, places = choose_devices(declared.device_name(device) if begin else "cpu")
     source, source_options = split_source(data, data_options)
     plan, dataset = make_plan(
         source,
@@ -116,9 +134,13 @@ def train(
             print(f"{line}.", file=sys.stderr, flush=True)
     check_free(folder)
     declared.remark_on(dataset, quiet)
-    size = chunk_size(plan, dataset, chosen)
-    made = RunFolder.create(folder, plan, size, dataset, keep_optimiser=keep_optimiser)
-    run = Run(made, chosen)
+    how: dict[str, Any] = {"keep_optimiser": keep_optimiser, "processes": processes}
+    if not begin:
+        how |= {"precision_is_open": precision == "auto"}
+        return Run(RunFolder.create(folder, plan, 0, dataset, **how), chosen, places)
+    size = chunk_size(plan, dataset, chosen, places, processes)
+    made = RunFolder.create(folder, plan, size, dataset, device=device_type(chosen), **how)
+    run = Run(made, chosen, places)
     if score is None:
         return run.resume(quiet=quiet)
     run.train_and_score(metrics, names, quiet)
@@ -129,6 +151,8 @@ def shown(verb: str, run: Run, given: dict[str, Any]) -> str:
     """What was trained, its scores where they were asked for, and what to type next."""
     from unbraid.commands.score import shown as shown_scores
 
+    if given.get("begin") is False:
+        return f"Planned: {run.path}\nNext:  unbraid work {run.path}"
     if "score" not in given:
         return run.summary()
     trained, _, _ = run.summary().rpartition("\n")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -128,6 +128,9 @@ class _How:
     keep_optimiser: bool = True
     former_digests: tuple[str, ...] = ()
     grown: tuple[tuple[str, int] | tuple[str, int, int], ...] = ()
+    device: str = ""
+    precision_is_open: bool = False
+    processes: int = 1
 
     def others(self) -> dict[str, Any]:
         """All but the size of a chunk, by name."""
@@ -139,8 +142,10 @@ def _read_plan(record: dict[str, Any]) -> tuple[_How, Plan]:
     how = from_record(_How, {name: record[name] for name in own & record.keys()})
     # Earlier versions trained members that came later in chunks of the size of the first.
     grown = tuple(Growth._make((*one, how.chunk_size)[:3]) for one in how.grown)
-    for size in (how.chunk_size, *(one.chunk_size for one in grown)):
-        in_range("chunk_size", size, 1)
+    in_range("chunk_size", how.chunk_size, 0)
+    in_range("processes", how.processes, 1)
+    for one in grown:
+        in_range("chunk_size", one.chunk_size, 1)
     plan = Plan.from_record({name: record[name] for name in record.keys() - own})
     counts = [0, *(one.members for one in grown), len(plan.members)]
     if any(after <= before for before, after in pairwise(counts)):
@@ -162,11 +167,22 @@ class RunFolder:
         keep_optimiser: bool = False,
         former_digests: Sequence[str] = (),
         grown: Sequence[Growth] = (),
+        device: str = "",
+        precision_is_open: bool = False,
+        processes: int = 1,
     ) -> None:
         self.path = Path(path)
         self.plan = plan
         self.chunk_size = chunk_size
-        """The most members that train together, of those that the run began with."""
+        """The most members that train together, of those that the run began with; 0 until somebody
+        begins to train, who decides it.
+        """
+        self.device = device
+        """The type of device that this was decided for; empty where that is not known."""
+        self.precision_is_open = precision_is_open
+        """Whether the precision is decided then, too."""
+        self.processes = processes
+        """How many processes are to train it together."""
         self.mixed_chunks = mixed_chunks
         """Whether members of several kinds do."""
         self.keep_optimiser = keep_optimiser
@@ -184,14 +200,15 @@ class RunFolder:
         plan: Plan,
         chunk_size: int,
         dataset: Dataset,
-        *,
-        keep_optimiser: bool = False,
+        **how: Any,
     ) -> RunFolder:
-        """Start a run in an empty or new folder, if there is room for it on the disk."""
+        """Start a run in an empty or new folder, if there is room for it on the disk; *how* are
+        further arguments of a run.
+        """
         folder = Path(path)
         check_free(folder)
         check_room(folder, plan, dataset, chunk_size)
-        run = cls(folder, plan, chunk_size, dataset, keep_optimiser=keep_optimiser)
+        run = cls(folder, plan, chunk_size, dataset, **how)
         with new_folder(folder):
             run.write_plan()
             failpoint("record.written")
@@ -219,8 +236,32 @@ class RunFolder:
             "keep_optimiser": self.keep_optimiser,
             "former_digests": list(self.former_digests),
         }
-        own |= {"grown": self.grown} if self.grown else {}
+        for name in ("grown", "device", "precision_is_open"):
+            own |= {name: found} if (found := getattr(self, name)) else {}
+        own |= {"processes": self.processes} if self.processes > 1 else {}
         write_json(record_path(self.path, "train"), {**self.plan.record(), **own})
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is known which members train together."""
+        return self.chunk_size > 0
+
+    def decide(self, precision: str, size_of: Callable[[Plan, int], int], device: str) -> None:
+        """Settle what was left to whoever trains first; to be called with the folder locked.
+
+        Another process may have done so since the run was opened: its decision counts.
+        """
+        now = RunFolder.open(self.path)
+        if now.is_decided:
+            self.plan, self.chunk_size, self.device = now.plan, now.chunk_size, now.device
+        else:
+            plan = replace(self.plan, precision=precision) if self.precision_is_open else self.plan
+            self.chunk_size, self.plan = size_of(plan, self.processes), plan
+            self.device = device
+        self.precision_is_open = False
+        self.__dict__.pop("_chunks", None)
+        if not now.is_decided:
+            self.write_plan()
 
     @property
     def dataset(self) -> Dataset:
@@ -282,7 +323,7 @@ class RunFolder:
     @cached_property
     def _chunks(self) -> list[tuple[Member, ...]]:
         rule, members = chunks_of if self.mixed_chunks else chunks_of_one_kind, self.plan.members
-        parts = [Growth("", 0, self.chunk_size), *self.grown, Growth("", len(members), 0)]
+        parts = [Growth("", 0, self.chunk_size or 1), *self.grown, Growth("", len(members), 0)]
         return [
             chunk
             for part, after in pairwise(parts)
@@ -338,9 +379,11 @@ class RunFolder:
             self._continue_by(more, grown, self.path / "scores.parquet")
             failpoint("plan.extended")
 
-    def grow(self, seeds: int, device: torch.device) -> None:
+    def grow(
+        self, seeds: int, device: torch.device, places: list[torch.device] | None = None
+    ) -> None:
         """Give every setting of the plan so many *seeds*; models, codes and scores stay. As many of
-        the new members train together as *device* can.
+        the new members train together as *device* can, or each of *places*.
 
         Nothing is done where it has them, so that a call that was killed can be repeated.
         """
@@ -367,7 +410,7 @@ class RunFolder:
             for place, (first, seed) in enumerate(more)
         )
         added = replace(plan, members=new)
-        size = most_together(added, self.dataset, device)
+        size = most_together(added, self.dataset, device, places)
         check_room(self.path, added, self.dataset, size)
         with self._alone():
             grown = (*self.grown, Growth(plan.digest(), len(plan.members), size))

@@ -13,6 +13,7 @@ so the continued run ends with the same bits.
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -35,14 +36,17 @@ from unbraid.population.checkpoint import Checkpoints, Curves, Trained, results_
 from unbraid.population.chunk_queue import Chunk, ChunkQueue, Taken
 from unbraid.population.cuda_graph import Stepper, rehearse
 from unbraid.population.devices import (
+    chunk_size,
     cores,
     device_type,
     explain_oom,
     keep_freed_memory,
+    usual_precision,
     workers,
 )
 from unbraid.population.draws import rule_on
 from unbraid.population.member import Member
+from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
 from unbraid.population.state import State
 from unbraid.population.training_step import TrainingStep
@@ -83,6 +87,7 @@ def train_run(
     chunk_done: Callable[[tuple[Member, ...]], None] = lambda chunk: None,
     stop: threading.Event | None = None,
     *,
+    places: list[torch.device] | None = None,
     seconds: float = SECONDS,
     reads: bool = True,
     only: frozenset[int] | None = None,
@@ -90,17 +95,21 @@ def train_run(
     """Train what is left of *run*, beside any other processes that do; on Ctrl-C, or when another
     thread sets *stop*, checkpoints are written and the outcome says that it is not finished.
 
-    *chunk_done* is called, in a thread that does not train, with each chunk whose results are on
+    Chunks train side by side on *places*, by default on all that *device* stands for. *chunk_done*
+    is called, in a thread that does not train, with each chunk whose results are on
     disk. Whoever shows no sign of life for *seconds* loses its chunk to another. Chunks that were
     trained before are read, if *reads*, and trained again where they are damaged. With *only* the
     first members of some chunks, tables are left to others.
     """
-    with only_one(run.path, patience=_PATIENCE):
+    places = places or workers(device)
+    with only_one(run.path, patience=_PATIENCE if run.is_decided else math.inf):
+        if not run.is_decided:
+            _decide(run, device, places)
         run.check_unchanged()
         run.remove_halves()
     _ = run.dataset  # refused here where it has changed, with nothing touched
     stop = stop or threading.Event()
-    training = _Training(run, device, progress, warn, chunk_done, stop, seconds)
+    training = _Training(run, places, progress, warn, chunk_done, stop, seconds)
     with training.at_work():
         training.train(training.queue(only, reads))
         while not stop.is_set() and only is None and not training.write_tables():
@@ -108,6 +117,21 @@ def train_run(
     for done in training.in_background:
         done()
     return Outcome(not stop.is_set(), training.diverged())
+
+
+def _decide(run: RunFolder, device: torch.device, places: list[torch.device]) -> None:
+    """Settle chunks and precision by where the run is trained first."""
+
+    def size_of(plan: Plan, processes: int) -> int:
+        return chunk_size(plan, run.dataset, device, places, max(processes, array_tasks()))
+
+    run.decide(usual_precision(device), size_of, device_type(device))
+
+
+def array_tasks() -> int:
+    """How many jobs of a SLURM array this process is one of; 1 where it is of none."""
+    found = os.environ.get("SLURM_ARRAY_TASK_COUNT", "")
+    return max(1, int(found)) if found.isdecimal() else 1
 
 
 def _wait(pending: set[Future[None]], stop: threading.Event) -> None:
@@ -139,7 +163,7 @@ class _Training:
     def __init__(
         self,
         run: RunFolder,
-        device: torch.device,
+        places: list[torch.device],
         progress: Report,
         warn: Callable[[str], None],
         chunk_done: Callable[[Chunk], None],
@@ -151,7 +175,7 @@ class _Training:
         """What to call, at the end, for the errors of other threads."""
         self._curves: dict[int, Curves] = {}
         self._diverged_elsewhere: set[int] = set()
-        self._places = workers(device)
+        self._places = places
         self._progress, self._warn, self._chunk_done = progress, warn, chunk_done
         self._seconds = seconds
         self._lock = threading.Lock()
