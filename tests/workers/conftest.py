@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import unbraid as ub
+
 from .hosts import Hosts
+from .runs import DATA, OBJECTIVE, PLAN, digests
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +24,15 @@ def hosts() -> Iterator[Hosts]:
     one = Hosts()
     yield one
     one.close()
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Callable[..., dict[str, str]]:
+    """What a run ends with that one undisturbed process trains."""
+
+    def train(seeds: int, steps: int, **more: Any) -> dict[str, str]:
+        options = {**PLAN, **more, "seeds": seeds, "steps": steps, "device": "cpu"}
+        made = ub.train(DATA, OBJECTIVE, out=tmp_path / "plain", quiet=True, **options)
+        return digests(made.path)
+
+    return train

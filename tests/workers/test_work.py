@@ -5,13 +5,10 @@ every chunk is trained once to the end, with the bits of a plain run.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,69 +22,7 @@ from unbraid.population.run_folder import RunFolder
 from unbraid.population.train import train_run
 
 from .hosts import Hosts
-
-DATA, OBJECTIVE = "sprites", "beta_vae"
-PLAN: dict[str, Any] = {
-    "data_options": {"x": 6, "y": 4, "scale": 1, "image_size": 28},
-    "network": "mlp",
-    "network_options": {"hidden": 8},
-    "latents": 2,
-    "batch_size": 8,
-    "learning_rate": 1e-3,
-    "checkpoint_seconds": 0.1,
-    "precision": "float32",
-}
-SECONDS = 60.0
-
-
-def make_run(folder: Path, seeds: int, steps: int, **more: Any) -> RunFolder:
-    plan, dataset = make_plan(DATA, OBJECTIVE, seeds=seeds, steps=steps, **PLAN | more)
-    return RunFolder.create(folder, plan, 1, dataset)
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Of final checkpoints and tables."""
-    files = [*folder.glob("checkpoint/*"), *folder.glob("*.parquet")]
-    return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
-
-
-def until(met: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not met():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
-def holders(run: RunFolder) -> dict[str, dict[str, Any]]:
-    """What holders of chunks tell of themselves, by the name of the lease."""
-    found = {}
-    for lease in run.path.glob("checkpoint/.members-*.lease"):
-        for path in lease.iterdir():
-            if path.is_file():
-                found[lease.name] = json.loads(path.read_text() or "{}")
-    return found
-
-
-def names(run: RunFolder) -> set[str]:
-    return {path.name for path in run.path.glob("checkpoint/members-*")}
-
-
-@pytest.fixture
-def plain(tmp_path: Path) -> Callable[..., dict[str, str]]:
-    """What a run ends with that one undisturbed process trains."""
-
-    def train(seeds: int, steps: int, **more: Any) -> dict[str, str]:
-        options = {**PLAN, **more, "seeds": seeds, "steps": steps, "device": "cpu"}
-        made = ub.train(DATA, OBJECTIVE, out=tmp_path / "plain", quiet=True, **options)
-        return digests(made.path)
-
-    return train
-
-
-def end_all(hosts: Hosts, processes: list[int], tmp_path: Path) -> None:
-    """All end well."""
-    for number, process in enumerate(processes):
-        assert hosts.end(process) == 0, (tmp_path / f"{number}.txt").read_text()
+from .runs import DATA, OBJECTIVE, PLAN, digests, end_all, holders, make_run, names, until
 
 
 def test_workers_share_a_run(hosts: Hosts, tmp_path: Path, plain):

@@ -26,7 +26,7 @@ from unbraid.core.errors import InputError, Shown, StoppedError, UnbraidError, f
 from unbraid.core.spelling import as_source, parse_extra_options, split_names
 
 VERBS = (
-    *("demo", "train", "resume", "work", "score", "report", "explore", "list"),
+    *("demo", "train", "resume", "work", "status", "score", "report", "explore", "list"),
     *("discover", "pbt", "rpu", "reduce", "perturb", "distances", "gallery"),
 )
 """Each is a function of that name in a file of that name."""

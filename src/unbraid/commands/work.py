@@ -89,6 +89,7 @@ def _work_at_run(run: Run, seconds: float, quiet: bool) -> None:
             places=run.places,
             seconds=seconds,
             reads=False,
+            keep_going=True,
         )
     if not outcome.finished:
         raise stopped(run.path)

@@ -188,6 +188,29 @@ def holder(place: Path) -> str | None:
     return next((name for name in sorted(names) if not name.endswith(_HALVES)), None)
 
 
+def silence(place: Path, name: str) -> float:
+    """About how many seconds ago the holder called *name* showed that it lives, to be shown to
+    people: by the clock of the disk, where something can be written there.
+    """
+    try:
+        beaten = (place / name).stat().st_mtime
+    except OSError:
+        return 0.0
+    return max(0.0, _disk_time(place.parent) - beaten)
+
+
+def _disk_time(folder: Path) -> float:
+    own = folder / f".{new_name()}.now"
+    try:
+        own.touch()
+        try:
+            return own.stat().st_mtime
+        finally:
+            own.unlink(missing_ok=True)
+    except OSError:
+        return time.time()
+
+
 def _content(path: Path) -> bytes:
     """What a holder's file says now: opening it asks the server, where its state may be old."""
     try:
@@ -216,6 +239,7 @@ class Lease:
     own_halves: bool
     """Whether halves of those files are written in the lease, on whose disk they must lie."""
     about: dict[str, Any] = field(default_factory=dict)
+    """What its file says too, from the next sign of life on."""
     beats: int = 0
     is_lost: bool = False
     is_given_back: bool = False
@@ -229,14 +253,10 @@ class Lease:
         """Where its holder writes what it will put in place."""
         return self.place / f"{self.name}{_HALVES}"
 
-    def tell(self, **about: Any) -> None:
-        """Have its file say this too, from the next sign of life on."""
-        self.about |= about
-
     def content(self) -> bytes:
         """What its file says."""
         told = {"host": platform.node(), "process": os.getpid(), "seconds": self.seconds}
-        record = {**told, **self.about, "beats": self.beats}
+        record = {**told, **dict(self.about), "beats": self.beats}
         return json.dumps(record).encode().ljust(_PADDED)
 
     def beat(self) -> None:
@@ -304,6 +324,12 @@ def check_leases_of(path: Path) -> None:
     """`LostLeaseError` where *path* is under a lease that this process has lost."""
     for lease in leases_of(path):
         lease.check()
+
+
+def tell(path: Path, **about: Any) -> None:
+    """Have the leases under which *path* is written say this of their holder."""
+    for lease in leases_of(path):
+        lease.about.update(about)
 
 
 def take(

@@ -27,6 +27,8 @@ from unbraid.population.member import Member
 from unbraid.population.run_folder import RunFolder
 
 Chunk = tuple[Member, ...]
+FAILED = ".failed.json"
+"""What a chunk is called that could not be trained (population/failures.py)."""
 _LOOK_SECONDS = 1.0
 """How often a worker without a chunk looks for one."""
 _FIRST_LOOK_SECONDS = 0.05
@@ -67,7 +69,11 @@ class ChunkQueue:
         self._to_read: set[int] | None = None if reads else set()
         self._steps: dict[str, int] = {}
         self._leases: set[str] = set()
+        self._failures: set[str] = set()
         self._looked_at = -math.inf
+        self._known_failures: set[str] | None = None
+        self.failed: dict[int, Chunk] = {}
+        """Chunks that could not be trained, here or elsewhere, since this process began."""
         self.curves: dict[int, Curves] = {}
         """Of chunks that this process has trained, or read and found done, by first member."""
 
@@ -98,6 +104,13 @@ class ChunkQueue:
         with self._turn:
             self._end(taken)
 
+    def fail(self, taken: Taken) -> None:
+        """A chunk could not be trained, and is not tried again here."""
+        with self._turn:
+            self._left.pop(taken.chunk[0].id, None)
+            self.failed[taken.chunk[0].id] = taken.chunk
+            self._end(taken)
+
     def _end(self, taken: Taken) -> None:
         taken.lease.give_back()
         self._held.discard(taken.chunk[0].id)
@@ -109,7 +122,7 @@ class ChunkQueue:
         if not free:
             return None
         self._look(free)
-        free = [one for one in free if not self._is_done_elsewhere(one)]
+        free = [one for one in free if not (self._is_done(one) or self._has_failed(one))]
         open_ones = [one for one in free if self._place(one).name not in self._leases]
         if len(open_ones) < len(free):
             random.shuffle(open_ones)  # or all would try the same one
@@ -130,13 +143,25 @@ class ChunkQueue:
         names = file_names(self._run.checkpoint_folder)
         self._looked_at, self._steps = now, steps_by_chunk(names)
         self._leases = {name for name in names if name.endswith(leases.SUFFIX)}
+        failures = {name for name in names if name.endswith(FAILED)}
+        if self._known_failures is None:  # what had failed before is tried again
+            self._known_failures = failures
+        self._failures = failures - self._known_failures
+        self._known_failures &= failures
         if self._to_read is None:
             self._to_read = {one[0].id for one in free if self._is_trained(one)}
 
     def _is_trained(self, chunk: Chunk) -> bool:
         return self._steps.get(chunk_name(chunk), -1) >= self._run.plan.steps
 
-    def _is_done_elsewhere(self, chunk: Chunk) -> bool:
+    def _has_failed(self, chunk: Chunk) -> bool:
+        """Whether another process has failed at *chunk* meanwhile, as this one would."""
+        if f"{chunk_name(chunk)}{FAILED}" not in self._failures:
+            return False
+        self.failed[chunk[0].id] = self._left.pop(chunk[0].id)
+        return True
+
+    def _is_done(self, chunk: Chunk) -> bool:
         """Whether another process has trained *chunk*, which then is left to whoever reads it."""
         if not self._is_trained(chunk) or chunk[0].id in (self._to_read or ()):
             return False

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from queue import SimpleQueue
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from unbraid.core.errors import UnbraidError
 from unbraid.core.failpoints import failpoint
 from unbraid.core.files import only_one
 from unbraid.core.folders import check_still_there
@@ -45,6 +46,7 @@ from unbraid.population.devices import (
     workers,
 )
 from unbraid.population.draws import rule_on
+from unbraid.population.failures import forget_failure, read_failure, write_failure
 from unbraid.population.member import Member
 from unbraid.population.plan import Plan
 from unbraid.population.run_folder import RunFolder
@@ -91,6 +93,7 @@ def train_run(
     seconds: float = SECONDS,
     reads: bool = True,
     only: frozenset[int] | None = None,
+    keep_going: bool = False,
 ) -> Outcome:
     """Train what is left of *run*, beside any other processes that do; on Ctrl-C, or when another
     thread sets *stop*, checkpoints are written and the outcome says that it is not finished.
@@ -99,7 +102,8 @@ def train_run(
     is called, in a thread that does not train, with each chunk whose results are on
     disk. Whoever shows no sign of life for *seconds* loses its chunk to another. Chunks that were
     trained before are read, if *reads*, and trained again where they are damaged. With *only* the
-    first members of some chunks, tables are left to others.
+    first members of some chunks, tables are left to others. An error with one chunk ends the call;
+    if it is to *keep_going*, once all others are trained.
     """
     places = places or workers(device)
     with only_one(run.path, patience=_PATIENCE if run.is_decided else math.inf):
@@ -109,7 +113,7 @@ def train_run(
         run.remove_halves()
     _ = run.dataset  # refused here where it has changed, with nothing touched
     stop = stop or threading.Event()
-    training = _Training(run, places, progress, warn, chunk_done, stop, seconds)
+    training = _Training(run, places, progress, warn, chunk_done, stop, seconds, keep_going)
     with training.at_work():
         training.train(training.queue(only, reads))
         while not stop.is_set() and only is None and not training.write_tables():
@@ -169,6 +173,7 @@ class _Training:
         chunk_done: Callable[[Chunk], None],
         stop: threading.Event,
         seconds: float,
+        keep_going: bool,
     ) -> None:
         self.run, self.stop = run, stop
         self.in_background: list[Callable[[], object]] = []
@@ -177,7 +182,7 @@ class _Training:
         self._diverged_elsewhere: set[int] = set()
         self._places = places
         self._progress, self._warn, self._chunk_done = progress, warn, chunk_done
-        self._seconds = seconds
+        self._seconds, self._keep_going = seconds, keep_going
         self._lock = threading.Lock()
         self._worker = threading.local()
         self._samplers: dict[torch.device, Future[Sampler]] = {}
@@ -218,6 +223,18 @@ class _Training:
         _wait({self._pool.submit(self._work, queue) for _ in self._places}, self.stop)
         self.disk.submit(lambda: None).result()  # all is written that was to be
         self._curves |= queue.curves
+        if queue.failed and not self.stop.is_set():
+            raise UnbraidError(self._failures(list(queue.failed.values())))
+
+    def _failures(self, chunks: list[Chunk]) -> str:
+        """What to say of *chunks* that could not be trained."""
+        lines = []
+        for chunk in chunks:
+            if (failure := read_failure(self.run.checkpoint_folder, chunk)) is not None:
+                members = f"members {chunk[0].id} to {chunk[-1].id}"
+                lines.append(f"{members} could not be trained on {failure.host}: {failure.why}")
+        lines.append(f"All others are. To try again: unbraid work {self.run.path}")
+        return "\n".join(lines)
 
     def _found(self, chunk: Chunk) -> None:
         """Another process has trained *chunk*."""
@@ -296,7 +313,7 @@ class _Training:
     def _work(self, queue: ChunkQueue) -> None:
         """Train chunk after chunk."""
         device = self._worker.device
-        about = {"device": device_type(device), "step": 0, "steps": self.run.plan.steps}
+        about = {"device": device_type(device), "step": 0, "rate": 0.0}
         while (taken := queue.next(about)) is not None:
             try:
                 self._train(taken, queue)
@@ -304,8 +321,16 @@ class _Training:
                 check_still_there(self.run.path)
                 self.warn(f"{error} Its members are trained on there.")
                 queue.back(taken)
+            except Exception as error:
+                with suppress(UnbraidError):
+                    write_failure(self.run.checkpoint_folder, taken.chunk, error)
+                if self._keep_going:
+                    queue.fail(taken)
+                    continue
+                self.disk.submit(queue.back, taken)
+                raise
             except BaseException:
-                self.in_background.append(self.disk.submit(queue.back, taken).result)
+                self.disk.submit(queue.back, taken)
                 raise
 
     def _train(self, taken: Taken, queue: ChunkQueue) -> None:
@@ -316,6 +341,7 @@ class _Training:
             " again with a smaller batch size."
         )
         with explain_oom(device, f"{len(chunk)} members that train together", remedy):
+            forget_failure(run.checkpoint_folder, chunk)
             checkpoints = run.checkpoints(chunk)
             found = checkpoints.load(device, self.warn, run.width(chunk))
             if found is not None:
@@ -380,13 +406,15 @@ class _Training:
         checkpoints.made_on = device_type(device)
         write, save = self._write(checkpoints.save), BackgroundSave(self.disk)
         stepper = Stepper(training, state, self.warn)
-        saved_at = looked_at = time.monotonic()
+        first, began = state.step, time.monotonic()
+        saved_at = looked_at = began
         saved_step, over = state.step, False
         # A checkpoint halfway means that a damaged one never costs a whole training.
         owed = state.step < steps // 2
         while not over and not self.stop.is_set():
             self.progress(len(chunk) * stepper.advance(steps - state.step), False)
-            lease.about["step"] = state.step
+            rate = len(chunk) * (state.step - first) / max(1e-3, time.monotonic() - began)
+            lease.about.update(step=state.step, rate=round(rate, 1))
             if lease.is_lost:
                 self.progress(-len(chunk) * state.step, False)
                 lease.check()
