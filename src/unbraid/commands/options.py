@@ -406,6 +406,13 @@ Device = Annotated[str, Option("auto, cpu, cuda or cuda:NUMBER.")]
 Devices = Annotated[
     str, Option("auto, cpu, cuda for all GPUs, or cuda:NUMBERS for some, as in cuda:0,2.")
 ]
+On = Annotated[
+    str, Option("here, or ray: chunks are tasks of a Ray cluster whose nodes share the disk.")
+]
+Address = Annotated[
+    str | None,
+    Option("Of a Ray cluster, or auto for the one of this machine; by default one is begun here."),
+]
 MOST_PROCESSES = 100_000
 Processes = Annotated[
     int,

@@ -77,14 +77,33 @@ class Run:
         more *seeds* every setting gets so many; models that it has stay, with their scores. Stopped
         by Ctrl-C it raises `StoppedError`, with everything so far on disk.
         """
-        if steps is not None and steps != self.folder.plan.steps:
-            self.folder.extend(steps)
-        if seeds is not None:
-            self.folder.grow(seeds, self.device, self.places)
+        self.more(steps, seeds)
         if os.access(self.path, os.W_OK) or not self._is_trained():
             self._train(quiet)
         self._encode(quiet)
         return self
+
+    def more(self, steps: int | None, seeds: int | None) -> None:
+        """Give the plan more *steps* or *seeds*, with nothing trained yet."""
+        if steps is not None and steps != self.folder.plan.steps:
+            self.folder.extend(steps)
+        if seeds is not None:
+            self.folder.grow(seeds, self.device, self.places)
+
+    def train_on_ray(
+        self, kind: str, address: str | None, quiet: bool, metrics: Sequence[str] = ()
+    ) -> None:
+        """Train and encode what is left on a Ray cluster, and score it by *metrics*, if any."""
+        from unbraid.commands.on_ray import score_on_ray, train_on_ray
+        from unbraid.population.run_folder import RunFolder
+
+        try:
+            train_on_ray(self.folder, kind, address, quiet)
+            self.folder = RunFolder.open(self.path, self.dataset)
+            if metrics:
+                score_on_ray(self.folder, metrics, address)
+        except KeyboardInterrupt:
+            raise stopped(self.path) from None
 
     def train_and_score(self, metrics: Sequence[str], names: Sequence[str], quiet: bool) -> None:
         """Train, encode and score by *metrics*, which are *names* spelled out."""

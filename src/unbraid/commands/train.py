@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from unbraid.commands import options as declared
+from unbraid.commands.on_ray import check_on, ray_kind
 from unbraid.commands.options import Option, command, split_source
 from unbraid.commands.run import Run, open_run
 from unbraid.core.checks import read_whole_number
 from unbraid.core.errors import Problems, invalid
 from unbraid.core.folders import next_folder
+from unbraid.core.ray_tasks import ray_module
 from unbraid.population import defaults
 
 
@@ -48,6 +50,8 @@ def train(
     score: declared.ScoresToo = None,
     out: declared.Out = None,
     device: declared.Devices = "auto",
+    on: declared.On = "here",
+    address: declared.Address = None,
     processes: declared.Processes = 1,
     begin: Annotated[
         bool,
@@ -91,7 +95,11 @@ def train(
     problems.raise_if_any()
     read_whole_number(problems, "processes", processes, 1, declared.MOST_PROCESSES)
     problems.raise_if_any()
-    chosen, places = choose_devices(declared.device_name(device) if begin else "cpu")
+    on_ray = check_on(on, address)
+    if on_ray:
+        ray_module()  # which is told before anything is written
+    here = begin and not on_ray
+    chosen, places = choose_devices(declared.device_name(device) if here else "cpu")
     source, source_options = split_source(data, data_options)
     plan, dataset = make_plan(
         source,
@@ -135,9 +143,12 @@ def train(
     check_free(folder)
     declared.remark_on(dataset, quiet)
     how: dict[str, Any] = {"keep_optimiser": keep_optimiser, "processes": processes}
-    if not begin:
+    if not here:
         how |= {"precision_is_open": precision == "auto"}
-        return Run(RunFolder.create(folder, plan, 0, dataset, **how), chosen, places)
+        run = Run(RunFolder.create(folder, plan, 0, dataset, **how), chosen, places)
+        if on_ray and begin:
+            run.train_on_ray(ray_kind(device), address, quiet, metrics)
+        return run
     size = chunk_size(plan, dataset, chosen, places, processes)
     made = RunFolder.create(folder, plan, size, dataset, device=device_type(chosen), **how)
     run = Run(made, chosen, places)
@@ -167,7 +178,15 @@ def resume_folder(
     quiet: bool,
     steps: int | None = None,
     seeds: int | None = None,
+    on: str = "here",
+    address: str | None = None,
 ) -> Run:
     """Go on with the run in *folder*."""
+    if check_on(on, address):
+        ray_module()
+        run = open_run(folder, data=data, device="cpu")
+        run.more(steps, seeds)
+        run.train_on_ray(ray_kind(device), address, quiet)
+        return run
     run = open_run(folder, data=data, device=device)
     return run.resume(steps=steps, seeds=seeds, quiet=quiet)

@@ -123,6 +123,12 @@ def train_run(
     return Outcome(not stop.is_set(), training.diverged())
 
 
+def decide(run: RunFolder, device: torch.device) -> None:
+    """Settle what was left to whoever trains first, with nothing trained yet."""
+    with only_one(run.path, patience=math.inf):
+        _decide(run, device, workers(device))
+
+
 def _decide(run: RunFolder, device: torch.device, places: list[torch.device]) -> None:
     """Settle chunks and precision by where the run is trained first."""
 

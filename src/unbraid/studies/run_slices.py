@@ -133,6 +133,51 @@ def run_slices(
     return _Running(results, device, place, minutes, quiet, keep_models).run(parts, go_on)
 
 
+def train_one(
+    results: Results, pool: str, name: str, work: str | Path | None, device: torch.device
+) -> bool:
+    """Train one slice, to be scored by `score_one`; False where another process works at it, or it
+    has its table. Stopped by Ctrl-C it raises `KeyboardInterrupt`, with a checkpoint.
+    """
+    part = _part(results, pool, name)
+    place = work_folder(results, work) / pool / name
+    try:
+        with hold(results, *part, place):
+            if results.done(*part):
+                return False
+            making = SliceWork(place, results, *part, device, threading.Event())
+            making.open(DataAtHand().load(part[1]))
+            if not making.train(lambda steps, found: None, lambda line: None):
+                raise KeyboardInterrupt
+    except HeldError:
+        return False
+    return True
+
+
+def score_one(
+    results: Results,
+    pool: str,
+    name: str,
+    work: str | Path | None,
+    keep_models: bool,
+    trained_on: str,
+) -> None:
+    """Score a slice that is trained, on CPU cores, and write its table."""
+    part = _part(results, pool, name)
+    place = work_folder(results, work) / pool / name
+    with hold(results, *part, place):
+        if not results.done(*part):
+            device = torch.device("cpu")
+            making = SliceWork(place, results, *part, device, threading.Event(), keep_models)
+            making.trained_on = trained_on
+            making.open(DataAtHand().load(part[1]))
+            making.finish()
+
+
+def _part(results: Results, pool: str, name: str) -> Part:
+    return next(one for one in results.slices() if (one[0].name, one[1].name) == (pool, name))
+
+
 class _Running:
     """One call of `run_slices`."""
 
